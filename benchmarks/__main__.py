@@ -17,22 +17,59 @@ from collections.abc import Callable
 from importlib import import_module
 
 # name: module and function, which are imported when they are run
-SUITES = {"anomalies": "anomalies.run", "calls": "calls.run", "ngram": "ngram.run",
-          "readers": "readers.run", "series": "series.run", "text": "text.run",
-          "train-speed": "train_speed.run", "softmax-speed": "softmax_speed.run",
-          "gpt-speed": "gpt_speed.run", "decode-speed": "decode_speed.run", "beam-speed": "beam_speed.run",
-          "translate-speed": "translate_speed.run", "translate-training": "translate_training.run",
-          "translate": "translate.run", "transformers": "transformers.run",
-          "naive-bayes": "naive_bayes.run", "hmm": "hmm.run", "crf": "crf.run",
-          "ptb-ladder": "ptb_ladder.run", "wikitext-ladder": "ptb_ladder.run_wikitext",
-          "characters": "characters.run", "vectors": "vectors.run",
-          "vector-training": "vector_training.run", "vector-quality": "vector_training.run_quality",
-          "glove": "glove.run", "text-classifier": "text_classifier.run", "classify": "classify.run",
-          "classify-quality": "classify.run_quality", "fine-tuning": "fine_tuning.run",
-          "tagging": "tagging.run", "tagging-quality": "tagging.run_quality", "published": "published.run",
-          "claims": "claims.run", "against": "against.run", "runtime": "runtime.run"}
-LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "classify-quality",
-        "series", "anomalies", "translate", "published", "fine-tuning", "claims", "against", "runtime")  # only when named
+SUITES = {
+    "anomalies": "anomalies.run",
+    "calls": "calls.run",
+    "ngram": "ngram.run",
+    "readers": "readers.run",
+    "series": "series.run",
+    "text": "text.run",
+    "train-speed": "train_speed.run",
+    "softmax-speed": "softmax_speed.run",
+    "gpt-speed": "gpt_speed.run",
+    "decode-speed": "decode_speed.run",
+    "beam-speed": "beam_speed.run",
+    "translate-speed": "translate_speed.run",
+    "translate-training": "translate_training.run",
+    "translate": "translate.run",
+    "transformers": "transformers.run",
+    "naive-bayes": "naive_bayes.run",
+    "hmm": "hmm.run",
+    "crf": "crf.run",
+    "ptb-ladder": "ptb_ladder.run",
+    "wikitext-ladder": "ptb_ladder.run_wikitext",
+    "characters": "characters.run",
+    "vectors": "vectors.run",
+    "vector-training": "vector_training.run",
+    "vector-quality": "vector_training.run_quality",
+    "glove": "glove.run",
+    "text-classifier": "text_classifier.run",
+    "classify": "classify.run",
+    "classify-quality": "classify.run_quality",
+    "fine-tuning": "fine_tuning.run",
+    "tagging": "tagging.run",
+    "tagging-quality": "tagging.run_quality",
+    "published": "published.run",
+    "claims": "claims.run",
+    "against": "against.run",
+    "runtime": "runtime.run",
+}
+LONG = (
+    "ptb-ladder",
+    "wikitext-ladder",
+    "characters",
+    "vector-quality",
+    "tagging-quality",
+    "classify-quality",
+    "series",
+    "anomalies",
+    "translate",
+    "published",
+    "fine-tuning",
+    "claims",
+    "against",
+    "runtime",
+)  # only when named
 
 
 def find(name: str) -> Callable[..., None]:
@@ -43,10 +80,16 @@ def find(name: str) -> Callable[..., None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which suites; all by default")
+    parser = argparse.ArgumentParser(
+        prog="make bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "suites", nargs="*", choices=[*SUITES, []], help="which suites; all by default"
+    )
     parser.add_argument("--quick", action="store_true", help="small data and two repetitions")
-    parser.add_argument("--smoke", action="store_true", help="tiny generated data, no peers; the long suites too")
+    parser.add_argument(
+        "--smoke", action="store_true", help="tiny generated data, no peers; the long suites too"
+    )
     parser.add_argument("--only", help="run only the rows whose name contains this")
     arguments = parser.parse_args()
     if arguments.smoke:

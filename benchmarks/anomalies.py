@@ -27,12 +27,18 @@ from seqloom.training.config import TrainConfig
 RATES = (0.001, 0.005, 0.01)  # of false alarms among steps outside of NAB's windows
 PROBATION = 0.15  # of each series that detectors may learn from, as NAB has it
 KNOWN = "realKnownCause"
-GROUPS = {"nab-development": ("artificialWithAnomaly", "realAWSCloudwatch"),
-          "nab-held-out": ("realTraffic", "realTweets", "realAdExchange"), "nab-known-cause": (KNOWN,)}
+GROUPS = {
+    "nab-development": ("artificialWithAnomaly", "realAWSCloudwatch"),
+    "nab-held-out": ("realTraffic", "realTweets", "realAdExchange"),
+    "nab-known-cause": (KNOWN,),
+}
 PEER = "threshold on the value"
 MODELS: dict[str, dict[str, Any]] = {
-    "naive": {}, "exponential-smoothing": {"seasonal": False}, "linear-window": {"window": sized(48, 8)},
-    "forecaster": {"window": sized(96, 8), "dropout": 0.2}}
+    "naive": {},
+    "exponential-smoothing": {"seasonal": False},
+    "linear-window": {"window": sized(48, 8)},
+    "forecaster": {"window": sized(96, 8), "dropout": 0.2},
+}
 EPOCHS = 20
 
 Scores = tuple[np.ndarray, np.ndarray]  # of each step after the probation: its score, and its time
@@ -40,10 +46,15 @@ Found = list[list[bool]]  # by rate, of each window
 
 
 def run(quick: bool, only: str) -> None:
-    suites: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {name: partial(rows, name, quick) for name in GROUPS}
+    suites: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
+        name: partial(rows, name, quick) for name in GROUPS
+    }
     rates = [f"{rate:.1%} of other steps" for rate in RATES]
-    table("anomalies: windows found at equal false alarms (in brackets: not by the threshold / only by the threshold)",
-          collect(suites, only), ("series", "windows", "detector", *rates, "all"))
+    table(
+        "anomalies: windows found at equal false alarms (in brackets: not by the threshold / only by the threshold)",
+        collect(suites, only),
+        ("series", "windows", "detector", *rates, "all"),
+    )
 
 
 def rows(name: str, quick: bool) -> Iterator[tuple[str, ...]]:
@@ -55,7 +66,9 @@ def rows(name: str, quick: bool) -> Iterator[tuple[str, ...]]:
         found = _search(group, *there, quick)
         yield from _lines(group, found)
         for detector, by_rate in found.items():
-            every[detector] = [a + b for a, b in zip(every.get(detector, [[]] * len(RATES)), by_rate)]
+            every[detector] = [
+                a + b for a, b in zip(every.get(detector, [[]] * len(RATES)), by_rate)
+            ]
     if len(GROUPS[name]) > 1:
         yield from _lines(f"{name}, together", every)
 
@@ -71,7 +84,10 @@ def _search(group: str, paths: list[Path], marked: dict[str, Any], quick: bool) 
 
 def _lines(title: str, found: dict[str, Found]) -> Iterator[tuple[str, ...]]:
     for detector, by_rate in found.items():
-        counts = [str(sum(ours)) if detector == PEER else _cell(ours, peer) for ours, peer in zip(by_rate, found[PEER])]
+        counts = [
+            str(sum(ours)) if detector == PEER else _cell(ours, peer)
+            for ours, peer in zip(by_rate, found[PEER])
+        ]
         yield title, str(len(by_rate[0])), detector, *counts, str(sum(map(sum, by_rate)))
 
 
@@ -106,7 +122,7 @@ def detectors(path: Path, quick: bool) -> Iterator[tuple[str, Scores]]:
         model = model_class(name)(horizon=1, season=1, **options)
         how = {"train": TrainConfig(epochs=2 if quick else EPOCHS, seed=0)} if model.trained else {}
         model.fit(learnt.alone(), **how)
-        (_, (when, scores)), = model.anomalies(rest, rate=0.5).scores.items()
+        ((_, (when, scores)),) = model.anomalies(rest, rate=0.5).scores.items()
         yield name, (scores, when)
 
 
@@ -119,4 +135,6 @@ def windows_found(scores: np.ndarray, times: np.ndarray, spans: list[list[str]])
         places.append((times >= low) & (times <= high))
         inside |= places[-1]
     thresholds = np.quantile(scores[~inside], [1 - rate for rate in RATES])
-    return [[bool((scores[place] > threshold).any()) for place in places] for threshold in thresholds]
+    return [
+        [bool((scores[place] > threshold).any()) for place in places] for threshold in thresholds
+    ]

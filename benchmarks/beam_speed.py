@@ -29,8 +29,17 @@ def run(quick: bool, only: str) -> None:
         return
     torch.set_num_threads(1)
     rows = collect({f"batch {n}": partial(batch, n, quick) for n in (1, 32)}, only)
-    table(f"Beam search without a model: {VOCABULARY:,} tokens, beam {BEAMS}, microseconds a step", rows,
-          ("what", "torch sum and topk", "seqloom, whole search", "ratio", "of it outside the kernel"))
+    table(
+        f"Beam search without a model: {VOCABULARY:,} tokens, beam {BEAMS}, microseconds a step",
+        rows,
+        (
+            "what",
+            "torch sum and topk",
+            "seqloom, whole search",
+            "ratio",
+            "of it outside the kernel",
+        ),
+    )
 
 
 class Tables:
@@ -59,7 +68,11 @@ def batch(n: int, quick: bool) -> Iterator[Row]:
     from seqloom.kernels import beam as kernels
 
     stepper, prompts, inside = Tables(n), [np.empty(0, np.int64)] * n, [0.0]
-    tables, totals, advance = torch.from_numpy(stepper.tables), torch.zeros(n, BEAMS, 1), kernels.advance
+    tables, totals, advance = (
+        torch.from_numpy(stepper.tables),
+        torch.zeros(n, BEAMS, 1),
+        kernels.advance,
+    )
     shares = []
 
     def timed(*arguments: Any) -> Any:
@@ -87,4 +100,10 @@ def batch(n: int, quick: bool) -> Iterator[Row]:
         ratio = alternate(ours, theirs, 2 if quick else 40 if n == 1 else 15)
     finally:
         kernels.advance = advance
-    yield (f"batch {n}", f"{ratio.peer * 1e6:.0f}", f"{ratio.ours * 1e6:.0f}", str(ratio), f"{np.median(shares) * 1e6:.0f}")
+    yield (
+        f"batch {n}",
+        f"{ratio.peer * 1e6:.0f}",
+        f"{ratio.ours * 1e6:.0f}",
+        str(ratio),
+        f"{np.median(shares) * 1e6:.0f}",
+    )

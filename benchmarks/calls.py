@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import Ratio, alternate, alternate_calls, collect, data, peer, seconds, sized, table
+from benchmarks.side_by_side import (
+    Ratio,
+    alternate,
+    alternate_calls,
+    collect,
+    data,
+    peer,
+    seconds,
+    sized,
+    table,
+)
 
 Row = tuple[str, str, str, str]
 LINE = 25  # words
@@ -23,7 +33,11 @@ LINE = 25  # words
 def run(quick: bool, only: str) -> None:
     with tempfile.TemporaryDirectory(prefix="seqloom-bench-") as work:
         bench = Bench(Path(work), quick)
-        table("one call, and sentences", collect(bench.suites(), only), ("figure", "peer", "ours", "ours against the peer"))
+        table(
+            "one call, and sentences",
+            collect(bench.suites(), only),
+            ("figure", "peer", "ours", "ours against the peer"),
+        )
 
 
 class Bench:
@@ -31,10 +45,18 @@ class Bench:
         self.work, self.quick, self.times = work, quick, 2 if quick else 9
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
-        return {"ngram": self.ngram, "language": self.language, "tokenizer": self.tokenizer, "tagger": self.tagger,
-                "classifier": self.classifier, "vectors": self.vectors}
+        return {
+            "ngram": self.ngram,
+            "language": self.language,
+            "tokenizer": self.tokenizer,
+            "tagger": self.tagger,
+            "classifier": self.classifier,
+            "vectors": self.vectors,
+        }
 
-    def turns(self, ours: Callable[[Any], Any], peer: Callable[[Any], Any] | None, asked: Sequence[Any]) -> Ratio:
+    def turns(
+        self, ours: Callable[[Any], Any], peer: Callable[[Any], Any] | None, asked: Sequence[Any]
+    ) -> Ratio:
         return alternate_calls(ours, peer, asked, self.times)
 
     def sentences(self) -> tuple[list[str], list[str]] | None:
@@ -42,10 +64,10 @@ class Bench:
         source = data("text8_prefix", "text8_prefix.txt")
         if source is None:
             return None
-        words = source.read_text().split()[:1_000_000 if self.quick else None]
-        lines = [" ".join(words[i:i + LINE]) for i in range(0, len(words) - LINE + 1, LINE)]
+        words = source.read_text().split()[: 1_000_000 if self.quick else None]
+        lines = [" ".join(words[i : i + LINE]) for i in range(0, len(words) - LINE + 1, LINE)]
         size = len(lines) // 5
-        return lines[:min(size, 100_000)], lines[-min(size * 2, 80_000):]
+        return lines[: min(size, 100_000)], lines[-min(size * 2, 80_000) :]
 
     def ngram(self) -> Iterator[Row]:
         """Order 5, unseen text; KenLM reads the same model from our ARPA file."""
@@ -63,14 +85,29 @@ class Bench:
         few = test[:2000]
         theirs = [other.score(line) for line in few[:500]] if other else [np.nan]
         gap = max(abs(a / np.log(10) - b) for a, b in zip(model.score(few[:500]), theirs))
-        batch = self.turns(model.score, other and (lambda lines: [other.score(line) for line in lines]), [test])
+        batch = self.turns(
+            model.score, other and (lambda lines: [other.score(line) for line in lines]), [test]
+        )
         trained = f"order 5 trained on {len(train) * LINE / 1e6:.1f} M words"
-        yield (f"ngram `score(lines)`, {len(test):,} unseen lines of {LINE} words, {trained} (largest difference of a line "
-               f"{gap:.0e})", f"kenlm module, {tokens / batch.peer / 1e6:.1f} M tokens/s",
-               f"{tokens / batch.ours / 1e6:.1f} M tokens/s", str(batch))
-        yield self.one("ngram `score(line)`", "kenlm `score`", self.turns(model.score, other and other.score, few))
-        yield self.one("ngram `token_scores(line)`", "kenlm `full_scores`",
-                       self.turns(model.token_scores, other and (lambda line: list(other.full_scores(line))), few))
+        yield (
+            f"ngram `score(lines)`, {len(test):,} unseen lines of {LINE} words, {trained} (largest difference of a line "
+            f"{gap:.0e})",
+            f"kenlm module, {tokens / batch.peer / 1e6:.1f} M tokens/s",
+            f"{tokens / batch.ours / 1e6:.1f} M tokens/s",
+            str(batch),
+        )
+        yield self.one(
+            "ngram `score(line)`",
+            "kenlm `score`",
+            self.turns(model.score, other and other.score, few),
+        )
+        yield self.one(
+            "ngram `token_scores(line)`",
+            "kenlm `full_scores`",
+            self.turns(
+                model.token_scores, other and (lambda line: list(other.full_scores(line))), few
+            ),
+        )
 
     def language(self) -> Iterator[Row]:
         """No other program has these verbs for all models; one call is set against a batch of 200."""
@@ -81,15 +118,25 @@ class Bench:
             return
         train, test = found[0][:20_000], found[1][:200]
         width = sized(128, 16)
-        for model in (NGram(order=3), HMM(states=16, iterations=3), GRU(d_hidden=width), LSTM(d_hidden=width),
-                      GPT(n_layers=2, d_model=width, n_heads=4, context=64)):
+        for model in (
+            NGram(order=3),
+            HMM(states=16, iterations=3),
+            GRU(d_hidden=width),
+            LSTM(d_hidden=width),
+            GPT(n_layers=2, d_model=width, n_heads=4, context=64),
+        ):
             fitted = model.fit(train, **({"train": TrainConfig(steps=2)} if model.trained else {}))
             yield self.itself(f"{fitted.label()} `score`", fitted.score, test)
             prompts = [" ".join(line.split()[:5]) for line in test[:40]]
             for size in (1, 20):
-                yield self.itself(f"{fitted.label()} `generate`, max_tokens={size}",
-                                  lambda p, m=fitted, size=size: m.generate(p, max_tokens=size), prompts)
-            yield self.itself(f"{fitted.label()} `complete`", fitted.complete, prompts, listed=False)
+                yield self.itself(
+                    f"{fitted.label()} `generate`, max_tokens={size}",
+                    lambda p, m=fitted, size=size: m.generate(p, max_tokens=size),
+                    prompts,
+                )
+            yield self.itself(
+                f"{fitted.label()} `complete`", fitted.complete, prompts, listed=False
+            )
 
     def tokenizer(self) -> Iterator[Row]:
         from tokenizers import Tokenizer as Peer
@@ -106,14 +153,22 @@ class Bench:
         bpe = Tokenizer(kind="bpe", vocab_size=8000).fit(train)
         bpe.save(self.work / "bpe")
         other = Peer.from_file(str(self.work / "bpe" / "tokenizer.json"))
-        yield self.one("`encode(line)`, bpe of 8,000", "tokenizers `encode`",
-                       self.turns(bpe.encode, lambda line: other.encode(line, add_special_tokens=False).ids, test))
+        yield self.one(
+            "`encode(line)`, bpe of 8,000",
+            "tokenizers `encode`",
+            self.turns(
+                bpe.encode, lambda line: other.encode(line, add_special_tokens=False).ids, test
+            ),
+        )
 
     def tagger(self) -> Iterator[Row]:
         """Parts of speech with features of UD English EWT as one tag; rare ones together, 179 tags in all."""
         from seqloom import HMMTagger
 
-        files = data("ud_english_ewt", "en_ewt-ud-train.conllu"), data("ud_english_ewt", "en_ewt-ud-test.conllu")
+        files = (
+            data("ud_english_ewt", "en_ewt-ud-train.conllu"),
+            data("ud_english_ewt", "en_ewt-ud-test.conllu"),
+        )
         if None in files:
             return
         train, test = (_fine_tags(path) for path in files if path)
@@ -121,9 +176,14 @@ class Bench:
         for tag in (tag for _, tags in train for tag in tags):
             counts[tag] = counts.get(tag, 0) + 1
         kept = set(sorted(counts, key=lambda tag: -counts[tag])[:178])
-        model = HMMTagger().fit([(words, [tag if tag in kept else "rare" for tag in tags]) for words, tags in train])
-        yield self.itself(f"hmm-tagger `predict`, {len(model.tags)} tags, UD English EWT test", model.predict,
-                          [words for words, _ in test][:500])
+        model = HMMTagger().fit(
+            [(words, [tag if tag in kept else "rare" for tag in tags]) for words, tags in train]
+        )
+        yield self.itself(
+            f"hmm-tagger `predict`, {len(model.tags)} tags, UD English EWT test",
+            model.predict,
+            [words for words, _ in test][:500],
+        )
 
     def classifier(self) -> Iterator[Row]:
         from benchmarks.naive_bayes import scikit_learn
@@ -141,11 +201,16 @@ class Bench:
             for verb in ("predict", "predict_proba"):
                 ours, theirs = getattr(fitted, verb), getattr(other, verb, None)
                 one = self.turns(ours, theirs and (lambda text, f=theirs: f([text])), texts[:200])
-                yield self.one(f"{fitted.name} `{verb}(text)`, SST-2", "scikit-learn naive Bayes", one)
+                yield self.one(
+                    f"{fitted.name} `{verb}(text)`, SST-2", "scikit-learn naive Bayes", one
+                )
                 batch = self.turns(ours, theirs, [texts])
-                yield (f"{fitted.name} `{verb}(texts)`, {len(texts):,} sentences of SST-2",
-                       f"scikit-learn naive Bayes, {len(texts) / batch.peer / 1e3:.0f} k/s",
-                       f"{len(texts) / batch.ours / 1e3:.0f} k/s", str(batch))
+                yield (
+                    f"{fitted.name} `{verb}(texts)`, {len(texts):,} sentences of SST-2",
+                    f"scikit-learn naive Bayes, {len(texts) / batch.peer / 1e3:.0f} k/s",
+                    f"{len(texts) / batch.ours / 1e3:.0f} k/s",
+                    str(batch),
+                )
 
     def vectors(self) -> Iterator[Row]:
         """Random vectors around a few centres: the time depends on the size alone, nearly."""
@@ -153,13 +218,17 @@ class Bench:
 
         rng = np.random.default_rng(0)
         for size, width in sized(((20_000, 100), (71_000, 100), (400_000, 50)), ((200, 10),)):
-            rows = rng.standard_normal((size, 20), np.float32) @ rng.standard_normal((20, width), np.float32)
+            rows = rng.standard_normal((size, 20), np.float32) @ rng.standard_normal(
+                (20, width), np.float32
+            )
             rows += rng.standard_normal(rows.shape, np.float32)
             ours = WordVectors.of([f"w{i}" for i in range(size)], rows)
             units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
             asked = [f"w{i}" for i in rng.integers(0, size, 100)]
             one = self.turns(ours.nearest, lambda word, u=units: u @ u[int(word[1:])], asked)
-            yield self.one(f"`nearest(word)` among {size:,} x {width}", "the product of NumPy alone", one)
+            yield self.one(
+                f"`nearest(word)` among {size:,} x {width}", "the product of NumPy alone", one
+            )
             if size in (71_000, 200):
                 yield self.itself("`nearest`, the same", ours.nearest, asked)
                 yield self.itself("`embed`", ours.embed, asked)
@@ -167,17 +236,28 @@ class Bench:
 
     def one(self, what: str, peer: str, ratio: Ratio) -> Row:
         """A row of one call, in microseconds."""
-        return (f"{what}, one call", f"{peer}, {ratio.peer * 1e6:.1f} us", f"{ratio.ours * 1e6:.1f} us",
-                f"{1 / ratio.median:.1f} times its time ({1 / ratio.high:.1f}-{1 / ratio.low:.1f})")
+        return (
+            f"{what}, one call",
+            f"{peer}, {ratio.peer * 1e6:.1f} us",
+            f"{ratio.ours * 1e6:.1f} us",
+            f"{1 / ratio.median:.1f} times its time ({1 / ratio.high:.1f}-{1 / ratio.low:.1f})",
+        )
 
-    def itself(self, what: str, verb: Callable[[Any], Any], asked: Sequence[Any], *, listed: bool = True) -> Row:
+    def itself(
+        self, what: str, verb: Callable[[Any], Any], asked: Sequence[Any], *, listed: bool = True
+    ) -> Row:
         """One call against a batch of the same arguments, where the verb takes a list."""
         if not listed:
-            spent = min(seconds(lambda: [verb(x) for x in asked]) for _ in range(self.times)) / len(asked)
+            spent = min(seconds(lambda: [verb(x) for x in asked]) for _ in range(self.times)) / len(
+                asked
+            )
             return f"{what}, one call", "", f"{spent * 1e6:.0f} us", ""
         verb(list(asked)), verb(asked[0])
-        ratio = alternate(lambda: seconds(lambda: [verb(x) for x in asked]) / len(asked),
-                          lambda: seconds(lambda: verb(list(asked))) / len(asked), self.times)
+        ratio = alternate(
+            lambda: seconds(lambda: [verb(x) for x in asked]) / len(asked),
+            lambda: seconds(lambda: verb(list(asked))) / len(asked),
+            self.times,
+        )
         return self.one(what, f"our own batch of {len(asked)}", ratio)
 
 

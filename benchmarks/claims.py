@@ -34,8 +34,14 @@ def run(quick: bool, only: str) -> None:
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    suites: dict[str, Callable[[], Iterator[Row]]] = {f"cost {kind}": partial(cost, kind, quick) for kind in KINDS}
-    suites |= {"heads": partial(heads, quick), "additive": partial(additive, quick), "variance": variance}
+    suites: dict[str, Callable[[], Iterator[Row]]] = {
+        f"cost {kind}": partial(cost, kind, quick) for kind in KINDS
+    }
+    suites |= {
+        "heads": partial(heads, quick),
+        "additive": partial(additive, quick),
+        "variance": variance,
+    }
     suites |= learning.suites(quick)
     try:
         table("claims", collect(suites, only), ("row", "result", "how"))
@@ -58,9 +64,12 @@ def cost(kind: str, quick: bool) -> Iterator[Row]:
         peaks.append((measured.peak or 0) / 1e6)
     for what, values in (("milliseconds", [1e3 * s for s in seconds]), ("peak MB", peaks)):
         if min(values) > 0:  # where the system tells
-            yield (f"{kind}: {what} at {', '.join(map(str, lengths))} tokens", ", ".join(f"{value:.1f}" for value in values),
-                   f"exponent {exponent(lengths, values):.2f}, of the last two doublings "
-                   f"{exponent(lengths[-3:], values[-3:]):.2f}")
+            yield (
+                f"{kind}: {what} at {', '.join(map(str, lengths))} tokens",
+                ", ".join(f"{value:.1f}" for value in values),
+                f"exponent {exponent(lengths, values):.2f}, of the last two doublings "
+                f"{exponent(lengths[-3:], values[-3:]):.2f}",
+            )
 
 
 def _layer(kind: str, length: int) -> Callable[[], None]:
@@ -109,8 +118,11 @@ def heads(quick: bool) -> Iterator[Row]:
         attention(x, Mask(causal=True))[0].sum().backward()
 
     seconds = [least_seconds(partial(step, Attention(width, count)), 5) for count in counts]
-    yield (f"attention of width {width} over {length} tokens in {', '.join(map(str, counts))} heads: time against one head",
-           ", ".join(f"{s / seconds[0]:.2f}" for s in seconds), "forward and backward pass, projections included")
+    yield (
+        f"attention of width {width} over {length} tokens in {', '.join(map(str, counts))} heads: time against one head",
+        ", ".join(f"{s / seconds[0]:.2f}" for s in seconds),
+        "forward and backward pass, projections included",
+    )
 
 
 def additive(quick: bool) -> Iterator[Row]:
@@ -127,11 +139,15 @@ def additive(quick: bool) -> Iterator[Row]:
             attention(x, x, attention.keys(x))[0].sum().backward()
 
         x.requires_grad_()
-        spent = {score: least_seconds(partial(step, MemoryAttention(score, width, width)), 5)
-                 for score in ("additive", "general", "scaled")}
-        yield (f"additive, bilinear attention of width {width}, 128 queries and keys: time against the scaled product",
-               f"{spent['additive'] / spent['scaled']:.1f}, {spent['general'] / spent['scaled']:.1f}",
-               "forward and backward pass, batch of 4")
+        spent = {
+            score: least_seconds(partial(step, MemoryAttention(score, width, width)), 5)
+            for score in ("additive", "general", "scaled")
+        }
+        yield (
+            f"additive, bilinear attention of width {width}, 128 queries and keys: time against the scaled product",
+            f"{spent['additive'] / spent['scaled']:.1f}, {spent['general'] / spent['scaled']:.1f}",
+            "forward and backward pass, batch of 4",
+        )
 
 
 def variance() -> Iterator[Row]:
@@ -141,9 +157,11 @@ def variance() -> Iterator[Row]:
         q, k = draw.standard_normal((DRAWN, d)), draw.standard_normal((DRAWN, 64, d))
         products = np.einsum("nd,nkd->nk", q, k)
         largest = [float(_softmax(products / scale).max(1).mean()) for scale in (1.0, math.sqrt(d))]
-        yield (f"q'k of d_k = {d}: variance; divided by sqrt(d_k)",
-               f"{products.var():.1f}; {(products / math.sqrt(d)).var():.2f}",
-               f"largest of 64 attention weights, mean: {largest[0]:.2f} unscaled, {largest[1]:.2f} scaled (seed 0)")
+        yield (
+            f"q'k of d_k = {d}: variance; divided by sqrt(d_k)",
+            f"{products.var():.1f}; {(products / math.sqrt(d)).var():.2f}",
+            f"largest of 64 attention weights, mean: {largest[0]:.2f} unscaled, {largest[1]:.2f} scaled (seed 0)",
+        )
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

@@ -22,17 +22,30 @@ Row = tuple[str, ...]
 SEEDS = (0, 1, 2)
 NETWORKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # options of the model, of training
     "bilstm": ({"encoder": "bilstm", "dropout": 0.5}, {"epochs": 3}),
-    "bilstm glove": ({"encoder": "bilstm", "dropout": 0.5, "pooling": "mean", "word_dropout": 1.0, "pretrained_words": 400_000},
-                     {"epochs": 4}),
+    "bilstm glove": (
+        {
+            "encoder": "bilstm",
+            "dropout": 0.5,
+            "pooling": "mean",
+            "word_dropout": 1.0,
+            "pretrained_words": 400_000,
+        },
+        {"epochs": 4},
+    ),
 }
 ECG: tuple[dict[str, Any], dict[str, Any]] = (
-    {"encoder": "bigru", "n_layers": 2, "d_hidden": 64, "dropout": 0.2, "hold_out": 0.0}, {"steps": 300})
+    {"encoder": "bigru", "n_layers": 2, "d_hidden": 64, "dropout": 0.2, "hold_out": 0.0},
+    {"steps": 300},
+)
 
 
 def run(quick: bool, only: str) -> None:
     bench = Speed(quick)
-    table("classifiers, speed", collect({"single": bench.single, "file": bench.file}, only),
-          ("figure", "peer", "ours", "ours against the peer"))
+    table(
+        "classifiers, speed",
+        collect({"single": bench.single, "file": bench.file}, only),
+        ("figure", "peer", "ours", "ours against the peer"),
+    )
 
 
 def run_quality(quick: bool, only: str) -> None:
@@ -60,15 +73,26 @@ def sst2(quick: bool) -> Iterator[Row]:
             continue
         begun, right, held_out = time.perf_counter(), [], []
         for seed in SEEDS[:1] if quick else SEEDS:
-            model = NeuralClassifier(tokenizer="whitespace", **options, **({"pretrained": str(vectors)} if vectors else {}))
-            model.fit(train, valid=dev, train=TrainConfig(seed=seed, **({"steps": 20} if quick else training)))
+            model = NeuralClassifier(
+                tokenizer="whitespace",
+                **options,
+                **({"pretrained": str(vectors)} if vectors else {}),
+            )
+            model.fit(
+                train,
+                valid=dev,
+                train=TrainConfig(seed=seed, **({"steps": 20} if quick else training)),
+            )
             right.append((np.array(model.predict(test.texts)) == gold).astype(float))
             held_out.append(model.score(dev))
         paired = [bootstrap.paired(one, base, np.ones(len(base))) for one in right]
         spent = (time.perf_counter() - begun) / len(right)
-        yield (f"SST-2 test, {name}, {training}, {len(right)} seeds, {spent:.0f} s each; dev {_shown(held_out)}",
-               f"naive Bayes, pairs of words too, {base.mean():.2%}", _shown([one.mean() for one in right]),
-               "; ".join(f"{one.difference:+.2%} (p {one.p_value:.2f})" for one in paired))
+        yield (
+            f"SST-2 test, {name}, {training}, {len(right)} seeds, {spent:.0f} s each; dev {_shown(held_out)}",
+            f"naive Bayes, pairs of words too, {base.mean():.2%}",
+            _shown([one.mean() for one in right]),
+            "; ".join(f"{one.difference:+.2%} (p {one.p_value:.2f})" for one in paired),
+        )
 
 
 def ecg(quick: bool) -> Iterator[Row]:
@@ -82,10 +106,19 @@ def ecg(quick: bool) -> Iterator[Row]:
         return
     train, test = (read_labelled(path, form="numbers") for path in paths if path is not None)
     options, training = ECG
-    scores = [NeuralClassifier(**options).fit(train, train=TrainConfig(seed=seed, **({"steps": 5} if quick else training)))
-              .score(test) for seed in (SEEDS[:1] if quick else SEEDS)]
+    scores = [
+        NeuralClassifier(**options)
+        .fit(train, train=TrainConfig(seed=seed, **({"steps": 5} if quick else training)))
+        .score(test)
+        for seed in (SEEDS[:1] if quick else SEEDS)
+    ]
     base = Majority().fit(train).score(test)
-    yield f"ECG5000 test accuracy, {options}, {training}", f"majority {base:.2%}; published 93-95 %", _shown(scores), ""
+    yield (
+        f"ECG5000 test accuracy, {options}, {training}",
+        f"majority {base:.2%}; published 93-95 %",
+        _shown(scores),
+        "",
+    )
 
 
 def _shown(values: list[float]) -> str:
@@ -103,17 +136,29 @@ class Speed:
             return
         model, peer = self._model(texts), plain_classifier(texts)
         took = alternate_calls(model.predict, peer, [text for text, _ in texts[:200]], self.times)
-        yield "BiLSTM, one text at a time", f"plain torch, {took.peer * 1e3:.2f} ms", f"{took.ours * 1e3:.2f} ms", str(took)
+        yield (
+            "BiLSTM, one text at a time",
+            f"plain torch, {took.peer * 1e3:.2f} ms",
+            f"{took.ours * 1e3:.2f} ms",
+            str(took),
+        )
 
     def file(self) -> Iterator[Row]:
         if (texts := self._texts()) is None:
             return
-        many = [text for text, _ in texts * 20][:sized(5_000 if self.quick else 100_000, 40)]
+        many = [text for text, _ in texts * 20][: sized(5_000 if self.quick else 100_000, 40)]
         model, peer, few = self._model(texts), plain_classifier(texts), many[:5_000]
-        took = alternate(lambda: seconds(lambda: model.predict(many)) * len(few) / len(many),
-                         lambda: seconds(lambda: [peer(text) for text in few]), self.times)
-        yield (f"BiLSTM, {len(many):,} texts", f"plain torch, {len(few) / took.peer:,.0f} texts/s",
-               f"{len(few) / took.ours:,.0f} texts/s", str(took))
+        took = alternate(
+            lambda: seconds(lambda: model.predict(many)) * len(few) / len(many),
+            lambda: seconds(lambda: [peer(text) for text in few]),
+            self.times,
+        )
+        yield (
+            f"BiLSTM, {len(many):,} texts",
+            f"plain torch, {len(few) / took.peer:,.0f} texts/s",
+            f"{len(few) / took.ours:,.0f} texts/s",
+            str(took),
+        )
 
     def _texts(self) -> list[tuple[str, str]] | None:
         from seqloom.data.labelled import read_labelled
@@ -135,7 +180,12 @@ def plain_classifier(texts: list[tuple[str, str]], encoder: str = "bilstm") -> C
     import torch
     from torch import nn
 
-    words = {word: i for i, word in enumerate(["<unk>", *dict.fromkeys(word for text, _ in texts for word in text.split())])}
+    words = {
+        word: i
+        for i, word in enumerate(
+            ["<unk>", *dict.fromkeys(word for text, _ in texts for word in text.split())]
+        )
+    }
     names = sorted({label for _, label in texts})
 
     class Network(nn.Module):
@@ -152,16 +202,28 @@ def plain_classifier(texts: list[tuple[str, str]], encoder: str = "bilstm") -> C
             super().__init__()
             self.words, self.positions = nn.Embedding(len(words), 100), nn.Embedding(1000, 128)
             self.input, self.linear = nn.Linear(100, 128), nn.Linear(128, len(names))
-            layer = nn.TransformerEncoderLayer(128, 4, 512, activation="gelu", batch_first=True, norm_first=True)
-            self.encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(128), enable_nested_tensor=False)
+            layer = nn.TransformerEncoderLayer(
+                128, 4, 512, activation="gelu", batch_first=True, norm_first=True
+            )
+            self.encoder = nn.TransformerEncoder(
+                layer, 2, nn.LayerNorm(128), enable_nested_tensor=False
+            )
 
         def forward(self, ids: Any) -> Any:
-            return self.linear(self.encoder(self.input(self.words(ids)) + self.positions.weight[:ids.shape[1]]).amax(1))
+            return self.linear(
+                self.encoder(
+                    self.input(self.words(ids)) + self.positions.weight[: ids.shape[1]]
+                ).amax(1)
+            )
 
     network = (Transformer() if encoder == "transformer" else Network()).eval()
 
     def classify(text: str) -> str:
         with torch.inference_mode():
-            return names[int(network(torch.tensor([[words.get(word, 0) for word in text.split()]])).argmax(1))]
+            return names[
+                int(
+                    network(torch.tensor([[words.get(word, 0) for word in text.split()]])).argmax(1)
+                )
+            ]
 
     return classify

@@ -20,10 +20,16 @@ SENTENCES = 32
 def run(quick: bool, only: str) -> None:
     import torch
 
-    torch.set_num_threads(1)  # these tensors are too small for more, and a second one that waits would only slow the peer
+    torch.set_num_threads(
+        1
+    )  # these tensors are too small for more, and a second one that waits would only slow the peer
     times = 2 if quick else 9
     suites = {"training": lambda: training_rows(times), "decoding": lambda: decoding_rows(times)}
-    table("conditional random fields", collect(suites, only), ("figure", "peer", "ours", "ours against the peer"))
+    table(
+        "conditional random fields",
+        collect(suites, only),
+        ("figure", "peer", "ours", "ours against the peer"),
+    )
 
 
 def problem(n_tags: int) -> tuple[Any, ...]:
@@ -36,14 +42,25 @@ def problem(n_tags: int) -> tuple[Any, ...]:
     torchcrf, ours = peer("torchcrf"), CRF(n_tags)
     other = torchcrf and torchcrf.CRF(n_tags, batch_first=True)
     with torch.no_grad():
-        for own, name in ((ours.start, "start_transitions"), (ours.transitions, "transitions"), (ours.end, "end_transitions")):
+        for own, name in (
+            (ours.start, "start_transitions"),
+            (ours.transitions, "transitions"),
+            (ours.end, "end_transitions"),
+        ):
             own.uniform_(-1, 1)
             if other:
                 getattr(other, name).copy_(own)
     lengths = torch.linspace(5, 45, SENTENCES).long()[torch.randperm(SENTENCES)]
     emissions = (2 * torch.randn(SENTENCES, int(lengths.max()), n_tags)).requires_grad_()
     tags = torch.randint(n_tags, emissions.shape[:2])
-    return ours, other, emissions, tags, lengths, torch.arange(emissions.shape[1]) < lengths[:, None]
+    return (
+        ours,
+        other,
+        emissions,
+        tags,
+        lengths,
+        torch.arange(emissions.shape[1]) < lengths[:, None],
+    )
 
 
 def training_rows(times: int) -> Iterator[Row]:
@@ -57,25 +74,45 @@ def training_rows(times: int) -> Iterator[Row]:
             return -other(x, tags, mask=mask, reduction="sum")
 
         difference = abs(loss().item() / theirs().item() - 1) if other else math.nan
-        ratio = alternate(timed(lambda f=loss: f().backward(), 20), other and timed(lambda f=theirs: f().backward(), 5), times)
-        yield (f"loss and gradients, K = {n_tags}, {SENTENCES} sentences, losses differ by {difference:.0e}",
-               f"pytorch-crf, {ratio.peer * 1e3:.2f} ms", f"{ratio.ours * 1e3:.2f} ms", str(ratio))
+        ratio = alternate(
+            timed(lambda f=loss: f().backward(), 20),
+            other and timed(lambda f=theirs: f().backward(), 5),
+            times,
+        )
+        yield (
+            f"loss and gradients, K = {n_tags}, {SENTENCES} sentences, losses differ by {difference:.0e}",
+            f"pytorch-crf, {ratio.peer * 1e3:.2f} ms",
+            f"{ratio.ours * 1e3:.2f} ms",
+            str(ratio),
+        )
 
 
 def decoding_rows(times: int) -> Iterator[Row]:
     for n_tags in (9, 17):
         ours, other, emissions, _, lengths, mask = problem(n_tags)
         emissions = emissions.detach()
-        found = [path[:n].tolist() for path, n in zip(ours.decode(emissions, lengths), lengths.tolist())]
-        same = sum(a == b for a, b in zip(found, other.decode(emissions, mask=mask))) if other else "?"
-        ratio = alternate(timed(lambda o=ours, x=emissions, n=lengths: o.decode(x, n), 20),
-                          other and timed(lambda p=other, x=emissions, m=mask: p.decode(x, mask=m), 5), times)
-        yield (f"best paths, K = {n_tags}, {SENTENCES} sentences, {same} of them equal",
-               f"pytorch-crf, {ratio.peer * 1e3:.2f} ms", f"{ratio.ours * 1e3:.2f} ms", str(ratio))
+        found = [
+            path[:n].tolist() for path, n in zip(ours.decode(emissions, lengths), lengths.tolist())
+        ]
+        same = (
+            sum(a == b for a, b in zip(found, other.decode(emissions, mask=mask))) if other else "?"
+        )
+        ratio = alternate(
+            timed(lambda o=ours, x=emissions, n=lengths: o.decode(x, n), 20),
+            other and timed(lambda p=other, x=emissions, m=mask: p.decode(x, mask=m), 5),
+            times,
+        )
+        yield (
+            f"best paths, K = {n_tags}, {SENTENCES} sentences, {same} of them equal",
+            f"pytorch-crf, {ratio.peer * 1e3:.2f} ms",
+            f"{ratio.ours * 1e3:.2f} ms",
+            str(ratio),
+        )
 
 
 def timed(work: Callable[[], object], repeats: int) -> Callable[[], float]:
     """Seconds of one call, the mean of a few; one before that does not count."""
+
     def measure() -> float:
         work()
         start = time.perf_counter()

@@ -49,18 +49,37 @@ def lstm(quick: bool) -> Iterator[Row]:
             ids[0, 0] = EOS
             expected = torch.log_softmax(output(net(embedding(ids))[0]), -1)[0].numpy()
         for bits in (32, 8):
-            network = RecurrentNet(Weights(plain, eight_bit=bits == 8), VOCABULARY, width, width, 2, cell="lstm", tied=False)
+            network = RecurrentNet(
+                Weights(plain, eight_bit=bits == 8),
+                VOCABULARY,
+                width,
+                width,
+                2,
+                cell="lstm",
+                tied=False,
+            )
             name = f"LSTM 2 x {width}, V = {VOCABULARY:,}, {bits} bits"
-            yield from _compare(name, "torch.nn.LSTM, Linear, multinomial", RecurrentStepper(network, EOS),
-                                partial(draw_with_torch, parts, tokens), ids[0].numpy(), expected, 2 if quick else 5, tokens)
+            yield from _compare(
+                name,
+                "torch.nn.LSTM, Linear, multinomial",
+                RecurrentStepper(network, EOS),
+                partial(draw_with_torch, parts, tokens),
+                ids[0].numpy(),
+                expected,
+                2 if quick else 5,
+                tokens,
+            )
 
 
 def torch_lstm(width: int, vocabulary: int = VOCABULARY) -> tuple[Any, Any, Any]:
     """Embedding, two layers and output as one writes them with torch."""
     import torch
 
-    return (torch.nn.Embedding(vocabulary, width), torch.nn.LSTM(width, width, 2, batch_first=True),
-            torch.nn.Linear(width, vocabulary))
+    return (
+        torch.nn.Embedding(vocabulary, width),
+        torch.nn.LSTM(width, width, 2, batch_first=True),
+        torch.nn.Linear(width, vocabulary),
+    )
 
 
 def draw_with_torch(parts: tuple[Any, Any, Any], tokens: int) -> float:
@@ -79,9 +98,17 @@ def draw_with_torch(parts: tuple[Any, Any, Any], tokens: int) -> float:
 
 def from_torch(embedding: Any, net: Any, output: Any) -> dict[str, np.ndarray]:
     """The weights of such a network by our names; it has two biases where we have one."""
-    arrays = {"embedding.weight": embedding.weight, "output.weight": output.weight, "output.bias": output.bias}
+    arrays = {
+        "embedding.weight": embedding.weight,
+        "output.weight": output.weight,
+        "output.bias": output.bias,
+    }
     for i, (w_x, w_h, b, b_h) in enumerate(net.all_weights):
-        arrays |= {f"recurrent.layers.{i}.w_x": w_x, f"recurrent.layers.{i}.w_h": w_h, f"recurrent.layers.{i}.b": b + b_h}
+        arrays |= {
+            f"recurrent.layers.{i}.w_x": w_x,
+            f"recurrent.layers.{i}.w_h": w_h,
+            f"recurrent.layers.{i}.b": b + b_h,
+        }
     return {name: value.detach().numpy() for name, value in arrays.items()}
 
 
@@ -109,16 +136,32 @@ def gpt(quick: bool) -> Iterator[Row]:
         network = GPTNet(Weights(arrays, eight_bit=bits == 8), vocabulary, context, GPT_WIDTH, 6, 6)
         name = f"GPT 6 x {GPT_WIDTH}, V = {vocabulary:,}, {tokens} tokens, {bits} bits"
         theirs = net and partial(draw_with_hugging_face, net, tokens)
-        yield from _compare(name, "Hugging Face generate, cache", GPTStepper(network, EOS), theirs, ids[0].numpy(), expected,
-                            2 if quick else 5, tokens)
+        yield from _compare(
+            name,
+            "Hugging Face generate, cache",
+            GPTStepper(network, EOS),
+            theirs,
+            ids[0].numpy(),
+            expected,
+            2 if quick else 5,
+            tokens,
+        )
 
 
 def hugging_face_gpt(vocabulary: int, context: int) -> Any:
     """GPT-2 of 6 layers x 384 with random weights, or None."""
     if (there := peer("transformers")) is None:
         return None
-    config = there.GPT2Config(vocab_size=vocabulary, n_positions=context, n_embd=384, n_layer=6, n_head=6, bos_token_id=EOS,
-                        eos_token_id=None, pad_token_id=EOS)
+    config = there.GPT2Config(
+        vocab_size=vocabulary,
+        n_positions=context,
+        n_embd=384,
+        n_layer=6,
+        n_head=6,
+        bos_token_id=EOS,
+        eos_token_id=None,
+        pad_token_id=EOS,
+    )
     return there.GPT2LMHeadModel(config).eval()
 
 
@@ -127,27 +170,49 @@ def draw_with_hugging_face(net: Any, tokens: int) -> float:
 
     start = time.perf_counter()
     with torch.inference_mode():
-        net.generate(torch.full((1, 1), EOS), do_sample=True, top_k=0, max_new_tokens=tokens, use_cache=True)
+        net.generate(
+            torch.full((1, 1), EOS), do_sample=True, top_k=0, max_new_tokens=tokens, use_cache=True
+        )
     return time.perf_counter() - start
 
 
 def from_hugging_face(weights: dict[str, Any], n_layers: int) -> dict[str, np.ndarray]:
     """GPT-2's weights by our names; its matrices are transposed."""
-    found = {"embedding.weight": "transformer.wte.weight", "position.weight": "transformer.wpe.weight",
-             "norm.weight": "transformer.ln_f.weight", "norm.bias": "transformer.ln_f.bias"}
-    parts = {"norm1": "ln_1", "norm2": "ln_2", "attention.qkv": "attn.c_attn", "attention.out": "attn.c_proj",
-             "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj"}
+    found = {
+        "embedding.weight": "transformer.wte.weight",
+        "position.weight": "transformer.wpe.weight",
+        "norm.weight": "transformer.ln_f.weight",
+        "norm.bias": "transformer.ln_f.bias",
+    }
+    parts = {
+        "norm1": "ln_1",
+        "norm2": "ln_2",
+        "attention.qkv": "attn.c_attn",
+        "attention.out": "attn.c_proj",
+        "mlp.up": "mlp.c_fc",
+        "mlp.down": "mlp.c_proj",
+    }
     for i in range(n_layers):
         for ours, theirs in parts.items():
             for kind in ("weight", "bias"):
                 found[f"blocks.{i}.{ours}.{kind}"] = f"transformer.h.{i}.{theirs}.{kind}"
     arrays = {ours: weights[theirs].detach().numpy() for ours, theirs in found.items()}
-    return {name: array.T.copy() if name.startswith("blocks") and array.ndim == 2 else array.copy()
-            for name, array in arrays.items()}
+    return {
+        name: array.T.copy() if name.startswith("blocks") and array.ndim == 2 else array.copy()
+        for name, array in arrays.items()
+    }
 
 
-def _compare(name: str, peer: str, stepper: Any, theirs: Callable[[], float] | None, ids: np.ndarray, expected: np.ndarray,
-             times: int, tokens: int) -> Iterator[Row]:
+def _compare(
+    name: str,
+    peer: str,
+    stepper: Any,
+    theirs: Callable[[], float] | None,
+    ids: np.ndarray,
+    expected: np.ndarray,
+    times: int,
+    tokens: int,
+) -> Iterator[Row]:
     state, log_probs = stepper.start(1)
     difference = 0.0
     for t in range(len(ids)):
@@ -159,8 +224,12 @@ def _compare(name: str, peer: str, stepper: Any, theirs: Callable[[], float] | N
     for label, ours in (("", draw_tokens), (", through `sample`", sample_tokens)):
         ours(stepper, 10)
         ratio = alternate(lambda ours=ours: ours(stepper, tokens), theirs, times)  # type: ignore[misc]
-        yield f"{name}{label}; largest difference {difference:.0e}", f"{peer}: {_rate(tokens, ratio.peer)}", \
-            _rate(tokens, ratio.ours), str(ratio)
+        yield (
+            f"{name}{label}; largest difference {difference:.0e}",
+            f"{peer}: {_rate(tokens, ratio.peer)}",
+            _rate(tokens, ratio.ours),
+            str(ratio),
+        )
 
 
 def draw_tokens(stepper: Any, tokens: int) -> float:
@@ -203,26 +272,41 @@ def cost(quick: bool) -> Iterator[Row]:
     from seqloom.runtime.weights import Weights
 
     text = np.frombuffer(bundled_text().encode(), np.uint8).astype(np.int64)
-    train, held_out = torch.from_numpy(text[: len(text) * 9 // 10].copy()), text[len(text) * 9 // 10 :]
+    train, held_out = (
+        torch.from_numpy(text[: len(text) * 9 // 10].copy()),
+        text[len(text) * 9 // 10 :],
+    )
     steps = 5 if quick else 120
     net = nn.GPTNet(256, 128, GPT_WIDTH, 6, 6)
-    _train(lambda ids: net.features(ids)[0] @ net.output_weight.T, list(net.parameters()), train, steps)
+    _train(
+        lambda ids: net.features(ids)[0] @ net.output_weight.T, list(net.parameters()), train, steps
+    )
     arrays = {name: value.detach().numpy() for name, value in net.state_dict().items()}
-    gpts = [GPTStepper(runtime.GPTNet(Weights(arrays, eight_bit=eight_bit), 256, 128, GPT_WIDTH, 6, 6), EOS)
-            for eight_bit in (False, True)]
+    gpts = [
+        GPTStepper(
+            runtime.GPTNet(Weights(arrays, eight_bit=eight_bit), 256, 128, GPT_WIDTH, 6, 6), EOS
+        )
+        for eight_bit in (False, True)
+    ]
     yield _cost_row(f"GPT 6 x {GPT_WIDTH}, bytes, {steps} steps", gpts, held_out)
 
     embedding, rnn, output = torch_lstm(200, 256)
     weights = [*embedding.parameters(), *rnn.parameters(), *output.parameters()]
     _train(lambda ids: output(rnn(embedding(ids))[0]), weights, train, 2 * steps)
     arrays = from_torch(embedding, rnn, output)
-    nets = [RecurrentNet(Weights(arrays, eight_bit=eight_bit), 256, 200, 200, 2, cell="lstm", tied=False)
-            for eight_bit in (False, True)]
+    nets = [
+        RecurrentNet(
+            Weights(arrays, eight_bit=eight_bit), 256, 200, 200, 2, cell="lstm", tied=False
+        )
+        for eight_bit in (False, True)
+    ]
     lstms = [RecurrentStepper(net, EOS) for net in nets]
     yield _cost_row(f"LSTM 2 x 200, bytes, {2 * steps} steps", lstms, held_out)
 
 
-def _train(logits: Callable[[Any], Any], parameters: list[Any], text: Any, steps: int, length: int = 128) -> None:
+def _train(
+    logits: Callable[[Any], Any], parameters: list[Any], text: Any, steps: int, length: int = 128
+) -> None:
     import torch
 
     optimizer = torch.optim.AdamW(parameters, lr=1e-3)
@@ -230,16 +314,22 @@ def _train(logits: Callable[[Any], Any], parameters: list[Any], text: Any, steps
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = 1e-3 * min((step + 1) / 20, 1.0)
-        at = torch.randint(0, len(text) - length - 1, (8, 1), generator=generator) + torch.arange(length + 1)
+        at = torch.randint(0, len(text) - length - 1, (8, 1), generator=generator) + torch.arange(
+            length + 1
+        )
         ids = text[at]
-        loss = torch.nn.functional.cross_entropy(logits(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        loss = torch.nn.functional.cross_entropy(
+            logits(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()
+        )
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
 
 
-def _cost_row(name: str, pair: list[Any], text: np.ndarray, rows: int = 32, length: int = 127) -> Row:
+def _cost_row(
+    name: str, pair: list[Any], text: np.ndarray, rows: int = 32, length: int = 127
+) -> Row:
     """Nats a byte on `rows` stretches of held-out text, in 32 and in 8 bits."""
     at = np.linspace(0, len(text) - length, rows).astype(np.int64)
     nats = []
@@ -252,8 +342,12 @@ def _cost_row(name: str, pair: list[Any], text: np.ndarray, rows: int = 32, leng
             state, log_probs = stepper.step(state, now)
         nats.append(total / rows / length)
     more = nats[1] - nats[0]
-    return (f"cost of 8 bits: {name}, {rows * length:,} held-out bytes", f"32 bits: {nats[0]:.4f} nats a byte",
-            f"8 bits: {nats[1]:.4f}", f"{more:+.5f} nats, {more / np.log(2):+.5f} bits a byte")
+    return (
+        f"cost of 8 bits: {name}, {rows * length:,} held-out bytes",
+        f"32 bits: {nats[0]:.4f} nats a byte",
+        f"8 bits: {nats[1]:.4f}",
+        f"{more:+.5f} nats, {more / np.log(2):+.5f} bits a byte",
+    )
 
 
 def _rate(tokens: int, seconds: float) -> str:

@@ -28,12 +28,17 @@ from benchmarks.side_by_side import collect, data, sized, table
 
 Row = tuple[str, ...]
 # options of the model, of training
-FROZEN: tuple[dict[str, Any], dict[str, Any]] = ({"frozen": True}, sized({"epochs": 30}, {"steps": 2}))
+FROZEN: tuple[dict[str, Any], dict[str, Any]] = (
+    {"frozen": True},
+    sized({"epochs": 30}, {"steps": 2}),
+)
 TUNED: tuple[dict[str, Any], dict[str, Any]] = ({}, {"epochs": 2})
 SIZES, SUBSETS = sized((100, 500, 2_000), (20,)), sized(5, 1)
 EPOCHS = {100: sized(10, 1), 500: 10, 2_000: 4}  # of fine-tuning so many sentences
-SCRATCH: tuple[dict[str, Any], dict[str, Any]] = ({"encoder": "bilstm", "dropout": 0.5, "tokenizer": "whitespace"},
-                                                  sized({"epochs": 15}, {"steps": 2}))
+SCRATCH: tuple[dict[str, Any], dict[str, Any]] = (
+    {"encoder": "bilstm", "dropout": 0.5, "tokenizer": "whitespace"},
+    sized({"epochs": 15}, {"steps": 2}),
+)
 
 
 def run(quick: bool, only: str) -> None:
@@ -41,9 +46,14 @@ def run(quick: bool, only: str) -> None:
     if encoder is None:
         print("(skipped: $SEQLOOM_ENCODER is not set)")
         return
-    rows = collect({"sst2-frozen": partial(whole, quick, encoder, "frozen", FROZEN),
-                    "sst2-tuned": partial(whole, quick, encoder, "tuned", TUNED),
-                    "sst2-curve": partial(curve, quick, encoder)}, only)
+    rows = collect(
+        {
+            "sst2-frozen": partial(whole, quick, encoder, "frozen", FROZEN),
+            "sst2-tuned": partial(whole, quick, encoder, "tuned", TUNED),
+            "sst2-curve": partial(curve, quick, encoder),
+        },
+        only,
+    )
     table("SST-2 on a published encoder", rows, ("figure", "naive Bayes", "ours", "difference"))
 
 
@@ -51,7 +61,11 @@ def parts() -> list[Any] | None:
     from seqloom.data.labelled import read_labelled
 
     paths = [data("sst2", f"stsa.binary.{part}") for part in ("train", "dev", "test")]
-    return None if any(path is None for path in paths) else [read_labelled(path, form="lines") for path in paths if path]
+    return (
+        None
+        if any(path is None for path in paths)
+        else [read_labelled(path, form="lines") for path in paths if path]
+    )
 
 
 def place(quick: bool) -> Path:
@@ -63,7 +77,9 @@ def place(quick: bool) -> Path:
     return home
 
 
-def whole(quick: bool, encoder: str, name: str, settings: tuple[dict[str, Any], dict[str, Any]]) -> Iterator[Row]:
+def whole(
+    quick: bool, encoder: str, name: str, settings: tuple[dict[str, Any], dict[str, Any]]
+) -> Iterator[Row]:
     """Trained on all 6,920 sentences; the best weights are those of dev."""
     from seqloom import progress
     from seqloom.metrics import bootstrap
@@ -76,22 +92,36 @@ def whole(quick: bool, encoder: str, name: str, settings: tuple[dict[str, Any], 
         return
     train, dev, test = (part.part(slice(0, 200)) for part in found) if quick else found
     gold = np.array(test.labels)
-    base = (np.array(NaiveBayes(ngrams=2, tokenizer="whitespace").fit(train).predict(test.texts)) == gold).astype(float)
+    base = (
+        np.array(NaiveBayes(ngrams=2, tokenizer="whitespace").fit(train).predict(test.texts))
+        == gold
+    ).astype(float)
     begun = time.process_time()
     with progress.reporting(PlainReporter()):
         if name == "frozen":
-            model, predicted = fit_frozen(encoder, Remembered(place(quick) / "features.npz"), train, test, dev)
+            model, predicted = fit_frozen(
+                encoder, Remembered(place(quick) / "features.npz"), train, test, dev
+            )
         else:
             model = NeuralClassifier(encoder=encoder, **settings[0])
-            model.fit(train, valid=dev, train=TrainConfig(**({"steps": 5} if quick else settings[1])), run=place(quick) / name)
+            model.fit(
+                train,
+                valid=dev,
+                train=TrainConfig(**({"steps": 5} if quick else settings[1])),
+                run=place(quick) / name,
+            )
             model.save(place(quick) / f"{name}-model")
             predicted = model.predict(test.texts)
     spent = time.process_time() - begun
     right = (np.array(predicted) == gold).astype(float)
     paired = bootstrap.paired(right, base, np.ones(len(base)))
-    yield (f"SST-2 test, {name}, {settings[1]}, {spent / 60:.1f} minutes of one core; dev "
-           f"{model.fit_info['valid_accuracy']:.2%}",
-           f"{base.mean():.2%}", f"{right.mean():.2%}", f"{paired.difference:+.2%} ({paired.low:+.2%} to {paired.high:+.2%})")
+    yield (
+        f"SST-2 test, {name}, {settings[1]}, {spent / 60:.1f} minutes of one core; dev "
+        f"{model.fit_info['valid_accuracy']:.2%}",
+        f"{base.mean():.2%}",
+        f"{right.mean():.2%}",
+        f"{paired.difference:+.2%} ({paired.low:+.2%} to {paired.high:+.2%})",
+    )
 
 
 # ---- by amount of data
@@ -109,26 +139,45 @@ def curve(quick: bool, encoder: str) -> Iterator[Row]:
     cells: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
     features = Remembered(place(quick) / "features.npz")
     kinds: dict[str, Callable[[Any, Any], list[Any]]] = {
-        "naive Bayes": bayes, "BiLSTM": scratch, "frozen": partial(frozen, encoder, features),
-        "fine-tuned": partial(tuned, encoder)}
+        "naive Bayes": bayes,
+        "BiLSTM": scratch,
+        "frozen": partial(frozen, encoder, features),
+        "fine-tuned": partial(tuned, encoder),
+    }
     for size in SIZES[:1] if quick else SIZES:
         for kind, predict in kinds.items():
             for subset in range(SUBSETS):
                 key = f"{kind} {size} {subset}"
                 if key not in cells:
-                    chosen = np.random.default_rng([size, subset]).choice(len(train), size, replace=False)
-                    right = np.array(predict(train.part(np.sort(chosen)), test)) == np.array(test.labels)
+                    chosen = np.random.default_rng([size, subset]).choice(
+                        len(train), size, replace=False
+                    )
+                    right = np.array(predict(train.part(np.sort(chosen)), test)) == np.array(
+                        test.labels
+                    )
                     cells[key] = "".join("01"[int(one)] for one in right)
                     kept.write_text(json.dumps(cells))
                     print(f"... {key}: {right.mean():.2%}", flush=True)
-        mean = {kind: np.mean([[float(one) for one in cells[f"{kind} {size} {i}"]] for i in range(SUBSETS)], 0)
-                for kind in kinds}
+        mean = {
+            kind: np.mean(
+                [[float(one) for one in cells[f"{kind} {size} {i}"]] for i in range(SUBSETS)], 0
+            )
+            for kind in kinds
+        }
         for ours in ("frozen", "fine-tuned"):
-            paired = {kind: bootstrap.paired(mean[ours], mean[kind], np.ones(len(test))) for kind in ("naive Bayes", "BiLSTM")}
-            yield (f"SST-2 test, {size:,} sentences, mean of {SUBSETS} subsets", f"{mean['naive Bayes'].mean():.2%}",
-                   f"{ours} {mean[ours].mean():.2%}; BiLSTM from scratch {mean['BiLSTM'].mean():.2%}",
-                   ", ".join(f"{one.difference:+.2%} ({one.low:+.2%} to {one.high:+.2%}) against {kind}"
-                             for kind, one in paired.items()))
+            paired = {
+                kind: bootstrap.paired(mean[ours], mean[kind], np.ones(len(test)))
+                for kind in ("naive Bayes", "BiLSTM")
+            }
+            yield (
+                f"SST-2 test, {size:,} sentences, mean of {SUBSETS} subsets",
+                f"{mean['naive Bayes'].mean():.2%}",
+                f"{ours} {mean[ours].mean():.2%}; BiLSTM from scratch {mean['BiLSTM'].mean():.2%}",
+                ", ".join(
+                    f"{one.difference:+.2%} ({one.low:+.2%} to {one.high:+.2%}) against {kind}"
+                    for kind, one in paired.items()
+                ),
+            )
 
 
 def bayes(train: Any, test: Any) -> list[Any]:
@@ -142,7 +191,11 @@ def scratch(train: Any, test: Any) -> list[Any]:
     from seqloom.models.classify.neural_classifier import NeuralClassifier
     from seqloom.training.config import TrainConfig
 
-    found: list[Any] = NeuralClassifier(**SCRATCH[0]).fit(train, train=TrainConfig(**SCRATCH[1])).predict(test.texts)
+    found: list[Any] = (
+        NeuralClassifier(**SCRATCH[0])
+        .fit(train, train=TrainConfig(**SCRATCH[1]))
+        .predict(test.texts)
+    )
     return found
 
 
@@ -159,13 +212,17 @@ def frozen(encoder: str, features: Remembered, train: Any, test: Any) -> list[An
     return fit_frozen(encoder, features, train, test)[1]
 
 
-def fit_frozen(encoder: str, features: Remembered, train: Any, test: Any, valid: Any = None) -> tuple[Any, list[Any]]:
+def fit_frozen(
+    encoder: str, features: Remembered, train: Any, test: Any, valid: Any = None
+) -> tuple[Any, list[Any]]:
     """As the model would be fitted and would predict, with features that are computed once for all models."""
     from seqloom.models.classify.neural_classifier import NeuralClassifier
     from seqloom.training.config import TrainConfig
 
     with features.used():
-        model = NeuralClassifier(encoder=encoder, **FROZEN[0]).fit(train, valid=valid, train=TrainConfig(**FROZEN[1]))
+        model = NeuralClassifier(encoder=encoder, **FROZEN[0]).fit(
+            train, valid=valid, train=TrainConfig(**FROZEN[1])
+        )
         values = features.of(model.encode(test.texts))
     scores = values @ model.weights["output.linear.weight"].T + model.weights["output.linear.bias"]
     assert model.predict(test.texts[:3]) == [model.classes[i] for i in scores[:3].argmax(1)]
@@ -207,8 +264,12 @@ class Remembered:
             vectors = self.compute(Encoded({"ids": ids}, borders)).steps["values"]
             self.known |= {row.tobytes(): vector for row, vector in zip(new, vectors)}
             keys = [np.frombuffer(key, np.int64) for key in self.known]
-            np.savez(self.path, ids=np.concatenate(keys), ends=np.cumsum([len(key) for key in keys]),
-                     vectors=np.stack(list(self.known.values())))
+            np.savez(
+                self.path,
+                ids=np.concatenate(keys),
+                ends=np.cumsum([len(key) for key in keys]),
+                vectors=np.stack(list(self.known.values())),
+            )
         return np.stack([self.known[row.tobytes()] for row in rows])
 
 
@@ -225,14 +286,24 @@ def plain_encoder(directory: Path, n_labels: int = 2) -> Callable[[str], int]:
     class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.words, self.positions = nn.Embedding(c["vocab_size"], width), nn.Embedding(512, width)
+            self.words, self.positions = (
+                nn.Embedding(c["vocab_size"], width),
+                nn.Embedding(512, width),
+            )
             self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, n_labels)
-            layer = nn.TransformerEncoderLayer(width, c["num_attention_heads"], c["intermediate_size"], activation="gelu",
-                                               batch_first=True)
-            self.encoder = nn.TransformerEncoder(layer, c["num_hidden_layers"], enable_nested_tensor=False)
+            layer = nn.TransformerEncoderLayer(
+                width,
+                c["num_attention_heads"],
+                c["intermediate_size"],
+                activation="gelu",
+                batch_first=True,
+            )
+            self.encoder = nn.TransformerEncoder(
+                layer, c["num_hidden_layers"], enable_nested_tensor=False
+            )
 
         def forward(self, ids: Any) -> Any:
-            x = self.norm(self.words(ids) + self.positions.weight[:ids.shape[1]])
+            x = self.norm(self.words(ids) + self.positions.weight[: ids.shape[1]])
             return self.linear(self.encoder(x).mean(1))
 
     network = Network().eval()

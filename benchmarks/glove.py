@@ -25,10 +25,16 @@ DIMENSIONS, MIN_COUNT, THREADS = sized(100, 8), sized(5, 2), 2
 def run(quick: bool, only: str) -> None:
     bench = Bench(quick)
     if bench.programs is None:
-        print("(skipped: GLOVE_BIN does not name a directory with vocab_count, cooccur, shuffle and glove)")
+        print(
+            "(skipped: GLOVE_BIN does not name a directory with vocab_count, cooccur, shuffle and glove)"
+        )
     with tempfile.TemporaryDirectory() as place:
         bench.place = Path(place)
-        table("GloVe", collect(bench.suites(), only), ("figure", "peer", "ours", "ours against the peer"))
+        table(
+            "GloVe",
+            collect(bench.suites(), only),
+            ("figure", "peer", "ours", "ours against the peer"),
+        )
 
 
 class Bench:
@@ -38,7 +44,9 @@ class Bench:
         self.quick, self.times = quick, 2 if quick else 5
         found = os.environ.get("GLOVE_BIN")
         names = ("vocab_count", "cooccur", "shuffle", "glove")
-        self.programs = Path(found) if found and all((Path(found) / name).is_file() for name in names) else None
+        self.programs = (
+            Path(found) if found and all((Path(found) / name).is_file() for name in names) else None
+        )
         os.environ.setdefault("SEQLOOM_THREADS", str(THREADS))
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
@@ -52,11 +60,17 @@ class Bench:
         self._count_ours(text, 5)  # compiles
         for window in (5, 15):
             tokens = int(self._count_ours(text, window)[0].n_words)
-            took = alternate(lambda w=window: seconds(lambda: self._count_ours(text, w)),
-                             self.programs and (lambda w=window: seconds(lambda: self._count_theirs(text, w))), self.times)
-            yield (f"words and their neighbours, window {window}, {tokens:,} tokens",
-                   f"vocab_count and cooccur, {tokens / took.peer / 1e6:.2f} M tokens/s",
-                   f"{tokens / took.ours / 1e6:.2f} M tokens/s", str(took))
+            took = alternate(
+                lambda w=window: seconds(lambda: self._count_ours(text, w)),
+                self.programs and (lambda w=window: seconds(lambda: self._count_theirs(text, w))),
+                self.times,
+            )
+            yield (
+                f"words and their neighbours, window {window}, {tokens:,} tokens",
+                f"vocab_count and cooccur, {tokens / took.peer / 1e6:.2f} M tokens/s",
+                f"{tokens / took.ours / 1e6:.2f} M tokens/s",
+                str(took),
+            )
 
     def learning(self) -> Iterator[Row]:
         from seqloom.models.vectors.configs import GloveConfig
@@ -77,20 +91,31 @@ class Bench:
             return seconds(lambda: [learner.round(epoch, i) for i in rounds])
 
         def theirs() -> float:
-            return seconds(lambda: self._learn_theirs(2, 1)) - seconds(lambda: self._learn_theirs(1, 1))
+            return seconds(lambda: self._learn_theirs(2, 1)) - seconds(
+                lambda: self._learn_theirs(1, 1)
+            )
 
         took = alternate(ours, theirs if self.programs else None, self.times)
-        yield (f"one epoch over {cells.count:,} cells, {len(stream.words):,} words, {DIMENSIONS} dimensions, {THREADS} threads",
-               f"glove, {cells.count / took.peer / 1e6:.2f} M cells/s", f"{cells.count / took.ours / 1e6:.2f} M cells/s",
-               str(took))
+        yield (
+            f"one epoch over {cells.count:,} cells, {len(stream.words):,} words, {DIMENSIONS} dimensions, {THREADS} threads",
+            f"glove, {cells.count / took.peer / 1e6:.2f} M cells/s",
+            f"{cells.count / took.ours / 1e6:.2f} M cells/s",
+            str(took),
+        )
 
     def quality(self) -> Iterator[Row]:
         """Means over seeds, with the range."""
         from seqloom.interop.vectors import read_vectors
         from seqloom.models.vectors.glove import Glove
 
-        tests = [(name, data("wordeval", file)) for name, file in (
-            ("analogies", "questions-words.txt"), ("WordSim-353", "EN-WS-353-ALL.txt"), ("SimLex-999", "EN-SIMLEX-999.txt"))]
+        tests = [
+            (name, data("wordeval", file))
+            for name, file in (
+                ("analogies", "questions-words.txt"),
+                ("WordSim-353", "EN-WS-353-ALL.txt"),
+                ("SimLex-999", "EN-SIMLEX-999.txt"),
+            )
+        ]
         if (text := self._text()) is None or any(path is None for _, path in tests):
             return
         epochs, seeds = (2, (1,)) if self.quick else (15, (1, 2, 3))
@@ -98,16 +123,27 @@ class Bench:
             self._count_theirs(text, 5)
         models: tuple[list[Any], list[Any]] = [], []
         for seed in seeds:
-            models[0].append(Glove(dimensions=DIMENSIONS, window=5, epochs=epochs, seed=seed).fit(text))
+            models[0].append(
+                Glove(dimensions=DIMENSIONS, window=5, epochs=epochs, seed=seed).fit(text)
+            )
             if self.programs:
                 self._learn_theirs(epochs, seed)
                 models[1].append(read_vectors(self.place / "vectors.txt"))
         for name, path in tests:
-            ours, theirs = ([model.evaluate(path)["accuracy" if name == "analogies" else "spearman"] for model in each]
-                            for each in models)
+            ours, theirs = (
+                [
+                    model.evaluate(path)["accuracy" if name == "analogies" else "spearman"]
+                    for model in each
+                ]
+                for each in models
+            )
             theirs = theirs or [math.nan]
-            yield (f"{name}, {epochs} epochs, window 5, {len(seeds)} seeds", spread(theirs), spread(ours),
-                   f"{statistics.mean(ours) - statistics.mean(theirs):+.3f}")
+            yield (
+                f"{name}, {epochs} epochs, window 5, {len(seeds)} seeds",
+                spread(theirs),
+                spread(ours),
+                f"{statistics.mean(ours) - statistics.mean(theirs):+.3f}",
+            )
 
     # ---- the work
 
@@ -135,20 +171,58 @@ class Bench:
 
     def _count_theirs(self, text: Path, window: int) -> None:
         self._run("vocab_count", "-min-count", str(MIN_COUNT), source=text, target="vocab")
-        self._run("cooccur", "-memory", "4.0", "-vocab-file", "vocab", "-window-size", str(window), source=text, target="cells")
+        self._run(
+            "cooccur",
+            "-memory",
+            "4.0",
+            "-vocab-file",
+            "vocab",
+            "-window-size",
+            str(window),
+            source=text,
+            target="cells",
+        )
 
     def _learn_theirs(self, epochs: int, seed: int) -> None:
         shuffled = self.place / f"shuffled-{(self.place / 'cells').stat().st_mtime_ns}"
         if not shuffled.exists():
-            self._run("shuffle", "-memory", "4.0", source=self.place / "cells", target=shuffled.name)
-        self._run("glove", "-input-file", shuffled.name, "-vocab-file", "vocab", "-vector-size", str(DIMENSIONS), "-iter",
-                  str(epochs), "-threads", str(THREADS), "-seed", str(seed), "-save-file", "vectors")
+            self._run(
+                "shuffle", "-memory", "4.0", source=self.place / "cells", target=shuffled.name
+            )
+        self._run(
+            "glove",
+            "-input-file",
+            shuffled.name,
+            "-vocab-file",
+            "vocab",
+            "-vector-size",
+            str(DIMENSIONS),
+            "-iter",
+            str(epochs),
+            "-threads",
+            str(THREADS),
+            "-seed",
+            str(seed),
+            "-save-file",
+            "vectors",
+        )
 
-    def _run(self, program: str, *options: str, source: Path | None = None, target: str | None = None) -> None:
+    def _run(
+        self, program: str, *options: str, source: Path | None = None, target: str | None = None
+    ) -> None:
         assert self.programs is not None
-        with open(source or os.devnull, "rb") as read, open(self.place / target if target else os.devnull, "wb") as write:
-            subprocess.run([self.programs.absolute() / program, "-verbose", "0", *options], cwd=self.place, stdin=read,
-                           stdout=write, stderr=subprocess.DEVNULL, check=True)
+        with (
+            open(source or os.devnull, "rb") as read,
+            open(self.place / target if target else os.devnull, "wb") as write,
+        ):
+            subprocess.run(
+                [self.programs.absolute() / program, "-verbose", "0", *options],
+                cwd=self.place,
+                stdin=read,
+                stdout=write,
+                stderr=subprocess.DEVNULL,
+                check=True,
+            )
 
 
 def spread(values: list[float]) -> str:

@@ -15,7 +15,11 @@ Row = tuple[str, str, str, str]
 
 def run(quick: bool, only: str) -> None:
     bench = Bench(quick)
-    table("naive Bayes", collect(bench.suites(), only), ("figure", "peer", "ours", "ours against the peer"))
+    table(
+        "naive Bayes",
+        collect(bench.suites(), only),
+        ("figure", "peer", "ours", "ours against the peer"),
+    )
 
 
 def scikit_learn(variant: str = "Multinomial", **options: Any) -> Any:
@@ -42,13 +46,31 @@ class Bench:
         if (found := self._sst2()) is None:
             return
         train, _, test = found
-        for variant, ngrams in ((v, n) for v in ("multinomial", "bernoulli", "complement") for n in (1, 2)):
-            other = scikit_learn(variant.capitalize(), token_pattern=r"(?a)\S+",  # a no-break space joins
-                                 lowercase=False, ngram_range=(1, ngrams))
-            ours = NaiveBayes(tokenizer="whitespace", variant=variant, ngrams=ngrams).fit(train).log_probs(test.texts)
-            theirs = other.fit(train.texts, train.labels).predict_log_proba(test.texts) if other else np.nan
-            yield (f"largest difference of log p(class), {variant}, n-grams up to {ngrams}", "scikit-learn",
-                   f"{np.abs(ours - theirs).max():.1e}", "bar 1e-9")
+        for variant, ngrams in (
+            (v, n) for v in ("multinomial", "bernoulli", "complement") for n in (1, 2)
+        ):
+            other = scikit_learn(
+                variant.capitalize(),
+                token_pattern=r"(?a)\S+",  # a no-break space joins
+                lowercase=False,
+                ngram_range=(1, ngrams),
+            )
+            ours = (
+                NaiveBayes(tokenizer="whitespace", variant=variant, ngrams=ngrams)
+                .fit(train)
+                .log_probs(test.texts)
+            )
+            theirs = (
+                other.fit(train.texts, train.labels).predict_log_proba(test.texts)
+                if other
+                else np.nan
+            )
+            yield (
+                f"largest difference of log p(class), {variant}, n-grams up to {ngrams}",
+                "scikit-learn",
+                f"{np.abs(ours - theirs).max():.1e}",
+                "bar 1e-9",
+            )
 
     def sst2(self) -> Iterator[Row]:
         """Trained on the 6,920 sentences of train alone. The tokenizer was chosen on dev, the last two settings by
@@ -59,18 +81,43 @@ class Bench:
             return
         train, dev, test = found
         chosen: list[tuple[str, dict[str, Any], str]] = [
-            ("unigrams", {}, "bar 81.8 %"), ("uni- and bigrams", {"ngrams": 2}, "bar 82.1 %"),
-            ("unigrams of stems", {"normalize": "stem=snowball", "features": "presence", "k": 1.5, "prior": "uniform"}, ""),
-            ("uni- and bigrams, presence", {"tokenizer": "whitespace", "ngrams": 2, "features": "presence",
-                                            "prior": "uniform"}, "")]
+            ("unigrams", {}, "bar 81.8 %"),
+            ("uni- and bigrams", {"ngrams": 2}, "bar 82.1 %"),
+            (
+                "unigrams of stems",
+                {
+                    "normalize": "stem=snowball",
+                    "features": "presence",
+                    "k": 1.5,
+                    "prior": "uniform",
+                },
+                "",
+            ),
+            (
+                "uni- and bigrams, presence",
+                {
+                    "tokenizer": "whitespace",
+                    "ngrams": 2,
+                    "features": "presence",
+                    "prior": "uniform",
+                },
+                "",
+            ),
+        ]
         for name, options, bar in chosen:
             model = NaiveBayes(**options).fit(train)
             other = scikit_learn(token_pattern=r"\S+", ngram_range=(1, options.get("ngrams", 1)))
             other = other and other.fit(train.texts, train.labels)
-            theirs = [other.score(part.texts, part.labels) if other else np.nan for part in (dev, test)]
+            theirs = [
+                other.score(part.texts, part.labels) if other else np.nan for part in (dev, test)
+            ]
             ours = [model.evaluate(part, samples=100)["accuracy"] for part in (dev, test)]
-            yield (f"SST-2 accuracy, {name}", f"dev {theirs[0]:.2%}, test {theirs[1]:.2%} (plain)",
-                   f"dev {ours[0]:.2%}, test {ours[1]:.2%}", bar)
+            yield (
+                f"SST-2 accuracy, {name}",
+                f"dev {theirs[0]:.2%}, test {theirs[1]:.2%} (plain)",
+                f"dev {ours[0]:.2%}, test {ours[1]:.2%}",
+                bar,
+            )
 
     def speed(self) -> Iterator[Row]:
         """From lists of str: text to model, and the labels of the same texts; all in this process."""
@@ -84,20 +131,46 @@ class Bench:
         cases: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
             ("words by white space", {"tokenizer": "whitespace"}, {"analyzer": str.split}),
             ("words, each by its default", {}, {}),
-            ("uni- and bigrams", {"tokenizer": "whitespace", "ngrams": 2},
-             {"tokenizer": str.split, "token_pattern": None, "lowercase": False, "ngram_range": (1, 2)})]
+            (
+                "uni- and bigrams",
+                {"tokenizer": "whitespace", "ngrams": 2},
+                {
+                    "tokenizer": str.split,
+                    "token_pattern": None,
+                    "lowercase": False,
+                    "ngram_range": (1, 2),
+                },
+            ),
+        ]
         for name, options, peer_options in cases:
             times = self.times if options.get("ngrams", 1) == 1 else min(self.times, 2)
             model, other = NaiveBayes(**options), scikit_learn(**peer_options)
             model.fit((texts[:100], labels[:100])).predict(texts[:100])  # compiles
-            fit = alternate(lambda m=model: seconds(lambda: m.fit((texts, labels))),
-                            other and (lambda p=other: seconds(lambda: p.fit(texts, labels))), times)
-            yield f"text to model, {name}: {size}", f"scikit-learn, {fit.peer:.2f} s", f"{fit.ours:.2f} s", str(fit)
-            ask = alternate(lambda m=model: seconds(lambda: m.predict(texts)),
-                            other and (lambda p=other: seconds(lambda: p.predict(texts))), times)
-            same = np.mean(np.array(model.predict(texts)) == other.predict(texts)) if other else np.nan
-            yield (f"prediction, {name} ({same:.2%} the same label)", f"scikit-learn, {ask.peer:.2f} s", f"{ask.ours:.2f} s",
-                   str(ask))
+            fit = alternate(
+                lambda m=model: seconds(lambda: m.fit((texts, labels))),
+                other and (lambda p=other: seconds(lambda: p.fit(texts, labels))),
+                times,
+            )
+            yield (
+                f"text to model, {name}: {size}",
+                f"scikit-learn, {fit.peer:.2f} s",
+                f"{fit.ours:.2f} s",
+                str(fit),
+            )
+            ask = alternate(
+                lambda m=model: seconds(lambda: m.predict(texts)),
+                other and (lambda p=other: seconds(lambda: p.predict(texts))),
+                times,
+            )
+            same = (
+                np.mean(np.array(model.predict(texts)) == other.predict(texts)) if other else np.nan
+            )
+            yield (
+                f"prediction, {name} ({same:.2%} the same label)",
+                f"scikit-learn, {ask.peer:.2f} s",
+                f"{ask.ours:.2f} s",
+                str(ask),
+            )
 
     def _sst2(self) -> tuple[Any, Any, Any] | None:
         from seqloom.data.labelled import read_labelled
@@ -110,7 +183,10 @@ class Bench:
 
     def _documents(self) -> tuple[list[str], list[str]] | None:
         """WikiText-2 and the beginning of text8 cut into pieces of 20 to 60 words; a class is a fifth of one of the two."""
-        paths = {"wikitext": data("wikitext-2", "train.txt"), "text8": data("text8_prefix", "text8_prefix.txt")}
+        paths = {
+            "wikitext": data("wikitext-2", "train.txt"),
+            "text8": data("text8_prefix", "text8_prefix.txt"),
+        }
         draw = random.Random(0)
         texts: list[str] = []
         labels: list[str] = []

@@ -34,17 +34,57 @@ TRAINING = {"optimizer": "adamw"}  # with which the figures of docs/language-mod
 SAMPLED = {"softmax": "sampled", "samples": 1024}
 LSTM_TRAINING = {"batch_size": 32, "truncation": 35, "evaluate_every": 2000}
 PARTS = ("train", "valid", "test")
-PTB = Ladder("Penn Treebank", "ptb-ladder", tuple(("ptb", f"ptb.{part}.txt") for part in PARTS), {
-    "nplm": ("nplm", {"order": 5, "d_embed": 128, "d_hidden": 256, "dropout": 0.3, **SAMPLED}, {"minutes": 2.5}),
-    "rnn": ("rnn", {"d_hidden": 256, "dropout": 0.3, "input_dropout": 0.2, **SAMPLED}, {"minutes": 2.5}),
-    "gru": ("gru", {"d_hidden": 256, "dropout": 0.4, "input_dropout": 0.3, **SAMPLED}, {"minutes": 2.5}),
-    "lstm": ("lstm", {"d_hidden": 450, "dropout": 0.4, "input_dropout": 0.3, "word_dropout": 0.05, **SAMPLED},
-             {"minutes": 30.0, **LSTM_TRAINING}),
-})
-WIKITEXT = Ladder("WikiText-2", "wikitext-ladder", tuple(("wikitext-2", f"{part}.txt") for part in PARTS), {
-    "lstm": ("lstm", {"d_hidden": 400, "dropout": 0.3, "input_dropout": 0.3, "softmax": "sampled", "samples": 2048},
-             {"minutes": 40.0, "batch_size": 48, "truncation": 35, "evaluate_every": 6000}),
-})
+PTB = Ladder(
+    "Penn Treebank",
+    "ptb-ladder",
+    tuple(("ptb", f"ptb.{part}.txt") for part in PARTS),
+    {
+        "nplm": (
+            "nplm",
+            {"order": 5, "d_embed": 128, "d_hidden": 256, "dropout": 0.3, **SAMPLED},
+            {"minutes": 2.5},
+        ),
+        "rnn": (
+            "rnn",
+            {"d_hidden": 256, "dropout": 0.3, "input_dropout": 0.2, **SAMPLED},
+            {"minutes": 2.5},
+        ),
+        "gru": (
+            "gru",
+            {"d_hidden": 256, "dropout": 0.4, "input_dropout": 0.3, **SAMPLED},
+            {"minutes": 2.5},
+        ),
+        "lstm": (
+            "lstm",
+            {
+                "d_hidden": 450,
+                "dropout": 0.4,
+                "input_dropout": 0.3,
+                "word_dropout": 0.05,
+                **SAMPLED,
+            },
+            {"minutes": 30.0, **LSTM_TRAINING},
+        ),
+    },
+)
+WIKITEXT = Ladder(
+    "WikiText-2",
+    "wikitext-ladder",
+    tuple(("wikitext-2", f"{part}.txt") for part in PARTS),
+    {
+        "lstm": (
+            "lstm",
+            {
+                "d_hidden": 400,
+                "dropout": 0.3,
+                "input_dropout": 0.3,
+                "softmax": "sampled",
+                "samples": 2048,
+            },
+            {"minutes": 40.0, "batch_size": 48, "truncation": 35, "evaluate_every": 6000},
+        ),
+    },
+)
 
 
 def run(quick: bool, only: str) -> None:
@@ -63,7 +103,11 @@ def _show(ladder: Ladder, quick: bool, only: str) -> None:
     for row in _rows(ladder, paths, quick, only):
         rows.append(row)
         print("...", *row, flush=True)
-    table(f"{ladder.title}, test perplexity", rows, ("model", "perplexity", "parameters", "training", "signature"))
+    table(
+        f"{ladder.title}, test perplexity",
+        rows,
+        ("model", "perplexity", "parameters", "training", "signature"),
+    )
 
 
 def _rows(ladder: Ladder, paths: list[Any], quick: bool, only: str) -> Iterator[Row]:
@@ -89,8 +133,13 @@ def _rows(ladder: Ladder, paths: list[Any], quick: bool, only: str) -> Iterator[
             how = training(how, quick)
             start = time.perf_counter()
             model = model_class(kind)(tokenizer="whitespace", unit="line", **options)
-            model.fit(train, valid=valid, tokenizer=tokens, run=place / f"{name}-{how.get('minutes', 0):g}",
-                      train=seqloom.TrainConfig(**TRAINING, **how))
+            model.fit(
+                train,
+                valid=valid,
+                tokenizer=tokens,
+                run=place / f"{name}-{how.get('minutes', 0):g}",
+                train=seqloom.TrainConfig(**TRAINING, **how),
+            )
             model.save(place / f"{name}-{how.get('minutes', 0):g}-model")
             fitted[name] = model
             yield _row(name, model, test, time.perf_counter() - start)
@@ -98,14 +147,30 @@ def _rows(ladder: Ladder, paths: list[Any], quick: bool, only: str) -> Iterator[
             return
         cached = NeuralCache.of(fitted["lstm"]).fit(valid)
         yield _row("lstm + neural cache", cached, test, 0.0)
-        yield _row("KN5 + lstm + neural cache", Mixture.of([fitted["KN5"], cached]).fit(valid), test, 0.0)
+        yield _row(
+            "KN5 + lstm + neural cache", Mixture.of([fitted["KN5"], cached]).fit(valid), test, 0.0
+        )
         others = [fitted[name] for name in ladder.networks if name in fitted and name != "lstm"]
         if others:
-            yield _row("all of them", Mixture.of([fitted["KN5"], cached, *others]).fit(valid), test, 0.0)
+            yield _row(
+                "all of them", Mixture.of([fitted["KN5"], cached, *others]).fit(valid), test, 0.0
+            )
 
 
 def _row(name: str, model: Any, test: Any, seconds: float) -> Row:
     result = model.evaluate(test, samples=0)
     steps = f", {model.fit_info['steps']:,} steps" if "steps" in model.fit_info else ""
-    spent = f"{seconds / 60:.1f} min{steps}" if seconds > 60 else f"{seconds:.1f} s{steps}" if seconds else "-"
-    return name, f"{result['perplexity']:.1f}", f"{model.parameters:,}", spent, f"`{result.signature}`"
+    spent = (
+        f"{seconds / 60:.1f} min{steps}"
+        if seconds > 60
+        else f"{seconds:.1f} s{steps}"
+        if seconds
+        else "-"
+    )
+    return (
+        name,
+        f"{result['perplexity']:.1f}",
+        f"{model.parameters:,}",
+        spent,
+        f"`{result.signature}`",
+    )

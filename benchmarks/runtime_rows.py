@@ -47,31 +47,99 @@ class Row:
 def rows() -> Iterator[Row]:
     for width, tokens in sized(((200, 400), (650, 150)), ((200, 3),)):
         for bits in (32, 8):
-            yield Row(f"LSTM 2 x {width}, V = 10,000, {bits} bits", f"lstm-{width}", partial(draw, tokens, bits == 8),
-                      partial(torch_lstm, width, tokens), tokens, "tokens", 0.9, "old")
+            yield Row(
+                f"LSTM 2 x {width}, V = 10,000, {bits} bits",
+                f"lstm-{width}",
+                partial(draw, tokens, bits == 8),
+                partial(torch_lstm, width, tokens),
+                tokens,
+                "tokens",
+                0.9,
+                "old",
+            )
     for bits in (32, 8):
-        yield Row(f"GPT 6 x 384, V = 8,000, {bits} bits", "gpt", partial(draw, DRAWN, bits == 8),
-                  partial(hugging_face_gpt, DRAWN), DRAWN, "tokens", 0.9, "old")
+        yield Row(
+            f"GPT 6 x 384, V = 8,000, {bits} bits",
+            "gpt",
+            partial(draw, DRAWN, bits == 8),
+            partial(hugging_face_gpt, DRAWN),
+            DRAWN,
+            "tokens",
+            0.9,
+            "old",
+        )
     for bits, least in ((8, 1.2), (4, 1.4)):
-        yield Row(f"SmolLM2-135M, {bits} bits, one thread", f"smollm2-{bits}", decode, partial(llama_cpp, bits), TOKENS,
-                  "tokens", least, one_thread=SIDES)
+        yield Row(
+            f"SmolLM2-135M, {bits} bits, one thread",
+            f"smollm2-{bits}",
+            decode,
+            partial(llama_cpp, bits),
+            TOKENS,
+            "tokens",
+            least,
+            one_thread=SIDES,
+        )
     for bits in (8, 4):
-        yield Row(f"prompt of {transformers.LONG} tokens, SmolLM2-135M, {bits} bits, one thread", f"smollm2-{bits}", prefill,
-                  hugging_face_prefill, transformers.LONG, "tokens", 1.1, one_thread=SIDES)
+        yield Row(
+            f"prompt of {transformers.LONG} tokens, SmolLM2-135M, {bits} bits, one thread",
+            f"smollm2-{bits}",
+            prefill,
+            hugging_face_prefill,
+            transformers.LONG,
+            "tokens",
+            1.1,
+            one_thread=SIDES,
+        )
     for n, least in ((1, 1.1), (32, 1.7)):
-        yield Row(f"MiniLM, float32, {n} at a time, one thread", "minilm", partial(embed, n), partial(onnxruntime, n), n,
-                  "sentences", least, one_thread=SIDES)
+        yield Row(
+            f"MiniLM, float32, {n} at a time, one thread",
+            "minilm",
+            partial(embed, n),
+            partial(onnxruntime, n),
+            n,
+            "sentences",
+            least,
+            one_thread=SIDES,
+        )
     for n, least in ((1, 0.85), (32, 0.75)):
         for beams in (1, 5):
-            yield Row(f"Transformer 3+3 x 256, {'greedy' if beams == 1 else 'beam 5'}, {n} at a time", "transformer",
-                      partial(translate, n, beams), partial(ctranslate2, n, beams), n * translate_speed.TARGET, "tokens", least)
+            yield Row(
+                f"Transformer 3+3 x 256, {'greedy' if beams == 1 else 'beam 5'}, {n} at a time",
+                "transformer",
+                partial(translate, n, beams),
+                partial(ctranslate2, n, beams),
+                n * translate_speed.TARGET,
+                "tokens",
+                least,
+            )
     one = partial(Row, amount=TEXTS, unit="texts", one_thread=("peer",))
-    yield one("seq2seq, BiGRU and GRU 256, one sentence, text to text", "seq2seq", translate_texts, torch_seq2seq, least=3.0)
-    yield one("classifier, BiLSTM 128, one text", "bilstm", predict, partial(torch_classifier, "bilstm"), least=1.8)
-    yield one("tagger, BiLSTM-CRF 128 with characters, one text", "tagger", tag, torch_tagger, least=2.5)
-    yield one("classifier, Transformer 2 x 128, one text", "transformer-encoder", predict,
-              partial(torch_classifier, "transformer"), least=1.5)
-    yield one("classifier, fine-tuned MiniLM, one text", "tuned-minilm", predict, torch_minilm, least=1.5)
+    yield one(
+        "seq2seq, BiGRU and GRU 256, one sentence, text to text",
+        "seq2seq",
+        translate_texts,
+        torch_seq2seq,
+        least=3.0,
+    )
+    yield one(
+        "classifier, BiLSTM 128, one text",
+        "bilstm",
+        predict,
+        partial(torch_classifier, "bilstm"),
+        least=1.8,
+    )
+    yield one(
+        "tagger, BiLSTM-CRF 128 with characters, one text", "tagger", tag, torch_tagger, least=2.5
+    )
+    yield one(
+        "classifier, Transformer 2 x 128, one text",
+        "transformer-encoder",
+        predict,
+        partial(torch_classifier, "transformer"),
+        least=1.5,
+    )
+    yield one(
+        "classifier, fine-tuned MiniLM, one text", "tuned-minilm", predict, torch_minilm, least=1.5
+    )
 
 
 # ---- models
@@ -81,7 +149,9 @@ def make(name: str, folder: Path) -> None:
     """Make one of MODELS below the folder."""
     made = MODELS[name]()
     if isinstance(made, list):
-        subprocess.run([sys.executable, "-m", "seqloom", "convert", *made, str(folder / name)], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "seqloom", "convert", *made, str(folder / name)], check=True
+        )
     else:
         made.save(folder / name)
 
@@ -90,7 +160,7 @@ def language_model(kind: str, vocabulary: int, **options: Any) -> Any:
     import seqloom
 
     words = [f"w{i}" for i in range(vocabulary - 2)]  # and </s> and <unk>
-    text = "\n".join(" ".join(words[low:low + 100]) for low in range(0, len(words), 100))
+    text = "\n".join(" ".join(words[low : low + 100]) for low in range(0, len(words), 100))
     model = getattr(seqloom, kind)(tokenizer="whitespace", **options)
     model.fit(text, train=seqloom.TrainConfig(steps=1, batch_size=2))
     assert model.tokenizer.vocab_size == vocabulary
@@ -102,13 +172,17 @@ def seq2seq() -> Any:
     import seqloom
 
     model = seqloom.Seq2Seq(**MULTI30K["attention"][1])
-    return model.fit(part("train"), valid=part("val"), train=seqloom.TrainConfig(steps=sized(300, 2)))
+    return model.fit(
+        part("train"), valid=part("val"), train=seqloom.TrainConfig(steps=sized(300, 2))
+    )
 
 
 def classifier(**options: Any) -> Any:
     import seqloom
 
-    return seqloom.NeuralClassifier(**options).fit(labelled()[:2000], train=seqloom.TrainConfig(steps=1))
+    return seqloom.NeuralClassifier(**options).fit(
+        labelled()[:2000], train=seqloom.TrainConfig(steps=1)
+    )
 
 
 def tuned_minilm() -> Any:
@@ -134,17 +208,29 @@ def smollm2(bits: int) -> list[str]:
 
 
 MODELS: dict[str, Callable[[], Any]] = {  # a model, or what `seqloom convert` is to convert
-    "lstm-200": partial(language_model, "LSTM", WORDS, d_hidden=sized(200, 16), n_layers=2, tied=False),
+    "lstm-200": partial(
+        language_model, "LSTM", WORDS, d_hidden=sized(200, 16), n_layers=2, tied=False
+    ),
     "lstm-650": partial(language_model, "LSTM", WORDS, d_hidden=650, n_layers=2, tied=False),
-    "gpt": partial(language_model, "GPT", sized(8_000, 200), d_model=sized(384, 24), n_layers=6, n_heads=6,
-                   context=256, positions="learned"),
+    "gpt": partial(
+        language_model,
+        "GPT",
+        sized(8_000, 200),
+        d_model=sized(384, 24),
+        n_layers=6,
+        n_heads=6,
+        context=256,
+        positions="learned",
+    ),
     "smollm2-8": partial(smollm2, 8),
     "smollm2-4": partial(smollm2, 4),
     "minilm": lambda: [str(minilm())],
     "transformer": translate_speed.transformer_model,
     "seq2seq": seq2seq,
     "bilstm": partial(classifier, tokenizer="whitespace"),
-    "transformer-encoder": partial(classifier, tokenizer="whitespace", encoder="transformer", n_layers=2),
+    "transformer-encoder": partial(
+        classifier, tokenizer="whitespace", encoder="transformer", n_layers=2
+    ),
     "tuned-minilm": tuned_minilm,
     "tagger": lambda: tagging.Speed(False)._model(sentences(), crf=True),
 }
@@ -206,7 +292,9 @@ def translate(n: int, beams: int, model: Any) -> Job:
 
 
 def translate_texts(model: Any) -> Job:
-    return lambda turn: each(partial(model.translate, beams=1), translate_speed.sentences(TEXTS, turn))(turn)
+    return lambda turn: each(
+        partial(model.translate, beams=1), translate_speed.sentences(TEXTS, turn)
+    )(turn)
 
 
 def predict(model: Any) -> Job:
@@ -234,7 +322,10 @@ def hugging_face_gpt(tokens: int, folder: Path) -> Job:
 def llama_cpp(bits: int, folder: Path) -> Job:
     import seqloom
 
-    ids, engine = prompt(seqloom.load(folder / f"smollm2-{bits}")), transformers.llama_cpp(bits, folder)
+    ids, engine = (
+        prompt(seqloom.load(folder / f"smollm2-{bits}")),
+        transformers.llama_cpp(bits, folder),
+    )
     assert engine is not None
     return lambda turn: (engine(ids, TOKENS), None)
 
@@ -252,8 +343,12 @@ def onnxruntime(n: int, folder: Path) -> Job:
 
 def ctranslate2(n: int, beams: int, folder: Path) -> Job:
     """The faster of one thread and as many as it likes."""
-    engines = [translate_speed.ctranslate2(translate_speed.VOCABULARY, threads) for threads in (0, 1)]
-    spent = [statistics.median(engine(n, beams, turn)[0] for turn in range(6)) for engine in engines]
+    engines = [
+        translate_speed.ctranslate2(translate_speed.VOCABULARY, threads) for threads in (0, 1)
+    ]
+    spent = [
+        statistics.median(engine(n, beams, turn)[0] for turn in range(6)) for engine in engines
+    ]
     return partial(engines[int(np.argmin(spent))], n, beams)
 
 
@@ -269,7 +364,9 @@ def torch_classifier(encoder: str, folder: Path) -> Job:
 
 
 def torch_tagger(folder: Path) -> Job:
-    return each(tagging.plain_tagger(sentences(), crf=True), [words for words, _ in sentences()[:TEXTS]])
+    return each(
+        tagging.plain_tagger(sentences(), crf=True), [words for words, _ in sentences()[:TEXTS]]
+    )
 
 
 def torch_minilm(folder: Path) -> Job:

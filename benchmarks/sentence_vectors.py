@@ -35,28 +35,53 @@ def rows(quick: bool, folder: Path) -> Iterator[Row]:
     lines = [line.partition(" ")[2] for line in file.read_text(encoding="utf-8").splitlines()]
     place, model = found[0].parent, interop.open(found[0].parent)
     ours = {"float32": model, "8 bits": model.quantised(8)}
-    peers = {name: embed for name, make in (("transformers", transformers), ("onnxruntime", onnxruntime))
-             if not SMOKE and (embed := make(place, folder)) is not None}
+    peers = {
+        name: embed
+        for name, make in (("transformers", transformers), ("onnxruntime", onnxruntime))
+        if not SMOKE and (embed := make(place, folder)) is not None
+    }
     for what, texts, calls in (("32 sentences", lines[:32], 1), ("one sentence", lines[:1], 8)):
         for bits, mine in ours.items():
             for name, peer in peers.items():
-                ratio = alternate(lambda: _time(mine.embed, texts, calls),  # noqa: B023
-                                  lambda: _time(peer, texts, calls), 2 if quick else 9)  # noqa: B023
-                yield (f"MiniLM, {what}, {bits}", f"{name}, float32: {1000 * ratio.peer / calls:.1f} ms",
-                       f"{1000 * ratio.ours / calls:.1f} ms", f"{ratio.median:.2f}x ({ratio.low:.2f}-{ratio.high:.2f})")
-        ratio = alternate(lambda: _time(ours["8 bits"].embed, texts, calls),  # noqa: B023
-                          lambda: _time(model.embed, texts, calls), 2 if quick else 9)  # noqa: B023
-        yield (f"MiniLM, {what}, 8 bits", f"seqloom, float32: {1000 * ratio.peer / calls:.1f} ms",
-               f"{1000 * ratio.ours / calls:.1f} ms", f"{ratio.median:.2f}x ({ratio.low:.2f}-{ratio.high:.2f})")
-    some = lines[:32 if quick else 500]
+                ratio = alternate(
+                    lambda: _time(mine.embed, texts, calls),  # noqa: B023
+                    lambda: _time(peer, texts, calls),
+                    2 if quick else 9,
+                )  # noqa: B023
+                yield (
+                    f"MiniLM, {what}, {bits}",
+                    f"{name}, float32: {1000 * ratio.peer / calls:.1f} ms",
+                    f"{1000 * ratio.ours / calls:.1f} ms",
+                    f"{ratio.median:.2f}x ({ratio.low:.2f}-{ratio.high:.2f})",
+                )
+        ratio = alternate(
+            lambda: _time(ours["8 bits"].embed, texts, calls),  # noqa: B023
+            lambda: _time(model.embed, texts, calls),
+            2 if quick else 9,
+        )  # noqa: B023
+        yield (
+            f"MiniLM, {what}, 8 bits",
+            f"seqloom, float32: {1000 * ratio.peer / calls:.1f} ms",
+            f"{1000 * ratio.ours / calls:.1f} ms",
+            f"{ratio.median:.2f}x ({ratio.low:.2f}-{ratio.high:.2f})",
+        )
+    some = lines[: 32 if quick else 500]
     exact, eight = (one.embed(some) for one in ours.values())
     cosines = (exact * eight).sum(axis=1)
-    yield (f"MiniLM, {len(some)} sentences: cosine of vectors", "seqloom, float32", f"8 bits: {cosines.mean():.5f}",
-           f"at least {cosines.min():.5f}")
+    yield (
+        f"MiniLM, {len(some)} sentences: cosine of vectors",
+        "seqloom, float32",
+        f"8 bits: {cosines.mean():.5f}",
+        f"at least {cosines.min():.5f}",
+    )
     if "transformers" in peers:
         agreement = (exact[:32] * peers["transformers"](some[:32])).sum(axis=1)
-        yield ("MiniLM, 32 sentences: cosine of vectors", "transformers, float32", f"float32: {agreement.mean():.7f}",
-               f"at least {agreement.min():.7f}")
+        yield (
+            "MiniLM, 32 sentences: cosine of vectors",
+            "transformers, float32",
+            f"float32: {agreement.mean():.7f}",
+            f"at least {agreement.min():.7f}",
+        )
 
 
 def _time(embed: Embed, texts: list[str], calls: int) -> float:
@@ -75,7 +100,9 @@ def transformers(place: Path, folder: Path) -> Embed | None:
 
     def embed(texts: list[str]) -> np.ndarray:
         with torch.inference_mode():
-            given = tokenizer(texts, padding=True, truncation=True, max_length=LONGEST, return_tensors="pt")
+            given = tokenizer(
+                texts, padding=True, truncation=True, max_length=LONGEST, return_tensors="pt"
+            )
             return _pooled(net(**given).last_hidden_state.numpy(), given["attention_mask"].numpy())
 
     embed(["a first call"])
@@ -104,16 +131,25 @@ def onnxruntime(place: Path, folder: Path) -> Embed | None:
             return self.net(**dict(zip(names, given))).last_hidden_state
 
     example = tokenizer(["a text", "a longer text"], padding=True, return_tensors="pt")
-    torch.onnx.export(Hidden(), tuple(example[name] for name in names), str(file), input_names=list(names),
-                      output_names=["hidden"], dynamo=False, opset_version=17,
-                      dynamic_axes={name: {0: "batch", 1: "tokens"} for name in (*names, "hidden")})
+    torch.onnx.export(
+        Hidden(),
+        tuple(example[name] for name in names),
+        str(file),
+        input_names=list(names),
+        output_names=["hidden"],
+        dynamo=False,
+        opset_version=17,
+        dynamic_axes={name: {0: "batch", 1: "tokens"} for name in (*names, "hidden")},
+    )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
 
     def embed(texts: list[str]) -> np.ndarray:
-        given = tokenizer(texts, padding=True, truncation=True, max_length=LONGEST, return_tensors="np")
-        hidden, = session.run(None, {name: given[name] for name in names})
+        given = tokenizer(
+            texts, padding=True, truncation=True, max_length=LONGEST, return_tensors="np"
+        )
+        (hidden,) = session.run(None, {name: given[name] for name in names})
         return _pooled(hidden, given["attention_mask"])
 
     embed(["a first call"])

@@ -16,7 +16,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-SMOKE = "SEQLOOM_SMOKE" in os.environ  # set by `--smoke`, before anything of this folder is imported
+SMOKE = (
+    "SEQLOOM_SMOKE" in os.environ
+)  # set by `--smoke`, before anything of this folder is imported
 
 
 def sized(whole: Any, tiny: Any) -> Any:
@@ -57,8 +59,12 @@ def alternate(ours: Callable[[], float], peer: Callable[[], float] | None, times
     return ratio_of([(ours(), peer() if peer else math.nan) for _ in range(sized(times, 1))])
 
 
-def alternate_calls(ours: Callable[[Any], object], peer: Callable[[Any], object] | None, asked: Sequence[Any],
-                    times: int) -> Ratio:
+def alternate_calls(
+    ours: Callable[[Any], object],
+    peer: Callable[[Any], object] | None,
+    asked: Sequence[Any],
+    times: int,
+) -> Ratio:
     """Seconds of one call of each, one after the other for each argument, so that both find the machine in the same state
     (threads of BLAS, for one, stay awake in a loop of products, and sleep between single ones)."""
     sides = [ours, peer] if peer else [ours]
@@ -79,8 +85,13 @@ def alternate_calls(ours: Callable[[Any], object], peer: Callable[[Any], object]
 def ratio_of(pairs: Sequence[tuple[float, float]]) -> Ratio:
     """Of pairs of seconds, ours and the peer's."""
     ratios = [p / o for o, p in pairs]
-    return Ratio(statistics.median(ratios), min(ratios), max(ratios),
-                 statistics.median(o for o, _ in pairs), statistics.median(p for _, p in pairs))
+    return Ratio(
+        statistics.median(ratios),
+        min(ratios),
+        max(ratios),
+        statistics.median(o for o, _ in pairs),
+        statistics.median(p for _, p in pairs),
+    )
 
 
 @dataclass(frozen=True)
@@ -103,9 +114,15 @@ sys.exit(done.returncode)
 
 def run(command: Sequence[str], *, env: dict[str, str] | None = None) -> Finished:
     """Run a program to its end; wall time and its own peak memory. Sources are compiled once, as after any installation."""
-    around = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    done = subprocess.run([sys.executable, "-S", "-c", LAUNCHER, *command], capture_output=True, text=True,
-                          env={**around, **(env or {})})
+    around = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", LAUNCHER, *command],
+        capture_output=True,
+        text=True,
+        env={**around, **(env or {})},
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed: {done.stderr}")
     seconds, peak = done.stdout.split()
@@ -139,7 +156,9 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {', '.join(packages)}"
 
 
-def collect(suites: Mapping[str, Callable[[], Iterable[tuple[str, ...]]]], only: str) -> list[tuple[str, ...]]:
+def collect(
+    suites: Mapping[str, Callable[[], Iterable[tuple[str, ...]]]], only: str
+) -> list[tuple[str, ...]]:
     """The rows of the suites whose name contains `only`, each shown as soon as it is measured."""
     rows = []
     for name, suite in suites.items():
@@ -156,7 +175,7 @@ def bundled_text() -> str:
     """Return the text that comes with seqloom, or its beginning."""
     from seqloom import bundled
 
-    return bundled().text()[:sized(None, 30_000)]
+    return bundled().text()[: sized(None, 30_000)]
 
 
 def seconds(work: Callable[[], object]) -> float:

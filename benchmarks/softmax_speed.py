@@ -25,7 +25,11 @@ def run(quick: bool, only: str) -> None:
         return
     torch.set_num_threads(2)
     times = 2 if quick else 9
-    suites = {"loss": lambda: loss_rows(times), "lstm": lambda: lstm_rows(times), "memory": memory_rows}
+    suites = {
+        "loss": lambda: loss_rows(times),
+        "lstm": lambda: lstm_rows(times),
+        "memory": memory_rows,
+    }
     rows = collect(suites, only)
     table("softmax and loss", rows, ("figure", "peer", "ours", "ours against the peer"))
 
@@ -37,7 +41,9 @@ def loss_rows(times: int) -> Iterator[Row]:
     from seqloom.nn.losses import linear_cross_entropy
 
     peak = sgemm_peak()
-    for vocab_size, width in sized(((10_000, 200), (10_000, 650), (33_278, 200), (33_278, 400)), ((50, 8),)):
+    for vocab_size, width in sized(
+        ((10_000, 200), (10_000, 650), (33_278, 200), (33_278, 400)), ((50, 8),)
+    ):
         torch.manual_seed(0)
         n = BATCH * STEPS
         features = torch.randn(n, width, requires_grad=True)
@@ -55,8 +61,12 @@ def loss_rows(times: int) -> Iterator[Row]:
         difference = abs(ours().item() - theirs().item())
         ratio = alternate(timed(ours, leaves), timed(theirs, leaves), times)
         share = 3 * 2 * n * vocab_size * width / ratio.ours / peak
-        yield (f"loss and gradients, V = {vocab_size:,}, D = {width}, loss differs by {difference:.0e}",
-               f"torch, {ratio.peer * 1e3:.0f} ms", f"{ratio.ours * 1e3:.0f} ms, {share:.0%} of the sgemm peak", shown(ratio))
+        yield (
+            f"loss and gradients, V = {vocab_size:,}, D = {width}, loss differs by {difference:.0e}",
+            f"torch, {ratio.peer * 1e3:.0f} ms",
+            f"{ratio.ours * 1e3:.0f} ms, {share:.0%} of the sgemm peak",
+            shown(ratio),
+        )
 
 
 def lstm_rows(times: int) -> Iterator[Row]:
@@ -69,8 +79,12 @@ def lstm_rows(times: int) -> Iterator[Row]:
             loss, parameters = lstm_step(kind, sized(10_000, 50), width)
             steps.append(timed(loss, parameters))
         ratio = alternate(*steps, times)
-        yield (f"training step without optimiser, torch's LSTM 2 x {width} on both sides, V = 10,000",
-               f"cross_entropy, {ratio.peer * 1e3:.0f} ms", f"{ratio.ours * 1e3:.0f} ms", shown(ratio))
+        yield (
+            f"training step without optimiser, torch's LSTM 2 x {width} on both sides, V = 10,000",
+            f"cross_entropy, {ratio.peer * 1e3:.0f} ms",
+            f"{ratio.ours * 1e3:.0f} ms",
+            shown(ratio),
+        )
 
 
 def memory_rows() -> Iterator[Row]:
@@ -85,9 +99,12 @@ def memory_rows() -> Iterator[Row]:
                 return
             need[kind] = [int(part) for part in done.stdout.split()]
         (ours, ours_all), (full, full_all) = need["ours"], need["full"]
-        yield (f"peak memory of a training step above rest, LSTM 2 x {width}, V = 50,000 (and of the whole process)",
-               f"full logits, {full / 1e6:.0f} MB ({full_all / 1e6:.0f})", f"{ours / 1e6:.0f} MB ({ours_all / 1e6:.0f})",
-               f"{ours / full:.2f} of it")
+        yield (
+            f"peak memory of a training step above rest, LSTM 2 x {width}, V = 50,000 (and of the whole process)",
+            f"full logits, {full / 1e6:.0f} MB ({full_all / 1e6:.0f})",
+            f"{ours / 1e6:.0f} MB ({ours_all / 1e6:.0f})",
+            f"{ours / full:.2f} of it",
+        )
 
 
 def lstm_step(kind: str, vocab_size: int, width: int) -> tuple[Callable, list]:
@@ -97,7 +114,10 @@ def lstm_step(kind: str, vocab_size: int, width: int) -> tuple[Callable, list]:
 
     from seqloom.nn.losses import linear_cross_entropy
 
-    embedding, lstm = torch.nn.Embedding(vocab_size, width), torch.nn.LSTM(width, width, 2, batch_first=True)
+    embedding, lstm = (
+        torch.nn.Embedding(vocab_size, width),
+        torch.nn.LSTM(width, width, 2, batch_first=True),
+    )
     output = torch.nn.Linear(width, vocab_size)
     ids = torch.randint(vocab_size, (BATCH, STEPS + 1))
 
@@ -137,6 +157,7 @@ def _status(name: str) -> int:
 
 def timed(loss: Callable, parameters: list | tuple) -> Callable[[], float]:
     """Seconds of a forward and backward pass, the median of three, gradients thrown away before each."""
+
     def seconds() -> float:
         spent = []
         for _ in range(3):
@@ -146,6 +167,7 @@ def timed(loss: Callable, parameters: list | tuple) -> Callable[[], float]:
             loss().backward()
             spent.append(time.perf_counter() - start)
         return sorted(spent)[1]
+
     seconds()
     return seconds
 
@@ -159,7 +181,7 @@ def sgemm_peak() -> float:
     for _ in range(7):
         start = time.perf_counter()
         torch.mm(a, a, out=out)
-        best = max(best, 2 * n ** 3 / (time.perf_counter() - start))
+        best = max(best, 2 * n**3 / (time.perf_counter() - start))
     return best
 
 

@@ -19,7 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import SMOKE, Ratio, alternate, alternate_calls, collect, data, seconds, sized, table, training
+from benchmarks.side_by_side import (
+    SMOKE,
+    Ratio,
+    alternate,
+    alternate_calls,
+    collect,
+    data,
+    seconds,
+    sized,
+    table,
+    training,
+)
 
 Row = tuple[str, ...]
 HEADER = ("figure", "peer", "ours", "ours against the peer")
@@ -36,7 +47,11 @@ FILES = {"ewt": ("ud_english_ewt", "en_ewt-ud-{}.conllu"), "conll": ("conll2003"
 
 def run(quick: bool, only: str) -> None:
     bench = Speed(quick)
-    table("taggers, speed", collect({"training": bench.training, "single": bench.single, "file": bench.file}, only), HEADER)
+    table(
+        "taggers, speed",
+        collect({"training": bench.training, "single": bench.single, "file": bench.file}, only),
+        HEADER,
+    )
 
 
 class Speed:
@@ -51,10 +66,16 @@ class Speed:
         for crf in (False, True):
             peer = plain_updates(sentences, crf)
             peer()
-            took = alternate(lambda c=crf: self._pass(sentences, c), lambda f=peer: seconds(f), self.times)
+            took = alternate(
+                lambda c=crf: self._pass(sentences, c), lambda f=peer: seconds(f), self.times
+            )
             what = "BiLSTM-CRF with characters" if crf else "BiLSTM"
-            yield (f"{what}, training, one pass over {len(sentences):,} sentences",
-                   f"plain torch, {_rate(len(sentences), took.peer)}", _rate(len(sentences), took.ours), str(took))
+            yield (
+                f"{what}, training, one pass over {len(sentences):,} sentences",
+                f"plain torch, {_rate(len(sentences), took.peer)}",
+                _rate(len(sentences), took.ours),
+                str(took),
+            )
 
     def single(self) -> Iterator[Row]:
         if (sentences := self._sentences()) is None:
@@ -64,19 +85,30 @@ class Speed:
             asked = [words for words, _ in sentences[:200]]
             took = alternate_calls(model.predict, peer, asked, self.times)
             what = "BiLSTM-CRF with characters" if crf else "BiLSTM"
-            yield (f"{what}, one sentence at a time", f"plain torch, {took.peer * 1e3:.2f} ms", f"{took.ours * 1e3:.2f} ms",
-                   str(took))
+            yield (
+                f"{what}, one sentence at a time",
+                f"plain torch, {took.peer * 1e3:.2f} ms",
+                f"{took.ours * 1e3:.2f} ms",
+                str(took),
+            )
 
     def file(self) -> Iterator[Row]:
         if (sentences := self._sentences()) is None:
             return
-        many = [words for words, _ in sentences * 50][:sized(5_000 if self.quick else 100_000, 40)]
+        many = [words for words, _ in sentences * 50][: sized(5_000 if self.quick else 100_000, 40)]
         model, peer = self._model(sentences, True), plain_tagger(sentences, True)
         few = many[:5_000]  # the loop is too slow for all
-        took: Ratio = alternate(lambda: seconds(lambda: model.predict(many)) * len(few) / len(many),
-                                lambda: seconds(lambda: [peer(words) for words in few]), self.times)
-        yield (f"BiLSTM-CRF with characters, {len(many):,} sentences", f"plain torch, {len(few) / took.peer:,.0f} sentences/s",
-               f"{len(few) / took.ours:,.0f} sentences/s", str(took))
+        took: Ratio = alternate(
+            lambda: seconds(lambda: model.predict(many)) * len(few) / len(many),
+            lambda: seconds(lambda: [peer(words) for words in few]),
+            self.times,
+        )
+        yield (
+            f"BiLSTM-CRF with characters, {len(many):,} sentences",
+            f"plain torch, {len(few) / took.peer:,.0f} sentences/s",
+            f"{len(few) / took.ours:,.0f} sentences/s",
+            str(took),
+        )
 
     def _sentences(self) -> list[tuple[list[str], list[str]]] | None:
         from seqloom.data.tagged import read_tagged
@@ -118,16 +150,27 @@ def plain_network(n_words: int, n_chars: int, n_tags: int, crf: bool) -> Any:
             self.words, self.chars = nn.Embedding(n_words, 100), nn.Embedding(n_chars, 50)
             self.convolution = nn.Conv1d(50, 50, 3, padding=1)
             self.lstm = nn.LSTM(150 if crf else 100, 128, bidirectional=True, batch_first=True)
-            self.linear, self.moves = nn.Linear(256, n_tags), nn.Parameter(torch.zeros(n_tags, n_tags))
+            self.linear, self.moves = (
+                nn.Linear(256, n_tags),
+                nn.Parameter(torch.zeros(n_tags, n_tags)),
+            )
 
         def forward(self, ids: Any, spelled: Any, lengths: Any) -> Any:
             x = self.words(ids)
             if crf:
                 b, t, c = spelled.shape
-                chars = self.convolution(self.chars(spelled.view(b * t, c)).transpose(1, 2)).amax(2).view(b, t, -1)
+                chars = (
+                    self.convolution(self.chars(spelled.view(b * t, c)).transpose(1, 2))
+                    .amax(2)
+                    .view(b, t, -1)
+                )
                 x = torch.cat([x, chars], 2)
-            packed = pack_padded_sequence(nn.functional.dropout(x, 0.4, self.training), lengths, batch_first=True,
-                                          enforce_sorted=False)
+            packed = pack_padded_sequence(
+                nn.functional.dropout(x, 0.4, self.training),
+                lengths,
+                batch_first=True,
+                enforce_sorted=False,
+            )
             x, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
             return self.linear(nn.functional.dropout(x, 0.4, self.training))
 
@@ -154,22 +197,39 @@ def plain_network(n_words: int, n_chars: int, n_tags: int, crf: bool) -> Any:
     return Network()
 
 
-def plain_inputs(sentences: Any) -> tuple[dict[str, int], dict[str, int], dict[str, int], Callable[..., Any]]:
+def plain_inputs(
+    sentences: Any,
+) -> tuple[dict[str, int], dict[str, int], dict[str, int], Callable[..., Any]]:
     import torch
 
-    words = {word: i for i, word in enumerate(["", "<unk>", *dict.fromkeys(w.lower() for ws, _ in sentences for w in ws)])}
-    chars = {char: i for i, char in enumerate(["", "<unk>", *dict.fromkeys(c for ws, _ in sentences for w in ws for c in w)])}
+    words = {
+        word: i
+        for i, word in enumerate(
+            ["", "<unk>", *dict.fromkeys(w.lower() for ws, _ in sentences for w in ws)]
+        )
+    }
+    chars = {
+        char: i
+        for i, char in enumerate(
+            ["", "<unk>", *dict.fromkeys(c for ws, _ in sentences for w in ws for c in w)]
+        )
+    }
     tags = {tag: i for i, tag in enumerate(dict.fromkeys(t for _, ts in sentences for t in ts))}
 
     def tensors(batch: list[list[str]], crf: bool) -> tuple[Any, Any, Any]:
         longest = max(map(len, batch))
-        ids, widest = torch.zeros(len(batch), longest, dtype=torch.long), max(len(w) for ws in batch for w in ws)
+        ids, widest = (
+            torch.zeros(len(batch), longest, dtype=torch.long),
+            max(len(w) for ws in batch for w in ws),
+        )
         spelled = torch.zeros(len(batch), longest, widest if crf else 1, dtype=torch.long)
         for i, sentence in enumerate(batch):
-            ids[i, :len(sentence)] = torch.tensor([words.get(word.lower(), 1) for word in sentence])
+            ids[i, : len(sentence)] = torch.tensor(
+                [words.get(word.lower(), 1) for word in sentence]
+            )
             if crf:
                 for j, word in enumerate(sentence):
-                    spelled[i, j, :len(word)] = torch.tensor([chars.get(char, 1) for char in word])
+                    spelled[i, j, : len(word)] = torch.tensor([chars.get(char, 1) for char in word])
         return ids, spelled, torch.tensor([len(sentence) for sentence in batch])
 
     return words, chars, tags, tensors
@@ -185,15 +245,17 @@ def plain_updates(sentences: Any, crf: bool) -> Callable[[], None]:
     def work() -> None:
         order = rng.permutation(len(sentences))
         for low in range(0, len(order), 32):
-            batch = [sentences[i] for i in order[low:low + 32]]
+            batch = [sentences[i] for i in order[low : low + 32]]
             ids, spelled, lengths = tensors([ws for ws, _ in batch], crf)
             targets = torch.full(ids.shape, -100)
             for i, (_, ts) in enumerate(batch):
-                targets[i, :len(ts)] = torch.tensor([tags[tag] for tag in ts])
+                targets[i, : len(ts)] = torch.tensor([tags[tag] for tag in ts])
             scores = network(ids, spelled, lengths)
             if crf:
                 mask = (targets >= 0).float()
-                loss = -network.log_likelihood(scores, targets.clamp(min=0), mask).sum() / mask.sum()
+                loss = (
+                    -network.log_likelihood(scores, targets.clamp(min=0), mask).sum() / mask.sum()
+                )
             else:
                 loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
             loss.backward()
@@ -247,16 +309,27 @@ def quality(name: str, train: dict[str, Any], quick: bool) -> Row | None:
     if any(path is None for path in paths) or ("glove" in name and vectors is None):
         return None
     first, dev, test = (read_tagged(path) for path in paths if path is not None)
-    model = NeuralTagger(crf="softmax" not in name, **({"pretrained": str(vectors), **GLOVE} if vectors else {}))
+    model = NeuralTagger(
+        crf="softmax" not in name, **({"pretrained": str(vectors), **GLOVE} if vectors else {})
+    )
     config = TrainConfig(**training(train, quick))
     start = time.perf_counter()
     with progress.reporting(PlainReporter()):
-        model.fit(first, valid=dev, train=config, run=cache_directory() / "bench" / f"tagging-{name.replace(' ', '-')}")
+        model.fit(
+            first,
+            valid=dev,
+            train=config,
+            run=cache_directory() / "bench" / f"tagging-{name.replace(' ', '-')}",
+        )
     spent = time.perf_counter() - start
     key = "accuracy" if corpus == "ewt" else "span_f1"
     found = [model.evaluate(part, samples=0) for part in (dev, test)]
-    return (name, *(f"{result[key]:.2%}" for result in found),
-            f"{spent / 60:.1f} min, {model.fit_info['steps']:,} steps", str(found[1].signature))
+    return (
+        name,
+        *(f"{result[key]:.2%}" for result in found),
+        f"{spent / 60:.1f} min, {model.fit_info['steps']:,} steps",
+        str(found[1].signature),
+    )
 
 
 def glove() -> Path | None:

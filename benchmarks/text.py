@@ -28,8 +28,15 @@ class Bench:
         self.work, self.quick, self.times = work, quick, 2 if quick else 5
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
-        return {"encode": self.encode, "bpe-encode": self.bpe_encode, "bpe-train": self.bpe_train,
-                "normalize": self.normalize, "stem": self.stem, "lemma": self.lemma, "sentence": self.sentence}
+        return {
+            "encode": self.encode,
+            "bpe-encode": self.bpe_encode,
+            "bpe-train": self.bpe_train,
+            "normalize": self.normalize,
+            "stem": self.stem,
+            "lemma": self.lemma,
+            "sentence": self.sentence,
+        }
 
     def corpus(self) -> Path | None:
         """WikiText-2, or its first part."""
@@ -37,7 +44,9 @@ class Bench:
         if source is None or not self.quick:
             return source
         target = self.work / "part.txt"
-        target.write_text("".join(source.read_text("utf-8").splitlines(keepends=True)[:5000]), encoding="utf-8")
+        target.write_text(
+            "".join(source.read_text("utf-8").splitlines(keepends=True)[:5000]), encoding="utf-8"
+        )
         return target
 
     def encode(self) -> Iterator[Row]:
@@ -52,8 +61,10 @@ class Bench:
         for kind in ("byte", "whitespace", "word", "char"):
             tokenizer = Tokenizer(kind=kind).fit(read(path))
             encode_corpus(tokenizer, read(path), unit="line")
-            spent = min(seconds(lambda t=tokenizer: encode_corpus(t, read(path), unit="line"))
-                        for _ in range(self.times))
+            spent = min(
+                seconds(lambda t=tokenizer: encode_corpus(t, read(path), unit="line"))
+                for _ in range(self.times)
+            )
             bar = "bar 20 MB/s" if kind in ("byte", "whitespace") else ""
             yield f"file to ids, {kind} ({size:.1f} MB)", bar, f"{size / spent:.0f} MB/s", ""
 
@@ -83,10 +94,17 @@ class Bench:
         found = encode_corpus(ours, read(path), unit="line")
         same = np.array_equal(found, theirs(other.encode_batch))
         for name in ("encode_batch", "encode_batch_fast"):
-            ratio = alternate(lambda: seconds(lambda: encode_corpus(ours, read(path), unit="line")),
-                              lambda n=name: seconds(lambda: theirs(getattr(other, n))), self.times)
-            yield (f"file to ids, BPE of 8,000 ({'the same ids' if same else 'OTHER IDS'})",
-                   f"tokenizers {name}, {size / ratio.peer:.1f} MB/s", f"{size / ratio.ours:.1f} MB/s", str(ratio))
+            ratio = alternate(
+                lambda: seconds(lambda: encode_corpus(ours, read(path), unit="line")),
+                lambda n=name: seconds(lambda: theirs(getattr(other, n))),
+                self.times,
+            )
+            yield (
+                f"file to ids, BPE of 8,000 ({'the same ids' if same else 'OTHER IDS'})",
+                f"tokenizers {name}, {size / ratio.peer:.1f} MB/s",
+                f"{size / ratio.ours:.1f} MB/s",
+                str(ratio),
+            )
 
     def bpe_train(self) -> Iterator[Row]:
         import tokenizers
@@ -100,8 +118,14 @@ class Bench:
         def train_tokenizers() -> object:
             engine = tokenizers.Tokenizer(tokenizers.models.BPE())
             engine.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-            engine.train([str(path)], tokenizers.trainers.BpeTrainer(
-                vocab_size=7999, show_progress=False, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
+            engine.train(
+                [str(path)],
+                tokenizers.trainers.BpeTrainer(
+                    vocab_size=7999,
+                    show_progress=False,
+                    initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+                ),
+            )
             return engine
 
         made = Tokenizer(kind="bpe", vocab_size=8000).fit(read(path))
@@ -110,12 +134,24 @@ class Bench:
         peers: dict[str, Callable[[], object]] = {"tokenizers": train_tokenizers}
         if sentencepiece := peer("sentencepiece"):
             peers["sentencepiece"] = lambda: sentencepiece.SentencePieceTrainer.train(
-                input=str(path), model_prefix=str(self.work / "sp"), vocab_size=8000, model_type="bpe", minloglevel=2)
+                input=str(path),
+                model_prefix=str(self.work / "sp"),
+                vocab_size=8000,
+                model_type="bpe",
+                minloglevel=2,
+            )
         for name, other in peers.items():
-            ratio = alternate(lambda: seconds(lambda: Tokenizer(kind="bpe", vocab_size=8000).fit(read(path))),
-                              lambda p=other: seconds(p), self.times)
-            yield (f"training BPE, V = 8,000 ({'round trip exact' if exact else 'ROUND TRIP BROKEN'})",
-                   f"{name}, {ratio.peer:.2f} s", f"{ratio.ours:.2f} s", str(ratio))
+            ratio = alternate(
+                lambda: seconds(lambda: Tokenizer(kind="bpe", vocab_size=8000).fit(read(path))),
+                lambda p=other: seconds(p),
+                self.times,
+            )
+            yield (
+                f"training BPE, V = 8,000 ({'round trip exact' if exact else 'ROUND TRIP BROKEN'})",
+                f"{name}, {ratio.peer:.2f} s",
+                f"{ratio.ours:.2f} s",
+                str(ratio),
+            )
 
     def normalize(self) -> Iterator[Row]:
         """What a normaliser adds to encoding, in one thread."""
@@ -126,7 +162,9 @@ class Bench:
             return
         text = path.read_bytes()
         for recipe in ("case=lower", "sentiment", "topic", "topic,stopwords=remove,stem=porter"):
-            spent = min(seconds(lambda r=recipe: Normalizer(r).of_bytes(text)) for _ in range(self.times))
+            spent = min(
+                seconds(lambda r=recipe: Normalizer(r).of_bytes(text)) for _ in range(self.times)
+            )
             yield f"normalising by {recipe}", "", f"{len(text) / spent / 1e6:.1f} MB/s", ""
 
     def words(self) -> list[str]:
@@ -138,19 +176,28 @@ class Bench:
         from seqloom.text.stems import Stemmer
 
         running, nltk = self.words(), peer("nltk.stem")
-        peers = {"porter": lambda: nltk.PorterStemmer(mode=nltk.PorterStemmer.ORIGINAL_ALGORITHM),
-                 "snowball": lambda: nltk.SnowballStemmer("english"), "lancaster": lambda: nltk.LancasterStemmer()}
+        peers = {
+            "porter": lambda: nltk.PorterStemmer(mode=nltk.PorterStemmer.ORIGINAL_ALGORITHM),
+            "snowball": lambda: nltk.SnowballStemmer("english"),
+            "lancaster": lambda: nltk.LancasterStemmer(),
+        }
         if nltk is None:
             del peers["lancaster"]  # ours is NLTK's
         for label, words in (("running", running), ("different", sorted(set(running)))):
             for name, make in peers.items():
                 mine, other = Stemmer(name).all(words), map(make().stem, words) if nltk else ()  # type: ignore[arg-type]
                 equal = np.mean([a == b for a, b in zip(mine, other)] or np.nan)
-                ratio = alternate(lambda n=name, w=words: seconds(lambda: Stemmer(n).all(w)),
-                                  nltk and (lambda m=make, w=words: seconds(lambda: list(map(m().stem, w)))), self.times)
-                yield (f"{name} stems of {len(words):,} {label} words ({equal:.2%} equal)",
-                       f"NLTK, {len(words) / ratio.peer / 1e3:.0f} k words/s",
-                       f"{len(words) / ratio.ours / 1e3:.0f} k words/s", str(ratio))
+                ratio = alternate(
+                    lambda n=name, w=words: seconds(lambda: Stemmer(n).all(w)),
+                    nltk and (lambda m=make, w=words: seconds(lambda: list(map(m().stem, w)))),
+                    self.times,
+                )
+                yield (
+                    f"{name} stems of {len(words):,} {label} words ({equal:.2%} equal)",
+                    f"NLTK, {len(words) / ratio.peer / 1e3:.0f} k words/s",
+                    f"{len(words) / ratio.ours / 1e3:.0f} k words/s",
+                    str(ratio),
+                )
 
     def lemma(self) -> Iterator[Row]:
         """Against the lemmas that people wrote into the English Web Treebank, and NLTK's WordNet where it is there."""
@@ -159,8 +206,12 @@ class Bench:
         folder = data("ud_english_ewt")
         if folder is None:
             return
-        rows = [line.split("\t") for name in glob.glob(str(folder / "*test.conllu"))
-                for line in Path(name).read_text("utf-8").splitlines() if line[:1].isdigit()]
+        rows = [
+            line.split("\t")
+            for name in glob.glob(str(folder / "*test.conllu"))
+            for line in Path(name).read_text("utf-8").splitlines()
+            if line[:1].isdigit()
+        ]
         rows = [row for row in rows if row[3] in ("NOUN", "VERB", "ADJ", "ADV")]
         lemma = Lemmatizer()
         right = np.mean([lemma(row[1], row[3]).lower() == row[2].lower() for row in rows])
@@ -176,16 +227,27 @@ class Bench:
         found = ""
         if theirs is not None:
             found = f"NLTK WordNet, {np.mean([theirs(row[1], row[3]).lower() == row[2].lower() for row in rows]):.1%}"
-        yield (f"lemmas of {len(rows):,} nouns, verbs, adjectives, adverbs of UD English EWT test, their part of "
-               "speech given", found, f"{right:.1%} ({alone:.1%} without)", "")
+        yield (
+            f"lemmas of {len(rows):,} nouns, verbs, adjectives, adverbs of UD English EWT test, their part of "
+            "speech given",
+            found,
+            f"{right:.1%} ({alone:.1%} without)",
+            "",
+        )
         if theirs is None:
             return
         pairs = [(row[1], row[3]) for row in rows] * (1 if self.quick else 10)
-        ratio = alternate(lambda: seconds(lambda: [lemma(word, pos) for word, pos in pairs]),
-                          lambda: seconds(lambda: [theirs(word, pos) for word, pos in pairs]), self.times)
-        yield (f"lemmas of {len(pairs):,} running words",
-               f"NLTK WordNet, {len(pairs) / ratio.peer / 1e3:.0f} k words/s",
-               f"{len(pairs) / ratio.ours / 1e3:.0f} k words/s", str(ratio))
+        ratio = alternate(
+            lambda: seconds(lambda: [lemma(word, pos) for word, pos in pairs]),
+            lambda: seconds(lambda: [theirs(word, pos) for word, pos in pairs]),
+            self.times,
+        )
+        yield (
+            f"lemmas of {len(pairs):,} running words",
+            f"NLTK WordNet, {len(pairs) / ratio.peer / 1e3:.0f} k words/s",
+            f"{len(pairs) / ratio.ours / 1e3:.0f} k words/s",
+            str(ratio),
+        )
 
     def sentence(self) -> Iterator[Row]:
         """Paragraphs of the English Web Treebank: how many of our borders are right, how many of its are found."""
@@ -203,8 +265,18 @@ class Bench:
                     paragraphs[-1].append(line[9:].strip())
         ours, gold, both = 0, 0, 0
         for paragraph in filter(None, paragraphs):
-            borders = [set(np.cumsum([len("".join(s.split())) for s in found])[:-1].tolist())
-                       for found in (sentences(" ".join(paragraph)), paragraph)]
-            ours, gold, both = ours + len(borders[0]), gold + len(borders[1]), both + len(borders[0] & borders[1])
-        yield ("sentences of UD English EWT test (web text, much of it without full stops)", "",
-               f"precision {both / max(ours, 1):.1%}, recall {both / gold:.1%}", "")
+            borders = [
+                set(np.cumsum([len("".join(s.split())) for s in found])[:-1].tolist())
+                for found in (sentences(" ".join(paragraph)), paragraph)
+            ]
+            ours, gold, both = (
+                ours + len(borders[0]),
+                gold + len(borders[1]),
+                both + len(borders[0] & borders[1]),
+            )
+        yield (
+            "sentences of UD English EWT test (web text, much of it without full stops)",
+            "",
+            f"precision {both / max(ours, 1):.1%}, recall {both / gold:.1%}",
+            "",
+        )

@@ -31,7 +31,11 @@ SEEDS = sized(3, 1)
 def run(quick: bool, only: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         bench = Bench(quick, Path(place))
-        table("text classifier", collect(bench.suites(), only), ("figure", "peer", "ours", "ours against the peer"))
+        table(
+            "text classifier",
+            collect(bench.suites(), only),
+            ("figure", "peer", "ours", "ours against the peer"),
+        )
 
 
 class Bench:
@@ -69,30 +73,62 @@ class Bench:
                 small = whole.quantised(cutoff)
                 sizes = [self._size(model) for model in (whole, small)]
                 scores = [_accuracy(model, files[-1]) for model in (whole, small)]
-                kept = f", {cutoff:,} features kept" if cutoff else f", {len(whole.features):,} features"
-                yield (f"{name}, uni- and bigrams quantised{kept}", f"before: {sizes[0] / 1e6:.1f} MB, {scores[0]:.2%}",
-                       f"{sizes[1] / 1e6:.1f} MB, {scores[1]:.2%}", f"{sizes[0] / sizes[1]:.1f}x smaller")
+                kept = (
+                    f", {cutoff:,} features kept"
+                    if cutoff
+                    else f", {len(whole.features):,} features"
+                )
+                yield (
+                    f"{name}, uni- and bigrams quantised{kept}",
+                    f"before: {sizes[0] / 1e6:.1f} MB, {scores[0]:.2%}",
+                    f"{sizes[1] / 1e6:.1f} MB, {scores[1]:.2%}",
+                    f"{sizes[0] / sizes[1]:.1f}x smaller",
+                )
 
     # ---- figures
 
     def _accuracy(self, name: str, files: list[Path], ngrams: int) -> Iterator[Row]:
         for part in files[1:]:
-            ours = [_accuracy(self._fit(name, files[0], ngrams, seed), part) for seed in range(SEEDS)]
-            peers = {threads: [self._peer(name, files[0], ngrams, seed, threads).test(str(part))[1] for seed in range(SEEDS)]
-                     for threads in (2, 12)} if self.fasttext else {0: [np.nan]}
-            shown = "; ".join(f"{threads} threads {_spread(found)}" for threads, found in peers.items())
-            yield (f"accuracy, {name}, {part.stem}, n-grams up to {ngrams}, {SEEDS} seeds", f"fastText {shown}", _spread(ours),
-                   f"{np.mean(ours) - max(np.mean(found) for found in peers.values()):+.2%} against the better one")
+            ours = [
+                _accuracy(self._fit(name, files[0], ngrams, seed), part) for seed in range(SEEDS)
+            ]
+            peers = (
+                {
+                    threads: [
+                        self._peer(name, files[0], ngrams, seed, threads).test(str(part))[1]
+                        for seed in range(SEEDS)
+                    ]
+                    for threads in (2, 12)
+                }
+                if self.fasttext
+                else {0: [np.nan]}
+            )
+            shown = "; ".join(
+                f"{threads} threads {_spread(found)}" for threads, found in peers.items()
+            )
+            yield (
+                f"accuracy, {name}, {part.stem}, n-grams up to {ngrams}, {SEEDS} seeds",
+                f"fastText {shown}",
+                _spread(ours),
+                f"{np.mean(ours) - max(np.mean(found) for found in peers.values()):+.2%} against the better one",
+            )
 
     def _end_to_end(self, name: str, path: Path, ngrams: int) -> Row:
         model, other = self.place / "ours", str(self.place / "peer.bin")
         self._fit(name, path, ngrams, 0).save(model)  # compiles
-        took = alternate(lambda: seconds(lambda: self._fit(name, path, ngrams, 0).save(model)),
-                         self.fasttext and (lambda: seconds(lambda: self._peer(name, path, ngrams, 0, 2).save_model(other))),
-                         self.times)
+        took = alternate(
+            lambda: seconds(lambda: self._fit(name, path, ngrams, 0).save(model)),
+            self.fasttext
+            and (lambda: seconds(lambda: self._peer(name, path, ngrams, 0, 2).save_model(other))),
+            self.times,
+        )
         size = f"{os.path.getsize(path) / 1e6:.1f} MB"
-        return (f"text file to saved model, {name}, {size}, n-grams up to {ngrams}", f"fastText, {took.peer:.2f} s",
-                f"{took.ours:.2f} s", str(took))
+        return (
+            f"text file to saved model, {name}, {size}, n-grams up to {ngrams}",
+            f"fastText, {took.peer:.2f} s",
+            f"{took.ours:.2f} s",
+            str(took),
+        )
 
     def _prediction(self, name: str, files: list[Path], ngrams: int) -> Row:
         from seqloom.data.labelled import read_labelled
@@ -101,10 +137,17 @@ class Bench:
         other = self.fasttext and self._peer(name, files[0], ngrams, 0, 2)
         texts = read_labelled(files[-1]).texts
         model.predict(texts)
-        took = alternate(lambda: seconds(lambda: model.predict(texts)),
-                         other and (lambda: seconds(lambda: other.predict(texts))), self.times)
-        return (f"prediction of {len(texts):,} texts in one call, {name}, n-grams up to {ngrams}",
-                f"fastText, {took.peer:.2f} s", f"{took.ours:.2f} s", str(took))
+        took = alternate(
+            lambda: seconds(lambda: model.predict(texts)),
+            other and (lambda: seconds(lambda: other.predict(texts))),
+            self.times,
+        )
+        return (
+            f"prediction of {len(texts):,} texts in one call, {name}, n-grams up to {ngrams}",
+            f"fastText, {took.peer:.2f} s",
+            f"{took.ours:.2f} s",
+            str(took),
+        )
 
     # ---- models
 
@@ -112,15 +155,29 @@ class Bench:
         from seqloom.models.classify.fasttext_classifier import FastTextClassifier
 
         rate, epochs = SETTINGS[name][ngrams]
-        return FastTextClassifier(tokenizer="whitespace", ngrams=ngrams, seed=seed, lr=rate, epochs=epochs,
-                                  dimensions=DIMENSIONS).fit(path)
+        return FastTextClassifier(
+            tokenizer="whitespace",
+            ngrams=ngrams,
+            seed=seed,
+            lr=rate,
+            epochs=epochs,
+            dimensions=DIMENSIONS,
+        ).fit(path)
 
     def _peer(self, name: str, path: Path, ngrams: int, seed: int, threads: int) -> Any:
         rate, epochs = SETTINGS[name][ngrams]
         for again in range(20):
             try:
-                return self.fasttext.train_supervised(str(path), lr=rate, epoch=epochs, dim=DIMENSIONS, wordNgrams=ngrams,
-                                                 thread=threads, seed=seed + 100 * again, verbose=0)
+                return self.fasttext.train_supervised(
+                    str(path),
+                    lr=rate,
+                    epoch=epochs,
+                    dim=DIMENSIONS,
+                    wordNgrams=ngrams,
+                    thread=threads,
+                    seed=seed + 100 * again,
+                    verbose=0,
+                )
             except RuntimeError:
                 continue
         raise RuntimeError("fastText ends with a NaN whatever the seed")
@@ -148,12 +205,17 @@ class Bench:
         pairs = list(zip(*found))
         random.Random(1).shuffle(pairs)
         border = len(pairs) * 9 // 10
-        return [self._write("documents-train", pairs[:border]), self._write("documents-test", pairs[border:])]
+        return [
+            self._write("documents-train", pairs[:border]),
+            self._write("documents-test", pairs[border:]),
+        ]
 
     def _write(self, name: str, pairs: list[tuple[str, str]]) -> Path:
         path = self.place / f"{name}.txt"
         if not path.exists():
-            path.write_text("".join(f"__label__{label} {text}\n" for text, label in pairs), encoding="utf-8")
+            path.write_text(
+                "".join(f"__label__{label} {text}\n" for text, label in pairs), encoding="utf-8"
+            )
         return path
 
 

@@ -54,11 +54,21 @@ class Bench:
                 peer = _same_weights(stack, peers[cell](width, width, 2, batch_first=True))
                 difference = (stack(x)[0] - peer(x)[0]).abs().max().item()
                 ratio = alternate(_timed(stack, x, repeats), _timed(peer, x, repeats), self.times)
-                yield (f"{cell.upper()} 2 x {width}, forward and backward, outputs differ by {difference:.0e}",
-                       f"nn.{cell.upper()} {ratio.peer * 1e3:.1f} ms", f"{ratio.ours * 1e3:.1f} ms", _shown(ratio))
-            ratio = alternate(_timed(ours["gru"], x, repeats), _timed(ours["lstm"], x, repeats), self.times)
-            yield (f"GRU against LSTM, 2 x {width}", f"our LSTM {ratio.peer * 1e3:.1f} ms",
-                   f"our GRU {ratio.ours * 1e3:.1f} ms", _shown(ratio))
+                yield (
+                    f"{cell.upper()} 2 x {width}, forward and backward, outputs differ by {difference:.0e}",
+                    f"nn.{cell.upper()} {ratio.peer * 1e3:.1f} ms",
+                    f"{ratio.ours * 1e3:.1f} ms",
+                    _shown(ratio),
+                )
+            ratio = alternate(
+                _timed(ours["gru"], x, repeats), _timed(ours["lstm"], x, repeats), self.times
+            )
+            yield (
+                f"GRU against LSTM, 2 x {width}",
+                f"our LSTM {ratio.peer * 1e3:.1f} ms",
+                f"our GRU {ratio.ours * 1e3:.1f} ms",
+                _shown(ratio),
+            )
 
     def ragged(self) -> Iterator[Row]:
         """One layer in both directions over a batch of sentences; weights copied, so both must give the same outputs."""
@@ -67,11 +77,22 @@ class Bench:
 
         from seqloom.nn.recurrent import RecurrentStack
 
-        whole = (("lstm", 128, 22, 28), ("lstm", 256, 22, 28), ("gru", 128, 22, 28), ("lstm", 128, 5, 45), ("gru", 128, 5, 45))
+        whole = (
+            ("lstm", 128, 22, 28),
+            ("lstm", 256, 22, 28),
+            ("gru", 128, 22, 28),
+            ("lstm", 128, 5, 45),
+            ("gru", 128, 5, 45),
+        )
         for cell, width, least, most in sized(whole, (("lstm", 8, 2, 5), ("gru", 8, 2, 5))):
-            lengths = torch.linspace(least, most, 32).long()[torch.randperm(32, generator=torch.Generator().manual_seed(0))]
+            lengths = torch.linspace(least, most, 32).long()[
+                torch.randperm(32, generator=torch.Generator().manual_seed(0))
+            ]
             stack = RecurrentStack(width, width, cell=cell, bidirectional=True)
-            peer = _same_weights(stack, getattr(torch.nn, cell.upper())(width, width, batch_first=True, bidirectional=True))
+            peer = _same_weights(
+                stack,
+                getattr(torch.nn, cell.upper())(width, width, batch_first=True, bidirectional=True),
+            )
             x = torch.randn(32, int(lengths.max()), width, requires_grad=True)
 
             def ours(x: Any, stack: Any = stack, lengths: Any = lengths) -> Any:
@@ -83,8 +104,12 @@ class Bench:
 
             difference = (ours(x)[0] - theirs(x)[0]).abs().max().item()
             ratio = alternate(_timed(ours, x, 10), _timed(theirs, x, 10), self.times)
-            yield (f"{cell.upper()} {width} both ways, {least} to {most} tokens, outputs differ by {difference:.0e}",
-                   f"nn.{cell.upper()} packed {ratio.peer * 1e3:.1f} ms", f"{ratio.ours * 1e3:.1f} ms", _shown(ratio))
+            yield (
+                f"{cell.upper()} {width} both ways, {least} to {most} tokens, outputs differ by {difference:.0e}",
+                f"nn.{cell.upper()} packed {ratio.peer * 1e3:.1f} ms",
+                f"{ratio.ours * 1e3:.1f} ms",
+                _shown(ratio),
+            )
 
     def step(self) -> Iterator[Row]:
         """Equal weights, so both must give the same loss."""
@@ -101,23 +126,44 @@ class Bench:
             shared = [*embedding.parameters(), *output.parameters()]
             for cell, gates in (("gru", 3), ("lstm", 4)):
                 stack = RecurrentStack(width, width, 2, cell=cell)
-                peer = _same_weights(stack, getattr(torch.nn, cell.upper())(width, width, 2, batch_first=True))
+                peer = _same_weights(
+                    stack, getattr(torch.nn, cell.upper())(width, width, 2, batch_first=True)
+                )
 
-                def ours(stack: Any = stack, ids: Any = ids, e: Any = embedding, o: Any = output) -> Any:
-                    return linear_cross_entropy(stack(e(ids[:, :-1]))[0].flatten(0, 1), o.weight, o.bias, ids[:, 1:].flatten())
+                def ours(
+                    stack: Any = stack, ids: Any = ids, e: Any = embedding, o: Any = output
+                ) -> Any:
+                    return linear_cross_entropy(
+                        stack(e(ids[:, :-1]))[0].flatten(0, 1),
+                        o.weight,
+                        o.bias,
+                        ids[:, 1:].flatten(),
+                    )
 
-                def theirs(peer: Any = peer, ids: Any = ids, e: Any = embedding, o: Any = output) -> Any:
-                    return F.cross_entropy(o(peer(e(ids[:, :-1]))[0]).flatten(0, 1), ids[:, 1:].flatten())
+                def theirs(
+                    peer: Any = peer, ids: Any = ids, e: Any = embedding, o: Any = output
+                ) -> Any:
+                    return F.cross_entropy(
+                        o(peer(e(ids[:, :-1]))[0]).flatten(0, 1), ids[:, 1:].flatten()
+                    )
 
                 difference = abs(ours().item() - theirs().item())
                 repeats = 6 if width < 400 else 2
-                ratio = alternate(_repeated(ours, [*stack.parameters(), *shared], repeats),
-                                  _repeated(theirs, [*peer.parameters(), *shared], repeats), self.times)
-                products = 6 * BATCH * STEPS * (4 * gates * width * width + WORDS * width)  # 2 forward, 4 backward
+                ratio = alternate(
+                    _repeated(ours, [*stack.parameters(), *shared], repeats),
+                    _repeated(theirs, [*peer.parameters(), *shared], repeats),
+                    self.times,
+                )
+                products = (
+                    6 * BATCH * STEPS * (4 * gates * width * width + WORDS * width)
+                )  # 2 forward, 4 backward
                 shares = [products / seconds / peak for seconds in (ratio.peer, ratio.ours)]
-                yield (f"{cell.upper()} 2 x {width}, whole step, V = {WORDS:,}, losses differ by {difference:.0e}",
-                       f"nn.{cell.upper()} + Linear + cross_entropy {ratio.peer * 1e3:.0f} ms, {shares[0]:.0%} of peak",
-                       f"{ratio.ours * 1e3:.0f} ms, {shares[1]:.0%} of peak", _shown(ratio))
+                yield (
+                    f"{cell.upper()} 2 x {width}, whole step, V = {WORDS:,}, losses differ by {difference:.0e}",
+                    f"nn.{cell.upper()} + Linear + cross_entropy {ratio.peer * 1e3:.0f} ms, {shares[0]:.0%} of peak",
+                    f"{ratio.ours * 1e3:.0f} ms, {shares[1]:.0%} of peak",
+                    _shown(ratio),
+                )
 
 
 def _sgemm_peak() -> float:
@@ -137,6 +183,7 @@ def _sgemm_peak() -> float:
 
 def _repeated(loss: Callable[[], Any], parameters: list[Any], repeats: int) -> Callable[[], float]:
     """Seconds of a forward and backward pass, gradients thrown away before each."""
+
     def measure() -> float:
         start = 0.0
         for number in range(repeats + 1):
@@ -146,6 +193,7 @@ def _repeated(loss: Callable[[], Any], parameters: list[Any], repeats: int) -> C
                 p.grad = None
             loss().backward()
         return (time.perf_counter() - start) / repeats
+
     return measure
 
 
@@ -154,10 +202,18 @@ def _same_weights(stack: Any, peer: Any) -> Any:
     import torch
 
     with torch.no_grad():
-        cells = [(f"l{index}{suffix}", cell) for index, layer in enumerate(stack.layers)
-                 for suffix, cell in (("", layer), ("_reverse", layer.reverse)) if cell is not None]
+        cells = [
+            (f"l{index}{suffix}", cell)
+            for index, layer in enumerate(stack.layers)
+            for suffix, cell in (("", layer), ("_reverse", layer.reverse))
+            if cell is not None
+        ]
         for end, cell in cells:
-            for theirs, own in (("weight_ih", cell.w_x), ("weight_hh", cell.w_h), ("bias_ih", cell.b)):
+            for theirs, own in (
+                ("weight_ih", cell.w_x),
+                ("weight_hh", cell.w_h),
+                ("bias_ih", cell.b),
+            ):
                 getattr(peer, f"{theirs}_{end}").copy_(own)
             second = getattr(peer, f"bias_hh_{end}").zero_()
             if hasattr(cell, "b_h"):
@@ -167,6 +223,7 @@ def _same_weights(stack: Any, peer: Any) -> Any:
 
 def _timed(module: Any, x: Any, repeats: int) -> Callable[[], float]:
     """Seconds of one forward and backward pass, the mean of a few; one before that does not count."""
+
     def once() -> None:
         out, _ = module(x)
         out.sum().backward()

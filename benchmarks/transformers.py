@@ -29,10 +29,17 @@ LONG = sized(512, 20)  # tokens of a long prompt
 
 def run(quick: bool, only: str) -> None:
     os.environ["SEQLOOM_THREADS"] = "1"
-    suites = {"decoding": decoding, "prompt": prompt, "first token": first_token, "cost": cost,
-              "MiniLM": sentence_vectors.rows}
+    suites = {
+        "decoding": decoding,
+        "prompt": prompt,
+        "first token": first_token,
+        "cost": cost,
+        "MiniLM": sentence_vectors.rows,
+    }
     with tempfile.TemporaryDirectory() as folder:
-        rows = collect({name: partial(suite, quick, Path(folder)) for name, suite in suites.items()}, only)
+        rows = collect(
+            {name: partial(suite, quick, Path(folder)) for name, suite in suites.items()}, only
+        )
     table("Published Transformers (one thread)", rows, ("what", "peer", "seqloom", "ratio"))
 
 
@@ -72,23 +79,51 @@ def hugging_face() -> Any:
     torch.set_num_threads(1)
     model = smollm2(None)
     c, w = model.config, model.weights
-    net = there.LlamaForCausalLM(there.LlamaConfig(
-        vocab_size=model.tokenizer.vocab_size, hidden_size=c.d_model, intermediate_size=c.d_mlp, num_hidden_layers=c.n_layers,
-        num_attention_heads=c.n_heads, num_key_value_heads=c.n_kv_heads, max_position_embeddings=c.context,
-        rms_norm_eps=c.norm_epsilon, rope_parameters={"rope_type": "default", "rope_theta": c.rope_base},
-        tie_word_embeddings=True, attention_bias=False, bos_token_id=1, eos_token_id=2, pad_token_id=2)).eval()
+    net = there.LlamaForCausalLM(
+        there.LlamaConfig(
+            vocab_size=model.tokenizer.vocab_size,
+            hidden_size=c.d_model,
+            intermediate_size=c.d_mlp,
+            num_hidden_layers=c.n_layers,
+            num_attention_heads=c.n_heads,
+            num_key_value_heads=c.n_kv_heads,
+            max_position_embeddings=c.context,
+            rms_norm_eps=c.norm_epsilon,
+            rope_parameters={"rope_type": "default", "rope_theta": c.rope_base},
+            tie_word_embeddings=True,
+            attention_bias=False,
+            bos_token_id=1,
+            eos_token_id=2,
+            pad_token_id=2,
+        )
+    ).eval()
     d_kv = c.d_model // c.n_heads * c.n_kv_heads
-    state = {"model.embed_tokens.weight": w["embedding.weight"], "model.norm.weight": w["norm.weight"],
-             "lm_head.weight": w["embedding.weight"]}
+    state = {
+        "model.embed_tokens.weight": w["embedding.weight"],
+        "model.norm.weight": w["norm.weight"],
+        "lm_head.weight": w["embedding.weight"],
+    }
     for i in range(c.n_layers):
-        block = {name: w[f"blocks.{i}.{name}.weight"] for name in ("attention.qkv", "attention.out", "mlp.up", "mlp.down",
-                                                                   "norm1", "norm2")}
+        block = {
+            name: w[f"blocks.{i}.{name}.weight"]
+            for name in ("attention.qkv", "attention.out", "mlp.up", "mlp.down", "norm1", "norm2")
+        }
         q, k, v = np.split(block["attention.qkv"], [c.d_model, c.d_model + d_kv])
         gate, up = np.split(block["mlp.up"], 2)
-        state |= {f"model.layers.{i}.{name}.weight": array for name, array in {
-            "self_attn.q_proj": q, "self_attn.k_proj": k, "self_attn.v_proj": v, "self_attn.o_proj": block["attention.out"],
-            "mlp.gate_proj": gate, "mlp.up_proj": up, "mlp.down_proj": block["mlp.down"],
-            "input_layernorm": block["norm1"], "post_attention_layernorm": block["norm2"]}.items()}
+        state |= {
+            f"model.layers.{i}.{name}.weight": array
+            for name, array in {
+                "self_attn.q_proj": q,
+                "self_attn.k_proj": k,
+                "self_attn.v_proj": v,
+                "self_attn.o_proj": block["attention.out"],
+                "mlp.gate_proj": gate,
+                "mlp.up_proj": up,
+                "mlp.down_proj": block["mlp.down"],
+                "input_layernorm": block["norm1"],
+                "post_attention_layernorm": block["norm2"],
+            }.items()
+        }
     net.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in state.items()})
     return net
 
@@ -98,8 +133,13 @@ def continued(net: Any, ids: np.ndarray, tokens: int) -> list[int]:
     import torch
 
     with torch.inference_mode():
-        found = net.generate(torch.from_numpy(ids)[None], do_sample=False, max_new_tokens=tokens, min_new_tokens=tokens)
-    return found[0, len(ids):].tolist()
+        found = net.generate(
+            torch.from_numpy(ids)[None],
+            do_sample=False,
+            max_new_tokens=tokens,
+            min_new_tokens=tokens,
+        )
+    return found[0, len(ids) :].tolist()
 
 
 def llama_cpp(bits: int, folder: Path) -> Callable[[np.ndarray, int], float] | None:
@@ -116,8 +156,15 @@ def llama_cpp(bits: int, folder: Path) -> Callable[[np.ndarray, int], float] | N
     server = xllamacpp.Server(params)
 
     def decode(ids: np.ndarray, tokens: int) -> float:
-        answer = server.handle_completions({"prompt": ids.tolist(), "n_predict": tokens, "temperature": 0.0,
-                                            "cache_prompt": False, "ignore_eos": True})
+        answer = server.handle_completions(
+            {
+                "prompt": ids.tolist(),
+                "n_predict": tokens,
+                "temperature": 0.0,
+                "cache_prompt": False,
+                "ignore_eos": True,
+            }
+        )
         last = answer[-1] if isinstance(answer, (list, tuple)) else answer
         return last["timings"]["predicted_ms"] / 1000 * tokens / last["timings"]["predicted_n"]
 
@@ -172,17 +219,27 @@ def decoding(quick: bool, folder: Path) -> Iterator[Row]:
         _, chosen = ours()
         net = hugging_face()
         same = int(np.cumprod(np.equal(continued(net, ids, tokens), chosen)).sum()) if net else "?"
-        ratio = alternate(lambda ours=ours: ours()[0],  # type: ignore[misc]
-                          net and (lambda net=net: seconds(lambda: continued(net, ids, tokens))), times)  # type: ignore[misc]
-        yield (f"SmolLM2-135M, {tokens} tokens, {bits} bits; the first {same} are those of float32",
-               f"transformers, float32: {tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s",
-               str(ratio))
+        ratio = alternate(
+            lambda ours=ours: ours()[0],  # type: ignore[misc]
+            net and (lambda net=net: seconds(lambda: continued(net, ids, tokens))),
+            times,
+        )  # type: ignore[misc]
+        yield (
+            f"SmolLM2-135M, {tokens} tokens, {bits} bits; the first {same} are those of float32",
+            f"transformers, float32: {tokens / ratio.peer:,.0f} tokens/s",
+            f"{tokens / ratio.ours:,.0f} tokens/s",
+            str(ratio),
+        )
         if (other := llama_cpp(bits, folder)) is not None:
             other(ids, tokens)
             ratio = alternate(lambda ours=ours: ours()[0], lambda f=other: f(ids, tokens), times)  # type: ignore[misc]
-            yield (f"SmolLM2-135M, {tokens} tokens, {bits} bits", f"llama.cpp, {'Q8_0' if bits == 8 else 'Q4_1'}: "
-                   f"{tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s", f"{ratio.median:.2f}x "
-                   f"({ratio.low:.2f}-{ratio.high:.2f})")
+            yield (
+                f"SmolLM2-135M, {tokens} tokens, {bits} bits",
+                f"llama.cpp, {'Q8_0' if bits == 8 else 'Q4_1'}: "
+                f"{tokens / ratio.peer:,.0f} tokens/s",
+                f"{tokens / ratio.ours:,.0f} tokens/s",
+                f"{ratio.median:.2f}x ({ratio.low:.2f}-{ratio.high:.2f})",
+            )
 
 
 def long_prompt(model: Any) -> np.ndarray:
@@ -199,10 +256,17 @@ def prompt(quick: bool, folder: Path) -> Iterator[Row]:
         stepper.prefill([ids])
         if net:
             continued(net, ids, 1)
-        ratio = alternate(lambda s=stepper: seconds(lambda: s.prefill([ids])),  # type: ignore[misc]
-                          net and (lambda: seconds(lambda: continued(net, ids, 1))), 2 if quick else 7)
-        yield (f"SmolLM2-135M, a prompt of {LONG} tokens, {bits} bits", f"transformers, float32: {ratio.peer:.2f} s",
-               f"{ratio.ours:.2f} s", str(ratio))
+        ratio = alternate(
+            lambda s=stepper: seconds(lambda: s.prefill([ids])),  # type: ignore[misc]
+            net and (lambda: seconds(lambda: continued(net, ids, 1))),
+            2 if quick else 7,
+        )
+        yield (
+            f"SmolLM2-135M, a prompt of {LONG} tokens, {bits} bits",
+            f"transformers, float32: {ratio.peer:.2f} s",
+            f"{ratio.ours:.2f} s",
+            str(ratio),
+        )
 
 
 THEIRS = """
@@ -230,10 +294,17 @@ def first_token(quick: bool, folder: Path) -> Iterator[Row]:
         theirs = [sys.executable, "-c", THEIRS, str(folder / "hugging-face")]
         for program in (mine, theirs) if net else (mine,):
             run_program(program)
-        ratio = alternate(lambda mine=mine: run_program(mine).seconds,  # type: ignore[misc]
-                          net and (lambda theirs=theirs: run_program(theirs).seconds), 2 if quick else 5)  # type: ignore[misc]
-        yield (f"SmolLM2-135M, {bits} bits: a new process to its first token", f"transformers, float32: {ratio.peer:.1f} s",
-               f"{ratio.ours:.1f} s, {run_program(mine).peak >> 20:,} MB of memory", str(ratio))
+        ratio = alternate(
+            lambda mine=mine: run_program(mine).seconds,  # type: ignore[misc]
+            net and (lambda theirs=theirs: run_program(theirs).seconds),
+            2 if quick else 5,
+        )  # type: ignore[misc]
+        yield (
+            f"SmolLM2-135M, {bits} bits: a new process to its first token",
+            f"transformers, float32: {ratio.peer:.1f} s",
+            f"{ratio.ours:.1f} s, {run_program(mine).peak >> 20:,} MB of memory",
+            str(ratio),
+        )
 
 
 def cost(quick: bool, folder: Path) -> Iterator[Row]:
@@ -242,7 +313,11 @@ def cost(quick: bool, folder: Path) -> Iterator[Row]:
 
     if smollm2(None) is None:
         return
-    text = bundled().text()[:2_000 if quick else 20_000]
+    text = bundled().text()[: 2_000 if quick else 20_000]
     exact, eight, four = (smollm2(bits).bits_per_byte(text) for bits in (None, 8, 4))
-    yield (f"SmolLM2-135M: cost of rounding, {len(text):,} characters", f"float32: {exact:.4f} bits per byte",
-           f"8 bits: {eight:.4f}, 4 bits: {four:.4f}", f"{eight - exact:+.4f}, {four - exact:+.4f}")
+    yield (
+        f"SmolLM2-135M: cost of rounding, {len(text):,} characters",
+        f"float32: {exact:.4f} bits per byte",
+        f"8 bits: {eight:.4f}, 4 bits: {four:.4f}",
+        f"{eight - exact:+.4f}, {four - exact:+.4f}",
+    )

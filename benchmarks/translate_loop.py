@@ -15,8 +15,12 @@ def recurrent_layer(arrays: dict[str, np.ndarray], place: str, *, bidirectional:
     layer = nn.GRU(width, rows // 3, bidirectional=bidirectional, batch_first=True)
     for suffix, at in (("", place), ("_reverse", f"{place}reverse."))[: 1 + bidirectional]:
         own = np.concatenate([np.zeros(2 * rows // 3, np.float32), arrays[f"{at}b_h"]])
-        for name, value in (("weight_ih", arrays[f"{at}w_x"]), ("weight_hh", arrays[f"{at}w_h"]), ("bias_ih", arrays[f"{at}b"]),
-                            ("bias_hh", own)):
+        for name, value in (
+            ("weight_ih", arrays[f"{at}w_x"]),
+            ("weight_hh", arrays[f"{at}w_h"]),
+            ("bias_ih", arrays[f"{at}b"]),
+            ("bias_hh", own),
+        ):
             getattr(layer, f"{name}_l0{suffix}").data.copy_(torch.from_numpy(value))
     return layer
 
@@ -29,8 +33,10 @@ class Loop(nn.Module):
         self.target = nn.Embedding.from_pretrained(tensors["embedding.weight"])
         self.encoder = recurrent_layer(arrays, "encoder.stack.layers.0.", bidirectional=True)
         self.decoder = recurrent_layer(arrays, "decoder.layers.0.", bidirectional=False)
-        self.initial, self.key, self.query, self.readout = (self._linear(tensors, name) for name in (
-            "initial", "attention.key", "attention.query", "readout"))
+        self.initial, self.key, self.query, self.readout = (
+            self._linear(tensors, name)
+            for name in ("initial", "attention.key", "attention.query", "readout")
+        )
         self.energy, self.bias = tensors["attention.energy"], tensors["output.bias"]
 
     @staticmethod

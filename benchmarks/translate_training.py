@@ -24,8 +24,14 @@ STEPS = 12  # of a measurement
 
 
 def run(quick: bool, only: str) -> None:
-    rows = collect({"rnn": partial(training, quick, "rnn"), "transformer": partial(training, quick, "transformer"),
-                    "padding": padding}, only)
+    rows = collect(
+        {
+            "rnn": partial(training, quick, "rnn"),
+            "transformer": partial(training, quick, "transformer"),
+            "padding": padding,
+        },
+        only,
+    )
     table("Training translators", rows, ("figure", "peer", "seqloom", "ours against the peer"))
 
 
@@ -41,13 +47,23 @@ def training(quick: bool, kind: str) -> Iterator[Row]:
             updater.update(0, 1, 1e-3)
 
     many = np.mean([len(group) for group in batches.groups(0)])
-    what = (f"BiGRU {WIDTH}, additive attention" if kind == "rnn" else f"Transformer {LAYERS}+{LAYERS} x {WIDTH}")
+    what = (
+        f"BiGRU {WIDTH}, additive attention"
+        if kind == "rnn"
+        else f"Transformer {LAYERS}+{LAYERS} x {WIDTH}"
+    )
     for name, peer in peers(kind, batches, vocabulary):
         updater.cursor = (0, 0)
         ours(), peer(steps)
-        took = alternate(lambda: seconds(ours), lambda: seconds(partial(peer, steps)), 2 if quick else 5)  # noqa: B023
-        yield (f"{what}, V = {vocabulary:,}, batches of {many:.0f} pairs", f"{name}, {steps * many / took.peer:,.0f} pairs/s",
-               f"{steps * many / took.ours:,.0f} pairs/s", f"{took.median:.2f}x ({took.low:.2f}-{took.high:.2f})")
+        took = alternate(
+            lambda: seconds(ours), lambda: seconds(partial(peer, steps)), 2 if quick else 5
+        )  # noqa: B023
+        yield (
+            f"{what}, V = {vocabulary:,}, batches of {many:.0f} pairs",
+            f"{name}, {steps * many / took.peer:,.0f} pairs/s",
+            f"{steps * many / took.ours:,.0f} pairs/s",
+            f"{took.median:.2f}x ({took.low:.2f}-{took.high:.2f})",
+        )
 
 
 def peers(kind: str, batches: Any, vocabulary: int) -> Iterator[tuple[str, Callable[[int], None]]]:
@@ -56,8 +72,17 @@ def peers(kind: str, batches: Any, vocabulary: int) -> Iterator[tuple[str, Calla
         return
     size = int(batches.sources.steps["ids"].max()) + 1
     try:
-        joeynmt = translate_joeynmt.updates(kind, batches, size, vocabulary, width=WIDTH, layers=LAYERS, heads=HEADS,
-                                            dropout=DROPOUT, smoothing=SMOOTHING)
+        joeynmt = translate_joeynmt.updates(
+            kind,
+            batches,
+            size,
+            vocabulary,
+            width=WIDTH,
+            layers=LAYERS,
+            heads=HEADS,
+            dropout=DROPOUT,
+            smoothing=SMOOTHING,
+        )
     except ImportError as error:
         print(f"(skipped: JoeyNMT: {error})")
         return
@@ -71,17 +96,25 @@ def padding() -> Iterator[Row]:
     sources, targets = batches.sources.lengths, batches.targets.lengths
     many = round(len(sources) / len(batches.groups(0)))
     order = np.random.default_rng(0).permutation(len(sources))
-    groups = [order[i:i + many] for i in range(0, len(order), many)]
-    filled = sum(len(group) * int(lengths[group].max()) for group in groups for lengths in (sources, targets))
-    yield ("padding in batches of Multi30k", f"random batches of {many}: {1 - (sources.sum() + targets.sum()) / filled:.1%}",
-           f"{batches.waste():.1%}", "")
+    groups = [order[i : i + many] for i in range(0, len(order), many)]
+    filled = sum(
+        len(group) * int(lengths[group].max()) for group in groups for lengths in (sources, targets)
+    )
+    yield (
+        "padding in batches of Multi30k",
+        f"random batches of {many}: {1 - (sources.sum() + targets.sum()) / filled:.1%}",
+        f"{batches.waste():.1%}",
+        "",
+    )
 
 
 def multi30k() -> list[tuple[str, str]] | None:
     paths = [data("multi30k", f"train.{language}") for language in ("en", "de")]
     if any(path is None for path in paths):
         return None
-    return list(zip(*(path.read_text(encoding="utf-8").splitlines() for path in paths if path is not None)))
+    return list(
+        zip(*(path.read_text(encoding="utf-8").splitlines() for path in paths if path is not None))
+    )
 
 
 def our_updates(kind: str, pairs: list[tuple[str, str]]) -> tuple[Any, Any]:
@@ -95,8 +128,13 @@ def our_updates(kind: str, pairs: list[tuple[str, str]]) -> tuple[Any, Any]:
     from seqloom.training.update import Updater
 
     options: dict[str, Any] = {"dropout": DROPOUT, "label_smoothing": SMOOTHING}
-    model: Any = (Seq2Seq(d_hidden=WIDTH, d_embed=WIDTH, **options) if kind == "rnn" else
-                  Transformer(d_model=WIDTH, n_layers=LAYERS, n_decoder_layers=LAYERS, n_heads=HEADS, **options))
+    model: Any = (
+        Seq2Seq(d_hidden=WIDTH, d_embed=WIDTH, **options)
+        if kind == "rnn"
+        else Transformer(
+            d_model=WIDTH, n_layers=LAYERS, n_decoder_layers=LAYERS, n_heads=HEADS, **options
+        )
+    )
     held, config = Parallel.of(pairs), TrainConfig(optimizer="adamw")
     start = model._begin(held)
     task = model._task(model._encode_pairs(held), None, start, config)
@@ -118,9 +156,13 @@ def plain_updates(kind: str, batches: Any, vocabulary: int) -> Callable[[int], N
             batch = batches.batch(cursor[0])
             cursor[0] = batch.following
             arrays = {name: torch.from_numpy(array) for name, array in batch.arrays.items()}
-            there = torch.from_numpy(np.ones(batch.arrays["targets"].shape, bool) if batch.mask is None else batch.mask)
+            there = torch.from_numpy(
+                np.ones(batch.arrays["targets"].shape, bool) if batch.mask is None else batch.mask
+            )
             scores = network(arrays["ids"], arrays["lengths"], arrays["inputs"], there)
-            loss = F.cross_entropy(scores[there], arrays["targets"][there], label_smoothing=SMOOTHING)
+            loss = F.cross_entropy(
+                scores[there], arrays["targets"][there], label_smoothing=SMOOTHING
+            )
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -141,22 +183,35 @@ def plain_rnn(sources: int, targets: int) -> Any:
             self.encoder = nn.GRU(WIDTH, WIDTH, bidirectional=True, batch_first=True)
             self.decoder = nn.GRU(WIDTH, WIDTH, batch_first=True)
             self.initial, self.key = nn.Linear(2 * WIDTH, WIDTH), nn.Linear(2 * WIDTH, WIDTH)
-            self.query, self.energy = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, 1, bias=False)
+            self.query, self.energy = (
+                nn.Linear(WIDTH, WIDTH, bias=False),
+                nn.Linear(WIDTH, 1, bias=False),
+            )
             self.readout, self.output = nn.Linear(3 * WIDTH, WIDTH), nn.Linear(WIDTH, targets)
             self.dropout = nn.Dropout(DROPOUT)
             self.output.weight = self.target.weight
 
         def forward(self, ids: Any, lengths: Any, inputs: Any, there: Any) -> Any:
-            packed = pack_padded_sequence(self.dropout(self.source(ids)), lengths, batch_first=True, enforce_sorted=False)
+            packed = pack_padded_sequence(
+                self.dropout(self.source(ids)), lengths, batch_first=True, enforce_sorted=False
+            )
             packed, last = self.encoder(packed)
-            memory = self.dropout(pad_packed_sequence(packed, batch_first=True, total_length=ids.shape[1])[0])
+            memory = self.dropout(
+                pad_packed_sequence(packed, batch_first=True, total_length=ids.shape[1])[0]
+            )
             first = self.initial(self.dropout(torch.cat([last[0], last[1]], 1)))
-            hidden = self.dropout(self.decoder(self.dropout(self.target(inputs)), first.unsqueeze(0))[0])
-            mixed = torch.tanh(self.query(hidden).unsqueeze(2) + self.key(memory).unsqueeze(1))  # (B, T, S, D)
+            hidden = self.dropout(
+                self.decoder(self.dropout(self.target(inputs)), first.unsqueeze(0))[0]
+            )
+            mixed = torch.tanh(
+                self.query(hidden).unsqueeze(2) + self.key(memory).unsqueeze(1)
+            )  # (B, T, S, D)
             scores = self.energy(mixed).squeeze(3)
             padding = torch.arange(ids.shape[1]) >= lengths.unsqueeze(1)
             weights = torch.softmax(scores.masked_fill(padding.unsqueeze(1), -math.inf), 2)
-            return self.output(self.dropout(torch.tanh(self.readout(torch.cat([hidden, weights @ memory], 2)))))
+            return self.output(
+                self.dropout(torch.tanh(self.readout(torch.cat([hidden, weights @ memory], 2))))
+            )
 
     return Plain()
 
@@ -169,20 +224,32 @@ def plain_transformer(sources: int, targets: int) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.source, self.target = nn.Embedding(sources, WIDTH), nn.Embedding(targets, WIDTH)
-            self.network = nn.Transformer(WIDTH, HEADS, LAYERS, LAYERS, 4 * WIDTH, DROPOUT, batch_first=True, norm_first=True)
+            self.network = nn.Transformer(
+                WIDTH, HEADS, LAYERS, LAYERS, 4 * WIDTH, DROPOUT, batch_first=True, norm_first=True
+            )
             self.output, self.dropout = nn.Linear(WIDTH, targets), nn.Dropout(DROPOUT)
             self.output.weight = self.target.weight
-            angles = torch.arange(512).unsqueeze(1) * torch.exp(torch.arange(0, WIDTH, 2) * (-math.log(1e4) / WIDTH))
+            angles = torch.arange(512).unsqueeze(1) * torch.exp(
+                torch.arange(0, WIDTH, 2) * (-math.log(1e4) / WIDTH)
+            )
             self.register_buffer("places", torch.stack([angles.sin(), angles.cos()], 2).flatten(1))
 
         def read(self, embedding: Any, ids: Any) -> Any:
-            return self.dropout(embedding(ids) * math.sqrt(WIDTH) + self.places[:ids.shape[1]])
+            return self.dropout(embedding(ids) * math.sqrt(WIDTH) + self.places[: ids.shape[1]])
 
         def forward(self, ids: Any, lengths: Any, inputs: Any, there: Any) -> Any:
             padding = torch.arange(ids.shape[1]) >= lengths.unsqueeze(1)
             ahead = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1]) < 0
-            return self.output(self.network(self.read(self.source, ids), self.read(self.target, inputs), tgt_mask=ahead,
-                                            src_key_padding_mask=padding, memory_key_padding_mask=padding,
-                                            tgt_key_padding_mask=~there, tgt_is_causal=True))
+            return self.output(
+                self.network(
+                    self.read(self.source, ids),
+                    self.read(self.target, inputs),
+                    tgt_mask=ahead,
+                    src_key_padding_mask=padding,
+                    memory_key_padding_mask=padding,
+                    tgt_key_padding_mask=~there,
+                    tgt_is_causal=True,
+                )
+            )
 
     return Plain()

@@ -37,10 +37,20 @@ model = fasttext.train_unsupervised(text, "skipgram", dim=100, ws=5, neg=5, epoc
                                     thread=12, lr=0.05, t=1e-4, verbose=0)  # it takes no seed; threads that race are one
 model.save_model(out)
 """
-SETS = {"analogies": "questions-words.txt", "WordSim-353": "EN-WS-353-ALL.txt", "SimLex-999": "EN-SIMLEX-999.txt",
-        "Rare Words": "EN-RW-STANFORD.txt"}
-SEEDS = sized({"skip-gram": range(1, 4), "cbow": range(1, 10), "fasttext": range(1, 4)},  # those of CBOW differ most
-              dict.fromkeys(("skip-gram", "cbow", "fasttext"), range(1, 2)))
+SETS = {
+    "analogies": "questions-words.txt",
+    "WordSim-353": "EN-WS-353-ALL.txt",
+    "SimLex-999": "EN-SIMLEX-999.txt",
+    "Rare Words": "EN-RW-STANFORD.txt",
+}
+SEEDS = sized(
+    {
+        "skip-gram": range(1, 4),
+        "cbow": range(1, 10),
+        "fasttext": range(1, 4),
+    },  # those of CBOW differ most
+    dict.fromkeys(("skip-gram", "cbow", "fasttext"), range(1, 2)),
+)
 EPOCHS, SUBWORD_EPOCHS = 5, 2
 SHORT = 11  # pairs of runs that take seconds, which the noise of the machine changes by half
 
@@ -48,7 +58,11 @@ SHORT = 11  # pairs of runs that take seconds, which the noise of the machine ch
 def run(quick: bool, only: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         bench = Bench(quick, Path(place))
-        table("training word vectors", collect(bench.suites(), only), ("figure", "peer", "ours", "ours against the peer"))
+        table(
+            "training word vectors",
+            collect(bench.suites(), only),
+            ("figure", "peer", "ours", "ours against the peer"),
+        )
 
 
 def run_quality(quick: bool, only: str) -> None:
@@ -58,7 +72,9 @@ def run_quality(quick: bool, only: str) -> None:
     kept = cache_directory() / "vector-quality"
     kept.mkdir(parents=True, exist_ok=True)
     bench = Bench(quick, kept)
-    table("what the vectors are worth", collect({"quality": bench.quality}, only), ("vectors", *SETS))
+    table(
+        "what the vectors are worth", collect({"quality": bench.quality}, only), ("vectors", *SETS)
+    )
 
 
 class Bench:
@@ -67,32 +83,59 @@ class Bench:
         os.environ["SEQLOOM_THREADS"] = "2"
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
-        return {"skip-gram": lambda: self._word2vec("skip-gram"), "cbow": lambda: self._word2vec("cbow"),
-                "fasttext": self.fasttext, "deterministic": self.deterministic}
+        return {
+            "skip-gram": lambda: self._word2vec("skip-gram"),
+            "cbow": lambda: self._word2vec("cbow"),
+            "fasttext": self.fasttext,
+            "deterministic": self.deterministic,
+        }
 
     # ---- speed
 
     def _word2vec(self, architecture: str) -> Iterator[Row]:
         gensim = peer("gensim")
         for name, text, epochs in self._texts(1, 5):
-            took = alternate(lambda t=text, e=epochs: self._ours(t, "word2vec", e, "--architecture", architecture),
-                             gensim and (lambda t=text, e=epochs: self._gensim(t, architecture, e)),
-                             SHORT if architecture == "cbow" and name == "WikiText-2" else self.times)
-            yield self._row(f"{architecture}, {name}, {epochs} epochs", "gensim, file mode", took, text, epochs)
+            took = alternate(
+                lambda t=text, e=epochs: self._ours(
+                    t, "word2vec", e, "--architecture", architecture
+                ),
+                gensim and (lambda t=text, e=epochs: self._gensim(t, architecture, e)),
+                SHORT if architecture == "cbow" and name == "WikiText-2" else self.times,
+            )
+            yield self._row(
+                f"{architecture}, {name}, {epochs} epochs", "gensim, file mode", took, text, epochs
+            )
 
     def fasttext(self) -> Iterator[Row]:
         fasttext = peer("fasttext")
         for name, text, epochs in self._texts(1, 1, 3_000):
-            took = alternate(lambda t=text, e=epochs: self._ours(t, "fasttext", e),
-                             fasttext and (lambda t=text, e=epochs: self._fasttext(t, e)), self.times)
-            yield self._row(f"fastText skip-gram with n-grams, {name}, {epochs} epochs", "fasttext, 12 threads", took, text,
-                            epochs)
+            took = alternate(
+                lambda t=text, e=epochs: self._ours(t, "fasttext", e),
+                fasttext and (lambda t=text, e=epochs: self._fasttext(t, e)),
+                self.times,
+            )
+            yield self._row(
+                f"fastText skip-gram with n-grams, {name}, {epochs} epochs",
+                "fasttext, 12 threads",
+                took,
+                text,
+                epochs,
+            )
 
     def deterministic(self) -> Iterator[Row]:
         for name, text, epochs in self._texts(1, 5):
-            took = alternate(lambda t=text, e=epochs: self._ours(t, "word2vec", e),
-                             lambda t=text, e=epochs: self._ours(t, "word2vec", e, "--deterministic"), self.times)
-            yield self._row(f"skip-gram, {name}, {epochs} epochs, lock-free", "ours, deterministic", took, text, epochs)
+            took = alternate(
+                lambda t=text, e=epochs: self._ours(t, "word2vec", e),
+                lambda t=text, e=epochs: self._ours(t, "word2vec", e, "--deterministic"),
+                self.times,
+            )
+            yield self._row(
+                f"skip-gram, {name}, {epochs} epochs, lock-free",
+                "ours, deterministic",
+                took,
+                text,
+                epochs,
+            )
 
     def _row(self, figure: str, peer: str, took: Ratio, text: Path, epochs: int) -> Row:
         words = epochs * text.read_bytes().count(b" ")
@@ -100,22 +143,62 @@ class Bench:
         return figure, f"{peer}, {speeds[0]}", speeds[1], str(took)
 
     def _ours(self, text: Path, model: str, epochs: int, *options: str) -> float:
-        return side_by_side.run([sys.executable, "-m", "seqloom.cli", "fit", model, str(text), "-o", str(self.place / "ours"),
-                                 "--epochs", str(epochs), "-q", *options]).seconds
+        return side_by_side.run(
+            [
+                sys.executable,
+                "-m",
+                "seqloom.cli",
+                "fit",
+                model,
+                str(text),
+                "-o",
+                str(self.place / "ours"),
+                "--epochs",
+                str(epochs),
+                "-q",
+                *options,
+            ]
+        ).seconds
 
-    def _gensim(self, text: Path, architecture: str, epochs: int, seed: int = 1, rate: float = 0.025,
-                out: Path | None = None) -> float:
+    def _gensim(
+        self,
+        text: Path,
+        architecture: str,
+        epochs: int,
+        seed: int = 1,
+        rate: float = 0.025,
+        out: Path | None = None,
+    ) -> float:
         where = out or self.place / "gensim.bin"
-        return side_by_side.run([sys.executable, "-c", GENSIM, str(text), str(where), str(int(architecture == "skip-gram")),
-                                 str(epochs), str(seed), str(rate)]).seconds
+        return side_by_side.run(
+            [
+                sys.executable,
+                "-c",
+                GENSIM,
+                str(text),
+                str(where),
+                str(int(architecture == "skip-gram")),
+                str(epochs),
+                str(seed),
+                str(rate),
+            ]
+        ).seconds
 
     def _fasttext(self, text: Path, epochs: int, out: Path | None = None) -> float:
         where = out or self.place / "ft.bin"
-        return side_by_side.run([sys.executable, "-c", FASTTEXT, str(text), str(where), str(epochs)]).seconds
+        return side_by_side.run(
+            [sys.executable, "-c", FASTTEXT, str(text), str(where), str(epochs)]
+        ).seconds
 
-    def _texts(self, large: int, small: int, lines: int | None = None) -> Iterator[tuple[str, Path, int]]:
+    def _texts(
+        self, large: int, small: int, lines: int | None = None
+    ) -> Iterator[tuple[str, Path, int]]:
         if (text := self._text8(100 if self.quick else lines)) is not None:
-            yield f"text8_prefix{f' ({lines / 1e3:.0f} M words of it)' if lines else ''}", text, large
+            yield (
+                f"text8_prefix{f' ({lines / 1e3:.0f} M words of it)' if lines else ''}",
+                text,
+                large,
+            )
         if (wiki := data("wikitext-2", "train.txt")) is not None and not self.quick:
             yield "WikiText-2", wiki, small
 
@@ -125,24 +208,44 @@ class Bench:
             return None
         path = self.place / f"text8-{lines}.txt"
         if not path.exists():
-            words = source.read_text().split()[:None if lines is None else 1000 * lines]
-            path.write_text("".join(" ".join(words[i:i + 1000]) + "\n" for i in range(0, len(words), 1000)))
+            words = source.read_text().split()[: None if lines is None else 1000 * lines]
+            path.write_text(
+                "".join(" ".join(words[i : i + 1000]) + "\n" for i in range(0, len(words), 1000))
+            )
         return path
 
     # ---- quality
 
     def quality(self) -> Iterator[Row]:
         """fastText is slow, so it has fewer epochs."""
-        text, sets = self._text8(100 if self.quick else None), {name: data("wordeval", file) for name, file in SETS.items()}
+        text, sets = (
+            self._text8(100 if self.quick else None),
+            {name: data("wordeval", file) for name, file in SETS.items()},
+        )
         if text is None or None in sets.values():
             return
-        for kind, rate in (("skip-gram", 0.025), ("cbow", 0.05)):  # the rates of the authors' program
+        for kind, rate in (
+            ("skip-gram", 0.025),
+            ("cbow", 0.05),
+        ):  # the rates of the authors' program
             for side in ("ours", *(["gensim"] if peer("gensim") else [])):
-                yield self._judged(f"word2vec {kind}, rate {rate}, {side}", sets, [
-                    self._kept(f"{side}-{kind}-{rate}-{seed}", text, side, kind, rate, seed) for seed in SEEDS[kind]])
+                yield self._judged(
+                    f"word2vec {kind}, rate {rate}, {side}",
+                    sets,
+                    [
+                        self._kept(f"{side}-{kind}-{rate}-{seed}", text, side, kind, rate, seed)
+                        for seed in SEEDS[kind]
+                    ],
+                )
         for side in ("ours", *(["fasttext"] if peer("fasttext") else [])):
-            yield self._judged(f"fastText skip-gram, rate 0.05, {SUBWORD_EPOCHS} epochs, {side}", sets, [
-                self._kept(f"ft-{side}-{seed}", text, side, "fasttext", 0.05, seed) for seed in SEEDS["fasttext"]])
+            yield self._judged(
+                f"fastText skip-gram, rate 0.05, {SUBWORD_EPOCHS} epochs, {side}",
+                sets,
+                [
+                    self._kept(f"ft-{side}-{seed}", text, side, "fasttext", 0.05, seed)
+                    for seed in SEEDS["fasttext"]
+                ],
+            )
 
     def _kept(self, name: str, text: Path, side: str, kind: str, rate: float, seed: int) -> Path:
         """Vectors that were trained before, or are now."""
@@ -153,10 +256,29 @@ class Bench:
             elif side == "fasttext":
                 self._fasttext(text, SUBWORD_EPOCHS, path)
             else:
-                options = ["word2vec", "--architecture", kind] if kind != "fasttext" else ["fasttext"]
+                options = (
+                    ["word2vec", "--architecture", kind] if kind != "fasttext" else ["fasttext"]
+                )
                 epochs = SUBWORD_EPOCHS if kind == "fasttext" else EPOCHS
-                side_by_side.run([sys.executable, "-m", "seqloom.cli", "fit", *options, str(text), "-o", str(path), "--epochs",
-                                  str(epochs), "--lr", str(rate), "--seed", str(seed), "-q"])
+                side_by_side.run(
+                    [
+                        sys.executable,
+                        "-m",
+                        "seqloom.cli",
+                        "fit",
+                        *options,
+                        str(text),
+                        "-o",
+                        str(path),
+                        "--epochs",
+                        str(epochs),
+                        "--lr",
+                        str(rate),
+                        "--seed",
+                        str(seed),
+                        "-q",
+                    ]
+                )
         return path
 
     def _judged(self, name: str, sets: dict[str, Path | None], models: list[Path]) -> Row:
@@ -167,5 +289,13 @@ class Bench:
             vectors = open_vectors(str(path))
             for key, questions in sets.items():
                 found = vectors.evaluate(questions)
-                figures[key].append(found["accuracy"] if "accuracy" in found.metrics else found["spearman"])
-        return (name, *(f"{statistics.mean(values):.3f} ({min(values):.3f}-{max(values):.3f})" for values in figures.values()))
+                figures[key].append(
+                    found["accuracy"] if "accuracy" in found.metrics else found["spearman"]
+                )
+        return (
+            name,
+            *(
+                f"{statistics.mean(values):.3f} ({min(values):.3f}-{max(values):.3f})"
+                for values in figures.values()
+            ),
+        )

@@ -9,7 +9,9 @@ import pytest
 # Every worker would start as many threads as there are cores, and threads of torch spin while they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a job in the background; tests press Ctrl-C
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as of a job in the background; tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from hypothesis import HealthCheck, settings
@@ -17,7 +19,9 @@ from hypothesis import HealthCheck, settings
 from seqloom.testing.language import TEXT as TOY
 
 # How long an example takes, or takes to be drawn, depends on the machine.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")
 
 

@@ -34,12 +34,17 @@ def served(place: Path, modules: Path | None = None) -> Iterator[Path]:
     """
     environment = dict(os.environ)
     if modules is not None:
-        environment["PYTHONPATH"] = os.pathsep.join([str(modules), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment["PYTHONPATH"] = os.pathsep.join(
+            [str(modules), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
     client = place / "seqloom"
     client.write_text(CLIENT.format(python=sys.executable, address=str(place / "socket")))
     client.chmod(0o755)
-    with subprocess.Popen([sys.executable, "-P", __file__, str(place / "socket")], stdout=subprocess.PIPE,
-                          env=environment) as server:
+    with subprocess.Popen(
+        [sys.executable, "-P", __file__, str(place / "socket")],
+        stdout=subprocess.PIPE,
+        env=environment,
+    ) as server:
         try:
             assert server.stdout is not None
             assert server.stdout.readline() == b"ready\n"
@@ -50,6 +55,7 @@ def served(place: Path, modules: Path | None = None) -> Iterator[Path]:
 
 def serve(address: str) -> None:
     import altair  # noqa: F401
+
     with suppress(ImportError):
         import torch  # noqa: F401
 

@@ -32,7 +32,12 @@ class Votes(seqloom.Classifier):
 
     def class_log_probs(self, texts):
         none = [0] * len(self.classes)
-        counts = np.array([np.sum([none, *(self.votes.get(word, none) for word in text.split())], axis=0) for text in texts])
+        counts = np.array(
+            [
+                np.sum([none, *(self.votes.get(word, none) for word in text.split())], axis=0)
+                for text in texts
+            ]
+        )
         return np.log((counts + self.k) / (counts + self.k).sum(axis=1, keepdims=True))
 
 
@@ -56,7 +61,9 @@ class Drift(seqloom.Forecaster):
 
     def fit_series(self, data, how):
         parts = self.windows_of(data)
-        self.drift = np.nanmean(np.concatenate([truth[:, 0] - windows.past[:, -1] for windows, truth in parts]), axis=0)
+        self.drift = np.nanmean(
+            np.concatenate([truth[:, 0] - windows.past[:, -1] for windows, truth in parts]), axis=0
+        )
 
     def forecast_windows(self, windows, horizon):
         return windows.past[:, -1:] + self.drift * np.arange(1, horizon + 1)[:, None]
@@ -66,19 +73,25 @@ class Backwards(seqloom.Translator):
     """The source from its end to its beginning, character by character"""
 
     def fit_pairs(self, data, how):
-        self.tokenizers = {"source": seqloom.Tokenizer(kind="char").fit(data.source_texts),
-                           "target": seqloom.Tokenizer(kind="char").fit(data.targets)}
+        self.tokenizers = {
+            "source": seqloom.Tokenizer(kind="char").fit(data.source_texts),
+            "target": seqloom.Tokenizer(kind="char").fit(data.targets),
+        }
         self.sure = 0.9
 
     def decoder(self, sources):
-        return Writer(self.target_ids([source[::-1] for source in sources]), self.target_tokenizer, self.sure)
+        return Writer(
+            self.target_ids([source[::-1] for source in sources]), self.target_tokenizer, self.sure
+        )
 
 
 class Between(seqloom.MaskedModel):
     """How often each token stood beside the same neighbours"""
 
     def fit_corpus(self, corpus, how):
-        self.seen = np.ones((2, self.tokenizer.vocab_size + 1, self.tokenizer.vocab_size))  # the last one: nothing there
+        self.seen = np.ones(
+            (2, self.tokenizer.vocab_size + 1, self.tokenizer.vocab_size)
+        )  # the last one: nothing there
         for line in corpus.lines():
             ids = [-1, *self.tokenizer.encode(line.strip()).tolist(), -1]
             for left, token, right in zip(ids, ids[1:-1], ids[2:]):
@@ -90,7 +103,9 @@ class Between(seqloom.MaskedModel):
         for ids in map(np.concatenate, rows):
             around, places = np.array([-1, *ids.tolist(), -1]), np.flatnonzero(ids < 0)
             scores = np.log(self.seen[0, around[places]]) + np.log(self.seen[1, around[places + 2]])
-            found.append((scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))).astype(np.float32))
+            found.append(
+                (scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))).astype(np.float32)
+            )
         return found
 
 
@@ -103,14 +118,21 @@ class Letters(seqloom.TextEmbedder):
 
     def embed_texts(self, texts):
         letters = [np.frombuffer(text.encode(), np.uint8) % 32 for text in texts]
-        return np.array([np.bincount(one, minlength=32) * self.rarity for one in letters], np.float32)
+        return np.array(
+            [np.bincount(one, minlength=32) * self.rarity for one in letters], np.float32
+        )
 
 
 class Writer:
     """Gives the right next character that probability and shares the rest among the others."""
 
     def __init__(self, targets, tokenizer, sure):
-        self.targets, self.vocab_size, self.eos_id, self.sure = targets, tokenizer.vocab_size, tokenizer.eos_id, sure
+        self.targets, self.vocab_size, self.eos_id, self.sure = (
+            targets,
+            tokenizer.vocab_size,
+            tokenizer.eos_id,
+            sure,
+        )
 
     def start(self, n):
         return self.state(np.arange(n), np.zeros(n, np.int64))
@@ -119,7 +141,9 @@ class Writer:
         return self.state(state[0], state[1] + 1)
 
     def state(self, source, at):
-        probs = np.full((len(at), self.vocab_size), (1 - self.sure) / (self.vocab_size - 1), np.float32)
+        probs = np.full(
+            (len(at), self.vocab_size), (1 - self.sure) / (self.vocab_size - 1), np.float32
+        )
         for row, (i, t) in enumerate(zip(source.tolist(), at.tolist())):
             probs[row, self.targets[i][min(t, len(self.targets[i]) - 1)]] = self.sure
         return (source, at), np.log(probs)

@@ -17,22 +17,53 @@ ROOT = Path(__file__).parent.parent / "src" / "seqloom"
 FILES = sorted(ROOT.rglob("*.py"))
 
 LEVELS = {
-    "cli": 11, "serve": 11,
+    "cli": 11,
+    "serve": 11,
     "comparison": 10,
     "tasks": 9,
-    "views": 8, "interop": 8, "testing": 8,
+    "views": 8,
+    "interop": 8,
+    "testing": 8,
     "models": 7,
     "training": 6,
     "contracts": 5,
-    "decoding": 4, "metrics": 4, "storage": 4, "registry": 4,
+    "decoding": 4,
+    "metrics": 4,
+    "storage": 4,
+    "registry": 4,
     "data": 3,
-    "text": 2, "nn": 2, "runtime": 2,
-    "kernels": 1, "reference": 1, "charts": 1,
-    "config": 0, "errors": 0, "progress": 0, "arrays": 0, "paths": 0, "directories": 0, "locks": 0,
-    "frames": 0, "reporters": 0, "history": 0,
-    "forks": 0, "describing": 0, "trace": 0, "encoder_table": 0, "_version": 0,
+    "text": 2,
+    "nn": 2,
+    "runtime": 2,
+    "kernels": 1,
+    "reference": 1,
+    "charts": 1,
+    "config": 0,
+    "errors": 0,
+    "progress": 0,
+    "arrays": 0,
+    "paths": 0,
+    "directories": 0,
+    "locks": 0,
+    "frames": 0,
+    "reporters": 0,
+    "history": 0,
+    "forks": 0,
+    "describing": 0,
+    "trace": 0,
+    "encoder_table": 0,
+    "_version": 0,
 }
-SLOW = {"numba", "torch", "tokenizers", "rich", "zstandard", "safetensors", "altair", "polars"}  # to import
+SLOW = {
+    "numba",
+    "torch",
+    "tokenizers",
+    "rich",
+    "zstandard",
+    "safetensors",
+    "altair",
+    "polars",
+}  # to import
 LONGEST = 450  # lines
 OUTSIDE = {"__init__.py", "__main__.py"}  # they stand above all levels
 
@@ -54,6 +85,7 @@ def parsed(path):
 @cache
 def imports(path, *, top_only=False):
     """(line, module) of every import, also inside functions; not those for the type checker alone."""
+
     def walk(nodes):
         for node in nodes:
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
@@ -68,12 +100,15 @@ def imports(path, *, top_only=False):
                 if node.module == "seqloom":
                     yield from ((node.lineno, f"seqloom.{alias.name}") for alias in node.names)
             yield from walk(ast.iter_child_nodes(node))
+
     return list(walk(parsed(path).body))
 
 
 def test_there_is_something_to_look_at():
     assert len(FILES) > 50
-    assert any(module == "seqloom.kernels.ngram_count" for path in FILES for _, module in imports(path))
+    assert any(
+        module == "seqloom.kernels.ngram_count" for path in FILES for _, module in imports(path)
+    )
 
 
 def test_the_design_shows_levels_and_imports():
@@ -85,16 +120,32 @@ def test_the_design_shows_levels_and_imports():
     for path in FILES:
         for _, module in imports(path) if name_of(path) not in OUTSIDE else ():
             parts = module.split(".")
-            if parts[0] == "seqloom" and len(parts) > 1 and parts[1] != place(path) and LEVELS.get(parts[1], 0):
+            if (
+                parts[0] == "seqloom"
+                and len(parts) > 1
+                and parts[1] != place(path)
+                and LEVELS.get(parts[1], 0)
+            ):
                 graph.setdefault(place(path), set()).add(parts[1])
-    table = page[page.index("| | imports |"):].split("\n\n")[0]
-    assert {own: set(names.split(", ")) for own, names in re.findall(r"^\| ([a-z]+) \| ([a-z, ]+) \|$", table, re.M)} == graph
+    table = page[page.index("| | imports |") :].split("\n\n")[0]
+    assert {
+        own: set(names.split(", "))
+        for own, names in re.findall(r"^\| ([a-z]+) \| ([a-z, ]+) \|$", table, re.M)
+    } == graph
 
 
 def test_the_package_hides_no_inspect_of_the_standard_library():
     """Python that is started in the package's folder looks there first; dataclasses need `inspect`."""
-    done = subprocess.run([sys.executable, "-c", "import dataclasses, inspect; inspect.signature(dataclasses.dataclass)"],
-                          cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import dataclasses, inspect; inspect.signature(dataclasses.dataclass)",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -111,8 +162,12 @@ def test_imports_go_down(path):
         if parts[0] != "seqloom" or len(parts) == 1 or parts[1] == own:
             continue
         ours, theirs = LEVELS.get(own, 11), LEVELS[parts[1]]
-        beside = path.parent == ROOT and (ROOT / f"{parts[1]}.py").exists() and ours == theirs  # files of the package itself
-        assert theirs < ours or beside, f"{name_of(path)}:{line}: {own} (level {ours}) imports {module} (level {theirs})"
+        beside = (
+            path.parent == ROOT and (ROOT / f"{parts[1]}.py").exists() and ours == theirs
+        )  # files of the package itself
+        assert theirs < ours or beside, (
+            f"{name_of(path)}:{line}: {own} (level {ours}) imports {module} (level {theirs})"
+        )
 
 
 def test_one_model_does_not_import_another_unless_it_is_built_on_it():
@@ -132,10 +187,26 @@ def test_one_model_does_not_import_another_unless_it_is_built_on_it():
 # ---- a model is its contract and has the rest
 
 OWN = [name for name, entry in MODELS.items() if str(entry.target).startswith("seqloom.")]
-CONTRACTS = {"Model", "LanguageModel", "Classifier", "Tagger", "Embedder", "TextEmbedder", "Forecaster", "Translator",
-             "MaskedModel"}
-MIXINS = {"Arrayless", "NetworkModel", "NeuralLanguageModel", "Repeating", "SequenceModel", "TrainedVectors",
-          "TranslationModel"}
+CONTRACTS = {
+    "Model",
+    "LanguageModel",
+    "Classifier",
+    "Tagger",
+    "Embedder",
+    "TextEmbedder",
+    "Forecaster",
+    "Translator",
+    "MaskedModel",
+}
+MIXINS = {
+    "Arrayless",
+    "NetworkModel",
+    "NeuralLanguageModel",
+    "Repeating",
+    "SequenceModel",
+    "TrainedVectors",
+    "TranslationModel",
+}
 
 
 def ours(cls):
@@ -149,7 +220,9 @@ def levels(cls):
 
 def test_levels_are_counted_by_the_longest_way():
     class A(Model): ...
+
     class B(LanguageModel): ...
+
     for cls in (A, B):
         cls.__module__ = "seqloom.models"
     assert [levels(cls) for cls in (Model, LanguageModel, A, B)] == [1, 2, 2, 3]
@@ -166,7 +239,9 @@ def test_a_model_is_at_most_three_levels_of_contracts_and_listed_mixins(name):
 
 def test_mixins_have_no_verbs():
     """They stand beside the contracts, not below them, and each is in use."""
-    classes = {base for name in OWN for base in model_class(name).__mro__ if base.__name__ in MIXINS}
+    classes = {
+        base for name in OWN for base in model_class(name).__mro__ if base.__name__ in MIXINS
+    }
     assert {cls.__name__ for cls in classes} == MIXINS
     assert not any(issubclass(cls, Model) for cls in classes)
 
@@ -175,7 +250,9 @@ NOT_LANGUAGE = [path for path in (ROOT / "models").rglob("*.py") if path.parent.
 
 
 def test_the_rule_on_language_models_holds_for_these():
-    assert {"classify", "tag", "vectors", "hidden", "network"} <= {path.parent.name for path in NOT_LANGUAGE}
+    assert {"classify", "tag", "vectors", "hidden", "network"} <= {
+        path.parent.name for path in NOT_LANGUAGE
+    }
 
 
 @pytest.mark.parametrize("path", NOT_LANGUAGE, ids=name_of)
@@ -201,7 +278,9 @@ def test_small_habits(path):
     assert text.count("\n") <= LONGEST, "split the file"
     assert path.stem not in ("utils", "util", "helpers", "helper", "common", "misc")
     modules = {module.partition(".")[0] for _, module in imports(path)}
-    assert not modules & {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal"}, "nothing is pickled"
+    assert not modules & {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal"}, (
+        "nothing is pickled"
+    )
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
     prints = [c.lineno for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"]
     assert not prints or place(path) == "cli", "no prints in the library"
@@ -216,25 +295,59 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 @pytest.mark.parametrize("path", KERNELS, ids=name_of)
 def test_kernels_keep_the_rules(path):
     """Compiled functions are nogil and cached, never parallel=True; those of a team are cached within their callers."""
-    bare = [node.name for node in ast.walk(parsed(path)) for decorator in getattr(node, "decorator_list", [])
-            if isinstance(decorator, ast.Name) and decorator.id in ("njit", "jit")]
+    bare = [
+        node.name
+        for node in ast.walk(parsed(path))
+        for decorator in getattr(node, "decorator_list", [])
+        if isinstance(decorator, ast.Name) and decorator.id in ("njit", "jit")
+    ]
     assert not bare, f"{path.name}: {bare} are compiled without options"
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call) and called_name(node) in ("njit", "jit"):
-            options = {k.arg: ast.literal_eval(k.value) for k in node.keywords if k.arg != "fastmath"}
+            options = {
+                k.arg: ast.literal_eval(k.value) for k in node.keywords if k.arg != "fastmath"
+            }
             where = f"{path.name}:{node.lineno}"
             assert options.get("nogil"), where
-            assert options.get("cache") or (path.name == "team.py" and options.get("cache") is False), where
+            assert options.get("cache") or (
+                path.name == "team.py" and options.get("cache") is False
+            ), where
             assert not options.get("parallel"), where
-            assert len(options) == len(node.keywords) - any(k.arg == "fastmath" for k in node.keywords), where
+            assert len(options) == len(node.keywords) - any(
+                k.arg == "fastmath" for k in node.keywords
+            ), where
 
 
 # ---- each formula is written once below kernels/
 
-MATHEMATICS = {"exp", "exp2", "expm1", "tanh", "sinh", "cosh", "erf", "erfc", "logaddexp", "sigmoid", "sqrt"}
+MATHEMATICS = {
+    "exp",
+    "exp2",
+    "expm1",
+    "tanh",
+    "sinh",
+    "cosh",
+    "erf",
+    "erfc",
+    "logaddexp",
+    "sigmoid",
+    "sqrt",
+}
 CALLERS = {  # who may call these, and what for if it is not in maths.py
-    **dict.fromkeys(["maths.sigmoid", "maths.gelu", "maths.gelu_erf", "maths.sigmoid_sum", "maths.tanh_sum",
-                     "maths.exp_row", "maths.log_softmax", "maths.norm_row", "maths.activate_row"], "its place"),
+    **dict.fromkeys(
+        [
+            "maths.sigmoid",
+            "maths.gelu",
+            "maths.gelu_erf",
+            "maths.sigmoid_sum",
+            "maths.tanh_sum",
+            "maths.exp_row",
+            "maths.log_softmax",
+            "maths.norm_row",
+            "maths.activate_row",
+        ],
+        "its place",
+    ),
     "recurrent.tanh_gated": "the candidate of a GRU, also in float64",
     "recurrent.lstm_row": "the LSTM",
     "recurrent.rnn_row": "the plain RNN",
@@ -253,7 +366,10 @@ CALLERS = {  # who may call these, and what for if it is not in maths.py
     "vector_search.search_one": "the length of what was rounded away, float64",
 }
 ONCE = {  # where each stands, and nowhere else by this name
-    **dict.fromkeys(["exp", "tanh", "sigmoid", "gelu", "gelu_erf", "softmax", "log_softmax", "norm_row"], "maths"),
+    **dict.fromkeys(
+        ["exp", "tanh", "sigmoid", "gelu", "gelu_erf", "softmax", "log_softmax", "norm_row"],
+        "maths",
+    ),
     **dict.fromkeys(["lstm_cell", "gru_cell", "rnn_cell", "gru_reset", "gru_update"], "recurrent"),
     **dict.fromkeys(["attend", "attend_memory", "additive_score"], "attention"),
 }
@@ -308,7 +424,9 @@ def copies(trees):
 
 
 def test_mathematics_is_called_by_listed_functions_alone():
-    found = {f"{path.stem}.{name}" for path in KERNELS for name in calls_of_mathematics(parsed(path))}
+    found = {
+        f"{path.stem}.{name}" for path in KERNELS for name in calls_of_mathematics(parsed(path))
+    }
     assert found == CALLERS.keys(), "use kernels/maths, or say in CALLERS why not"
 
 
@@ -317,8 +435,12 @@ def test_no_two_kernels_are_the_same():
 
 
 def test_formulas_are_defined_once():
-    defined = [(function.name, path.stem) for path in KERNELS for function in ast.walk(parsed(path))
-               if isinstance(function, ast.FunctionDef) and function.name in ONCE]
+    defined = [
+        (function.name, path.stem)
+        for path in KERNELS
+        for function in ast.walk(parsed(path))
+        if isinstance(function, ast.FunctionDef) and function.name in ONCE
+    ]
     assert sorted(defined) == sorted(ONCE.items())
 
 

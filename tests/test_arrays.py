@@ -15,7 +15,11 @@ def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     kinds = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"]
     arrays = {kind: np.arange(7).astype(kind) for kind in kinds}
-    arrays |= {"empty": np.empty((0, 3), np.int32), "matrix": np.arange(6.0).reshape(2, 3).T, "scalar": np.array(2.5)}
+    arrays |= {
+        "empty": np.empty((0, 3), np.int32),
+        "matrix": np.arange(6.0).reshape(2, 3).T,
+        "scalar": np.array(2.5),
+    }
     write_arrays(path, arrays)
     found = read_arrays(path)
     assert found.keys() == arrays.keys()
@@ -32,7 +36,16 @@ def test_damaged_files(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     write_arrays(path, {"x": np.arange(100)})
     whole = path.read_bytes()
-    for broken in (b"", b"\x00", whole[:8], whole[:60], whole[:-1], whole + b"x", b"\xff" * 100, b"{" * 300):
+    for broken in (
+        b"",
+        b"\x00",
+        whole[:8],
+        whole[:60],
+        whole[:-1],
+        whole + b"x",
+        b"\xff" * 100,
+        b"{" * 300,
+    ):
         path.write_bytes(broken)
         with pytest.raises(ModelError, match=r"a\.safetensors"):
             read_arrays(path)
@@ -61,11 +74,21 @@ def test_the_file_is_what_the_library_would_write(tmp_path: Path) -> None:
 
     rng = np.random.default_rng(0)
     for size in (0, 1, 7):
-        arrays = {f"{name} é{kind}": rng.integers(0, 2, (size, 3)).astype(kind)
-                  for name in "ba" for kind in ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")}
-        arrays |= {"turned": np.arange(6.0).reshape(2, 3).T, "big": np.arange(4, dtype=">i4"), "scalar": np.array(2.5, "f4")}
+        arrays = {
+            f"{name} é{kind}": rng.integers(0, 2, (size, 3)).astype(kind)
+            for name in "ba"
+            for kind in ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")
+        }
+        arrays |= {
+            "turned": np.arange(6.0).reshape(2, 3).T,
+            "big": np.arange(4, dtype=">i4"),
+            "scalar": np.array(2.5, "f4"),
+        }
         write_arrays(tmp_path / "a", arrays)
-        plain = {name: np.array(array, array.dtype.newbyteorder("<"), order="C") for name, array in arrays.items()}
+        plain = {
+            name: np.array(array, array.dtype.newbyteorder("<"), order="C")
+            for name, array in arrays.items()
+        }
         assert (tmp_path / "a").read_bytes() == save(plain)
 
 
@@ -88,8 +111,14 @@ def test_writing_a_large_scratch_array_holds_little_of_it(tmp_path: Path) -> Non
     assert array[-1] == 1.0
 
 
-@pytest.mark.parametrize("array", [np.arange(7, dtype=np.int8), np.arange(60, dtype=np.float32).reshape(12, 5).T,
-                                   np.empty((0, 3))])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(7, dtype=np.int8),
+        np.arange(60, dtype=np.float32).reshape(12, 5).T,
+        np.empty((0, 3)),
+    ],
+)
 def test_an_aligned_copy_begins_with_a_cache_line(array):
     for _ in range(5):
         copy = aligned(array)

@@ -16,7 +16,11 @@ from tests.fuzz.specimens import SPECIMENS, TEXT
 
 
 def test_every_registered_model_is_attacked():
-    assert {name for name in MODELS if any(key == name or key.startswith(f"{name}-") for key in SPECIMENS)} == MODELS.keys()
+    assert {
+        name
+        for name in MODELS
+        if any(key == name or key.startswith(f"{name}-") for key in SPECIMENS)
+    } == MODELS.keys()
 
 
 def test_damaged_models_are_refused_or_work():
@@ -40,15 +44,22 @@ def test_a_process_that_dies_is_counted(tmp_path, monkeypatch):
 
 def test_specs_say_what_is_wrong():
     good = {"a": np.arange(3), "b": np.ones((3, 2), np.float32)}
-    specs = {"a": Spec("int64", (3,), 0, 2), "b": Spec("float32 float64", (lengths(good)("a"), 2)),
-             "c": Spec("int8", (1,), optional=True)}
+    specs = {
+        "a": Spec("int64", (3,), 0, 2),
+        "b": Spec("float32 float64", (lengths(good)("a"), 2)),
+        "c": Spec("int8", (1,), optional=True),
+    }
     check_arrays(good, specs)
-    for name, bad, words in (("a", np.arange(4), "is int64 4 where int64 3 is needed"),
-                             ("a", np.arange(1, 4), "outside 0 to 2"),
-                             ("a", np.arange(3.0), "float64 3"), ("b", np.float32(1), "float32 alone"),
-                             ("b", np.full((3, 2), np.nan), "outside"), ("b", np.full((3, 2), np.inf), "outside"),
-                             ("b", np.ones((3, 2), np.int32), "float32 or float64 3 x 2"),
-                             ("d", np.zeros(1), "'d' is unknown")):
+    for name, bad, words in (
+        ("a", np.arange(4), "is int64 4 where int64 3 is needed"),
+        ("a", np.arange(1, 4), "outside 0 to 2"),
+        ("a", np.arange(3.0), "float64 3"),
+        ("b", np.float32(1), "float32 alone"),
+        ("b", np.full((3, 2), np.nan), "outside"),
+        ("b", np.full((3, 2), np.inf), "outside"),
+        ("b", np.ones((3, 2), np.int32), "float32 or float64 3 x 2"),
+        ("d", np.zeros(1), "'d' is unknown"),
+    ):
         with pytest.raises(ModelError, match="damaged") as error:
             check_arrays({**good, name: bad}, specs)
         assert words in str(error.value)
@@ -70,8 +81,25 @@ def test_large_tables_of_floats_are_not_read_through_but_indices_are():
 @pytest.fixture(scope="module")
 def specimens(tmp_path_factory):
     place = tmp_path_factory.mktemp("specimens")
-    for name in ("ngram", "lstm", "gru", "gpt", "nplm", "hmm-tagger-1", "mixture", "naive-bayes", "ngram-add-k", "gpt-8-bit",
-                 "gpt-4-bit", "bert", "bert-8-bit", "bert-4-bit", "transformer", "transformer-8-bit", "transformer-4-bit"):
+    for name in (
+        "ngram",
+        "lstm",
+        "gru",
+        "gpt",
+        "nplm",
+        "hmm-tagger-1",
+        "mixture",
+        "naive-bayes",
+        "ngram-add-k",
+        "gpt-8-bit",
+        "gpt-4-bit",
+        "bert",
+        "bert-8-bit",
+        "bert-4-bit",
+        "transformer",
+        "transformer-8-bit",
+        "transformer-4-bit",
+    ):
         SPECIMENS[name]().save(place / name)
     return place
 
@@ -80,12 +108,18 @@ def specimens(tmp_path_factory):
 def copy(specimens, tmp_path):
     def make(name):
         return shutil.copytree(specimens / name, tmp_path / "m")
+
     return make
 
 
 def edit_arrays(place, **changes):
-    arrays = {name: np.array(array) for name, array in read_arrays(place / "model.safetensors").items()}
-    write_arrays(place / "model.safetensors", arrays | {name: change(arrays[name]) for name, change in changes.items()})
+    arrays = {
+        name: np.array(array) for name, array in read_arrays(place / "model.safetensors").items()
+    }
+    write_arrays(
+        place / "model.safetensors",
+        arrays | {name: change(arrays[name]) for name, change in changes.items()},
+    )
 
 
 def edit_config(place, section, **changes):
@@ -107,23 +141,49 @@ def refused(place):
     return message
 
 
-@pytest.mark.parametrize(("name", "array"), [
-    ("lstm", "recurrent.layers.0.b"), ("gru", "recurrent.layers.0.b"), ("gpt", "blocks.1.mlp.up.weight"),
-    ("nplm", "hidden.weight"), ("gpt-8-bit", "embedding.weight"), ("gpt-8-bit", "blocks.0.mlp.up.weight.scale"),
-    ("gpt-4-bit", "blocks.0.mlp.up.weight"), ("gpt-4-bit", "blocks.0.mlp.up.weight.minimum"),
-    ("bert-8-bit", "head.dense.weight"), ("bert-8-bit", "embedding.weight.scale"), ("bert-4-bit", "head.output.weight"),
-    ("bert-4-bit", "blocks.1.attention.qkv.weight.minimum"), ("transformer-8-bit", "decoder.0.cross.qkv.weight"),
-    ("transformer-4-bit", "decoder.0.mlp.up.weight.scale"), ("transformer-4-bit", "decoder_entrance.bias.weight"),
-])
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("lstm", "recurrent.layers.0.b"),
+        ("gru", "recurrent.layers.0.b"),
+        ("gpt", "blocks.1.mlp.up.weight"),
+        ("nplm", "hidden.weight"),
+        ("gpt-8-bit", "embedding.weight"),
+        ("gpt-8-bit", "blocks.0.mlp.up.weight.scale"),
+        ("gpt-4-bit", "blocks.0.mlp.up.weight"),
+        ("gpt-4-bit", "blocks.0.mlp.up.weight.minimum"),
+        ("bert-8-bit", "head.dense.weight"),
+        ("bert-8-bit", "embedding.weight.scale"),
+        ("bert-4-bit", "head.output.weight"),
+        ("bert-4-bit", "blocks.1.attention.qkv.weight.minimum"),
+        ("transformer-8-bit", "decoder.0.cross.qkv.weight"),
+        ("transformer-4-bit", "decoder.0.mlp.up.weight.scale"),
+        ("transformer-4-bit", "decoder_entrance.bias.weight"),
+    ],
+)
 def test_a_network_whose_array_was_cut(copy, name, array):
     place = copy(name)
     edit_arrays(place, **{array: lambda a: a[:1]})
     assert array in refused(place)
 
 
-@pytest.mark.parametrize(("name", "bits"), [
-    ("gpt-8-bit", 4), ("gpt-4-bit", 8), ("gpt-8-bit", 3), ("gpt", 8), ("bert-8-bit", 4), ("bert-4-bit", 8), ("bert-4-bit", 3),
-    ("bert", 8), ("transformer-8-bit", 4), ("transformer-4-bit", 8), ("transformer-8-bit", 3), ("transformer", 8)])
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [
+        ("gpt-8-bit", 4),
+        ("gpt-4-bit", 8),
+        ("gpt-8-bit", 3),
+        ("gpt", 8),
+        ("bert-8-bit", 4),
+        ("bert-4-bit", 8),
+        ("bert-4-bit", 3),
+        ("bert", 8),
+        ("transformer-8-bit", 4),
+        ("transformer-4-bit", 8),
+        ("transformer-8-bit", 3),
+        ("transformer", 8),
+    ],
+)
 def test_quantised_arrays_with_another_number_of_bits(copy, name, bits):
     place = copy(name)
     edit_config(place, "learnt", bits=bits)
@@ -134,18 +194,22 @@ def test_quantised_arrays_with_another_number_of_bits(copy, name, bits):
 def test_quantised_arrays_with_another_number_of_blocks(copy, name, tiles):
     place = copy(name)
     edit_arrays(place, **{"blocks.0.mlp.up.weight": lambda a: a[:, :8].copy()})
-    assert (f"'blocks.0.mlp.up.weight' is int8 {tiles} x 8 x 16 x 4 where int8 {tiles} x 16 x 16 x 4 is needed"
-            in refused(place))
+    assert (
+        f"'blocks.0.mlp.up.weight' is int8 {tiles} x 8 x 16 x 4 where int8 {tiles} x 16 x 16 x 4 is needed"
+        in refused(place)
+    )
 
 
 def test_loading_a_network_and_stepping_need_no_torch(specimens):
     import subprocess
     import sys
 
-    program = ("import sys\nsys.modules['torch'] = None\nimport seqloom\n"
-               "for name in ('lstm', 'gpt', 'nplm', 'gpt-4-bit'):\n"
-               f"    model = seqloom.load(r'{specimens}/' + name)\n"
-               "    print(model.generate(max_tokens=3), model.score('the cat'))")
+    program = (
+        "import sys\nsys.modules['torch'] = None\nimport seqloom\n"
+        "for name in ('lstm', 'gpt', 'nplm', 'gpt-4-bit'):\n"
+        f"    model = seqloom.load(r'{specimens}/' + name)\n"
+        "    print(model.generate(max_tokens=3), model.score('the cat'))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -167,19 +231,33 @@ def test_orders_of_an_n_gram_model(tmp_path):
     text = " ".join(f"w{i}" for i in range(90))
     model = NGram(order=60).fit(text)
     model.save(tmp_path / "m")
-    assert load(tmp_path / "m").generate("w3 " + " ".join(f"w{i}" for i in range(4, 80)), max_tokens=3, temperature=0) == \
-        " w80 w81 w82"
+    assert (
+        load(tmp_path / "m").generate(
+            "w3 " + " ".join(f"w{i}" for i in range(4, 80)), max_tokens=3, temperature=0
+        )
+        == " w80 w81 w82"
+    )
     from seqloom.kernels.ngram_query import DEEPEST
     from seqloom.models.language.configs import NGramConfig
+
     assert NGramConfig.__dataclass_fields__["order"].metadata["maximum"] < DEEPEST
 
 
-@pytest.mark.parametrize(("name", "array", "value"), [
-    ("hmm-tagger-1", "rows", 99), ("hmm-tagger-1", "tags", 99), ("hmm-tagger-1", "rows", -1),
-    ("naive-bayes", "weights", np.nan), ("naive-bayes", "temperature", 0.0),
-    ("mixture", "weights", 0.9), ("gpt", "norm.bias", np.inf), ("gpt-8-bit", "embedding.weight.scale", np.nan),
-    ("gpt-4-bit", "blocks.0.attention.qkv.weight.scale", np.inf), ("gpt-4-bit", "blocks.0.mlp.down.weight.minimum", np.nan),
-])
+@pytest.mark.parametrize(
+    ("name", "array", "value"),
+    [
+        ("hmm-tagger-1", "rows", 99),
+        ("hmm-tagger-1", "tags", 99),
+        ("hmm-tagger-1", "rows", -1),
+        ("naive-bayes", "weights", np.nan),
+        ("naive-bayes", "temperature", 0.0),
+        ("mixture", "weights", 0.9),
+        ("gpt", "norm.bias", np.inf),
+        ("gpt-8-bit", "embedding.weight.scale", np.nan),
+        ("gpt-4-bit", "blocks.0.attention.qkv.weight.scale", np.inf),
+        ("gpt-4-bit", "blocks.0.mlp.down.weight.minimum", np.nan),
+    ],
+)
 def test_values_that_cannot_be(copy, name, array, value):
     place = copy(name)
 
@@ -204,8 +282,10 @@ def test_probabilities_that_do_not_sum_to_one(copy):
         load(place).generate(max_tokens=5)
 
 
-@pytest.mark.parametrize(("smoothing", "order"), [("modified-kneser-ney", 3), ("add-k", 3), ("maximum-likelihood", 2),
-                                                  ("witten-bell", 1)])
+@pytest.mark.parametrize(
+    ("smoothing", "order"),
+    [("modified-kneser-ney", 3), ("add-k", 3), ("maximum-likelihood", 2), ("witten-bell", 1)],
+)
 def test_sums_of_distributions_are_those_of_their_rows(smoothing, order):
     trie = NGram(order=order, smoothing=smoothing).fit(TEXT).trie
     trie.inner_log_probs[3:20:5] -= 1.5  # so that they are not all one
@@ -232,18 +312,38 @@ def test_large_vectors_are_looked_at_when_they_are_used(tmp_path, monkeypatch):
     assert "'matrix' has a value outside" in refused(tmp_path / "m")
     monkeypatch.setattr("seqloom.arrays.LARGE", 8)
     model = load(tmp_path / "m")
-    for ask in (lambda: model.embed("b"), lambda: model.similarity("a", "b"), lambda: model.nearest("a")):
+    for ask in (
+        lambda: model.embed("b"),
+        lambda: model.similarity("a", "b"),
+        lambda: model.nearest("a"),
+    ):
         with pytest.raises(SeqloomError, match=r"not a finite number|not a number"):
             ask()
 
 
-@pytest.mark.parametrize(("section", "changes"), [
-    ("", {"config": []}), ("", {"learnt": -1}), ("", {"tokenizers": 5}), ("", {"model": ["x"]}), ("", {"task": None}),
-    ("", {"format_version": True}), ("", {"format_version": 3}), ("", {"note": "\ud800"}), ("config", {"order": 1e400}),
-    ("learnt", {"classes": ["x"]}), ("tokenizers.text", {"kind": "byte"}), ("tokenizers.text", {"eos": ["x"], "kind": "bpe"}),
-    ("tokenizers", {"text": 5}), ("tokenizers", {"other": {"kind": "word"}}),
-    *(("tokenizers", {name: {"kind": "byte"}}) for name in ("", "..", "a/b", "/tmp", "a\n", "a" * 51, "\u00e4", "a b")),
-])
+@pytest.mark.parametrize(
+    ("section", "changes"),
+    [
+        ("", {"config": []}),
+        ("", {"learnt": -1}),
+        ("", {"tokenizers": 5}),
+        ("", {"model": ["x"]}),
+        ("", {"task": None}),
+        ("", {"format_version": True}),
+        ("", {"format_version": 3}),
+        ("", {"note": "\ud800"}),
+        ("config", {"order": 1e400}),
+        ("learnt", {"classes": ["x"]}),
+        ("tokenizers.text", {"kind": "byte"}),
+        ("tokenizers.text", {"eos": ["x"], "kind": "bpe"}),
+        ("tokenizers", {"text": 5}),
+        ("tokenizers", {"other": {"kind": "word"}}),
+        *(
+            ("tokenizers", {name: {"kind": "byte"}})
+            for name in ("", "..", "a/b", "/tmp", "a\n", "a" * 51, "\u00e4", "a b")
+        ),
+    ],
+)
 def test_a_config_with_other_values(copy, section, changes):
     place = copy("ngram")
     edit_config(place, section, **changes)
@@ -280,7 +380,9 @@ def test_word_vectors_with_a_tokenizer_of_bytes(tmp_path):
 
 def test_a_config_nested_without_end(copy):
     place = copy("ngram")
-    (place / "config.json").write_text('{"format": "seqloom", "fit": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    (place / "config.json").write_text(
+        '{"format": "seqloom", "fit": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    )
     refused(place)
 
 
@@ -319,20 +421,31 @@ def bpe(tmp_path_factory):
     return json.loads((place / "t" / "tokenizer.json").read_text())
 
 
-@pytest.mark.parametrize(("change", "says"), [
-    (lambda model, whole: model["vocab"].update(zzz=4294967294), "go from 0 to 4294967294"),
-    (lambda model, whole: model["vocab"].update(zzz=-1), "go from -1"),
-    (lambda model, whole: model["vocab"].update(zzz=5), "two tokens have one id"),
-    (lambda model, whole: model["vocab"].update(zzz=5.5), "not a whole number"),
-    (lambda model, whole: model.update(continuing_subword_prefix="aaaa"), "the merge of"),
-    (lambda model, whole: model["merges"].append(["a", "zzzz"]), "the merge of"),
-    (lambda model, whole: model["merges"].append("a b c"), "not a pair of tokens"),
-    (lambda model, whole: model.update(unk_token="zzzz"), "unk_token"),
-    (lambda model, whole: model.update(vocab=[], merges=[]), "not a table"),
-    (lambda model, whole: whole.update(model=7), "no model"),
-    (lambda model, whole: whole.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "is cut off"),
-    (lambda model, whole: whole["added_tokens"].append({"id": 1 << 31, "content": "x"}), "2147483648"),
-])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda model, whole: model["vocab"].update(zzz=4294967294), "go from 0 to 4294967294"),
+        (lambda model, whole: model["vocab"].update(zzz=-1), "go from -1"),
+        (lambda model, whole: model["vocab"].update(zzz=5), "two tokens have one id"),
+        (lambda model, whole: model["vocab"].update(zzz=5.5), "not a whole number"),
+        (lambda model, whole: model.update(continuing_subword_prefix="aaaa"), "the merge of"),
+        (lambda model, whole: model["merges"].append(["a", "zzzz"]), "the merge of"),
+        (lambda model, whole: model["merges"].append("a b c"), "not a pair of tokens"),
+        (lambda model, whole: model.update(unk_token="zzzz"), "unk_token"),
+        (lambda model, whole: model.update(vocab=[], merges=[]), "not a table"),
+        (lambda model, whole: whole.update(model=7), "no model"),
+        (
+            lambda model, whole: whole.update(
+                normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}
+            ),
+            "is cut off",
+        ),
+        (
+            lambda model, whole: whole["added_tokens"].append({"id": 1 << 31, "content": "x"}),
+            "2147483648",
+        ),
+    ],
+)
 def test_a_tokenizer_json_is_checked_before_the_library_sees_it(bpe, tmp_path, capfd, change, says):
     whole = json.loads(json.dumps(bpe))
     change(whole["model"], whole)
@@ -359,9 +472,21 @@ def test_a_tokenizer_json_that_is_too_long(tmp_path):
 
 
 def test_a_wordpiece_that_would_take_for_ever(tmp_path):
-    whole = {"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "post_processor": None,
-             "decoder": None, "model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]",
-                                        "continuing_subword_prefix": "##", "max_input_chars_per_word": 10**9}}
+    whole = {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": None,
+        "post_processor": None,
+        "decoder": None,
+        "model": {
+            "type": "WordPiece",
+            "vocab": {"[UNK]": 0, "a": 1},
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 10**9,
+        },
+    }
     (tmp_path / "tokenizer.json").write_text(json.dumps(whole))
     with pytest.raises(ModelError, match="max_input_chars_per_word"):
         Tokenizer.load(tmp_path / "tokenizer.json")

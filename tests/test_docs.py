@@ -22,11 +22,17 @@ from .interop.llama_files import llama_file
 from .timed_lines import without_timed_lines
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "recipes").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "recipes").glob("*.md")),
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
 
 
 def write_published(page: Path, place: Path, used: tuple[str, ...] = ()) -> None:
@@ -43,9 +49,13 @@ def write_published(page: Path, place: Path, used: tuple[str, ...] = ()) -> None
 
 def write_modules(page: Path, place: Path) -> list[str]:
     """Write the modules that a page shows; their names."""
-    names = dict.fromkeys(re.findall(r"^```python (\w+)\.py$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    names = dict.fromkeys(
+        re.findall(r"^```python (\w+)\.py$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    )
     for name in names:
-        (place / f"{name}.py").write_text("\n\n".join(blocks(page, f"python {name}.py")), encoding="utf-8")
+        (place / f"{name}.py").write_text(
+            "\n\n".join(blocks(page, f"python {name}.py")), encoding="utf-8"
+        )
     return list(names)
 
 
@@ -79,23 +89,53 @@ def test_console_blocks(page, tmp_path, commands):
     write_published(page, tmp_path)
     (tmp_path / "corpus.txt").write_text(bundled().text()[:60_000], encoding="utf-8")
     (tmp_path / "test.txt").write_text(bundled().text()[60_000:70_000], encoding="utf-8")
-    lines = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
+    lines = [
+        line[2:]
+        for block in blocks(page, "console")
+        for line in block.splitlines()
+        if line.startswith("$ ")
+    ]
     lines = [line for line in lines if not line.startswith("make")]
-    installed = Path(sys.executable).parent  # what the README shows is run as installed, the longer pages by forks
-    path = [*([] if page.name == "README.md" else [str(commands)]), str(installed), os.environ["PATH"]]
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True,
-                          env={**os.environ, "PATH": os.pathsep.join(path)}, timeout=1200)
+    installed = Path(
+        sys.executable
+    ).parent  # what the README shows is run as installed, the longer pages by forks
+    path = [
+        *([] if page.name == "README.md" else [str(commands)]),
+        str(installed),
+        os.environ["PATH"],
+    ]
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": os.pathsep.join(path)},
+        timeout=1200,
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_a_forked_command_is_as_one_in_a_shell(commands, tmp_path):
     """Else a line of a page that fails might not be seen: exit code, stderr, directory, environment and pipes."""
-    lines = ("seqloom info nothing || echo $?", "mkdir -p sub && cd sub && echo the cat > text", "seqloom describe-nothing",
-             "cat text | seqloom tokenize - | tr a-z A-Z", "COLUMNS=50 seqloom --help | wc -L")
+    lines = (
+        "seqloom info nothing || echo $?",
+        "mkdir -p sub && cd sub && echo the cat > text",
+        "seqloom describe-nothing",
+        "cat text | seqloom tokenize - | tr a-z A-Z",
+        "COLUMNS=50 seqloom --help | wc -L",
+    )
     installed = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    forked, real = (subprocess.run(["bash", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, timeout=300,
-                                   env={**os.environ, "COLUMNS": "120", "PATH": path})
-                    for path in (f"{commands}{os.pathsep}{installed}", installed))
+    forked, real = (
+        subprocess.run(
+            ["bash", "-c", "\n".join(lines)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "COLUMNS": "120", "PATH": path},
+        )
+        for path in (f"{commands}{os.pathsep}{installed}", installed)
+    )
     assert forked.stdout == real.stdout
     assert without_timed_lines(forked.stderr) == without_timed_lines(real.stderr)
     assert forked.stdout.startswith("1\nTHE CAT\n")
@@ -107,7 +147,11 @@ def test_new_calls_beside_old_ones_are_run():
     page = ROOT / "docs/vectors.md"
     run = "\n".join(blocks(page, "python") + blocks(page, "console"))
     text = page.read_text(encoding="utf-8").partition("\n## Coming from")[2]
-    rows = [line.rstrip(" |").rpartition(" | ")[2] for line in text.splitlines() if line.startswith("| `")]
+    rows = [
+        line.rstrip(" |").rpartition(" | ")[2]
+        for line in text.splitlines()
+        if line.startswith("| `")
+    ]
     calls = [call for row in rows for call in re.findall(r"`([^`]+)`", row)]
     assert len(calls) > 30
     for call in calls:
@@ -125,16 +169,29 @@ def test_the_calls_beside_those_of_other_programs_are_run(tmp_path, monkeypatch,
     interop.write(interop.open(tmp_path / "model.gguf"), tmp_path / "DIR")
     lines = seqloom.bundled().text()[:30_000].splitlines()
     (tmp_path / "corpus.txt").write_text("\n".join(lines))
-    (tmp_path / "train.txt").write_text("".join(f"__label__{len(line) > 30} {line}\n" for line in lines if line))
+    (tmp_path / "train.txt").write_text(
+        "".join(f"__label__{len(line) > 30} {line}\n" for line in lines if line)
+    )
     names = {name: getattr(seqloom, name) for name in seqloom.__all__} | {
-        "seqloom": seqloom, "sentences": [[*line.lower().split(), "people"] for line in lines], "texts": lines,
-        "labels": [len(line) > 30 for line in lines], "start": [0.5, 0.5], "transitions": np.full((2, 2), 0.5),
-        "emissions": np.eye(2), "x": np.array([0, 1, 1])}
+        "seqloom": seqloom,
+        "sentences": [[*line.lower().split(), "people"] for line in lines],
+        "texts": lines,
+        "labels": [len(line) > 30 for line in lines],
+        "start": [0.5, 0.5],
+        "transitions": np.full((2, 2), 0.5),
+        "emissions": np.eye(2),
+        "x": np.array([0, 1, 1]),
+    }
     for call in calls:
         if call.startswith("seqloom "):
             command = call.replace("--minutes 5", "--steps 2")
-            done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300,
-                                  env={**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"})
+            done = subprocess.run(
+                ["bash", "-c", command],
+                capture_output=True,
+                text=True,
+                timeout=300,
+                env={**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"},
+            )
             assert done.returncode == 0, (command, done.stderr)
         elif call.startswith("model."):
             assert eval(call, names | {"model": names["made"]})
@@ -144,7 +201,9 @@ def test_the_calls_beside_those_of_other_programs_are_run(tmp_path, monkeypatch,
 
 def test_readme_begins_with_three_lines_of_python_and_the_two_commands():
     page = ROOT / "README.md"
-    assert page.read_text(encoding="utf-8").index("```python") < page.read_text(encoding="utf-8").index("```console")
+    assert page.read_text(encoding="utf-8").index("```python") < page.read_text(
+        encoding="utf-8"
+    ).index("```console")
     assert blocks(page, "python")[0].count(">>>") == 3
     first = blocks(page, "console")[0]
     assert first.splitlines()[0].startswith("$ make compare")

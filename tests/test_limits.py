@@ -16,7 +16,15 @@ import seqloom
 from seqloom import NGram, progress
 from seqloom.cli.main import main
 from seqloom.config import Config, field_types
-from seqloom.errors import LONGEST, ConfigError, DataError, SeqloomError, TrainingError, lacks_memory, quoted
+from seqloom.errors import (
+    LONGEST,
+    ConfigError,
+    DataError,
+    SeqloomError,
+    TrainingError,
+    lacks_memory,
+    quoted,
+)
 from seqloom.models.language.mixture import DEEPEST, Mixture
 
 from .conftest import TOY
@@ -25,7 +33,13 @@ from .conftest import TOY
 def configs():
     for module in pkgutil.walk_packages(seqloom.__path__, "seqloom."):
         if module.name.startswith("seqloom.tasks.") or module.name.rpartition(".")[2] in (
-                "configs", "neural_configs", "config", "sampling", "tokenizer", "phrases"):
+            "configs",
+            "neural_configs",
+            "config",
+            "sampling",
+            "tokenizer",
+            "phrases",
+        ):
             importlib.import_module(module.name)
     waiting = [Config]
     while waiting:
@@ -50,20 +64,33 @@ NUMBERS = list(numbers())
 
 def test_there_are_numbers():
     assert len(NUMBERS) > 150
-    assert {"vocab_size", "warmup", "prune", "top_k", "n_layers", "threshold"} <= {field.name for _, field in NUMBERS}
+    assert {"vocab_size", "warmup", "prune", "top_k", "n_layers", "threshold"} <= {
+        field.name for _, field in NUMBERS
+    }
 
 
-@pytest.mark.parametrize(("cls", "field"), NUMBERS, ids=lambda x: getattr(x, "name", getattr(x, "__name__", "")))
+@pytest.mark.parametrize(
+    ("cls", "field"), NUMBERS, ids=lambda x: getattr(x, "name", getattr(x, "__name__", ""))
+)
 def test_every_number_has_limits_and_the_value_outside_is_refused_in_one_line(cls, field):
     low, high = field.metadata["minimum"], field.metadata["maximum"]
     assert low is not None
     assert high is not None
     assert math.isfinite(low)
     assert math.isfinite(high)
-    several, whole = "tuple" in str(field_types(cls)[field.name]), "float" not in str(field_types(cls)[field.name])
+    several, whole = (
+        "tuple" in str(field_types(cls)[field.name]),
+        "float" not in str(field_types(cls)[field.name]),
+    )
     outside = [high + 1, 10**18, 10**5000, low - 1]
     if not whole:
-        outside += [math.nextafter(high, math.inf), math.inf, -math.inf, 1e308, math.nextafter(low, -math.inf)]
+        outside += [
+            math.nextafter(high, math.inf),
+            math.inf,
+            -math.inf,
+            1e308,
+            math.nextafter(low, -math.inf),
+        ]
     for value in outside:
         if low <= value <= high:  # a number of seeds is that large
             continue
@@ -98,8 +125,16 @@ def test_numbers_of_commands_have_limits_too():
     assert found > 10
 
 
-@pytest.mark.parametrize("options", [{"tokenizer": "z" * 10**6}, {"order": "9" * 10**6}, {"smoothing": "kneser" * 10**5},
-                                     {"x" * 10**6: 1}, {"normalize": "step=" * 10**5}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tokenizer": "z" * 10**6},
+        {"order": "9" * 10**6},
+        {"smoothing": "kneser" * 10**5},
+        {"x" * 10**6: 1},
+        {"normalize": "step=" * 10**5},
+    ],
+)
 def test_no_message_is_long(options):
     assert len(str(SeqloomError("x" * 10**6))) == LONGEST
     with pytest.raises(ConfigError) as caught:
@@ -127,17 +162,27 @@ def test_remarks_are_short_too():
 
 
 def test_usage_errors_are_short_and_one_line():
-    done = subprocess.run([sys.executable, "-m", "seqloom.cli", "fit", "ngram", "-o", "m", "--order", "9" * 100_000],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "seqloom.cli", "fit", "ngram", "-o", "m", "--order", "9" * 100_000],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 2
     assert len(done.stderr) < 1000
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("error", [
-    MemoryError(), np._core._exceptions._ArrayMemoryError((10**9,), np.dtype(float)),
-    RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
-                 "allocate 400000000000000 bytes. Error code 12 (Cannot allocate memory)")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        np._core._exceptions._ArrayMemoryError((10**9,), np.dtype(float)),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+            "allocate 400000000000000 bytes. Error code 12 (Cannot allocate memory)"
+        ),
+    ],
+)
 def test_what_cannot_be_allocated_is_one_clear_line(error, monkeypatch):
     assert lacks_memory(error)
     model = NGram(order=2)

@@ -11,7 +11,9 @@ from seqloom import registry, tasks
 from seqloom.cli.main import commands
 
 ROOT = Path(__file__).parent.parent
-MODELS = {name: entry for name, entry in registry.MODELS.items() if entry.target.startswith("seqloom.")}
+MODELS = {
+    name: entry for name, entry in registry.MODELS.items() if entry.target.startswith("seqloom.")
+}
 
 
 def test_every_model_is_a_public_name():
@@ -40,9 +42,17 @@ def test_the_class_says_what_the_registry_says(name):
 
 
 def test_the_list_of_models_has_a_row_for_each():
-    rows = re.findall(r"^\| (`[a-z0-9`, -]+`) \|.*\]\(../(src/[^)]+)\) \|$", (ROOT / "docs/models.md").read_text(), re.M)
-    assert {name: path for names, path in rows for name in re.findall(r"`([a-z0-9-]+)`", names)} == {
-        name: "src/" + entry.target.partition(":")[0].replace(".", "/") + ".py" for name, entry in MODELS.items()}
+    rows = re.findall(
+        r"^\| (`[a-z0-9`, -]+`) \|.*\]\(../(src/[^)]+)\) \|$",
+        (ROOT / "docs/models.md").read_text(),
+        re.M,
+    )
+    assert {
+        name: path for names, path in rows for name in re.findall(r"`([a-z0-9-]+)`", names)
+    } == {
+        name: "src/" + entry.target.partition(":")[0].replace(".", "/") + ".py"
+        for name, entry in MODELS.items()
+    }
 
 
 def test_docs_name_every_model_and_every_command():
@@ -54,7 +64,7 @@ def test_docs_name_every_model_and_every_command():
 
 def test_the_places_that_contributing_names_for_a_new_model_exist():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    section = text[text.index("## A new model"):].split("\n## ")[0]
+    section = text[text.index("## A new model") :].split("\n## ")[0]
     for place in re.findall(r"`([\w./-]+/[\w.-]+|registry\.py|docs/models\.md)`", section):
         assert (ROOT / place).exists() or (ROOT / "src" / "seqloom" / place).exists(), place
 

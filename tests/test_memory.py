@@ -33,25 +33,39 @@ print(peak() - before)
 
 def growth(command, model, short, long):
     """Bytes by which the peak rises from a short text to a long one."""
-    done = subprocess.run([sys.executable, "-c", CHILD, command, str(model), str(short), str(long)], capture_output=True,
-                          text=True, check=True, env={**os.environ, "SEQLOOM_THREADS": "1"})
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, command, str(model), str(short), str(long)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "SEQLOOM_THREADS": "1"},
+    )
     return int(done.stdout)
 
 
-@pytest.mark.parametrize(("command", "name", "options", "size"), [
-    ("evaluate", "NGram", {"order": 3}, 2 << 20), ("score", "NGram", {"order": 3}, 2 << 20),
-    ("evaluate", "HMM", {"states": 16, "iterations": 1}, 1 << 19)])
+@pytest.mark.parametrize(
+    ("command", "name", "options", "size"),
+    [
+        ("evaluate", "NGram", {"order": 3}, 2 << 20),
+        ("score", "NGram", {"order": 3}, 2 << 20),
+        ("evaluate", "HMM", {"states": 16, "iterations": 1}, 1 << 19),
+    ],
+)
 def test_memory_does_not_grow_with_the_text(command, name, options, size, tmp_path, shakespeare):
-    model = getattr(seqloom, name)(tokenizer="byte", unit="stream", **options).fit(shakespeare[:50_000])
+    model = getattr(seqloom, name)(tokenizer="byte", unit="stream", **options).fit(
+        shakespeare[:50_000]
+    )
     model.save(tmp_path / "model")
     for place, times in (("short", 1), ("long", 3)):
-        text = shakespeare[:1 << 19] * (size * times >> 19)
+        text = shakespeare[: 1 << 19] * (size * times >> 19)
         (tmp_path / place).write_text(text, encoding="utf-8")
     assert growth(command, tmp_path / "model", tmp_path / "short", tmp_path / "long") < 110e6
 
 
 def test_counting_on_disk_keeps_to_the_memory_it_announces(tmp_path, shakespeare):
-    (tmp_path / "text").write_text(" ".join(f"{word}{i % 97}" for i, word in enumerate(shakespeare.split())), encoding="utf-8")
+    (tmp_path / "text").write_text(
+        " ".join(f"{word}{i % 97}" for i, word in enumerate(shakespeare.split())), encoding="utf-8"
+    )
     child = """
 import sys
 from pathlib import Path
@@ -71,9 +85,15 @@ with progress.reporting(Reporter()):
     NGram(order=5).fit(Path(sys.argv[1]), memory=sys.argv[2])
 print(max(seen) >> 20, said[0])
 """
+
     def run(memory):
-        done = subprocess.run([sys.executable, "-c", child, str(tmp_path / "text"), memory], capture_output=True, text=True,
-                              check=True, env={**os.environ, "SEQLOOM_THREADS": "1"})
+        done = subprocess.run(
+            [sys.executable, "-c", child, str(tmp_path / "text"), memory],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "SEQLOOM_THREADS": "1"},
+        )
         held, said = done.stdout.split(maxsplit=1)
         return int(held), said
 
@@ -95,11 +115,16 @@ def make(place):
 before = make(sys.argv[1])
 print(make(sys.argv[2]) - before)
 """
-    text = shakespeare[:1 << 20] * 8
+    text = shakespeare[: 1 << 20] * 8
     for name, times in (("short", 1), ("long", 4)):
         (tmp_path / name).mkdir()
         for i in range(2):
             (tmp_path / name / f"{i}.txt").write_text(text * times, encoding="utf-8")
-    done = subprocess.run([sys.executable, "-c", child, str(tmp_path / "short"), str(tmp_path / "long")], text=True,
-                          capture_output=True, check=True, env={**os.environ, "SEQLOOM_THREADS": "1"})
+    done = subprocess.run(
+        [sys.executable, "-c", child, str(tmp_path / "short"), str(tmp_path / "long")],
+        text=True,
+        capture_output=True,
+        check=True,
+        env={**os.environ, "SEQLOOM_THREADS": "1"},
+    )
     assert int(done.stdout) < 24e6  # half of what was added to the text

@@ -82,7 +82,10 @@ def test_history_of_counts_vectors_and_hmms(plain, toy_text, tmp_path):
     assert vectors.history["epoch"][-1] == 3
     assert all(0 < loss < 20 for loss in vectors.history["loss"])
     vectors.save(tmp_path / "vectors")
-    assert seqloom.load(tmp_path / "vectors").history.to_dict() == {"epoch": [1, 2, 3], "loss": vectors.fit_info["losses"]}
+    assert seqloom.load(tmp_path / "vectors").history.to_dict() == {
+        "epoch": [1, 2, 3],
+        "loss": vectors.fit_info["losses"],
+    }
     with pytest.raises(NotFitted, match="not been fitted"):
         _ = Word2Vec().history
 
@@ -96,13 +99,22 @@ def test_history_of_a_network_and_of_a_run_that_goes_on(plain, toy_text, tmp_pat
     how = {"train": TrainConfig(steps=4), "valid": toy_text, "run": tmp_path / "run"}
     model = LSTM(d_hidden=4, tokenizer="byte").fit(toy_text * 5, **how)
     history = model.history
-    assert [step for step, loss in zip(history["step"], history["loss"]) if loss is not None] == [1, 2, 3, 4]
+    assert [step for step, loss in zip(history["step"], history["loss"]) if loss is not None] == [
+        1,
+        2,
+        3,
+        4,
+    ]
     assert [value is not None for value in history["valid"]].count(True) >= 1
-    again = LSTM(d_hidden=4, tokenizer="byte").fit(toy_text * 5, **how)  # there is nothing left to do
+    again = LSTM(d_hidden=4, tokenizer="byte").fit(
+        toy_text * 5, **how
+    )  # there is nothing left to do
     assert again.history["loss"] == history["loss"]
     save(model, tmp_path / "model", {TRAINING_LOG: tmp_path / "run" / LOG})
     assert seqloom.load(tmp_path / "model").history.to_dict() == history.to_dict()
-    (tmp_path / "model" / TRAINING_LOG).write_text('{"step": 1, "loss": 2.0}\n{"step": [1]}\n{"ste\n[1]\n' + "[" * 100_000)
+    (tmp_path / "model" / TRAINING_LOG).write_text(
+        '{"step": 1, "loss": 2.0}\n{"step": [1]}\n{"ste\n[1]\n' + "[" * 100_000
+    )
     assert seqloom.load(tmp_path / "model").history.to_dict() == {"step": [1], "loss": [2.0]}
 
 

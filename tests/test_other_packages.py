@@ -23,7 +23,12 @@ pytest.importorskip("torch")
 MODULES = ("toy_translator", "toy_forecaster")
 TOYS = Path(__file__).parent / "toys"
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-PAIRS = [(f"{word} {other}", f"{i}-{j}") for i, word in enumerate(WORDS) for j, other in enumerate(WORDS) if i < j]
+PAIRS = [
+    (f"{word} {other}", f"{i}-{j}")
+    for i, word in enumerate(WORDS)
+    for j, other in enumerate(WORDS)
+    if i < j
+]
 VALUES = [f"{np.sin(t / 3):.6f}" for t in range(200)]
 
 
@@ -43,17 +48,28 @@ def toys(monkeypatch):
 @pytest.fixture
 def files(tmp_path):
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS))
-    (tmp_path / "series.csv").write_text("time,value\n" + "".join(f"{t},{v}\n" for t, v in enumerate(VALUES)))
+    (tmp_path / "series.csv").write_text(
+        "time,value\n" + "".join(f"{t},{v}\n" for t, v in enumerate(VALUES))
+    )
     return tmp_path
 
 
 @pytest.fixture(scope="module")
 def run():
     """seqloom as a user of that package runs it; by forks, since one command after the other would import torch."""
-    with tempfile.TemporaryDirectory(prefix="seqloom-") as home, served(Path(home), TOYS) as commands:
+    with (
+        tempfile.TemporaryDirectory(prefix="seqloom-") as home,
+        served(Path(home), TOYS) as commands,
+    ):
+
         def command(place, *args, stdin=""):
-            return subprocess.run([commands / "seqloom", *map(str, args)], cwd=place, input=stdin, text=True,
-                                  capture_output=True)
+            return subprocess.run(
+                [commands / "seqloom", *map(str, args)],
+                cwd=place,
+                input=stdin,
+                text=True,
+                capture_output=True,
+            )
 
         yield command
 
@@ -65,12 +81,29 @@ def data_of(module):
 
 
 def test_a_translator_from_the_command_line(files, run):
-    fit = ("fit", "toy-translator", "pairs.tsv", "-o", "model", "--valid", "pairs.tsv", "--d-hidden", 64, "--steps", 400,
-           "--lr", 0.01, "--json")
+    fit = (
+        "fit",
+        "toy-translator",
+        "pairs.tsv",
+        "-o",
+        "model",
+        "--valid",
+        "pairs.tsv",
+        "--d-hidden",
+        64,
+        "--steps",
+        400,
+        "--lr",
+        0.01,
+        "--json",
+    )
     done = run(files, *fit)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["valid"]["metrics"]["exact_match"] > 0.9
-    assert sorted(p.name for p in (files / "model" / "tokenizers").iterdir()) == ["source", "target"]
+    assert sorted(p.name for p in (files / "model" / "tokenizers").iterdir()) == [
+        "source",
+        "target",
+    ]
     done = run(files, "evaluate", "model", "pairs.tsv", "--json")
     assert json.loads(done.stdout)["metrics"]["exact_match"] > 0.9
     done = run(files, "toy-translate", "model", stdin="three ten\none seven\n")
@@ -79,7 +112,10 @@ def test_a_translator_from_the_command_line(files, run):
     assert "toy-translate" in run(files, "--help").stdout
     assert "toy-translator" in run(files, "models").stdout
     assert "--d-hidden" in run(files, "fit", "toy-translator", "--help").stdout
-    assert "generate is for a language model; model is a toy translator" in run(files, "generate", "model").stderr
+    assert (
+        "generate is for a language model; model is a toy translator"
+        in run(files, "generate", "model").stderr
+    )
     refused = run(files, "evaluate", "model", "pairs.tsv", "--value-column", "v")
     assert "--value-column is for a toy forecaster" in refused.stderr
     assert run(files, "plot", "model", "-o", "training.svg").returncode == 0
@@ -104,17 +140,40 @@ run()
 
 
 def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files, run):
-    fit = ("fit", "toy-forecaster", "series.csv", "-o", "model", "--steps", 2000, "--window", 3, "-q")
+    fit = (
+        "fit",
+        "toy-forecaster",
+        "series.csv",
+        "-o",
+        "model",
+        "--steps",
+        2000,
+        "--window",
+        3,
+        "-q",
+    )
     code, err = end(WAITING, fit, signal.SIGINT, files, path=TOYS)
-    assert (code, err.strip()) == (130, "interrupted; progress is kept in model.run; run the same command to resume")
+    assert (code, err.strip()) == (
+        130,
+        "interrupted; progress is kept in model.run; run the same command to resume",
+    )
     assert not (files / "model").exists()
     done = run(files, *fit[:-1])
     assert done.returncode == 0
     assert "resuming from step" in done.stderr
     assert run(files, *fit[:4], "whole", *fit[5:]).returncode == 0
-    assert (files / "model" / "model.safetensors").read_bytes() == (files / "whole" / "model.safetensors").read_bytes()
+    assert (files / "model" / "model.safetensors").read_bytes() == (
+        files / "whole" / "model.safetensors"
+    ).read_bytes()
     assert not (files / "model" / "tokenizers").exists()
-    assert float(json.loads(run(files, "evaluate", "model", "series.csv", "--json").stdout)["metrics"]["mse"]) < 0.01
+    assert (
+        float(
+            json.loads(run(files, "evaluate", "model", "series.csv", "--json").stdout)["metrics"][
+                "mse"
+            ]
+        )
+        < 0.01
+    )
     assert len(run(files, "toy-forecast", "model", "series.csv").stdout.split()) == 3
 
 
@@ -155,7 +214,9 @@ def test_a_damaged_one_is_refused(toys, tmp_path):
     translator.save(tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text())
     for tokenizers in ({"../out": config["tokenizers"]["source"]}, {}):
-        (tmp_path / "m" / "config.json").write_text(json.dumps({**config, "tokenizers": tokenizers}))
+        (tmp_path / "m" / "config.json").write_text(
+            json.dumps({**config, "tokenizers": tokenizers})
+        )
         with pytest.raises(ModelError):
             seqloom.load(tmp_path / "m")
 
@@ -177,8 +238,12 @@ def test_a_package_that_cannot_be_loaded_is_named_and_left_out(tmp_path):
     (place / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
     (place / "entry_points.txt").write_text("[seqloom.models]\nx = no_such_module_xyz\n")
     path = os.pathsep.join([str(tmp_path / "bad"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run([sys.executable, "-m", "seqloom.cli", "models"], text=True, capture_output=True,
-                          env={**os.environ, "PYTHONPATH": path})
+    done = subprocess.run(
+        [sys.executable, "-m", "seqloom.cli", "models"],
+        text=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
     assert done.returncode == 0
     assert "ngram" in done.stdout
     assert "broken: its models cannot be loaded (ModuleNotFoundError" in done.stderr

@@ -15,7 +15,9 @@ GENERATED = {"reference-cli.md", "reference-python.md"}
 
 def prose(page: Path) -> str:
     """Return a page without its blocks of code."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
 
 
 def links(page: Path) -> list[tuple[Path, str]]:
@@ -43,8 +45,11 @@ def test_every_page_is_two_clicks_from_the_readme():
     near = {path for path, _ in links(ROOT / "README.md")}
     reached = near | {path for page in near if page.suffix == ".md" for path, _ in links(page)}
     assert not set(DOCS) - reached
-    assert set(DOCS) - {ROOT / "docs/README.md"} <= {
-        path for name in ("docs", "recipes") for path, _ in links(ROOT / name / "README.md")} | near
+    assert (
+        set(DOCS) - {ROOT / "docs/README.md"}
+        <= {path for name in ("docs", "recipes") for path, _ in links(ROOT / name / "README.md")}
+        | near
+    )
 
 
 def test_pages_that_code_and_text_name_exist():
@@ -57,31 +62,58 @@ def test_pages_that_code_and_text_name_exist():
 # ---- what ages
 
 # After these, "so far" says what a loop has come to.
-RUNNING = ("best", "tokens", "sequence", "text", "given", "read", "vector", "got", "word", "windows", "state",
-           "symbols", "steps", "model", "were", "parameters")
+RUNNING = (
+    "best",
+    "tokens",
+    "sequence",
+    "text",
+    "given",
+    "read",
+    "vector",
+    "got",
+    "word",
+    "windows",
+    "state",
+    "symbols",
+    "steps",
+    "model",
+    "were",
+    "parameters",
+)
 SO_FAR = "".join(f"(?<!{word} )" for word in RUNNING) + "so far(?! apart| away)"
 PROMISE = re.compile(rf"\b(not built|not yet(?! fitted)|{SO_FAR})\b", re.IGNORECASE)
 
 
 def docstrings(path: Path) -> str:
     """Return the docstrings of a file, one after the other."""
-    nodes = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef))
+    nodes = (
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+    )
     return "\n".join(ast.get_docstring(node) or "" for node in nodes)
 
 
 def test_nothing_is_called_unfinished():
     texts = {path: prose(path) for path in PAGES} | {path: docstrings(path) for path in SOURCES}
-    found = {str(path.relative_to(ROOT)): match[0] for path, text in texts.items()
-             if (match := PROMISE.search(" ".join(text.split())))}
+    found = {
+        str(path.relative_to(ROOT)): match[0]
+        for path, text in texts.items()
+        if (match := PROMISE.search(" ".join(text.split())))
+    }
     assert not found
 
 
 NUMBER = r"(?:three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|[1-9]\d{0,2})"
-COUNTED = (r"models|recipes|commands|data ?sets|tasks|encoders|cells|families|tokenizers|metrics|contracts"
-           r"|attacks|fuzz tests|extras|optimi[sz]ers|schedules|rungs|ladders|views|variants|shapes"
-           r"|forecasters|translators")
-EXPERIMENTS = {"three models", "three published models"}  # how many were measured, which does not change
+COUNTED = (
+    r"models|recipes|commands|data ?sets|tasks|encoders|cells|families|tokenizers|metrics|contracts"
+    r"|attacks|fuzz tests|extras|optimi[sz]ers|schedules|rungs|ladders|views|variants|shapes"
+    r"|forecasters|translators"
+)
+EXPERIMENTS = {
+    "three models",
+    "three published models",
+}  # how many were measured, which does not change
 
 
 def test_prose_counts_only_what_is_checked():
@@ -102,6 +134,7 @@ def test_the_lstm_has_six_lines():
 
 
 # ---- tables
+
 
 def test_cells_of_the_benchmarks_are_short():
     page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")

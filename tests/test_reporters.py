@@ -77,14 +77,19 @@ def test_plain_lines_for_logs(monkeypatch, capsys):
     assert out == ""
     assert err.splitlines() == [
         "counting: 20%",  # nothing is known of the rate
-        *(f"counting: {done}0%, 0.2 tokens/s, {50 - 5 * done} s left" for done in (4, 6, 8)), "a remark"]
+        *(f"counting: {done}0%, 0.2 tokens/s, {50 - 5 * done} s left" for done in (4, 6, 8)),
+        "a remark",
+    ]
     assert without_timed_lines(err) == "a remark\n"
     assert without_timed_lines(f"reading: 1,234 bytes\n{err}") == "a remark\n"
 
 
 def test_quiet(monkeypatch, capsys):
     monkeypatch.setattr(reporter, "EVERY", 0.0)
-    with progress.reporting(reporter.reporter_for(quiet=True)), progress.task("counting", total=10, unit="tokens") as bar:
+    with (
+        progress.reporting(reporter.reporter_for(quiet=True)),
+        progress.task("counting", total=10, unit="tokens") as bar,
+    ):
         bar.advance(5)
         progress.say("a remark")
     assert capsys.readouterr() == ("", "")
@@ -117,7 +122,9 @@ def test_what_an_earlier_run_did_is_no_speed():
 
 def test_the_rate_is_that_of_late():
     """A thousand a second for a minute, then a hundred: after another minute nothing is left of the first."""
-    slow = pace(*((i, 1000) for i in range(1, 61)), *((60 + i, 100) for i in range(1, 61)), total=None)
+    slow = pace(
+        *((i, 1000) for i in range(1, 61)), *((60 + i, 100) for i in range(1, 61)), total=None
+    )
     assert slow.rate() == pytest.approx(100, rel=0.05)
     assert slow.left() is None  # without a total
     assert len(slow.marks) < 400
@@ -169,6 +176,7 @@ def test_a_script_and_a_terminal_of_ipython_stay_silent(monkeypatch):
 
 def timer_by(clock, made):
     """As threading.Timer, of a clock that is given."""
+
     class Timer:
         def __init__(self, seconds, call):
             self.end, self.call = clock.now + seconds, call
@@ -193,7 +201,11 @@ def test_compiling_is_said_once_and_late(monkeypatch):
 
     clock, timers = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now), []
     monkeypatch.setattr(compiling, "time", clock)
-    monkeypatch.setattr(compiling, "threading", types.SimpleNamespace(Lock=threading.Lock, Timer=timer_by(clock, timers)))
+    monkeypatch.setattr(
+        compiling,
+        "threading",
+        types.SimpleNamespace(Lock=threading.Lock, Timer=timer_by(clock, timers)),
+    )
 
     def pass_time(seconds):
         clock.now += seconds
@@ -222,16 +234,26 @@ def test_compiling_is_said_once_and_late(monkeypatch):
 
 def test_compiling_is_heard_where_the_cache_is_empty(tmp_path):
     """Also in a thread that knows nothing of the reporter; with a full cache there is nothing to say."""
-    code = ("import numpy as np\nfrom threading import Thread\nfrom seqloom import progress\n"
-            "from seqloom.kernels import cache, compiling\nfrom seqloom.reporters import PlainReporter\n"
-            "class Timer:\n    cancel = lambda self: None\n    def __init__(self, _, call): self.start = call\n"
-            "compiling.threading.Timer = Timer\n"  # whose time is over at once
-            "compiling.announce_compiling()\nids, out = np.zeros(2, np.int64), np.zeros(2)\n"
-            "with progress.reporting(PlainReporter()):\n"
-            "    thread = Thread(target=cache.window_counts, args=(ids, np.array([2]), 1, 1, out))\n"
-            "    thread.start(); thread.join()\n")
-    first, second = (subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
-                                    env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}) for _ in range(2))
+    code = (
+        "import numpy as np\nfrom threading import Thread\nfrom seqloom import progress\n"
+        "from seqloom.kernels import cache, compiling\nfrom seqloom.reporters import PlainReporter\n"
+        "class Timer:\n    cancel = lambda self: None\n    def __init__(self, _, call): self.start = call\n"
+        "compiling.threading.Timer = Timer\n"  # whose time is over at once
+        "compiling.announce_compiling()\nids, out = np.zeros(2, np.int64), np.zeros(2)\n"
+        "with progress.reporting(PlainReporter()):\n"
+        "    thread = Thread(target=cache.window_counts, args=(ids, np.array([2]), 1, 1, out))\n"
+        "    thread.start(); thread.join()\n"
+    )
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        )
+        for _ in range(2)
+    )
     assert (first.returncode, first.stderr.count("compiling kernels, once")) == (0, 1), first.stderr
     assert (second.returncode, second.stderr) == (0, "")
 
@@ -250,7 +272,10 @@ def test_fitting_and_loading_listen_to_the_compiler(monkeypatch, tmp_path):
 def test_results_that_are_printed_beside_a_bar_stay_on_stdout(monkeypatch, capsys):
     terminal = as_terminal(monkeypatch)
     monkeypatch.setattr(reporter, "PATIENCE", 0.01)
-    with progress.reporting(reporter.BarReporter()), progress.task("predicting", total=10, unit="bytes"):
+    with (
+        progress.reporting(reporter.BarReporter()),
+        progress.task("predicting", total=10, unit="bytes"),
+    ):
         wait_for("predicting", terminal)
         print("a result")
     assert capsys.readouterr().out == "a result\n"
@@ -259,7 +284,10 @@ def test_results_that_are_printed_beside_a_bar_stay_on_stdout(monkeypatch, capsy
 
 def test_remarks_without_bars(monkeypatch, capsys):
     monkeypatch.setattr(reporter, "EVERY", 0.0)
-    with progress.reporting(reporter.RemarksOnly(reporter.PlainReporter())), progress.task("counting", 2, "tokens") as bar:
+    with (
+        progress.reporting(reporter.RemarksOnly(reporter.PlainReporter())),
+        progress.task("counting", 2, "tokens") as bar,
+    ):
         bar.advance(1)
         progress.say("a remark")
     assert capsys.readouterr().err == "a remark\n"

@@ -27,10 +27,14 @@ ODD = [None, -1, "x", [], {"a": [1]}, float("nan"), "\ud800", 10**30, True]
 def same(found, wanted, close=1e-6):
     """Equal, numbers up to rounding."""
     if isinstance(wanted, dict):
-        return found.keys() == wanted.keys() and all(same(found[key], wanted[key], close) for key in wanted)
+        return found.keys() == wanted.keys() and all(
+            same(found[key], wanted[key], close) for key in wanted
+        )
     if isinstance(wanted, list):
         return len(found) == len(wanted) and all(same(*pair, close) for pair in zip(found, wanted))
-    return found == (pytest.approx(wanted, rel=close, abs=close) if isinstance(wanted, float) else wanted)
+    return found == (
+        pytest.approx(wanted, rel=close, abs=close) if isinstance(wanted, float) else wanted
+    )
 
 
 def config_of(place):
@@ -45,7 +49,9 @@ def write_config(place, config):
 
 
 def test_every_registered_model_is_there_in_the_newest_format():
-    assert {path.name for path in NEW} == {*registry.MODELS, *QUANTISED}, "write them: python -m tests.saved"
+    assert {path.name for path in NEW} == {*registry.MODELS, *QUANTISED}, (
+        "write them: python -m tests.saved"
+    )
     assert {config_of(path)["format_version"] for path in NEW} == {storage.FORMAT_VERSION}
     assert sum(file.stat().st_size for file in SAVED.rglob("*") if file.is_file()) < 1 << 20
 
@@ -62,7 +68,9 @@ def test_format_1_becomes_format_2(name, tmp_path):
     """Saved again it is what a new model is, but for numbers that no two machines compute alike."""
     load(SAVED / "format-1" / name).save(tmp_path / "m")
     found, wanted = config_of(tmp_path / "m"), config_of(NEWEST / name)
-    assert {key: found[key] for key in wanted if key != "fit"} == {key: wanted[key] for key in wanted if key != "fit"}
+    assert {key: found[key] for key in wanted if key != "fit"} == {
+        key: wanted[key] for key in wanted if key != "fit"
+    }
     assert list(found) == list(wanted)
     assert found["fit"].keys() == wanted["fit"].keys()
     done = CliRunner().invoke(main, ["info", str(SAVED / "format-1" / name), "--json"])
@@ -79,12 +87,19 @@ def test_the_tokenizer_of_a_saved_model_of_either_format():
 
 @pytest.mark.parametrize("place", NEW, ids=lambda path: path.name)
 def test_nothing_relies_on_the_record_of_the_fit(place, tmp_path):
-    wanted, config, copy = ask(load(place)), config_of(place), shutil.copytree(place, tmp_path / "m")
+    wanted, config, copy = (
+        ask(load(place)),
+        config_of(place),
+        shutil.copytree(place, tmp_path / "m"),
+    )
     fit = config["fit"]
     assert fit
     records = [{}, -1, "x", None, [1]]
     for i, key in enumerate(fit):
-        records += [{k: v for k, v in fit.items() if k != key}, *({**fit, key: ODD[(i + j) % len(ODD)]} for j in (0, 4))]
+        records += [
+            {k: v for k, v in fit.items() if k != key},
+            *({**fit, key: ODD[(i + j) % len(ODD)]} for j in (0, 4)),
+        ]
     for record in records:
         write_config(copy, config | {"fit": record})
         model = load(copy)
@@ -114,7 +129,10 @@ def test_a_model_with_a_garbled_record_does_everything(place, tmp_path):
             done = CliRunner().invoke(main, [*args, str(tmp_path / str(i))])
             assert done.exit_code == 0, done.output
     if place.name == "ngram":
-        assert CliRunner().invoke(main, ["convert", str(copy), str(tmp_path / "m.arpa")]).exit_code == 0
+        assert (
+            CliRunner().invoke(main, ["convert", str(copy), str(tmp_path / "m.arpa")]).exit_code
+            == 0
+        )
 
 
 def test_a_model_whose_fit_was_broken_off_is_not_fitted():
@@ -140,8 +158,12 @@ class Pair(Model):
 
     def fit(self, data, *, valid=None, memory=None, train=None, device=None, run=None):
         with self.learning():
-            self.tokenizers = {"source": Tokenizer(kind="word").fit(data[0]),
-                               "target": Tokenizer(kind="bpe", vocab_size=270, normalize="case=lower").fit(data[1])}
+            self.tokenizers = {
+                "source": Tokenizer(kind="word").fit(data[0]),
+                "target": Tokenizer(kind="bpe", vocab_size=270, normalize="case=lower").fit(
+                    data[1]
+                ),
+            }
         return self
 
     def arrays(self):
@@ -168,12 +190,20 @@ def test_a_model_has_any_number_of_named_tokenizers(pair, tmp_path):
         pair.save(tmp_path / "m")
         again = load(tmp_path / "m")
         assert again.tokenizers == pair.tokenizers
-        assert list(again.tokenizers["target"].encode("THE cat")) == list(pair.tokenizers["target"].encode("the cat"))
+        assert list(again.tokenizers["target"].encode("THE cat")) == list(
+            pair.tokenizers["target"].encode("the cat")
+        )
         with pytest.raises(ConfigError, match="no tokenizer named text, but source, target"):
             _ = again.tokenizer
-    assert sorted(p.relative_to(tmp_path / "m").as_posix() for p in (tmp_path / "m").rglob("*") if p.is_file()) == [
-        "README.md", "config.json", "model.safetensors", "tokenizers/source/tokenizer.safetensors",
-        "tokenizers/target/tokenizer.json"]
+    assert sorted(
+        p.relative_to(tmp_path / "m").as_posix() for p in (tmp_path / "m").rglob("*") if p.is_file()
+    ) == [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "tokenizers/source/tokenizer.safetensors",
+        "tokenizers/target/tokenizer.json",
+    ]
     with pytest.raises(ModelError, match="no tokenizer here"):
         Tokenizer.load(tmp_path / "m")
 
@@ -205,7 +235,10 @@ def test_networks_are_put_on_the_device(monkeypatch):
 
     assert next(load(NEWEST / "gru").network().parameters()).device.type == "cpu"
     monkeypatch.setattr(devices, "find_device", torch.device)  # which lets meta pass
-    for model in (load(NEWEST / "gru", device="meta"), load(NEWEST / "neural-cache", device="meta").members[0]):
+    for model in (
+        load(NEWEST / "gru", device="meta"),
+        load(NEWEST / "neural-cache", device="meta").members[0],
+    ):
         assert next(model.network().parameters()).device.type == "meta"
     model = load(NEWEST / "gru")
     model.network()  # made before
@@ -242,7 +275,9 @@ def test_a_model_without_networks_runs_on_no_device(name):
 
 def rows(heading):
     """The cells of the table that has this first line."""
-    text = (Path(__file__).parents[1] / "docs" / "format.md").read_text("utf-8").partition(heading)[2]
+    text = (
+        (Path(__file__).parents[1] / "docs" / "format.md").read_text("utf-8").partition(heading)[2]
+    )
     lines = text.split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
@@ -252,12 +287,20 @@ def names(cell):
 
 
 def test_the_table_of_arrays_is_that_of_saved_models():
-    table = {(model, array): (kind.split(" or "), len(shape.split("×")), note.startswith("only")) for models, (array,), kind,
-             shape, note in ((names(a), names(b), *rest) for a, b, *rest in rows("| model | array | type | shape | |"))
-             for model in models}
-    found = {(path.name, re.sub(r"\.\d+\.", ".N.", name)): (array.dtype.name, array.ndim)
-             for path in NEW if path.name in registry.MODELS
-             for name, array in read_arrays(path / "model.safetensors").items()}
+    table = {
+        (model, array): (kind.split(" or "), len(shape.split("×")), note.startswith("only"))
+        for models, (array,), kind, shape, note in (
+            (names(a), names(b), *rest)
+            for a, b, *rest in rows("| model | array | type | shape | |")
+        )
+        for model in models
+    }
+    found = {
+        (path.name, re.sub(r"\.\d+\.", ".N.", name)): (array.dtype.name, array.ndim)
+        for path in NEW
+        if path.name in registry.MODELS
+        for name, array in read_arrays(path / "model.safetensors").items()
+    }
     assert found.keys() <= table.keys()
     for key, (kind, rank) in found.items():
         assert kind in table[key][0], key
@@ -269,11 +312,25 @@ def test_arrays_that_depend_on_options_are_in_the_table():
     """By the specs of the models themselves: the adaptive softmax, layer norms, codes of 8 bits."""
     from tests.fuzz.specimens import SPECIMENS
 
-    known = {(model, array) for models, arrays, *_ in rows("| model | array | type | shape | |")
-             for model in names(models) for array in names(arrays)}
-    for name in ("nplm-adaptive", "gru-before", "lstm-plain", "gpt-learned", "fasttext-classifier-quantised",
-                 "classifier-transformer", "classifier-numbers", "tagger-gru", "seq2seq-deep", "seq2seq-numbers",
-                 "transformer-shared"):
+    known = {
+        (model, array)
+        for models, arrays, *_ in rows("| model | array | type | shape | |")
+        for model in names(models)
+        for array in names(arrays)
+    }
+    for name in (
+        "nplm-adaptive",
+        "gru-before",
+        "lstm-plain",
+        "gpt-learned",
+        "fasttext-classifier-quantised",
+        "classifier-transformer",
+        "classifier-numbers",
+        "tagger-gru",
+        "seq2seq-deep",
+        "seq2seq-numbers",
+        "transformer-shared",
+    ):
         model = SPECIMENS[name]()
         assert {(model.name, re.sub(r"\.\d+\.", ".N.", array)) for array in model.arrays()} <= known
 
@@ -283,23 +340,35 @@ def test_quantised_matrices_are_as_described(bits):
     """Each matrix is one of the table, in the arrays of its own section."""
     from tests.fuzz.specimens import SPECIMENS
 
-    matrices = {array for models, arrays, *_ in rows("| model | array | type | shape | |") if "gpt" in names(models)
-                for array in names(arrays)}
-    table = {(cell.removeprefix("`NAME").split("`")[0], kind): len(shape.split("×"))
-             for cell, kind, shape, _ in rows("\n| array | type | shape | |")}
+    matrices = {
+        array
+        for models, arrays, *_ in rows("| model | array | type | shape | |")
+        if "gpt" in names(models)
+        for array in names(arrays)
+    }
+    table = {
+        (cell.removeprefix("`NAME").split("`")[0], kind): len(shape.split("×"))
+        for cell, kind, shape, _ in rows("\n| array | type | shape | |")
+    }
     found = set()
     for name, array in SPECIMENS[f"gpt-{bits}-bit"]().arrays().items():
         if array.dtype != np.float32:
-            ending = next((ending for ending in (".scale", ".minimum") if name.endswith(ending)), "")
+            ending = next(
+                (ending for ending in (".scale", ".minimum") if name.endswith(ending)), ""
+            )
             assert re.sub(r"\.\d+\.", ".N.", name.removesuffix(ending)) in matrices
             assert table[ending, array.dtype.name] == array.ndim
             found.add((ending, array.dtype.name))
-    assert found == table.keys() - ({("", "uint8"), (".minimum", "float16")} if bits == 8 else set())
+    assert found == table.keys() - (
+        {("", "uint8"), (".minimum", "float16")} if bits == 8 else set()
+    )
 
 
 def test_the_table_of_what_is_learnt():
     table = {name for _, cell, _ in rows("| model | name | |") for name in names(cell)}
-    assert table == {name for model in registry.MODELS for name in registry.model_class(model).learnt_values}
+    assert table == {
+        name for model in registry.MODELS for name in registry.model_class(model).learnt_values
+    }
 
 
 def test_every_key_of_the_config_is_documented():
@@ -321,6 +390,8 @@ def test_members_where_there_are_none_are_refused(tmp_path):
 def test_a_network_without_width_is_refused(tmp_path):
     shutil.copytree(NEWEST / "gpt", tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text())
-    (tmp_path / "m" / "config.json").write_text(json.dumps({**config, "learnt": {**config["learnt"], "width": 0}}))
+    (tmp_path / "m" / "config.json").write_text(
+        json.dumps({**config, "learnt": {**config["learnt"], "width": 0}})
+    )
     with pytest.raises(ModelError, match="'width' is 0"):
         load(tmp_path / "m")

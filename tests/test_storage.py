@@ -137,7 +137,10 @@ def test_loading_says_where_the_trouble_is(models, tmp_path):
     (tmp_path / "m" / "members").mkdir()
     (tmp_path / "m" / "members" / ".DS_Store").write_text("")
     assert load(tmp_path / "m").config.order == 1
-    for bad, words in ((tmp_path / "none", "no such directory"), (tmp_path / "m" / "README.md", "not a directory")):
+    for bad, words in (
+        (tmp_path / "none", "no such directory"),
+        (tmp_path / "m" / "README.md", "not a directory"),
+    ):
         with pytest.raises(ModelError, match=words) as error:
             load(bad)
         assert str(error.value).startswith(str(bad))

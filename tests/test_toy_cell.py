@@ -48,12 +48,20 @@ def fitted(toy, which):
     if which == "language":
         return language(toy, n_layers=2).fit(TEXT, train=train)
     if which == "classifier":
-        return seqloom.NeuralClassifier(encoder="bimingru", d_hidden=48, tokenizer="word").fit(LABELLED, train=train)
+        return seqloom.NeuralClassifier(encoder="bimingru", d_hidden=48, tokenizer="word").fit(
+            LABELLED, train=train
+        )
     if which == "tagger":
-        return seqloom.NeuralTagger(encoder="mingru", d_hidden=48, crf=False).fit(TAGGED, train=train)
+        return seqloom.NeuralTagger(encoder="mingru", d_hidden=48, crf=False).fit(
+            TAGGED, train=train
+        )
     if which == "forecaster":
-        return seqloom.NeuralForecaster(encoder="mingru", d_hidden=48, horizon=16, window=64).fit(SERIES, train=train)
-    return seqloom.Seq2Seq(encoder="bimingru", cell="mingru", tokenizer="char", d_embed=48, d_hidden=48).fit(PAIRS, train=train)
+        return seqloom.NeuralForecaster(encoder="mingru", d_hidden=48, horizon=16, window=64).fit(
+            SERIES, train=train
+        )
+    return seqloom.Seq2Seq(
+        encoder="bimingru", cell="mingru", tokenizer="char", d_embed=48, d_hidden=48
+    ).fit(PAIRS, train=train)
 
 
 def answers(model):
@@ -61,18 +69,27 @@ def answers(model):
     if model.task == "language model":
         ids = model.tokenizer.encode("the dog sat on the rug")
         lengths = np.array([len(ids)])
-        return log_probs_by_steps(model.stepper(), ids, lengths), model.sequence_log_probs(ids, lengths)
+        return log_probs_by_steps(model.stepper(), ids, lengths), model.sequence_log_probs(
+            ids, lengths
+        )
     if model.task == "classifier":
         texts = ["good and long", "dull", "fun fun"]
-        return model.class_log_probs(texts), model._settled(model._log_probs(model.network(), model.encode(texts)))
+        return model.class_log_probs(texts), model._settled(
+            model._log_probs(model.network(), model.encode(texts))
+        )
     if model.task == "tagger":
         words = [["they", "run", "the", "run"]]
-        return np.concatenate(model.tag_ids(words)), np.concatenate(model._tag(model.network(), model._encode(words)))
+        return np.concatenate(model.tag_ids(words)), np.concatenate(
+            model._tag(model.network(), model._encode(words))
+        )
     if model.task == "forecaster":
         values = model.forecast(SERIES).values
         return np.asarray(values), np.asarray(values)
     both = []
-    for stepper in (model.decoder(["abc"]), model.network_decoder(model.network(), model.encode_sources(["abc"]))):
+    for stepper in (
+        model.decoder(["abc"]),
+        model.network_decoder(model.network(), model.encode_sources(["abc"])),
+    ):
         state, first = stepper.start(1)
         both.append(np.concatenate([first, stepper.step(state, np.array([1]))[1]]))
     return tuple(both)
@@ -92,9 +109,15 @@ def test_every_task_with_and_without_torch(toy, which, tmp_path):
     assert np.array_equal(again, quick)
     rounded = model.quantised(8)
     rounded.save(tmp_path / "eight")
-    found, _ = answers(seqloom.load(tmp_path / "eight")) if which == "language" else (answers_without_torch(rounded), None)
+    found, _ = (
+        answers(seqloom.load(tmp_path / "eight"))
+        if which == "language"
+        else (answers_without_torch(rounded), None)
+    )
     np.testing.assert_allclose(found, quick, atol=0.1)
-    small, large = ((tmp_path / name / "model.safetensors").stat().st_size for name in ("eight", "saved"))
+    small, large = (
+        (tmp_path / name / "model.safetensors").stat().st_size for name in ("eight", "saved")
+    )
     assert small < large
 
 
@@ -153,27 +176,68 @@ def test_a_trace_has_its_gates(toy):
     stepper, trace = model.stepper(), Trace()
     state, _ = stepper.start(1)
     stepper.step(state, np.array([1]), trace)
-    assert {"recurrent.layers.0.gates.z", "recurrent.layers.0.gates.n", "recurrent.layers.0.h"} <= set(trace)
+    assert {
+        "recurrent.layers.0.gates.z",
+        "recurrent.layers.0.gates.n",
+        "recurrent.layers.0.h",
+    } <= set(trace)
 
 
 @pytest.fixture
 def run():
-    with tempfile.TemporaryDirectory(prefix="seqloom-") as home, served(Path(home), TOYS) as commands:
-        yield lambda *args, cwd: subprocess.run([commands / "seqloom", *args], cwd=cwd, text=True, capture_output=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="seqloom-") as home,
+        served(Path(home), TOYS) as commands,
+    ):
+        yield lambda *args, cwd: subprocess.run(
+            [commands / "seqloom", *args], cwd=cwd, text=True, capture_output=True
+        )
 
 
 def test_from_the_command_line_and_in_comparisons(tmp_path, run):
     (tmp_path / "text.txt").write_text(TEXT * 8)
     rows = [(f"{text} {i}", label) for i, (text, label) in enumerate(LABELLED * 8)]
     (tmp_path / "labels.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
-    done = run("fit", "mingru", "text.txt", "-o", "model", "--steps", "5", "--tokenizer", "char", cwd=tmp_path)
+    done = run(
+        "fit",
+        "mingru",
+        "text.txt",
+        "-o",
+        "model",
+        "--steps",
+        "5",
+        "--tokenizer",
+        "char",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert run("generate", "model", "the", "--max-tokens", "5", cwd=tmp_path).returncode == 0
-    done = run("compare", "text.txt", "--rungs", "byte-2,mingru", "--minutes", "0.02", "--no-samples", "--no-curve", "--json",
-               cwd=tmp_path)
+    done = run(
+        "compare",
+        "text.txt",
+        "--rungs",
+        "byte-2,mingru",
+        "--minutes",
+        "0.02",
+        "--no-samples",
+        "--no-curve",
+        "--json",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert {"byte-2", "mingru"} <= {row["name"] for row in json.loads(done.stdout)["rungs"]}
-    done = run("compare", "labels.tsv", "--rungs", "majority,bimingru", "--minutes", "0.02", "--no-curve", "--json",
-               "--task", "classification", cwd=tmp_path)
+    done = run(
+        "compare",
+        "labels.tsv",
+        "--rungs",
+        "majority,bimingru",
+        "--minutes",
+        "0.02",
+        "--no-curve",
+        "--json",
+        "--task",
+        "classification",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert {"majority", "bimingru"} <= {row["name"] for row in json.loads(done.stdout)["rungs"]}

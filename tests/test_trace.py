@@ -28,12 +28,16 @@ def test_a_view_has_the_names_inside_of_its_part():
         view["weights"]
 
 
-@pytest.mark.parametrize(("patterns", "kept"), [
-    ((), {"out", "layers.0.c", "layers.0.gates.f", "layers.1.gates.f"}),
-    (("*.gates.*",), {"layers.0.gates.f", "layers.1.gates.f"}),
-    (("layers.0.*",), {"layers.0.c", "layers.0.gates.f"}),
-    (("out", "*.c"), {"out", "layers.0.c"}),
-    (("*.weights",), set())])
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        ((), {"out", "layers.0.c", "layers.0.gates.f", "layers.1.gates.f"}),
+        (("*.gates.*",), {"layers.0.gates.f", "layers.1.gates.f"}),
+        (("layers.0.*",), {"layers.0.c", "layers.0.gates.f"}),
+        (("out", "*.c"), {"out", "layers.0.c"}),
+        (("*.weights",), set()),
+    ],
+)
 def test_only_what_is_wanted_is_kept(patterns, kept):
     trace = Trace(*patterns)
     for part in ("layers.0", "layers.1"):
@@ -44,7 +48,9 @@ def test_only_what_is_wanted_is_kept(patterns, kept):
                 view.add(name, 0)
     trace.add("out", 0)
     assert set(trace) == kept
-    assert trace.within("layers.0").wants("c", "gates.f") == bool(kept & {"layers.0.c", "layers.0.gates.f"})
+    assert trace.within("layers.0").wants("c", "gates.f") == bool(
+        kept & {"layers.0.c", "layers.0.gates.f"}
+    )
 
 
 def test_arrays_are_changed_from_the_inside_out():

@@ -65,7 +65,9 @@ if TYPE_CHECKING:
     from seqloom.models.language.recurrent import RNN as RNN
     from seqloom.models.language.uniform import Uniform as Uniform
     from seqloom.models.series.arima import Arima as Arima
-    from seqloom.models.series.exponential_smoothing import ExponentialSmoothing as ExponentialSmoothing
+    from seqloom.models.series.exponential_smoothing import (
+        ExponentialSmoothing as ExponentialSmoothing,
+    )
     from seqloom.models.series.forecaster import NeuralForecaster as NeuralForecaster
     from seqloom.models.series.linear_window import LinearWindow as LinearWindow
     from seqloom.models.series.repeating import Naive as Naive
@@ -120,15 +122,23 @@ def _public() -> dict[str, str]:
     """The module of each public name: those above, and the class of every registered model."""
     from seqloom.registry import MODELS
 
-    targets = [entry.target.partition(":") for entry in MODELS.values() if str(entry.target).startswith("seqloom.")]
-    return {name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()} | {
-        name: module for module, _, name in targets}
+    targets = [
+        entry.target.partition(":")
+        for entry in MODELS.values()
+        if str(entry.target).startswith("seqloom.")
+    ]
+    return {
+        name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()
+    } | {name: module for module, _, name in targets}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
-    if name in ("inspect", "testing"):  # no folder is called inspect: in src/seqloom it would hide the standard library's
+    if name in (
+        "inspect",
+        "testing",
+    ):  # no folder is called inspect: in src/seqloom it would hide the standard library's
         return import_module("seqloom.views" if name == "inspect" else "seqloom.testing")
     if name.startswith("__") or name not in (public := _public()):
         raise AttributeError(f"module 'seqloom' has no attribute {name!r}")

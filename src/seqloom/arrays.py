@@ -26,16 +26,41 @@ import numpy as np
 from seqloom.errors import ModelError
 
 _DTYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
-    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "u1",
+    "BOOL": "?",
 }
 LARGE = 1 << 26  # bytes of a table of floats from which on it is not read through when it is opened
 LARGEST = 1e15  # no number that was learnt is larger; products of two such still fit a float32
-_RANKS = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")  # those of high rank come first
+_RANKS = (
+    "BOOL",
+    "U8",
+    "I8",
+    "I16",
+    "U16",
+    "F16",
+    "I32",
+    "U32",
+    "F32",
+    "F64",
+    "I64",
+    "U64",
+)  # those of high rank come first
 _PORTION = 16 << 20  # bytes that are written at a time
 LINE = 64  # bytes of a cache line
 
-SCRATCH: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()  # mapped so that dropping pages loses nothing, unlike copy-on-write
+SCRATCH: weakref.WeakSet[mmap.mmap] = (
+    weakref.WeakSet()
+)  # mapped so that dropping pages loses nothing, unlike copy-on-write
 
 Length = Callable[[str], int]  # how many rows the array of that name has in the file
 
@@ -70,12 +95,16 @@ class Spec:
 
 def check_arrays(arrays: Mapping[str, np.ndarray], specs: Mapping[str, Spec]) -> None:
     """Refuse arrays that are missing, too many, or not what they must be."""
-    missing = sorted(name for name, spec in specs.items() if name not in arrays and not spec.optional)
+    missing = sorted(
+        name for name, spec in specs.items() if name not in arrays and not spec.optional
+    )
     unknown = sorted(arrays.keys() - specs.keys())
     for names, what in ((missing, "missing"), (unknown, "unknown")):
         if names:
-            raise ModelError(f"the array{'s' * (len(names) > 1)} {', '.join(map(repr, names[:3]))}{', ...' * (len(names) > 3)} "
-                             f"{'is' if len(names) == 1 else 'are'} {what}: the file is damaged or of another model")
+            raise ModelError(
+                f"the array{'s' * (len(names) > 1)} {', '.join(map(repr, names[:3]))}{', ...' * (len(names) > 3)} "
+                f"{'is' if len(names) == 1 else 'are'} {what}: the file is damaged or of another model"
+            )
     for name, array in arrays.items():
         if fault := specs[name].fault(array):
             raise ModelError(f"the array {name!r} {fault}: the file is damaged")
@@ -83,9 +112,12 @@ def check_arrays(arrays: Mapping[str, np.ndarray], specs: Mapping[str, Spec]) ->
 
 def lengths(arrays: Mapping[str, np.ndarray]) -> Length:
     """For specs that follow from how many rows another array of the file has."""
+
     def length(name: str) -> int:
         if name not in arrays or not arrays[name].ndim:
-            raise ModelError(f"the array {name!r} is {'not a list' if name in arrays else 'missing'}: the file is damaged")
+            raise ModelError(
+                f"the array {name!r} is {'not a list' if name in arrays else 'missing'}: the file is damaged"
+            )
         return len(arrays[name])
 
     return length
@@ -101,7 +133,11 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     header, at = {}, 0
     for name in order:
         array = arrays[name]
-        header[name] = {"dtype": _code(array), "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        header[name] = {
+            "dtype": _code(array),
+            "shape": list(array.shape),
+            "data_offsets": [at, at + array.nbytes],
+        }
         at += array.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
@@ -110,9 +146,13 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
             file.write(len(text).to_bytes(8, "little") + text)
             for name in order:
                 array = arrays[name]
-                flat = np.asarray(array, array.dtype.newbyteorder("<"), order="C").reshape(-1).view(np.uint8)
+                flat = (
+                    np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+                    .reshape(-1)
+                    .view(np.uint8)
+                )
                 for low in range(0, len(flat), _PORTION):
-                    file.write(flat[low:low + _PORTION].data)
+                    file.write(flat[low : low + _PORTION].data)
                     give_back(array)
     except OSError as error:
         raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from None
@@ -133,7 +173,7 @@ def aligned(array: np.ndarray) -> np.ndarray:
     """A copy that begins with a cache line, so that no vector that a kernel reads lies in two of them."""
     room = np.empty(array.nbytes + LINE, np.uint8)
     begin = -room.ctypes.data % LINE
-    copy = room[begin:begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = room[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
 
@@ -145,7 +185,9 @@ def can_be_written(array: np.ndarray) -> bool:
 
 def _code(array: np.ndarray) -> str:
     """What safetensors calls the type of an array."""
-    return next(code for code, dtype in _DTYPES.items() if np.dtype(dtype) == array.dtype.newbyteorder("<"))
+    return next(
+        code for code, dtype in _DTYPES.items() if np.dtype(dtype) == array.dtype.newbyteorder("<")
+    )
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -173,13 +215,17 @@ def _check_file(path: Path) -> None:
         with safe_open(path, framework="numpy"):
             pass
     except (SafetensorError, OSError, ValueError) as error:
-        raise ModelError(f"{path}: damaged or not a safetensors file ({error}); save the model again") from None
+        raise ModelError(
+            f"{path}: damaged or not a safetensors file ({error}); save the model again"
+        ) from None
 
 
 def _map(path: Path, entry: dict, base: int) -> np.ndarray:
     dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
     start, stop = entry["data_offsets"]
-    if stop - start != math.prod(shape) * dtype.itemsize or min(shape, default=0) < 0:  # a name that stands twice in the header
+    if (
+        stop - start != math.prod(shape) * dtype.itemsize or min(shape, default=0) < 0
+    ):  # a name that stands twice in the header
         raise ModelError(f"{path}: its header contradicts itself; save the model again")
     if start == stop:  # mmap refuses a length of zero
         return np.empty(shape, dtype)

@@ -31,7 +31,11 @@ Unit = Literal["line", "document", "stream"]
 OnlyWith = Mapping[str, Mapping[str, Collection[Any]]]
 
 # What `fit` may take besides the data: how much memory counting may use, where checkpoints go, how to train and where.
-COUNTS, ITERATES, TRAINS = frozenset({"memory"}), frozenset({"run"}), frozenset({"train", "device", "run"})
+COUNTS, ITERATES, TRAINS = (
+    frozenset({"memory"}),
+    frozenset({"run"}),
+    frozenset({"train", "device", "run"}),
+)
 CONTINUES = TRAINS | {"start"}  # and a fitted model whose weights training starts from
 
 # The largest values of options that nothing else limits: beyond all use, yet small enough to count and to multiply with.
@@ -42,14 +46,31 @@ MOST_MINUTES = 10**6
 MOST_SEED = 2**53  # what JSON keeps
 
 
-def option(default: Any, help: str, *, minimum: float | None = None, maximum: float | None = None,
-           metavar: str | None = None, negatable: bool = True, repeated: bool = False, saved: bool = True,
-           known: Collection[str] | None = None) -> Any:
+def option(
+    default: Any,
+    help: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    metavar: str | None = None,
+    negatable: bool = True,
+    repeated: bool = False,
+    saved: bool = True,
+    known: Collection[str] | None = None,
+) -> Any:
     """A documented config field. `metavar` names the value in `--help` (for example FILE); `negatable`: has a --no- form;
     `repeated`: a list whose values are given by repeating the flag; `saved`: whether its default is written too; `known`:
     the words that it may be, of a list to which other packages may add."""
-    meta = {"help": help, "minimum": minimum, "maximum": maximum, "metavar": metavar, "negatable": negatable,
-            "repeated": repeated, "saved": saved, "known": known}
+    meta = {
+        "help": help,
+        "minimum": minimum,
+        "maximum": maximum,
+        "metavar": metavar,
+        "negatable": negatable,
+        "repeated": repeated,
+        "saved": saved,
+        "known": known,
+    }
     return field(default=default, metadata=meta)
 
 
@@ -60,20 +81,36 @@ class Config:
     # option: the other options on which it depends, with the values that give it an effect; (): any but the default.
     # A class adds to those of its bases.
     only_with: ClassVar[OnlyWith] = {}
-    fit_arguments: ClassVar[frozenset[str]] = frozenset()  # of `fit`, besides the data, that the model has a use for
-    training_only: ClassVar[frozenset[str]] = frozenset()  # options without meaning for published weights, with those of bases
-    changeable: ClassVar[frozenset[str]] = frozenset()  # may differ from those of a model to start from
-    initial_options: ClassVar[frozenset[str]] = frozenset()  # what a network begins with, if not with a model
+    fit_arguments: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # of `fit`, besides the data, that the model has a use for
+    training_only: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # options without meaning for published weights, with those of bases
+    changeable: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # may differ from those of a model to start from
+    initial_options: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # what a network begins with, if not with a model
 
     def __post_init__(self) -> None:
-        values = {name: _checked(type(self), name, getattr(self, name)) for name in defaults(type(self))}
+        values = {
+            name: _checked(type(self), name, getattr(self, name)) for name in defaults(type(self))
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
         for name, other in idle(type(self), values):
             self._check_exists(other)
             allowed, actual = conditions(type(self))[name][other], getattr(self, other)
-            wanted = f"it is for {other} {' or '.join(map(in_words, allowed))}" if allowed else f"give {other} as well"
-            raise ConfigError(f"{name} has no effect with {other} {in_words(actual)}; {wanted}, or leave {name} out")
+            wanted = (
+                f"it is for {other} {' or '.join(map(in_words, allowed))}"
+                if allowed
+                else f"give {other} as well"
+            )
+            raise ConfigError(
+                f"{name} has no effect with {other} {in_words(actual)}; {wanted}, or leave {name} out"
+            )
 
     def _check_exists(self, name: str) -> None:
         """Refuse the value of an option that names nothing, if no list of values says so; asked of one that takes the effect
@@ -86,8 +123,10 @@ class Config:
             from seqloom.describing import belongs_elsewhere
 
             elsewhere = belongs_elsewhere(unknown[0], cls)
-            raise ConfigError(f"unknown option {quoted(unknown[0])}"
-                              f"{f'; {elsewhere}' if elsewhere else suggest_known(unknown[0], known)}")
+            raise ConfigError(
+                f"unknown option {quoted(unknown[0])}"
+                f"{f'; {elsewhere}' if elsewhere else suggest_known(unknown[0], known)}"
+            )
         return super().__new__(cls)
 
     @classmethod
@@ -128,31 +167,53 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        left_out = {f.name for f in dataclasses.fields(self)
-                    if not f.metadata.get("saved", True) and plain[f.name] == f.default}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items() if k not in left_out}
+        left_out = {
+            f.name
+            for f in dataclasses.fields(self)
+            if not f.metadata.get("saved", True) and plain[f.name] == f.default
+        }
+        return {
+            k: list(v) if isinstance(v, tuple) else v for k, v in plain.items() if k not in left_out
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig(Config):
     """Options of every model that learns from running text."""
 
-    tokenizer: str = option("whitespace", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
-                            metavar="KIND|PATH")
+    tokenizer: str = option(
+        "whitespace",
+        "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
+        metavar="KIND|PATH",
+    )
     vocab_size: int | None = option(None, "maximum vocabulary size", minimum=2, maximum=MOST_TOKENS)
-    min_count: int = option(1, "words seen less often than this become <unk>", minimum=1, maximum=MOST)
-    vocab_file: str | None = option(None, "read the vocabulary from a file, one token per line", metavar="FILE")
-    normalize: str = option("none", "preprocessing: none, topic, sentiment, or steps such as case=lower,stem=porter",
-                            metavar="PRESET|STEP=VALUE,..")
-    unit: Unit = option("line", "what counts as one sequence: a line, a document (file), or the whole text as a stream")
+    min_count: int = option(
+        1, "words seen less often than this become <unk>", minimum=1, maximum=MOST
+    )
+    vocab_file: str | None = option(
+        None, "read the vocabulary from a file, one token per line", metavar="FILE"
+    )
+    normalize: str = option(
+        "none",
+        "preprocessing: none, topic, sentiment, or steps such as case=lower,stem=porter",
+        metavar="PRESET|STEP=VALUE,..",
+    )
+    unit: Unit = option(
+        "line",
+        "what counts as one sequence: a line, a document (file), or the whole text as a stream",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(CorpusConfig):
     """Options of every model that has a probability for text."""
 
-    marks: tuple[str, ...] = option((), "further tokens that no text produces, such as <|user|>,<|assistant|>",
-                                    metavar="MARK,..", saved=False)
+    marks: tuple[str, ...] = option(
+        (),
+        "further tokens that no text produces, such as <|user|>,<|assistant|>",
+        metavar="MARK,..",
+        saved=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,25 +221,44 @@ class SeriesConfig(Config):
     """Options of every model that forecasts a series."""
 
     horizon: int = option(24, "number of steps to forecast", minimum=1, maximum=10_000)
-    season: int | None = option(None, "steps of the cycle that repeats  [default: by the data: a day of hours, a week of days, "
-                                      "a year of months]", minimum=1, maximum=1_000_000)
+    season: int | None = option(
+        None,
+        "steps of the cycle that repeats  [default: by the data: a day of hours, a week of days, "
+        "a year of months]",
+        minimum=1,
+        maximum=1_000_000,
+    )
 
 
 def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:
     """Fields made by `option` among the attributes of a class, each with its type."""
     types_of = inspect.get_annotations(cls)
-    fields = {name: value for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)}
+    fields = {
+        name: value for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)
+    }
     if untyped := [name for name in fields if name not in types_of]:
-        raise TypeError(f"the option {untyped[0]} of {cls.__name__} has no type; write {untyped[0]}: float = option(...), "
-                        "or int, str, bool")
+        raise TypeError(
+            f"the option {untyped[0]} of {cls.__name__} has no type; write {untyped[0]}: float = option(...), "
+            "or int, str, bool"
+        )
     return {name: (types_of[name], value) for name, value in fields.items()}
 
 
-def config_with(base: type[Config], owner: type, options: dict[str, tuple[Any, Any]]) -> type[Config]:
+def config_with(
+    base: type[Config], owner: type, options: dict[str, tuple[Any, Any]]
+) -> type[Config]:
     """The config of a model class that declares these options itself, besides those of `base`."""
-    made = dataclasses.make_dataclass(f"{owner.__name__}Config", [(name, *rest) for name, rest in options.items()],
-                                      bases=(base,), frozen=True, kw_only=True, namespace={"__module__": owner.__module__})
-    made.__qualname__ = f"{owner.__qualname__}.config_class"  # where copies in other processes look for it
+    made = dataclasses.make_dataclass(
+        f"{owner.__name__}Config",
+        [(name, *rest) for name, rest in options.items()],
+        bases=(base,),
+        frozen=True,
+        kw_only=True,
+        namespace={"__module__": owner.__module__},
+    )
+    made.__qualname__ = (
+        f"{owner.__qualname__}.config_class"  # where copies in other processes look for it
+    )
     return made
 
 
@@ -189,7 +269,11 @@ def _defaults(cls: Any) -> dict[str, Any]:
 
 def _conditions(cls: type) -> OnlyWith:
     """Return `only_with` of a class and its bases."""
-    return {name: needs for base in reversed(cls.__mro__) for name, needs in vars(base).get("only_with", {}).items()}
+    return {
+        name: needs
+        for base in reversed(cls.__mro__)
+        for name, needs in vars(base).get("only_with", {}).items()
+    }
 
 
 defaults: Callable[[type], dict[str, Any]] = cache(_defaults)
@@ -198,13 +282,19 @@ conditions: Callable[[type], OnlyWith] = cache(_conditions)
 
 def unused(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
     """Options that have no effect beside the others, each with the option that takes it from them."""
-    return [(name, other) for name, needs in conditions(cls).items() for other, allowed in needs.items()
-            if (values[other] not in allowed if allowed else values[other] == defaults(cls)[other])]
+    return [
+        (name, other)
+        for name, needs in conditions(cls).items()
+        for other, allowed in needs.items()
+        if (values[other] not in allowed if allowed else values[other] == defaults(cls)[other])
+    ]
 
 
 def idle(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
     """Those of them that differ from their default."""
-    return [(name, other) for name, other in unused(cls, values) if values[name] != defaults(cls)[name]]
+    return [
+        (name, other) for name, other in unused(cls, values) if values[name] != defaults(cls)[name]
+    ]
 
 
 def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:
@@ -239,14 +329,20 @@ def parts(kind: Any) -> tuple[Any, ...]:
 
 def _checked(cls: type[Config], name: str, value: Any) -> Any:
     """Return the value of an option in its canonical form, if it is allowed."""
-    return _checked_default(cls, name) if value is defaults(cls)[name] else _check_option(cls, name, value)
+    return (
+        _checked_default(cls, name)
+        if value is defaults(cls)[name]
+        else _check_option(cls, name, value)
+    )
 
 
 def _check_option(cls: Any, name: str, value: Any) -> Any:
     return _check(name, field_types(cls)[name], value, cls.__dataclass_fields__[name].metadata)
 
 
-_checked_default: Callable[[type, str], Any] = cache(lambda cls, name: _check_option(cls, name, defaults(cls)[name]))
+_checked_default: Callable[[type, str], Any] = cache(
+    lambda cls, name: _check_option(cls, name, defaults(cls)[name])
+)
 
 
 def _check(name: str, kind: Any, value: Any, meta: typing.Mapping[str, Any]) -> Any:
@@ -294,7 +390,9 @@ def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
     low, high, known = meta.get("minimum"), meta.get("maximum"), meta.get("known")
     if isinstance(value, str):  # where an option takes a word or a number
         if known is not None and value not in known:
-            raise ConfigError(f"{name} must be one of {', '.join(known)}; got {quoted(value)}{suggest(value, known)}")
+            raise ConfigError(
+                f"{name} must be one of {', '.join(known)}; got {quoted(value)}{suggest(value, known)}"
+            )
         return
     if low is not None and value < low:
         raise ConfigError(f"{name} must be at least {low}; got {quoted(value)}")
@@ -311,9 +409,18 @@ def in_words(value: Any) -> str:
 
 
 def _describe(kind: Any) -> str:
-    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "none"}
-    lists = {part: f"a list of {_describe(typing.get_args(part)[0])}" for part in parts(kind)
-             if typing.get_origin(part) is tuple}
+    words = {
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        bool: "true or false",
+        type(None): "none",
+    }
+    lists = {
+        part: f"a list of {_describe(typing.get_args(part)[0])}"
+        for part in parts(kind)
+        if typing.get_origin(part) is tuple
+    }
     return " or ".join((words | lists).get(part, str(part)) for part in parts(kind))
 
 

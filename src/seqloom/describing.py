@@ -14,7 +14,10 @@ from seqloom import progress
 from seqloom.config import Config, field_types, in_words, parts
 from seqloom.errors import ConfigError
 
-_TRAIN, _SAMPLING = "seqloom.training.config:TrainConfig", "seqloom.decoding.sampling:SamplingConfig"
+_TRAIN, _SAMPLING = (
+    "seqloom.training.config:TrainConfig",
+    "seqloom.decoding.sampling:SamplingConfig",
+)
 
 
 class OptionsSignature:
@@ -25,27 +28,54 @@ class OptionsSignature:
         if config is None:
             raise AttributeError("__signature__")
         kinds, keyword = field_types(config), inspect.Parameter.KEYWORD_ONLY
-        first = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None,
-                                  annotation=config | None)
-        return inspect.Signature([first, *(inspect.Parameter(f.name, keyword, default=f.default, annotation=kinds[f.name])
-                                           for f in dataclasses.fields(config))])
+        first = inspect.Parameter(
+            "config",
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=None,
+            annotation=config | None,
+        )
+        return inspect.Signature(
+            [
+                first,
+                *(
+                    inspect.Parameter(f.name, keyword, default=f.default, annotation=kinds[f.name])
+                    for f in dataclasses.fields(config)
+                ),
+            ]
+        )
 
 
 def docstring(cls: type, config: type[Config]) -> str:
     """What the class says, or else the first paragraph of its file if it is one of ours, and each option."""
     module = sys.modules.get(cls.__module__) if cls.__module__.startswith("seqloom.") else None
-    own = vars(cls).get("__doc__") or (getattr(module, "__doc__", None) or f"{cls.__name__}.").strip().partition("\n\n")[0]
+    own = (
+        vars(cls).get("__doc__")
+        or (getattr(module, "__doc__", None) or f"{cls.__name__}.").strip().partition("\n\n")[0]
+    )
     kinds = field_types(config)
-    lines = [inspect.cleandoc(own), "", "Parameters", "----------", f"config : {config.__name__}, default None",
-             "    all options together, instead of keywords"]
+    lines = [
+        inspect.cleandoc(own),
+        "",
+        "Parameters",
+        "----------",
+        f"config : {config.__name__}, default None",
+        "    all options together, instead of keywords",
+    ]
     for f in dataclasses.fields(config):
-        lines += [f"{f.name} : {_type_name(kinds[f.name])}, default {f.default!r}", f"    {f.metadata.get('help', '')}"]
+        lines += [
+            f"{f.name} : {_type_name(kinds[f.name])}, default {f.default!r}",
+            f"    {f.metadata.get('help', '')}",
+        ]
     return "\n".join(lines)
 
 
 def changed_options(config: Config) -> dict[str, Any]:
     """The options that differ from their default."""
-    return {f.name: value for f in dataclasses.fields(config) if (value := getattr(config, f.name)) != f.default}
+    return {
+        f.name: value
+        for f in dataclasses.fields(config)
+        if (value := getattr(config, f.name)) != f.default
+    }
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -55,14 +85,20 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ['beams was 5, is 3', 'json was off, is on']
     """
     old, new = _flat(before), _flat(now)
-    return [f"{key[1]} was {in_words(old.get(key))}, is {in_words(new.get(key))}" for key in {**old, **new}
-            if old.get(key) != new.get(key)]
+    return [
+        f"{key[1]} was {in_words(old.get(key))}, is {in_words(new.get(key))}"
+        for key in {**old, **new}
+        if old.get(key) != new.get(key)
+    ]
 
 
 def _flat(groups: dict[str, Any]) -> dict[tuple[str, str], Any]:
     """Values by group and name; what is in no group is a group of its own."""
-    return {(group, name): value for group, whole in groups.items()
-            for name, value in (whole.items() if isinstance(whole, dict) else [(group, whole)])}
+    return {
+        (group, name): value
+        for group, whole in groups.items()
+        for name, value in (whole.items() if isinstance(whole, dict) else [(group, whole)])
+    }
 
 
 def renamed(new: str, value: Any, old: str, former: Any) -> Any:
@@ -80,15 +116,27 @@ def scikit_learn_tags(kind: str | None) -> Any:
     """What scikit-learn asks of an estimator: its kind (classifier, or None), and that it reads text and needs labels."""
     from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
-    return Tags(estimator_type=kind, target_tags=TargetTags(required=True), transformer_tags=None, regressor_tags=None,
-                classifier_tags=ClassifierTags() if kind == "classifier" else None,
-                input_tags=InputTags(two_d_array=False, string=True))
+    return Tags(
+        estimator_type=kind,
+        target_tags=TargetTags(required=True),
+        transformer_tags=None,
+        regressor_tags=None,
+        classifier_tags=ClassifierTags() if kind == "classifier" else None,
+        input_tags=InputTags(two_d_array=False, string=True),
+    )
 
 
 def _type_name(kind: Any) -> str:
-    names = [" | ".join(map(repr, typing.get_args(part))) if typing.get_origin(part) is Literal else
-             "None" if part is type(None) else getattr(part, "__name__", str(part)) if typing.get_origin(part) is None else
-             str(part) for part in parts(kind)]
+    names = [
+        " | ".join(map(repr, typing.get_args(part)))
+        if typing.get_origin(part) is Literal
+        else "None"
+        if part is type(None)
+        else getattr(part, "__name__", str(part))
+        if typing.get_origin(part) is None
+        else str(part)
+        for part in parts(kind)
+    ]
     return " | ".join(names)
 
 
@@ -97,11 +145,21 @@ def _type_name(kind: Any) -> str:
 
 def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
     """Where an option belongs that this config does not have, and how it is given there; None: nowhere."""
-    models = import_module("seqloom.registry").MODELS  # by name, since they stand above; only for the message of an error
+    models = import_module(
+        "seqloom.registry"
+    ).MODELS  # by name, since they stand above; only for the message of an error
     own = f"{config.__module__}:{config.__qualname__}"
     if own in (_TRAIN, _SAMPLING):
-        fitting = {name: entry for name, entry in models.items() if _has(entry.config, option) and (
-            "train" in _resolve(entry.config).fit_arguments if own == _TRAIN else entry.task == "language model")}
+        fitting = {
+            name: entry
+            for name, entry in models.items()
+            if _has(entry.config, option)
+            and (
+                "train" in _resolve(entry.config).fit_arguments
+                if own == _TRAIN
+                else entry.task == "language model"
+            )
+        }
         if not fitting:
             return None
         target = next(iter(fitting.values())).target
@@ -114,7 +172,9 @@ def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
         return f"it belongs to fit: fit(data, {option}=...)"
     if task == "language model" and _has(_SAMPLING, option):
         return f"it belongs to generate: generate(prompt, {option}=...)"
-    owners = [name for name, entry in models.items() if entry.task == task and _has(entry.config, option)]
+    owners = [
+        name for name, entry in models.items() if entry.task == task and _has(entry.config, option)
+    ]
     return f"it belongs to {' and '.join(owners)}" if owners else None
 
 

@@ -31,13 +31,17 @@ def check_target(directory: str | Path, what: str, replaceable: Replaceable) -> 
     """
     target = Path(os.path.realpath(directory))
     if target.exists() and not replaceable(target):
-        raise ModelError(f"{directory}: exists and is not {what}, or not only; choose another name or remove it")
+        raise ModelError(
+            f"{directory}: exists and is not {what}, or not only; choose another name or remove it"
+        )
     parent = next(p for p in target.parents if p.exists())
     try:
         os.rmdir(tempfile.mkdtemp(prefix=".seqloom-", dir=parent))  # permissions alone do not tell
     except OSError as error:
-        raise ModelError(f"{directory}: cannot be written: no permission to create files in {parent} "
-                         f"({error.strerror}); choose another place") from None
+        raise ModelError(
+            f"{directory}: cannot be written: no permission to create files in {parent} "
+            f"({error.strerror}); choose another place"
+        ) from None
 
 
 @contextmanager
@@ -58,8 +62,9 @@ def writing(directory: str | Path, what: str, replaceable: Replaceable) -> Itera
         _replace(place, target)
         _sync(target.parent)
     except OSError as error:
-        raise ModelError(f"{directory}: cannot be written ({error.strerror or error}); "
-                         "nothing was changed there") from error
+        raise ModelError(
+            f"{directory}: cannot be written ({error.strerror or error}); nothing was changed there"
+        ) from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
         _ours.discard(place.name)
@@ -78,7 +83,9 @@ def writing_file(path: str | Path, error: type[SeqloomError] = SeqloomError) -> 
         yield place
         os.replace(place, target)
     except OSError as reason:
-        raise error(f"{path}: cannot be written ({reason.strerror or reason}); nothing was changed there") from reason
+        raise error(
+            f"{path}: cannot be written ({reason.strerror or reason}); nothing was changed there"
+        ) from reason
     finally:
         with suppress(OSError):
             place.unlink()
@@ -95,9 +102,15 @@ def _sweep(target: Path) -> None:
     """Put right what a killed process left beside the target; what another one is writing stays."""
     for stale in target.parent.glob(f".{glob.escape(target.name)}.*.partial*"):
         match = re.fullmatch(rf"\.{re.escape(target.name)}\.(\d+)-\d+\.partial(\.old)?", stale.name)
-        if not match or stale.name in _ours or (int(match[1]) != os.getpid() and _alive(int(match[1]))):
+        if (
+            not match
+            or stale.name in _ours
+            or (int(match[1]) != os.getpid() and _alive(int(match[1])))
+        ):
             continue
-        if match[2] and not target.exists():  # it died between two renames, and this is what was there before
+        if (
+            match[2] and not target.exists()
+        ):  # it died between two renames, and this is what was there before
             os.replace(stale, target)
         elif stale.is_dir():
             shutil.rmtree(stale, ignore_errors=True)
@@ -128,7 +141,9 @@ def _sync(path: Path) -> None:
 def _replace(place: Path, target: Path) -> None:
     """Rename over the target; an existing directory is exchanged in one system call where there is one."""
     try:
-        os.replace(place, target)  # onto nothing or an empty directory; asking first would leave time for another writer
+        os.replace(
+            place, target
+        )  # onto nothing or an empty directory; asking first would leave time for another writer
         return
     except OSError:
         if not target.is_dir():

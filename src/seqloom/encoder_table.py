@@ -34,7 +34,9 @@ class CellEntry:
     name: str
     network: str  # subclass of `nn.cells.Cell`
     runtime: str  # subclass of `runtime.cells.Cell`
-    options: tuple[str, ...] = ()  # what both classes take beside sizes; config keys of language models
+    options: tuple[
+        str, ...
+    ] = ()  # what both classes take beside sizes; config keys of language models
     training: tuple[str, ...] = ()  # what the torch class alone takes
 
     def network_class(self) -> Any:
@@ -62,16 +64,23 @@ class EncoderEntry:
     fixed: tuple[tuple[str, Any], ...] = ()  # arguments that follow from the name
     layered: bool = True  # has d_hidden and n_layers
 
-    def make_network(self, d_in: int, width: int, n_layers: int, options: Mapping[str, Any], **training: Any) -> Any:
+    def make_network(
+        self, d_in: int, width: int, n_layers: int, options: Mapping[str, Any], **training: Any
+    ) -> Any:
         """Make the torch module; `options` that it does not have are left out. `training`: dropout and linear."""
         return _load(self.network)(d_in, width, n_layers, **training, **self._own(options))
 
-    def take(self, weights: Any, d_in: int, width: int, n_layers: int, options: Mapping[str, Any]) -> Any:
+    def take(
+        self, weights: Any, d_in: int, width: int, n_layers: int, options: Mapping[str, Any]
+    ) -> Any:
         """Take the same encoder from saved weights."""
         return _load(self.runtime)(weights, d_in, width, n_layers, **self._own(options))
 
     def _own(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        return {**{name: options[name] for name in self.options if name in options}, **dict(self.fixed)}
+        return {
+            **{name: options[name] for name in self.options if name in options},
+            **dict(self.fixed),
+        }
 
 
 CELLS: dict[str, CellEntry] = {}
@@ -82,9 +91,16 @@ def add_cell(entry: CellEntry) -> None:
     """Register a cell, and the encoders of one and of both directions that are made of it."""
     CELLS[entry.name] = entry
     for name, both in ((entry.name, False), (f"bi{entry.name}", True)):
-        add_encoder(EncoderEntry(name, "seqloom.nn.encoders:Recurrent", "seqloom.runtime.encoders:Recurrent",
-                                 streams=not both, last_state="ends" if both else "last",
-                                 fixed=(("cell", entry.name), ("bidirectional", both))))
+        add_encoder(
+            EncoderEntry(
+                name,
+                "seqloom.nn.encoders:Recurrent",
+                "seqloom.runtime.encoders:Recurrent",
+                streams=not both,
+                last_state="ends" if both else "last",
+                fixed=(("cell", entry.name), ("bidirectional", both)),
+            )
+        )
 
 
 def add_encoder(entry: EncoderEntry) -> None:
@@ -95,7 +111,9 @@ def add_encoder(entry: EncoderEntry) -> None:
 class Names(Iterable[str]):
     """Names in a table, as it is when they are asked for: those of packages that were loaded later count too."""
 
-    def __init__(self, table: dict[str, Any], wanted: Callable[[Any], bool] = lambda entry: True) -> None:
+    def __init__(
+        self, table: dict[str, Any], wanted: Callable[[Any], bool] = lambda entry: True
+    ) -> None:
         self.table, self.wanted = table, wanted
 
     def __iter__(self) -> Iterator[str]:
@@ -144,26 +162,42 @@ def has_encoder(name: str) -> bool:
 def find_cell(name: str) -> CellEntry:
     """Return the cell of that name."""
     if not has_cell(name):
-        raise ConfigError(f"cell must be one of {', '.join(CELLS)}; it is {name!r}{suggest(name, CELLS)}")
+        raise ConfigError(
+            f"cell must be one of {', '.join(CELLS)}; it is {name!r}{suggest(name, CELLS)}"
+        )
     return CELLS[name]
 
 
 def find_encoder(name: str) -> EncoderEntry:
     """Return the encoder of that name."""
     if not has_encoder(name):
-        raise ConfigError(f"encoder must be one of {', '.join(ENCODERS)}; it is {name!r}{suggest(name, ENCODERS)}")
+        raise ConfigError(
+            f"encoder must be one of {', '.join(ENCODERS)}; it is {name!r}{suggest(name, ENCODERS)}"
+        )
     return ENCODERS[name]
 
 
 def _built_in(name: str, kind: str, **how: Any) -> None:
-    add_encoder(EncoderEntry(name, f"seqloom.nn.encoders:{kind}", f"seqloom.runtime.encoders:{kind}", **how))
+    add_encoder(
+        EncoderEntry(name, f"seqloom.nn.encoders:{kind}", f"seqloom.runtime.encoders:{kind}", **how)
+    )
 
 
 _built_in("bag", "Bag", streams=True, layered=False)
 _built_in("window", "Windows", options=("window",), fixed=(("every_layer", False),))
 _built_in("cnn", "Windows", options=("window",), fixed=(("every_layer", True),))
-for _name, _class, _options, _training in (("rnn", "RNNCell", ("activation",), ()),
-                                           ("lstm", "LSTMCell", ("d_projection",), ("forget_bias",)),
-                                           ("gru", "GRUCell", ("reset", "update"), ())):
-    add_cell(CellEntry(_name, f"seqloom.nn.cells:{_class}", f"seqloom.runtime.cells:{_class}", _options, _training))
+for _name, _class, _options, _training in (
+    ("rnn", "RNNCell", ("activation",), ()),
+    ("lstm", "LSTMCell", ("d_projection",), ("forget_bias",)),
+    ("gru", "GRUCell", ("reset", "update"), ()),
+):
+    add_cell(
+        CellEntry(
+            _name,
+            f"seqloom.nn.cells:{_class}",
+            f"seqloom.runtime.cells:{_class}",
+            _options,
+            _training,
+        )
+    )
 _built_in("transformer", "Transformer", options=("n_heads",))

@@ -72,7 +72,7 @@ def shortened(text: str, most: int = LONGEST) -> str:
     if len(text) <= most:
         return text
     end = most // 4 - 1
-    return f"{text[:most - end - 5]} ... {text[len(text) - end:]}"
+    return f"{text[: most - end - 5]} ... {text[len(text) - end :]}"
 
 
 def quoted(value: object) -> str:
@@ -82,7 +82,7 @@ def quoted(value: object) -> str:
     ("'topic'", 'a number of thousands of digits')
     """
     if isinstance(value, str):
-        return shortened(repr(value[:_VALUE + 1]), _VALUE)
+        return shortened(repr(value[: _VALUE + 1]), _VALUE)
     try:
         return shortened(repr(value), _VALUE)
     except ValueError:  # Python does not write out such numbers
@@ -92,9 +92,18 @@ def quoted(value: object) -> str:
 def lacks_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out, as Python, NumPy or torch say it."""
     message = str(error).lower() if isinstance(error, (RuntimeError, ValueError)) else ""
-    return isinstance(error, MemoryError) or any(words in message for words in (
-        "allocate memory", "not enough memory", "out of memory", "tried to allocate", "array is too big",
-        "maximum allowed dimension exceeded", "storage size calculation overflowed"))
+    return isinstance(error, MemoryError) or any(
+        words in message
+        for words in (
+            "allocate memory",
+            "not enough memory",
+            "out of memory",
+            "tried to allocate",
+            "array is too big",
+            "maximum allowed dimension exceeded",
+            "storage size calculation overflowed",
+        )
+    )
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

@@ -13,8 +13,10 @@ _users: dict[str, int] = {}  # by library the process that used it first
 def needs_threads(library: str) -> None:
     """To be called before a library is used whose threads cannot be had again in a process that was forked after its use."""
     if _users.setdefault(library, os.getpid()) != os.getpid():
-        raise SeqloomError(f"this process was forked after {library} was used, so its threads are missing; start it "
-                           "with multiprocessing.get_context('spawn')")
+        raise SeqloomError(
+            f"this process was forked after {library} was used, so its threads are missing; start it "
+            "with multiprocessing.get_context('spawn')"
+        )
 
 
 @cache

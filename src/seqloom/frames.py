@@ -1,12 +1,12 @@
 """Tables for notebooks: HTML of results, and rows as a frame of pandas or polars where one of them is installed.
 
-    >>> table = Table([{"step": 10, "loss": 2.5}, {"step": 20, "loss": 2.25, "valid": 2.4}])
-    >>> table.columns, len(table), table["loss"]
-    (['step', 'loss', 'valid'], 2, [2.5, 2.25])
-    >>> print(table)
-    step  loss  valid
-    10    2.5
-    20    2.25  2.4
+>>> table = Table([{"step": 10, "loss": 2.5}, {"step": 20, "loss": 2.25, "valid": 2.4}])
+>>> table.columns, len(table), table["loss"]
+(['step', 'loss', 'valid'], 2, [2.5, 2.25])
+>>> print(table)
+step  loss  valid
+10    2.5
+20    2.25  2.4
 """
 
 from __future__ import annotations
@@ -44,17 +44,27 @@ class Table:
         return {name: self[name] for name in self.columns}
 
     def __str__(self) -> str:
-        cells = [self.columns, *([_cell(row[name]) for name in self.columns] for row in self.rows())]
+        cells = [
+            self.columns,
+            *([_cell(row[name]) for name in self.columns] for row in self.rows()),
+        ]
         widths = [max(map(len, column)) for column in zip(*cells)]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in cells)
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+            for row in cells
+        )
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         rows = [[_cell(row[name]) for name in self.columns] for row in self.rows()]
         half = SHOWN // 2
-        shown = rows if len(rows) <= SHOWN else [*rows[:half], ["…"] * len(self.columns), *rows[-half:]]
-        return html_table(self.columns, shown, after=[f"{len(rows):,} rows"] if len(shown) < len(rows) else [])
+        shown = (
+            rows if len(rows) <= SHOWN else [*rows[:half], ["…"] * len(self.columns), *rows[-half:]]
+        )
+        return html_table(
+            self.columns, shown, after=[f"{len(rows):,} rows"] if len(shown) < len(rows) else []
+        )
 
 
 def as_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
@@ -62,7 +72,9 @@ def as_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
     `Table`."""
     table = Table(rows)
     every = ("pandas", "polars")
-    chosen = next((name for name in every if sys.modules.get(name)), None) or next(filter(_installed, every), None)
+    chosen = next((name for name in every if sys.modules.get(name)), None) or next(
+        filter(_installed, every), None
+    )
     if chosen == "pandas":
         import pandas
 
@@ -74,13 +86,19 @@ def as_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
     return table
 
 
-def html_table(heading: Sequence[str], rows: Iterable[Sequence[str]], *, before: Iterable[str] = (),
-               after: Iterable[str] = ()) -> str:
+def html_table(
+    heading: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    before: Iterable[str] = (),
+    after: Iterable[str] = (),
+) -> str:
     """An HTML table of cells that are text, with lines before and after it.
 
     >>> html_table(["a"], [["1 < 2"]], after=["done"])
     '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1 &lt; 2</td></tr></tbody></table><div>done</div>'
     """
+
     def line(cells: Sequence[str], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
 

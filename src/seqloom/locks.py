@@ -43,7 +43,9 @@ def locked(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
         yield
     finally:
         del _holders[name]
-        with suppress(OSError):  # before others can have it: they would hold what is no longer there
+        with suppress(
+            OSError
+        ):  # before others can have it: they would hold what is no longer there
             os.unlink(path)
         os.close(handle)
 

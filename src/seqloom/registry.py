@@ -33,7 +33,12 @@ class Entry:
 def _language(target: str, summary: str, configs: str = "configs") -> Entry:
     """A language model `file:Class` of models/language; its options are ClassConfig in a file beside it."""
     home = "seqloom.models.language."
-    return Entry(home + target, f"{home}{configs}:{target.partition(':')[2]}Config", "language model", summary)
+    return Entry(
+        home + target,
+        f"{home}{configs}:{target.partition(':')[2]}Config",
+        "language model",
+        summary,
+    )
 
 
 def _network(target: str, summary: str) -> Entry:
@@ -44,7 +49,13 @@ def _other(target: str, task: str, summary: str, *, fitted: bool = True) -> Entr
     """A model `folder.file:Class` of another task; its options are ClassConfig in the folder's configs."""
     home, _, name = target.partition(":")
     folder = home.partition(".")[0]
-    return Entry(f"seqloom.models.{target}", f"seqloom.models.{folder}.configs:{name}Config", task, summary, fitted)
+    return Entry(
+        f"seqloom.models.{target}",
+        f"seqloom.models.{folder}.configs:{name}Config",
+        task,
+        summary,
+        fitted,
+    )
 
 
 MODELS: dict[str, Entry] = {
@@ -57,48 +68,119 @@ MODELS: dict[str, Entry] = {
     "lstm": _network("recurrent:LSTM", "recurrent network with a gated memory cell"),
     "gru": _network("recurrent:GRU", "recurrent network with two gates and no cell"),
     "gpt": _network("gpt:GPT", "Transformer that attends to all tokens of its context"),
-    "neural-cache": _language("neural_cache:NeuralCache", "trained network with a continuous cache of its recent states"),
-    "mixture": _language("mixture:Mixture", "weighted mean of other language models, with weights from EM"),
-    "majority": _other("classify.majority:Majority", "classifier", "always the most frequent class: the baseline"),
-    "naive-bayes": _other("classify.naive_bayes:NaiveBayes", "classifier",
-                          "naive Bayes on words and n-grams: multinomial, Bernoulli or complement"),
-    "fasttext-classifier": _other("classify.fasttext_classifier:FastTextClassifier", "classifier",
-                                  "linear classifier on the mean of word and n-gram vectors"),
-    "classifier": _other("classify.neural_classifier:NeuralClassifier", "classifier",
-                         "network of choice: bag, CNN, LSTM, GRU or Transformer, on texts or numbers"),
-    "vectors": _other("vectors.word_vectors:WordVectors", "word vectors", "words and their vectors, read from a file",
-                      fitted=False),
-    "word2vec": _other("vectors.word2vec:Word2Vec", "word vectors",
-                       "vectors that predict a word from its neighbours: skip-gram or CBOW"),
-    "fasttext": _other("vectors.fasttext:FastText", "word vectors",
-                       "word2vec with character n-grams, also for unseen words"),
-    "charngram": _other("vectors.charngram:CharNgram", "word vectors", "vectors from spelling alone, by character n-grams"),
-    "glove": _other("vectors.glove:Glove", "word vectors", "vectors from word co-occurrence counts"),
-    "most-frequent-tag": _other("tag.most_frequent_tag:MostFrequentTag", "tagger",
-                                "the most frequent tag of each word: the baseline"),
-    "hmm-tagger": _other("tag.hmm_tagger:HMMTagger", "tagger",
-                         "hidden Markov model; tags unknown words by suffix and shape"),
-    "tagger": _other("tag.neural_tagger:NeuralTagger", "tagger",
-                     "network of choice with character features and a conditional random field"),
-    "bert": _other("encode.bert:Bert", "masked language model",
-                   "encoder that guesses hidden tokens: BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA; by convert", fitted=False),
-    "sentence-encoder": _other("encode.sentence_encoder:SentenceEncoder", "sentence vectors",
-                               "encoder with a vector for each text, such as MiniLM; by convert", fitted=False),
+    "neural-cache": _language(
+        "neural_cache:NeuralCache", "trained network with a continuous cache of its recent states"
+    ),
+    "mixture": _language(
+        "mixture:Mixture", "weighted mean of other language models, with weights from EM"
+    ),
+    "majority": _other(
+        "classify.majority:Majority", "classifier", "always the most frequent class: the baseline"
+    ),
+    "naive-bayes": _other(
+        "classify.naive_bayes:NaiveBayes",
+        "classifier",
+        "naive Bayes on words and n-grams: multinomial, Bernoulli or complement",
+    ),
+    "fasttext-classifier": _other(
+        "classify.fasttext_classifier:FastTextClassifier",
+        "classifier",
+        "linear classifier on the mean of word and n-gram vectors",
+    ),
+    "classifier": _other(
+        "classify.neural_classifier:NeuralClassifier",
+        "classifier",
+        "network of choice: bag, CNN, LSTM, GRU or Transformer, on texts or numbers",
+    ),
+    "vectors": _other(
+        "vectors.word_vectors:WordVectors",
+        "word vectors",
+        "words and their vectors, read from a file",
+        fitted=False,
+    ),
+    "word2vec": _other(
+        "vectors.word2vec:Word2Vec",
+        "word vectors",
+        "vectors that predict a word from its neighbours: skip-gram or CBOW",
+    ),
+    "fasttext": _other(
+        "vectors.fasttext:FastText",
+        "word vectors",
+        "word2vec with character n-grams, also for unseen words",
+    ),
+    "charngram": _other(
+        "vectors.charngram:CharNgram",
+        "word vectors",
+        "vectors from spelling alone, by character n-grams",
+    ),
+    "glove": _other(
+        "vectors.glove:Glove", "word vectors", "vectors from word co-occurrence counts"
+    ),
+    "most-frequent-tag": _other(
+        "tag.most_frequent_tag:MostFrequentTag",
+        "tagger",
+        "the most frequent tag of each word: the baseline",
+    ),
+    "hmm-tagger": _other(
+        "tag.hmm_tagger:HMMTagger",
+        "tagger",
+        "hidden Markov model; tags unknown words by suffix and shape",
+    ),
+    "tagger": _other(
+        "tag.neural_tagger:NeuralTagger",
+        "tagger",
+        "network of choice with character features and a conditional random field",
+    ),
+    "bert": _other(
+        "encode.bert:Bert",
+        "masked language model",
+        "encoder that guesses hidden tokens: BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA; by convert",
+        fitted=False,
+    ),
+    "sentence-encoder": _other(
+        "encode.sentence_encoder:SentenceEncoder",
+        "sentence vectors",
+        "encoder with a vector for each text, such as MiniLM; by convert",
+        fitted=False,
+    ),
     "naive": _other("series.repeating:Naive", "forecaster", "the last value again: the baseline"),
-    "seasonal-naive": _other("series.repeating:SeasonalNaive", "forecaster", "the last season again"),
-    "exponential-smoothing": _other("series.exponential_smoothing:ExponentialSmoothing", "forecaster",
-                                    "level, damped trend and season, each smoothed (Holt-Winters)"),
-    "arima": _other("series.arima:Arima", "forecaster", "differences predicted from their last values and errors"),
-    "linear-window": _other("series.linear_window:LinearWindow", "forecaster",
-                            "weighted sum of the last values, for each step to come"),
-    "forecaster": _other("series.forecaster:NeuralForecaster", "forecaster",
-                         "network of choice on patches of the last values, with quantiles"),
+    "seasonal-naive": _other(
+        "series.repeating:SeasonalNaive", "forecaster", "the last season again"
+    ),
+    "exponential-smoothing": _other(
+        "series.exponential_smoothing:ExponentialSmoothing",
+        "forecaster",
+        "level, damped trend and season, each smoothed (Holt-Winters)",
+    ),
+    "arima": _other(
+        "series.arima:Arima",
+        "forecaster",
+        "differences predicted from their last values and errors",
+    ),
+    "linear-window": _other(
+        "series.linear_window:LinearWindow",
+        "forecaster",
+        "weighted sum of the last values, for each step to come",
+    ),
+    "forecaster": _other(
+        "series.forecaster:NeuralForecaster",
+        "forecaster",
+        "network of choice on patches of the last values, with quantiles",
+    ),
     "copy": _other("translate.copy:Copy", "translator", "the source again: the baseline"),
-    "dictionary": _other("translate.dictionary:Dictionary", "translator",
-                         "word for word, by the translations that IBM model 1 finds"),
-    "seq2seq": _other("translate.seq2seq:Seq2Seq", "translator",
-                      "recurrent encoder-decoder, with attention or without"),
-    "transformer": _other("translate.transformer:Transformer", "translator", "encoder-decoder Transformer"),
+    "dictionary": _other(
+        "translate.dictionary:Dictionary",
+        "translator",
+        "word for word, by the translations that IBM model 1 finds",
+    ),
+    "seq2seq": _other(
+        "translate.seq2seq:Seq2Seq",
+        "translator",
+        "recurrent encoder-decoder, with attention or without",
+    ),
+    "transformer": _other(
+        "translate.transformer:Transformer", "translator", "encoder-decoder Transformer"
+    ),
 }
 
 
@@ -109,9 +191,13 @@ def register(model: C) -> C:
     """
     known: Any = model
     if not isinstance(model, type) or not {"task", "name", "config_class"} <= set(dir(model)):
-        raise ConfigError(f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Embedder, "
-                          f"TextEmbedder, Forecaster, Translator or MaskedModel; got {quoted(model)}")
-    summary = (model.__doc__ or "").strip().partition("\n")[0].rstrip(".") or f"a model of {model.__module__}"
+        raise ConfigError(
+            f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Embedder, "
+            f"TextEmbedder, Forecaster, Translator or MaskedModel; got {quoted(model)}"
+        )
+    summary = (model.__doc__ or "").strip().partition("\n")[0].rstrip(
+        "."
+    ) or f"a model of {model.__module__}"
     register_entry(known.name, Entry(known, known.config_class, known.task, summary))
     return model
 
@@ -153,15 +239,23 @@ def load_plugins() -> None:
     for point in entry_points(group=PLUGINS):
         try:
             point.load()
-        except Exception as error:  # whatever a stranger's module does; the built-in models work without it
+        except (
+            Exception
+        ) as error:  # whatever a stranger's module does; the built-in models work without it
             package = point.dist.name if point.dist else "a package"
-            failures.append(f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); fix or uninstall it")
+            failures.append(
+                f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); fix or uninstall it"
+            )
 
 
 def _names_plugins(place: str) -> bool:
     """Whether a package installed in this directory has such an entry point."""
     try:
-        packages = [entry.path for entry in os.scandir(place or ".") if entry.name.endswith(("dist-info", ".egg-info"))]
+        packages = [
+            entry.path
+            for entry in os.scandir(place or ".")
+            if entry.name.endswith(("dist-info", ".egg-info"))
+        ]
     except OSError:
         return False
     for package in packages:

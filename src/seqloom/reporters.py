@@ -76,8 +76,16 @@ class PlainBar:
         now = time.monotonic()
         if now - self.shown >= EVERY:
             self.shown = now
-            _write(f"{self.label}: " + "".join([self.pace.share(), *(f", {part}" for part in (self.pace.text(),) if part),
-                                                self.beside]))
+            _write(
+                f"{self.label}: "
+                + "".join(
+                    [
+                        self.pace.share(),
+                        *(f", {part}" for part in (self.pace.text(),) if part),
+                        self.beside,
+                    ]
+                )
+            )
 
     def note(self, text: str) -> None:
         self.beside = f"; {text}"
@@ -109,13 +117,21 @@ class LiveBar:
     def show(self) -> None:
         with self.reporter.lock:
             if not self.over:
-                self.id = self.reporter.bars().add_task(self.label, total=self.pace.total, completed=self.pace.done,
-                                                        share=self.pace.share(), pace=self.pace.text(), beside=self.beside)
+                self.id = self.reporter.bars().add_task(
+                    self.label,
+                    total=self.pace.total,
+                    completed=self.pace.done,
+                    share=self.pace.share(),
+                    pace=self.pace.text(),
+                    beside=self.beside,
+                )
 
     def advance(self, amount: int = 1) -> None:
         self.pace.advance(amount)
         if self.id is not None:
-            self.reporter.bars().update(self.id, completed=self.pace.done, share=self.pace.share(), pace=self.pace.text())
+            self.reporter.bars().update(
+                self.id, completed=self.pace.done, share=self.pace.share(), pace=self.pace.text()
+            )
 
     def note(self, text: str) -> None:
         self.beside = text
@@ -146,12 +162,26 @@ class BarReporter:
             """As many of the remarks between commas as a line has room for; none is squeezed."""
 
             def render(self, task: Any) -> Text:
-                used = BAR + 4 + sum(len(text) for text in (task.description, task.fields["share"], task.fields["pace"]))
+                used = (
+                    BAR
+                    + 4
+                    + sum(
+                        len(text)
+                        for text in (task.description, task.fields["share"], task.fields["pace"])
+                    )
+                )
                 return Text(_whole_parts(task.fields["beside"], console.width - used), no_wrap=True)
 
         texts = [TextColumn(f"{{task.fields[{name}]}}") for name in ("share", "pace")]
-        return Progress(TextColumn("{task.description}"), BarColumn(BAR), *texts, Fitting(""), console=console, transient=True,
-                        redirect_stdout=False)  # results are no part of the display
+        return Progress(
+            TextColumn("{task.description}"),
+            BarColumn(BAR),
+            *texts,
+            Fitting(""),
+            console=console,
+            transient=True,
+            redirect_stdout=False,
+        )  # results are no part of the display
 
     def begin(self, label: str, total: int | None, unit: str) -> LiveBar:
         return LiveBar(self, label, total, unit)
@@ -208,9 +238,18 @@ class NotebookBar:
 
     def bundle(self) -> dict[str, str]:
         """The bar by MIME type."""
-        text = ", ".join(part for part in (self.pace.share(), self.pace.text(), self.beside) if part)
-        bar = f'<progress value="{self.pace.done}" max="{self.pace.total}"></progress> ' if self.pace.total else ""
-        return {"text/plain": f"{self.label}: {text}", "text/html": f"<div>{escape(self.label)} {bar}{escape(text)}</div>"}
+        text = ", ".join(
+            part for part in (self.pace.share(), self.pace.text(), self.beside) if part
+        )
+        bar = (
+            f'<progress value="{self.pace.done}" max="{self.pace.total}"></progress> '
+            if self.pace.total
+            else ""
+        )
+        return {
+            "text/plain": f"{self.label}: {text}",
+            "text/html": f"<div>{escape(self.label)} {bar}{escape(text)}</div>",
+        }
 
     def clear(self) -> None:
         if self.output is not None:
@@ -270,7 +309,9 @@ def _whole_parts(text: str, room: int) -> str:
 def in_kernel() -> bool:
     """Whether this process is a kernel of IPython (Jupyter, VS Code, Colab), not a script or a terminal."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    shell = (
+        ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    )
     return hasattr(shell, "kernel")
 
 
@@ -287,4 +328,10 @@ def _time(seconds: float) -> str:
     whole = round(seconds)
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}" if minutes else f"{whole} s"
+    return (
+        f"{hours}:{minutes:02}:{rest:02}"
+        if hours
+        else f"{minutes}:{rest:02}"
+        if minutes
+        else f"{whole} s"
+    )

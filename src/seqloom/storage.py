@@ -34,7 +34,13 @@ from seqloom.registry import MODELS, is_known, is_registered, model_class
 from seqloom.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 2
-CONFIG, ARRAYS, CARD, MEMBERS, TOKENIZERS = "config.json", "model.safetensors", "README.md", "members", "tokenizers"
+CONFIG, ARRAYS, CARD, MEMBERS, TOKENIZERS = (
+    "config.json",
+    "model.safetensors",
+    "README.md",
+    "members",
+    "tokenizers",
+)
 TEXT = "text"  # the tokenizer of a model of text, whose files other programs look for in the directory itself
 TRAINING_LOG, EVENTS = "training.jsonl", "tensorboard"  # how a network's training went, for plots
 COMPARISON = "result.json", "segments.safetensors"  # what `compare` keeps beside a model
@@ -42,11 +48,24 @@ WHAT = "a saved model"
 DEEPEST, MOST_MODELS = 8, 200  # members in members, and how many models there are in one
 NESTED = 30  # lists in lists of config.json
 
-_KEYS = {"seqloom_version": str, "task": str, "model": str, "config": dict}  # of all formats, and of each
+_KEYS = {
+    "seqloom_version": str,
+    "task": str,
+    "model": str,
+    "config": dict,
+}  # of all formats, and of each
 _KEYS_OF = {1: {"fit": dict}, 2: {"learnt": dict, "tokenizers": dict}}
 _TOKENIZER_NAME = re.compile("[0-9A-Za-z_-]{1,50}")
 _SURROGATES = re.compile("[\ud800-\udfff]")  # which UTF-8 has not, so no model was saved with one
-_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+_DAMAGE = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True)
@@ -79,9 +98,15 @@ def write_model(model: Any, place: Path) -> None:
     _check_readable(model)
     arrays, learnt = model.saved_parts()
     config: dict[str, Any] = {
-        "format": "seqloom", "format_version": FORMAT_VERSION, "seqloom_version": __version__,
-        "task": model.task, "model": model.name, "config": model.config.to_dict(), "tokenizers": {},
-        "learnt": learnt, "fit": model.fit_info,
+        "format": "seqloom",
+        "format_version": FORMAT_VERSION,
+        "seqloom_version": __version__,
+        "task": model.task,
+        "model": model.name,
+        "config": model.config.to_dict(),
+        "tokenizers": {},
+        "learnt": learnt,
+        "fit": model.fit_info,
     }
     for name, tokenizer in model.tokenizers.items():
         home = _tokenizer_home(place, name)
@@ -93,7 +118,9 @@ def write_model(model: Any, place: Path) -> None:
         inner = place / MEMBERS / str(i)
         inner.mkdir(parents=True)
         write_model(member, inner)
-    (place / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (place / CONFIG).write_text(
+        json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     options = model.config.in_force(trained="train" in model.fit_info)
     (place / CARD).write_text(card(config | {"config": options}), encoding="utf-8")
 
@@ -102,17 +129,28 @@ def _check_readable(model: Any) -> None:
     """Refuse to save what could not be loaded: nothing but a registered name leads from a directory to a class."""
     cls = type(model)
     if not is_registered(cls):
-        taken = f"the name {model.name!r} is that of another model; give the class a name of its own and" \
-            if is_known(model.name) else "it is not registered, so it could not be loaded again;"
-        raise ModelError(f"cannot save a {cls.__name__}: {taken} register the class: @seqloom.register above it, or "
-                         f"seqloom.register({cls.__name__})")
-    for what, values in (("option", model.config.to_dict()), ("learnt", model.learnt), ("fit_info", model.fit_info)):
+        taken = (
+            f"the name {model.name!r} is that of another model; give the class a name of its own and"
+            if is_known(model.name)
+            else "it is not registered, so it could not be loaded again;"
+        )
+        raise ModelError(
+            f"cannot save a {cls.__name__}: {taken} register the class: @seqloom.register above it, or "
+            f"seqloom.register({cls.__name__})"
+        )
+    for what, values in (
+        ("option", model.config.to_dict()),
+        ("learnt", model.learnt),
+        ("fit_info", model.fit_info),
+    ):
         for name, value in values.items():
             try:
                 json.dumps(value)
             except (TypeError, ValueError):
-                raise ModelError(f"cannot save a {cls.__name__}: its {what} {name!r} holds {repr(value)}, which JSON does not "
-                                 "have; use plain numbers, texts, lists and dicts") from None
+                raise ModelError(
+                    f"cannot save a {cls.__name__}: its {what} {name!r} holds {repr(value)}, which JSON does not "
+                    "have; use plain numbers, texts, lists and dicts"
+                ) from None
 
 
 def _has_own(model: Any) -> bool:
@@ -129,13 +167,17 @@ def _check_loads(model: Any, place: Path) -> None:
         reason = str(error).replace(f"{place}: ", "")
         raise ModelError(f"cannot save a {name}: it could not be loaded again: {reason}") from error
     if options != model.config and not model.has_members:
-        raise ModelError(f"cannot save a {name}: its options {model.config} would come back as {options}")
+        raise ModelError(
+            f"cannot save a {name}: its options {model.config} would come back as {options}"
+        )
 
 
 def _tokenizer_home(place: Path, name: str) -> Path:
     """Where the files of a tokenizer are in a saved model."""
     if not _TOKENIZER_NAME.fullmatch(name):
-        raise ModelError(f"{repr(name)} cannot be the name of a tokenizer: letters, digits, - and _, at most 50")
+        raise ModelError(
+            f"{repr(name)} cannot be the name of a tokenizer: letters, digits, - and _, at most 50"
+        )
     return place if name == TEXT else place / TOKENIZERS / name
 
 
@@ -146,30 +188,50 @@ def load(directory: str | Path, device: str | None = None) -> Any:
     """
     model = _load(Path(directory), [], 0)
     if device not in (None, "cpu") and not model.to_device(device):
-        raise ConfigError(f"{model.name} models do not run on a device; leave device out, or give cpu")
+        raise ConfigError(
+            f"{model.name} models do not run on a device; leave device out, or give cpu"
+        )
     return model
 
 
 def _load(place: Path, loaded: list[Path], depth: int) -> Any:
     """`loaded`: what belongs to the same model so far; `depth` of a member in members."""
     loaded.append(place)
-    if depth > DEEPEST or len(loaded) > MOST_MODELS:  # a member may be a link to the model that it is in
-        raise ModelError(f"{loaded[0]}: members in members, more than {DEEPEST} deep or {MOST_MODELS} in all; "
-                         "a mixture of so many cannot be read")
+    if (
+        depth > DEEPEST or len(loaded) > MOST_MODELS
+    ):  # a member may be a link to the model that it is in
+        raise ModelError(
+            f"{loaded[0]}: members in members, more than {DEEPEST} deep or {MOST_MODELS} in all; "
+            "a mixture of so many cannot be read"
+        )
     config = read_config(place)
     if not is_known(config["model"]):
-        raise ModelError(f"{place}: no model named {config['model']!r} is known here; import the module that registers its "
-                         f"class (@seqloom.register), or install the package that has it{suggest(config['model'], MODELS)}")
+        raise ModelError(
+            f"{place}: no model named {config['model']!r} is known here; import the module that registers its "
+            f"class (@seqloom.register), or install the package that has it{suggest(config['model'], MODELS)}"
+        )
     try:
         cls = model_class(config["model"])
         if cls.task != config["task"]:
-            raise ModelError(f"{repr(config['task'])} is not what {cls.name} models do: {CONFIG} is damaged")
-        tokenizers = {name: Tokenizer.read_files(_tokenizer_home(place, name), settings)
-                      for name, settings in config["tokenizers"].items()}
+            raise ModelError(
+                f"{repr(config['task'])} is not what {cls.name} models do: {CONFIG} is damaged"
+            )
+        tokenizers = {
+            name: Tokenizer.read_files(_tokenizer_home(place, name), settings)
+            for name, settings in config["tokenizers"].items()
+        }
         numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())
         members = [_load(place / MEMBERS / str(number), loaded, depth + 1) for number in numbers]
-        model = cls.restore(Saved(config["config"], config["learnt"], config["fit"], tokenizers, read_arrays(place / ARRAYS),
-                                  members))
+        model = cls.restore(
+            Saved(
+                config["config"],
+                config["learnt"],
+                config["fit"],
+                tokenizers,
+                read_arrays(place / ARRAYS),
+                members,
+            )
+        )
         model.log = _read_log(place / TRAINING_LOG)
         return model
     except MissingExtra:
@@ -179,22 +241,32 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
             raise
         if isinstance(error, ModelError):
             raise ModelError(f"{place}: {error}") from error
-        raise ModelError(f"{place}: not a usable {config['model']} model ({error}); fit and save it again") from error
+        raise ModelError(
+            f"{place}: not a usable {config['model']} model ({error}); fit and save it again"
+        ) from error
     except _DAMAGE as error:  # of what no check foresaw
-        raise ModelError(f"{place}: not a usable {config['model']} model ({type(error).__name__}: {error}); "
-                         "fit and save it again") from error
+        raise ModelError(
+            f"{place}: not a usable {config['model']} model ({type(error).__name__}: {error}); "
+            "fit and save it again"
+        ) from error
 
 
 def _read_log(path: Path) -> list[dict[str, Any]]:
     """The reports of a training that are saved with a model; nothing relies on them, so what is damaged is left out."""
     lines = []
     with contextlib.suppress(OSError):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+        for line in (
+            path.read_text(encoding="utf-8", errors="replace").splitlines()
+            if path.is_file()
+            else ()
+        ):
             with contextlib.suppress(ValueError, RecursionError):
                 values = json.loads(line)
-                if isinstance(values, dict) and all(isinstance(value, (str, float, bool)) or
-                                                    (isinstance(value, int) and abs(value) < 1 << 62)
-                                                    for value in values.values()):
+                if isinstance(values, dict) and all(
+                    isinstance(value, (str, float, bool))
+                    or (isinstance(value, int) and abs(value) < 1 << 62)
+                    for value in values.values()
+                ):
                     lines.append(values)
     return lines
 
@@ -203,47 +275,71 @@ def read_config(directory: str | Path) -> dict[str, Any]:
     """The checked `config.json` of a saved model, with the keys of the newest format. `fit` may have been anything."""
     place = Path(directory)
     if not place.exists():
-        raise ModelError(f"{place}: no such directory; fit a model first: seqloom fit MODEL TEXT -o {place} "
-                         "(seqloom models lists them)")
+        raise ModelError(
+            f"{place}: no such directory; fit a model first: seqloom fit MODEL TEXT -o {place} "
+            "(seqloom models lists them)"
+        )
     if not place.is_dir():
-        raise ModelError(f"{place}: not a directory; a saved model is a directory with {CONFIG}{_foreign(place)}")
+        raise ModelError(
+            f"{place}: not a directory; a saved model is a directory with {CONFIG}{_foreign(place)}"
+        )
     if not (place / CONFIG).is_file():
         raise ModelError(f"{place}: not a seqloom model: there is no {CONFIG} in it")
     try:
         config = json.loads((place / CONFIG).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{place / CONFIG}: damaged ({error}); fit and save the model again") from None
+        raise ModelError(
+            f"{place / CONFIG}: damaged ({error}); fit and save the model again"
+        ) from None
     if not isinstance(config, dict) or config.get("format") != "seqloom":
         published = isinstance(config, dict) and "model_type" in config
-        raise ModelError(f"{place}: a model of another program, not of seqloom"
-                         f"{'; seqloom convert DIR OUT makes one of it' if published else ''}")
+        raise ModelError(
+            f"{place}: a model of another program, not of seqloom"
+            f"{'; seqloom convert DIR OUT makes one of it' if published else ''}"
+        )
     if isinstance(config.get("fit"), dict):
-        config["fit"] = {key: value for key, value in config["fit"].items() if not _unusable({key: value})}
+        config["fit"] = {
+            key: value for key, value in config["fit"].items() if not _unusable({key: value})
+        }
     if _unusable({key: value for key, value in config.items() if key != "fit"}):
-        raise ModelError(f"{place / CONFIG}: damaged, nested too deeply or with half characters; fit and save the model again")
+        raise ModelError(
+            f"{place / CONFIG}: damaged, nested too deeply or with half characters; fit and save the model again"
+        )
     version = config.get("format_version")
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
-        raise ModelError(f"{place}: format {repr(version)}, written by seqloom {repr(config.get('seqloom_version'))}; "
-                         f"this is seqloom {__version__}, which reads up to {FORMAT_VERSION}: upgrade seqloom")
+        raise ModelError(
+            f"{place}: format {repr(version)}, written by seqloom {repr(config.get('seqloom_version'))}; "
+            f"this is seqloom {__version__}, which reads up to {FORMAT_VERSION}: upgrade seqloom"
+        )
     for key, kind in (_KEYS | _KEYS_OF[version]).items():
         if not isinstance(config.get(key), kind):
             wrong = f"is {repr(config[key])}" if key in config else "is missing"
-            raise ModelError(f"{place / CONFIG}: damaged, {key!r} {wrong}; fit and save the model again")
+            raise ModelError(
+                f"{place / CONFIG}: damaged, {key!r} {wrong}; fit and save the model again"
+            )
     if version == 1:
         try:
             return _from_format_1(config)
         except SeqloomError as error:
-            raise ModelError(f"{place}: not a usable model ({error}); fit and save it again") from error
+            raise ModelError(
+                f"{place}: not a usable model ({error}); fit and save it again"
+            ) from error
     return config | {"fit": config["fit"] if isinstance(config.get("fit"), dict) else {}}
 
 
 def _from_format_1(config: dict[str, Any]) -> dict[str, Any]:
     """There `fit` held what was learnt too, a model had one tokenizer at most, and `lr` had two names."""
-    learnt = {name: config["fit"][name] for name in model_class(config["model"]).learnt_values if name in config["fit"]}
+    learnt = {
+        name: config["fit"][name]
+        for name in model_class(config["model"]).learnt_values
+        if name in config["fit"]
+    }
     fit = {name: value for name, value in config["fit"].items() if name not in learnt}
     tokenizers = {TEXT: config["tokenizer"]} if "tokenizer" in config else {}
     kept = {key: value for key, value in config.items() if key != "tokenizer"}
-    options = {"lr" if name == "learning_rate" else name: value for name, value in config["config"].items()}
+    options = {
+        "lr" if name == "learning_rate" else name: value for name, value in config["config"].items()
+    }
     return kept | {"config": options, "tokenizers": tokenizers, "learnt": learnt, "fit": fit}
 
 
@@ -265,8 +361,13 @@ def _foreign(path: Path) -> str:
         head = file.read(64)
     if head.startswith(b"mmap lm"):
         return "; this is a KenLM binary: convert its ARPA file instead (seqloom convert model.arpa OUT)"
-    kind = "a GGUF" if head.startswith(b"GGUF") else "an ARPA" if (
-        path.name.endswith((".arpa", ".arpa.gz")) or head.startswith(b"\\data\\")) else None
+    kind = (
+        "a GGUF"
+        if head.startswith(b"GGUF")
+        else "an ARPA"
+        if (path.name.endswith((".arpa", ".arpa.gz")) or head.startswith(b"\\data\\"))
+        else None
+    )
     if kind:
         return f"; this looks like {kind} file: seqloom convert FILE OUT makes a model of it"
     return ""
@@ -289,17 +390,34 @@ def _replaceable(target: Path) -> bool:
     names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")}
     with contextlib.suppress(ModelError):
         read_config(target)
-        return names <= {CONFIG, ARRAYS, CARD, MEMBERS, TOKENIZERS, TRAINING_LOG, EVENTS, *COMPARISON, ".DS_Store"}
+        return names <= {
+            CONFIG,
+            ARRAYS,
+            CARD,
+            MEMBERS,
+            TOKENIZERS,
+            TRAINING_LOG,
+            EVENTS,
+            *COMPARISON,
+            ".DS_Store",
+        }
     return not any(target.iterdir())
 
 
 def card(config: dict[str, Any]) -> str:
     """A page for people who find the directory."""
-    plain = {key: value for key, value in (config["learnt"] | config["fit"]).items() if not isinstance(value, (dict, list))
-             and "\n" not in str(value)}  # a chat template is no row of a table
+    plain = {
+        key: value
+        for key, value in (config["learnt"] | config["fit"]).items()
+        if not isinstance(value, (dict, list)) and "\n" not in str(value)
+    }  # a chat template is no row of a table
     fit = "\n".join(f"| {key} | {value} |" for key, value in plain.items())
-    options = "\n".join(f"| {key} | {value} |" for key, value in config["config"].items() if value is not None)
-    return (f"# {config['model']} {config['task']}\n\n"
-            f"Made by seqloom {config['seqloom_version']}. Load it with `seqloom.load(\"this directory\")`, "
-            "look at it with `seqloom info`.\n\n"
-            f"| option | value |\n|---|---|\n{options}\n\n| fitted | |\n|---|---|\n{fit}\n")
+    options = "\n".join(
+        f"| {key} | {value} |" for key, value in config["config"].items() if value is not None
+    )
+    return (
+        f"# {config['model']} {config['task']}\n\n"
+        f'Made by seqloom {config["seqloom_version"]}. Load it with `seqloom.load("this directory")`, '
+        "look at it with `seqloom info`.\n\n"
+        f"| option | value |\n|---|---|\n{options}\n\n| fitted | |\n|---|---|\n{fit}\n"
+    )

@@ -64,8 +64,9 @@ class Trace(Mapping[str, Any]):
 
     def wants(self, *names: str) -> bool:
         """Tell whether one of these is collected."""
-        return not self.patterns or any(fnmatchcase(self.prefix + name, pattern)
-                                        for name in names for pattern in self.patterns)
+        return not self.patterns or any(
+            fnmatchcase(self.prefix + name, pattern) for name in names for pattern in self.patterns
+        )
 
     def add(self, name: str, array: Any) -> None:
         """Keep an array, if it is wanted."""
@@ -76,7 +77,9 @@ class Trace(Mapping[str, Any]):
         return self.arrays[self.prefix + name]
 
     def __iter__(self) -> Iterator[str]:
-        return (name.removeprefix(self.prefix) for name in self.arrays if name.startswith(self.prefix))
+        return (
+            name.removeprefix(self.prefix) for name in self.arrays if name.startswith(self.prefix)
+        )
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

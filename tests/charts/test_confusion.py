@@ -39,8 +39,11 @@ def axis_names(drawing, channel):
 def test_counts_stand_in_the_cells_and_colours_are_shares_of_the_row():
     drawing, cells = parts(confusion_chart(["no", "yes"], [[75, 25], [0, 4000]]))
     assert [(c["row name"], c["column name"], c["text"], c["fill"]) for c in cells] == [
-        ("no", "no", "75", blend(RIGHT, math.sqrt(0.75))), ("no", "yes", "25", blend(WRONG, 0.5)),
-        ("yes", "no", "", "#ffffff"), ("yes", "yes", "4,000", RIGHT.lower())]
+        ("no", "no", "75", blend(RIGHT, math.sqrt(0.75))),
+        ("no", "yes", "25", blend(WRONG, 0.5)),
+        ("yes", "no", "", "#ffffff"),
+        ("yes", "yes", "4,000", RIGHT.lower()),
+    ]
     assert cells[1]["value"] == "25 (25.0% of the row)"
     assert axis_names(drawing, "x") == axis_names(drawing, "y") == ["no", "yes"]
 
@@ -50,7 +53,9 @@ def test_cells_keep_a_legible_size_and_their_text_fits(n):
     rng = np.random.default_rng(n)
     counts = 10 ** rng.integers(0, 7, (n, n))
     for responsive in (False, True):
-        drawing, cells = parts(confusion_chart([f"class {i}" for i in range(n)], counts), responsive)
+        drawing, cells = parts(
+            confusion_chart([f"class {i}" for i in range(n)], counts), responsive
+        )
         rows = min(n, 45)
         assert len(cells) == rows * rows
         assert drawing["width"] == drawing["height"]
@@ -74,16 +79,33 @@ def test_many_classes_stand_together_and_no_count_is_lost():
     inside = [names.index(name) for name in kept[:-1]]
     assert table[row].tolist() == [*counts[3][inside], counts[3].sum() - counts[3][inside].sum()]
     _, cells = parts(confusion_chart(names, counts))
-    assert cells[-1]["fill"] == blend(EITHER, math.sqrt(table[-1, -1] / table[-1].sum()))  # right or wrong
+    assert cells[-1]["fill"] == blend(
+        EITHER, math.sqrt(table[-1, -1] / table[-1].sum())
+    )  # right or wrong
 
 
 @pytest.mark.parametrize("digits", [4, 5, 8])
 def test_numbers_fit_and_are_near(digits):
-    for number in (0, 9, 999, 1000, 9_999, 10_000, 99_999, 999_499, 999_500, 1_234_567, 98_765_432, 999_999_999):
+    for number in (
+        0,
+        9,
+        999,
+        1000,
+        9_999,
+        10_000,
+        99_999,
+        999_499,
+        999_500,
+        1_234_567,
+        98_765_432,
+        999_999_999,
+    ):
         shown = short_number(number, digits)
         assert len(shown) <= digits
         factor = {"k": 1e3, "M": 1e6, "G": 1e9}.get(shown[-1], 1)
-        assert float(shown.rstrip("kMG").replace(",", "")) * factor == pytest.approx(number, rel=0.06)
+        assert float(shown.rstrip("kMG").replace(",", "")) * factor == pytest.approx(
+            number, rel=0.06
+        )
 
 
 def test_names_that_do_not_fit_are_turned_and_keep_both_ends():
@@ -116,7 +138,7 @@ def test_tables_of_another_shape_are_refused():
 
 
 def test_words_that_come_twice_have_a_column_each():
-    words = ["the", "cat", "saw", "the", "\"cat\""]
+    words = ["the", "cat", "saw", "the", '"cat"']
     beliefs = np.array([[1.0, 0.0], [0.25, 0.75], [0.004, 0.996], [0.5, 0.5], [0.0, 1.0]])
     drawing, cells = parts(belief_chart(beliefs, words, ["s0", "s1"]))
     assert axis_names(drawing, "x") == words
@@ -144,13 +166,19 @@ def test_long_texts_and_many_states_are_gathered():
 def test_transitions_go_from_rows_to_columns():
     drawing, cells = parts(transition_chart(np.array([[0.9, 0.1], [0.35, 0.65]]), ["hot", "cold"]))
     assert [(c["row name"], c["column name"], c["text"]) for c in cells] == [
-        ("hot", "hot", "0.90"), ("hot", "cold", "0.10"), ("cold", "hot", "0.35"), ("cold", "cold", "0.65")]
+        ("hot", "hot", "0.90"),
+        ("hot", "cold", "0.10"),
+        ("cold", "hot", "0.35"),
+        ("cold", "cold", "0.65"),
+    ]
     assert [drawing["layer"][0]["encoding"][channel]["title"] for channel in "yx"] == ["from", "to"]
 
 
 def test_of_many_states_those_are_drawn_where_the_chain_is():
     rng = np.random.default_rng(0)
-    table = rng.dirichlet(np.full(80, 0.2) + 3.0 * (np.arange(80) % 2), 80)  # the odd ones are likely
+    table = rng.dirichlet(
+        np.full(80, 0.2) + 3.0 * (np.arange(80) % 2), 80
+    )  # the odd ones are likely
     often = shares(table)
     values, vectors = np.linalg.eig(table.T)
     fixed = vectors[:, values.real.argmax()].real
@@ -166,12 +194,17 @@ def test_of_many_states_those_are_drawn_where_the_chain_is():
 
 
 def test_forgetting_on_a_logarithmic_axis_without_zeros():
-    curves = {"mixing": [0.5 * 0.1**t for t in range(12)] + [0.0, 1e-18], "cyclic": [0.75] * 14, "none": [0.0]}
+    curves = {
+        "mixing": [0.5 * 0.1**t for t in range(12)] + [0.0, 1e-18],
+        "cyclic": [0.75] * 14,
+        "none": [0.0],
+    }
     spec = specification(forgetting_chart(curves))
     json.dumps(spec, allow_nan=False)
     rows = rows_of(spec, spec)
     assert [(r["at"], r["distance"]) for r in rows if r["name"] == "mixing"] == [
-        (t + 1, 0.5 * 0.1**t) for t in range(12)]
+        (t + 1, 0.5 * 0.1**t) for t in range(12)
+    ]
     y = spec["encoding"]["y"]
     assert y["scale"]["type"] == "log"
     assert y["scale"]["domain"][0] < 5e-12 < 1 <= y["scale"]["domain"][1]
@@ -182,19 +215,23 @@ def test_forgetting_on_a_logarithmic_axis_without_zeros():
 
 
 def test_reliability_has_every_bin():
-    bins = [{"from": 0.4, "to": 0.5, "count": 10, "confidence": 0.45, "accuracy": 0.3},
-            {"from": 0.9, "to": 1.0, "count": 30, "confidence": 0.96, "accuracy": 1.0}]
+    bins = [
+        {"from": 0.4, "to": 0.5, "count": 10, "confidence": 0.45, "accuracy": 0.3},
+        {"from": 0.9, "to": 1.0, "count": 30, "confidence": 0.96, "accuracy": 1.0},
+    ]
     spec = specification(reliability_chart(bins))
     json.dumps(spec, allow_nan=False)
     values = rows_of(spec, spec["vconcat"][1])
     assert [(r["from"], r["to"], r["said"], r["came"], r["share"]) for r in values] == [
-        (0.4, 0.5, 0.45, 0.3, 0.25), (0.9, 1.0, 0.96, 1.0, 0.75)]
+        (0.4, 0.5, 0.45, 0.3, 0.25),
+        (0.9, 1.0, 0.96, 1.0, 0.75),
+    ]
     with pytest.raises(ValueError, match="nothing to draw"):
         reliability_chart([])
 
 
 def test_names_are_data_and_not_code():
-    evil = ["\"];alert(1);[\"", "</script>", "a\\b\n"]
+    evil = ['"];alert(1);["', "</script>", "a\\b\n"]
     drawing, _ = parts(confusion_chart(evil, np.eye(3, dtype=int)))
     assert axis_names(drawing, "x") == evil
 

@@ -18,8 +18,11 @@ from seqloom.charts.quality import quality_against
 from seqloom.charts.scales import decades, log_domain, log_moved, log_share, round_ticks
 from seqloom.charts.spec import specification
 
-ROWS = [Row("byte-1", "byte", 4.8, 4.7, 4.9, 0.02, 5e3), Row("byte-5", "byte", 2.5, 2.4, 2.6, 0.2, 3e6),
-        Row("mixture", "mixture", 2.4, math.nan, math.nan, 2.0, 5e7)]
+ROWS = [
+    Row("byte-1", "byte", 4.8, 4.7, 4.9, 0.02, 5e3),
+    Row("byte-5", "byte", 2.5, 2.4, 2.6, 0.2, 3e6),
+    Row("mixture", "mixture", 2.4, math.nan, math.nan, 2.0, 5e7),
+]
 
 
 def data(chart):
@@ -32,7 +35,10 @@ def data(chart):
 def test_ladder_has_every_rung_with_its_interval():
     rows = data(ladder(ROWS))
     assert [(r["name"], r["value"], r["low"], r["high"]) for r in rows] == [
-        ("byte-1", 4.8, 4.7, 4.9), ("byte-5", 2.5, 2.4, 2.6), ("mixture", 2.4, 2.4, 2.4)]  # no interval, no width
+        ("byte-1", 4.8, 4.7, 4.9),
+        ("byte-5", 2.5, 2.4, 2.6),
+        ("mixture", 2.4, 2.4, 2.4),
+    ]  # no interval, no width
     spec = ladder(ROWS).to_dict()
     assert spec["layer"][0]["encoding"]["y"]["sort"] == ["byte-1", "byte-5", "mixture"]
 
@@ -60,7 +66,11 @@ def test_scales():
 
 
 def test_curves_are_named_at_their_last_point_without_overlap():
-    points = [Point(f"r{i}", "g", size, 2 + 0.001 * i + 100 / size) for i in range(12) for size in (100, 1000)]
+    points = [
+        Point(f"r{i}", "g", size, 2 + 0.001 * i + 100 / size)
+        for i in range(12)
+        for size in (100, 1000)
+    ]
     chart = learning_curves(points)
     ends = [r for r in data(chart) if "at" in r]
     assert sorted(r["name"] for r in ends) == sorted({p.name for p in points})
@@ -71,8 +81,11 @@ def test_curves_are_named_at_their_last_point_without_overlap():
 
 
 def test_reliability_draws_bins_with_enough_forecasts():
-    bins = [Forecasts(0.5, 0.4, 0.3, 0.5, 100), Forecasts(0.01, 0.0, 0.0, 0.3, 100),
-            Forecasts(0.999, 1.0, 0.9, 1.0, 100)]
+    bins = [
+        Forecasts(0.5, 0.4, 0.3, 0.5, 100),
+        Forecasts(0.01, 0.0, 0.0, 0.3, 100),
+        Forecasts(0.999, 1.0, 0.9, 1.0, 100),
+    ]
     drawn = [r for r in data(reliability({"m": bins})) if "name" in r]
     assert [(r["predicted"], r["observed"]) for r in drawn] == [(0.5, 0.4)]
     assert drawn[0]["said"] == 0.0
@@ -80,10 +93,18 @@ def test_reliability_draws_bins_with_enough_forecasts():
 
 
 def test_what_always_or_never_came_stands_at_the_edge():
-    bins = [Forecasts(0.5, 0.9, 0.8, 0.95, 100), Forecasts(0.7, 1.0, 0.9, 1.0, 100), Forecasts(0.06, 0.0, 0.0, 0.1, 100)]
+    bins = [
+        Forecasts(0.5, 0.9, 0.8, 0.95, 100),
+        Forecasts(0.7, 1.0, 0.9, 1.0, 100),
+        Forecasts(0.06, 0.0, 0.0, 0.1, 100),
+    ]
     chart = reliability({"m": bins})
     low, high = chart.to_dict()["layer"][1]["encoding"]["y"]["scale"]["domain"]
-    assert [r["came"] for r in data(chart) if "name" in r] == [pytest.approx(math.log(9)), high, low]
+    assert [r["came"] for r in data(chart) if "name" in r] == [
+        pytest.approx(math.log(9)),
+        high,
+        low,
+    ]
     assert low < math.log(0.06 / 0.94) < math.log(9) < high
 
 
@@ -98,7 +119,9 @@ def test_windows_keep_the_sum():
     rows = windows(bits, weights, 100)
     assert len(rows) == 100
     starts = np.append([r["at"] for r in rows], weights.sum())
-    assert sum(r["cost"] * w for r, w in zip(rows, np.diff(starts))) == pytest.approx(bits.sum(), rel=1e-3)
+    assert sum(r["cost"] * w for r, w in zip(rows, np.diff(starts))) == pytest.approx(
+        bits.sum(), rel=1e-3
+    )
 
 
 def test_long_texts_are_aggregated_and_impossible_tokens_do_not_break_the_picture():
@@ -115,8 +138,16 @@ def test_the_grid_of_a_passage_holds_every_character():
     pieces = [Piece("ab\n", 1.5, 3), Piece("cdefg", 40.0, 5), Piece("h", math.nan, 1)]
     found, rows = cells(pieces, columns=4)
     assert [(c["row"], c["column"], c["sign"]) for c in found] == [
-        (0, 0, "a"), (0, 1, "b"), (0, 2, "↵"), (1, 0, "c"), (1, 1, "d"), (1, 2, "e"), (1, 3, "f"), (2, 0, "g"),
-        (2, 1, "h")]
+        (0, 0, "a"),
+        (0, 1, "b"),
+        (0, 2, "↵"),
+        (1, 0, "c"),
+        (1, 1, "d"),
+        (1, 2, "e"),
+        (1, 3, "f"),
+        (2, 0, "g"),
+        (2, 1, "h"),
+    ]
     assert rows == 3
     assert {c["step"] for c in found[:3]} == {"0.5 to 1"}
     assert {c["step"] for c in found[3:8]} == {"8 and more"}
@@ -126,7 +157,11 @@ def test_the_grid_of_a_passage_holds_every_character():
 def test_wide_characters_take_two_columns_of_the_grid_and_marks_none():
     found, rows = cells([Piece("猫e\u0301a猫", 1.0, 9)], columns=5)
     assert [(c["row"], c["column"], c["right"], c["sign"]) for c in found] == [
-        (0, 0, 2, "猫"), (0, 2, 3, "e\u0301"), (0, 3, 4, "a"), (1, 0, 2, "猫")]
+        (0, 0, 2, "猫"),
+        (0, 2, 3, "e\u0301"),
+        (0, 3, 4, "a"),
+        (1, 0, 2, "猫"),
+    ]
     assert [c["middle"] for c in found] == [1.0, 2.5, 3.5, 1.0]
     assert rows == 2
 

@@ -25,9 +25,12 @@ def pixels(png):
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     body, at, size = b"", 8, None
     while at < len(png):
-        length, kind = struct.unpack(">I4s", png[at:at + 8])
-        content = png[at + 8:at + 8 + length]
-        assert zlib.crc32(kind + content) == struct.unpack(">I", png[at + 8 + length:at + 12 + length])[0]
+        length, kind = struct.unpack(">I4s", png[at : at + 8])
+        content = png[at + 8 : at + 8 + length]
+        assert (
+            zlib.crc32(kind + content)
+            == struct.unpack(">I", png[at + 8 + length : at + 12 + length])[0]
+        )
         size = struct.unpack(">II", content[:8]) if kind == b"IHDR" else size
         body += content if kind == b"IDAT" else b""
         at += 12 + length
@@ -49,11 +52,21 @@ def test_save_writes_what_the_ending_says(tmp_path):
     assert height > 1.5 * theme.HEIGHT
     assert (tmp_path / "picture.svg").read_text().startswith("<svg")
     assert "<!DOCTYPE html>" in (tmp_path / "picture.html").read_text()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["picture.html", "picture.png", "picture.svg"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "picture.html",
+        "picture.png",
+        "picture.svg",
+    ]
 
 
-@pytest.mark.parametrize(("name", "says"), [("picture.pgn", "did you mean 'png'"), ("picture", ".png, .svg or .html"),
-                                            ("none/picture.png", "no directory")])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("picture.pgn", "did you mean 'png'"),
+        ("picture", ".png, .svg or .html"),
+        ("none/picture.png", "no directory"),
+    ],
+)
 def test_bad_names_are_refused_before_the_work(tmp_path, name, says):
     with pytest.raises(ConfigError, match=re.escape(says)):
         files.check_target(tmp_path / name)
@@ -93,7 +106,9 @@ def test_a_page_without_charts_has_no_scripts():
 def test_nothing_in_the_data_can_end_a_script_or_become_markup():
     evil = "</script><script>alert(1)</script><img src=x>"
     values = [{"a": evil, "b": 1}]
-    page = Page(evil).chart(alt.Chart(alt.InlineData(values=values)).mark_bar().encode(x="a:N", y="b:Q"), evil)
+    page = Page(evil).chart(
+        alt.Chart(alt.InlineData(values=values)).mark_bar().encode(x="a:N", y="b:Q"), evil
+    )
     page.heading(evil).text(evil).table([evil], [[evil]]).folded(evil, evil).listing([evil])
     text = page.html()
     assert evil not in text

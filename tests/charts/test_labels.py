@@ -29,10 +29,20 @@ def test_nothing_overlaps_in_any_width(seed, widths):
     lines = [(i - 1, i) for i in range(1, n)]
     places = place_labels(names, xs, ys, lines=lines, widths=widths)
     for width in range(widths[0], widths[1] + 1, 7):
-        boxes = [pixels(label_box(name, x, y * theme.HEIGHT, place), width)
-                 for name, x, y, place in zip(names, xs, ys, places) if place]
-        dots = [(x * width - POINT, y * theme.HEIGHT - POINT, x * width + POINT, y * theme.HEIGHT + POINT)
-                for x, y in zip(xs, ys)]
+        boxes = [
+            pixels(label_box(name, x, y * theme.HEIGHT, place), width)
+            for name, x, y, place in zip(names, xs, ys, places)
+            if place
+        ]
+        dots = [
+            (
+                x * width - POINT,
+                y * theme.HEIGHT - POINT,
+                x * width + POINT,
+                y * theme.HEIGHT + POINT,
+            )
+            for x, y in zip(xs, ys)
+        ]
         for i, box in enumerate(boxes):
             assert box[0] >= -2
             assert box[2] <= width + 2
@@ -44,18 +54,28 @@ def test_nothing_overlaps_in_any_width(seed, widths):
 
 def test_every_name_has_a_place_where_there_is_room():
     xs, ys = [0.1, 0.3, 0.5, 0.7], [0.2, 0.4, 0.6, 0.8]
-    assert None not in place_labels(["one", "two", "three", "four"], xs, ys, widths=(theme.NARROW, theme.WIDEST))
+    assert None not in place_labels(
+        ["one", "two", "three", "four"], xs, ys, widths=(theme.NARROW, theme.WIDEST)
+    )
 
 
 def test_a_name_is_never_nearest_to_another_point():
     """Three points almost on one spot: a name beside the crowd would be read as that of its rightmost point."""
     xs, ys = [0.5, 0.508, 0.516], [0.5, 0.5, 0.498]
-    for place, x, y in zip(place_labels(["bpe-3", "bpe-4", "bpe-5"], xs, ys, widths=(300, 460)), xs, ys):
+    for place, x, y in zip(
+        place_labels(["bpe-3", "bpe-4", "bpe-5"], xs, ys, widths=(300, 460)), xs, ys
+    ):
         if place is not None and abs(place.dy) < LEADER:
             for width in (300, 460):
-                left, top, right, bottom = pixels(label_box("bpe-3", x, y * theme.HEIGHT, place), width)
-                away = [math.hypot(max(left - a * width, a * width - right, 0), max(top - b, b - bottom, 0))
-                        for a, b in zip(xs, (y * theme.HEIGHT for y in ys))]
+                left, top, right, bottom = pixels(
+                    label_box("bpe-3", x, y * theme.HEIGHT, place), width
+                )
+                away = [
+                    math.hypot(
+                        max(left - a * width, a * width - right, 0), max(top - b, b - bottom, 0)
+                    )
+                    for a, b in zip(xs, (y * theme.HEIGHT for y in ys))
+                ]
                 assert min(away) == away[xs.index(x)]
 
 
@@ -76,8 +96,12 @@ def test_a_line_is_avoided_where_something_else_is_free():
 
 
 def test_boxes_that_pass_each_other_as_the_window_grows_count_as_overlap():
-    left = label_box("a long name", 0.40, 100, place_labels(["a long name"], [0.4], [100 / theme.HEIGHT])[0])
-    right = left._replace(x=0.45, left=left.left - 20, right=left.left - 12)  # before it when narrow, in it when wide
+    left = label_box(
+        "a long name", 0.40, 100, place_labels(["a long name"], [0.4], [100 / theme.HEIGHT])[0]
+    )
+    right = left._replace(
+        x=0.45, left=left.left - 20, right=left.left - 12
+    )  # before it when narrow, in it when wide
     assert not meet(pixels(left, 100), pixels(right, 100))
     assert overlap(left, right, (100, 1000))
     assert not overlap(left, right, (100, 110))

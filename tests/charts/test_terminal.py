@@ -17,17 +17,20 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("stream", "forced", "environment", "expected"), [
-    (Terminal(), False, {}, True),
-    (Terminal(), False, {"NO_COLOR": "1"}, False),
-    (Terminal(), False, {"NO_COLOR": ""}, True),  # no-color.org: only when not empty
-    (Terminal(), False, {"TERM": "dumb"}, False),
-    (Terminal(), True, {"NO_COLOR": "1"}, True),
-    (io.StringIO(), False, {}, False),
-    (io.StringIO(), False, {"FORCE_COLOR": "1"}, True),
-    (io.StringIO(), False, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
-    (io.StringIO(), True, {}, True),
-])
+@pytest.mark.parametrize(
+    ("stream", "forced", "environment", "expected"),
+    [
+        (Terminal(), False, {}, True),
+        (Terminal(), False, {"NO_COLOR": "1"}, False),
+        (Terminal(), False, {"NO_COLOR": ""}, True),  # no-color.org: only when not empty
+        (Terminal(), False, {"TERM": "dumb"}, False),
+        (Terminal(), True, {"NO_COLOR": "1"}, True),
+        (io.StringIO(), False, {}, False),
+        (io.StringIO(), False, {"FORCE_COLOR": "1"}, True),
+        (io.StringIO(), False, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        (io.StringIO(), True, {}, True),
+    ],
+)
 def test_when_colours_are_sent(stream, forced, environment, expected):
     assert wanted(stream, forced=forced, environment=environment) is expected
 
@@ -71,7 +74,14 @@ def test_digits_stand_below_wide_characters_and_marks():
 
 def test_characters_are_never_cut():
     snow = "☃".encode()
-    pieces = whole_characters([snow[:1], snow[1:2], snow[2:], b"", b"ab", "é".encode()], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    assert [tuple(p) for p in pieces] == [("☃", 6.0, 3), ("", 4.0, 0), ("ab", 5.0, 2), ("é", 6.0, 2)]
+    pieces = whole_characters(
+        [snow[:1], snow[1:2], snow[2:], b"", b"ab", "é".encode()], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    )
+    assert [tuple(p) for p in pieces] == [
+        ("☃", 6.0, 3),
+        ("", 4.0, 0),
+        ("ab", 5.0, 2),
+        ("é", 6.0, 2),
+    ]
     assert whole_characters([b"\xff", b"a"], [1.0, 1.0])[0].text == "\ufffd"
     assert sum(p.bits for p in whole_characters([snow[:2]], [3.0])) == 3.0

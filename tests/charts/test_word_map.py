@@ -19,8 +19,12 @@ from seqloom.charts.word_map import DOT, NEVER, PAGE, ZOOMS, Spot, place_names, 
 def rectangle(word, name, x, y):
     """What a name covers when its point is at pixel (x, y), by the meaning of Vega's words."""
     width = text_width(word)
-    left = {"left": x + name.dx, "center": x + name.dx - width / 2, "right": x + name.dx - width}[name.align]
-    top = {"top": y + name.dy, "middle": y + name.dy - LINE / 2, "bottom": y + name.dy - LINE}[name.baseline]
+    left = {"left": x + name.dx, "center": x + name.dx - width / 2, "right": x + name.dx - width}[
+        name.align
+    ]
+    top = {"top": y + name.dy, "middle": y + name.dy - LINE / 2, "bottom": y + name.dy - LINE}[
+        name.baseline
+    ]
     return left, top, left + width, top + LINE
 
 
@@ -37,42 +41,76 @@ def test_names_lie_on_nothing(seed, widths, zooms):
     names = place_names(words, xs, ys, widths=widths, height=400, zooms=zooms)
     for zoom, width in itertools.product(zooms, np.linspace(*widths, 7)):
         drawn = [i for i in range(60) if names[i].zoom <= zoom]
-        boxes = {i: rectangle(words[i], names[i], xs[i] * width * zoom, ys[i] * 400 * zoom) for i in drawn}
+        boxes = {
+            i: rectangle(words[i], names[i], xs[i] * width * zoom, ys[i] * 400 * zoom)
+            for i in drawn
+        }
         for i, j in itertools.combinations(drawn, 2):
             assert not meet(boxes[i], boxes[j])
         for i, j in itertools.product(drawn, range(60)):
             x, y = xs[j] * width * zoom, ys[j] * 400 * zoom
             assert i == j or not meet(boxes[i], (x - DOT, y - DOT, x + DOT, y + DOT))
         if zoom == 1:
-            assert all(b[0] >= 0 and b[1] >= 0 and b[2] <= width and b[3] <= 400 for b in boxes.values())
+            assert all(
+                b[0] >= 0 and b[1] >= 0 and b[2] <= width and b[3] <= 400 for b in boxes.values()
+            )
     assert sum(name.zoom == 1 for name in names) > 15
-    assert sum(name.zoom < NEVER for name in names) > sum(name.zoom == 1 for name in names) or len(zooms) == 1
+    assert (
+        sum(name.zoom < NEVER for name in names) > sum(name.zoom == 1 for name in names)
+        or len(zooms) == 1
+    )
 
 
 def test_the_first_words_are_named_first():
-    names = place_names(["first", "second"], np.array([0.5, 0.5005]), np.array([0.5, 0.5005]), widths=(300, 300), height=300)
+    names = place_names(
+        ["first", "second"],
+        np.array([0.5, 0.5005]),
+        np.array([0.5, 0.5005]),
+        widths=(300, 300),
+        height=300,
+    )
     assert names[0].zoom == 1
-    alone = place_names(["middle"], np.array([0.5]), np.array([0.5]), widths=(300, 300), height=300)[0]
+    alone = place_names(
+        ["middle"], np.array([0.5]), np.array([0.5]), widths=(300, 300), height=300
+    )[0]
     assert alone[:4] == ("left", "middle", alone.dx, 0.0)
-    blocked = place_names(["middle"], np.array([0.5]), np.array([0.5]), widths=(300, 300), height=300,
-                          avoid=np.array([[0.5 + 15 / 300, 0.5]]))[0]  # a line goes where the name would be
+    blocked = place_names(
+        ["middle"],
+        np.array([0.5]),
+        np.array([0.5]),
+        widths=(300, 300),
+        height=300,
+        avoid=np.array([[0.5 + 15 / 300, 0.5]]),
+    )[0]  # a line goes where the name would be
     assert blocked.align == "right"
 
 
 def test_a_map_draws_every_word_and_names_by_group():
     rng = np.random.default_rng(1)
-    spots = [Spot(f"w{i}", *rng.normal(size=2).tolist(), "even" if i % 2 == 0 else "odd") for i in range(40)]
+    spots = [
+        Spot(f"w{i}", *rng.normal(size=2).tolist(), "even" if i % 2 == 0 else "odd")
+        for i in range(40)
+    ]
     chart = word_map(spots, ("along", "up"))
     drawn = svg(chart)
     assert "along" in drawn
     assert ">even<" in drawn
     spec = specification(chart)
-    rows = next(layer["data"]["values"] for layer in spec["layer"] if "values" in layer.get("data", {})) \
-        if "datasets" not in spec else next(iter(spec["datasets"].values()))
-    assert {row["word"]: (row["x"], row["y"]) for row in rows} == {s.word: (s.x, s.y) for s in spots}
+    rows = (
+        next(
+            layer["data"]["values"] for layer in spec["layer"] if "values" in layer.get("data", {})
+        )
+        if "datasets" not in spec
+        else next(iter(spec["datasets"].values()))
+    )
+    assert {row["word"]: (row["x"], row["y"]) for row in rows} == {
+        s.word: (s.x, s.y) for s in spots
+    }
     for row in rows:
         assert (f">{row['word']}<" in drawn) == (row["zoom"] == 1)
-    assert ">even<" not in svg(word_map([s._replace(group="even") for s in spots]))  # one group needs no legend
+    assert ">even<" not in svg(
+        word_map([s._replace(group="even") for s in spots])
+    )  # one group needs no legend
 
 
 def test_a_page_can_be_zoomed():
@@ -99,14 +137,29 @@ def test_an_analogy_is_closed_and_has_its_aim():
 
 
 def test_a_star_holds_both_rings_near_ones_nearer():
-    branches = [Branch("drum", 0.9, [("snare", 0.8)]), Branch("flute", 0.5, []),
-                Branch("harp", 0.7, [("lyre", 0.9), ("lute", 0.6)])]
+    branches = [
+        Branch("drum", 0.9, [("snare", 0.8)]),
+        Branch("flute", 0.5, []),
+        Branch("harp", 0.7, [("lyre", 0.9), ("lute", 0.6)]),
+    ]
     drawn = svg(star_chart("music", branches))
     for word in ("music", "drum", "snare", "flute", "harp", "lyre", "lute"):
         assert f">{word}<" in drawn
-    rows = {row["word"]: math.hypot(row["x"], row["y"]) for values in _data(star_chart("music", branches)) for row in values
-            if "word" in row}
-    assert 0 == rows["music"] < rows["drum"] < rows["harp"] < rows["flute"] < rows["lyre"] < rows["lute"]
+    rows = {
+        row["word"]: math.hypot(row["x"], row["y"])
+        for values in _data(star_chart("music", branches))
+        for row in values
+        if "word" in row
+    }
+    assert (
+        0
+        == rows["music"]
+        < rows["drum"]
+        < rows["harp"]
+        < rows["flute"]
+        < rows["lyre"]
+        < rows["lute"]
+    )
     assert png(star_chart("a", [Branch("b", 1.0)], page=True)).startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="no neighbours"):
         star_chart("a", [])
@@ -126,5 +179,9 @@ def test_leanings_before_and_after():
 
 def _data(chart):
     spec = specification(chart)
-    inline = [layer["data"]["values"] for layer in spec.get("layer", ()) if "values" in layer.get("data", {})]
+    inline = [
+        layer["data"]["values"]
+        for layer in spec.get("layer", ())
+        if "values" in layer.get("data", {})
+    ]
     return [*spec.get("datasets", {}).values(), *inline]

@@ -64,12 +64,30 @@ def seqloom(tmp_path, monkeypatch):
 @pytest.fixture
 def process(tmp_path):
     """The same as a process of its own; `python` runs code before or instead of the command."""
+
     def run(*args, stdin=b"", python=None, **options):
-        command = [sys.executable, "-m", "seqloom.cli"] if python is None else [sys.executable, "-c", python]
-        environment = {**os.environ, "SEQLOOM_CACHE": str(tmp_path / "cache"), **options.pop("env", {})}
-        found = subprocess.run([*command, *map(str, args)], input=stdin, cwd=tmp_path, env=environment,
-                               capture_output=True, timeout=PATIENCE, **options)
-        return Ran(found.returncode, found.stdout.decode(), without_timed_lines(found.stderr.decode()))
+        command = (
+            [sys.executable, "-m", "seqloom.cli"]
+            if python is None
+            else [sys.executable, "-c", python]
+        )
+        environment = {
+            **os.environ,
+            "SEQLOOM_CACHE": str(tmp_path / "cache"),
+            **options.pop("env", {}),
+        }
+        found = subprocess.run(
+            [*command, *map(str, args)],
+            input=stdin,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            timeout=PATIENCE,
+            **options,
+        )
+        return Ran(
+            found.returncode, found.stdout.decode(), without_timed_lines(found.stderr.decode())
+        )
 
     return run
 

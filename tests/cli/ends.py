@@ -42,9 +42,15 @@ def started(code, args, place, *, lines=1, begins=b"now", path=None):
     them; without stdin it goes on to its end. `path` is where it finds further modules.
     """
     found = os.pathsep.join(str(part) for part in (path, os.environ.get("PYTHONPATH")) if part)
-    child = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], cwd=place, env={**os.environ, "PYTHONPATH": found},
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             preexec_fn=_hears_ctrl_c)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, args)],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": found},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=_hears_ctrl_c,
+    )
     try:
         for line in range(lines):
             if line:
@@ -70,4 +76,6 @@ def ended_with_checkpoint(found, how):
     code, err = found
     assert code == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(how, -how)
     if how != signal.SIGKILL:
-        assert err.strip() == "interrupted; progress is kept in m.run; run the same command to resume"
+        assert (
+            err.strip() == "interrupted; progress is kept in m.run; run the same command to resume"
+        )

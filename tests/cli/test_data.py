@@ -9,7 +9,10 @@ from seqloom.data import catalogue
 from seqloom.data.catalogue import Entry, File
 from tests.data.server import serving
 
-ROWS = [{"id": i, "title": f"title {i}", "meta": {"body": f"the cat sat on mat number {i}\nand slept"}} for i in range(80)]
+ROWS = [
+    {"id": i, "title": f"title {i}", "meta": {"body": f"the cat sat on mat number {i}\nand slept"}}
+    for i in range(80)
+]
 
 
 @pytest.fixture
@@ -17,16 +20,38 @@ def table(tmp_path, monkeypatch):
     monkeypatch.delenv("SEQLOOM_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    (tmp_path / "rows.csv").write_text("body\n" + "".join(f'"{row["meta"]["body"]}"\n' for row in ROWS))
+    (tmp_path / "rows.csv").write_text(
+        "body\n" + "".join(f'"{row["meta"]["body"]}"\n' for row in ROWS)
+    )
     (tmp_path / "valid.txt").write_text("the cat slept\n")
 
 
 @pytest.mark.usefixtures("table")
 def test_column_everywhere_text_is_read(seqloom):
     column = ("--column", "meta.body", "-q")
-    assert seqloom("fit", "ngram", "rows.jsonl", "-o", "m", "--order", "2", "--valid", "valid.txt", *column).code == 0
-    assert seqloom("fit", "ngram", "rows.jsonl", "-o", "d", "--order", "2", "--tokenizer", "byte", "--unit", "document",
-                   *column).code == 0
+    assert (
+        seqloom(
+            "fit", "ngram", "rows.jsonl", "-o", "m", "--order", "2", "--valid", "valid.txt", *column
+        ).code
+        == 0
+    )
+    assert (
+        seqloom(
+            "fit",
+            "ngram",
+            "rows.jsonl",
+            "-o",
+            "d",
+            "--order",
+            "2",
+            "--tokenizer",
+            "byte",
+            "--unit",
+            "document",
+            *column,
+        ).code
+        == 0
+    )
     (info,) = seqloom("info", "d", "--json").json()
     assert info["fit"]["units"] == 80
     (of_table,) = seqloom("evaluate", "m", "rows.jsonl", "--json", *column).json()
@@ -34,9 +59,13 @@ def test_column_everywhere_text_is_read(seqloom):
     assert of_table == of_other
     assert len(seqloom("score", "m", "rows.jsonl", *column).out.splitlines()) == 160  # lines
     scored = seqloom("score", "d", "rows.jsonl", *column).out.splitlines()
-    assert [line.split("\t")[1] for line in scored] == [f"rows.jsonl:{i}" for i in range(1, 81)]  # rows
+    assert [line.split("\t")[1] for line in scored] == [
+        f"rows.jsonl:{i}" for i in range(1, 81)
+    ]  # rows
     assert seqloom("tokenize", "rows.jsonl", *column).out.splitlines()[1] == "and slept"
-    compared = seqloom("compare", "rows.jsonl", "--rungs", "uniform,byte-1", "--no-samples", "--json", *column)
+    compared = seqloom(
+        "compare", "rows.jsonl", "--rungs", "uniform,byte-1", "--no-samples", "--json", *column
+    )
     assert compared.json()[0]["bytes"]["test"] > 100
     assert seqloom("compare", "--column", "x").one_line().startswith("--column is for a table")
 
@@ -47,10 +76,15 @@ def test_wrong_columns_are_one_line(seqloom):
     assert found.code == 1
     assert "no saved model" in found.one_line() or "m" in found.one_line()
     found = seqloom("fit", "ngram", "rows.jsonl", "-o", "m", "--column", "meta.boddy")
-    assert found.one_line() == ("rows.jsonl has no column 'meta.boddy'; did you mean 'meta.body'? "
-                                "It has id, title, meta, meta.body")
+    assert found.one_line() == (
+        "rows.jsonl has no column 'meta.boddy'; did you mean 'meta.body'? "
+        "It has id, title, meta, meta.body"
+    )
     found = seqloom("fit", "ngram", "rows.jsonl", "-o", "m")
-    assert found.one_line() == "rows.jsonl has 2 columns of text: title, meta.body; say which with --column (column=...)"
+    assert (
+        found.one_line()
+        == "rows.jsonl has 2 columns of text: title, meta.body; say which with --column (column=...)"
+    )
     found = seqloom("tokenize", "rows.csv")
     assert found.err == "rows.csv: reading the column 'body'\n"
 
@@ -64,7 +98,11 @@ def test_list(seqloom, tmp_path, monkeypatch):
     assert list(rows) == list(catalogue.entries())
     assert rows["names"]["place"] == str(tmp_path / "names")
     assert rows["tinyshakespeare"]["place"].endswith("bundled")
-    assert (rows["ptb"]["place"], rows["ptb"]["download"], rows["ptb"]["parts"]) == (None, False, ["train", "valid", "test"])
+    assert (rows["ptb"]["place"], rows["ptb"]["download"], rows["ptb"]["parts"]) == (
+        None,
+        False,
+        ["train", "valid", "test"],
+    )
     text = seqloom("data", "list").out
     assert "not here; set SEQLOOM_DATA" in text
     assert "can be downloaded" in text
@@ -74,11 +112,19 @@ def test_list(seqloom, tmp_path, monkeypatch):
 @pytest.mark.usefixtures("table")
 def test_path_and_names(seqloom, tmp_path):
     assert seqloom("data", "path", "tinyshakespeare").out.strip().endswith("tinyshakespeare.txt")
-    assert seqloom("data", "path", "data:tinyshakespeare", "--json").json()[0]["path"].endswith("tinyshakespeare.txt")
+    assert (
+        seqloom("data", "path", "data:tinyshakespeare", "--json")
+        .json()[0]["path"]
+        .endswith("tinyshakespeare.txt")
+    )
     said = seqloom("data", "path", "names").one_line()
     assert said == "the dataset 'names' is not on this machine; run: seqloom data get names"
     assert "cannot be downloaded" in seqloom("data", "path", "ptb/train").one_line()
-    assert seqloom("data", "get", "nmaes").one_line().startswith("unknown dataset 'nmaes'; did you mean 'names'?")
+    assert (
+        seqloom("data", "get", "nmaes")
+        .one_line()
+        .startswith("unknown dataset 'nmaes'; did you mean 'names'?")
+    )
     assert "did you mean 'list'" in seqloom("data", "lits").err
     said = seqloom("fit", "ngram", "data:tinyshakespear", "-o", "m").one_line()
     assert said.startswith("unknown dataset 'tinyshakespear'; did you mean 'tinyshakespeare'?")
@@ -89,14 +135,24 @@ def test_get(seqloom, tmp_path, monkeypatch):
     data = b"to be or not to be\n" * 50
     with serving({"a.txt": data}) as server:
         file = File("text", "a.txt", len(data), hashlib.sha256(data).hexdigest())
-        monkeypatch.setattr(catalogue, "entries", lambda: {"toy": Entry("toy", "a toy", "free", (file,), server.url)})
+        monkeypatch.setattr(
+            catalogue,
+            "entries",
+            lambda: {"toy": Entry("toy", "a toy", "free", (file,), server.url)},
+        )
         server.cut = 100
-        assert seqloom("data", "get", "toy", "-q").one_line().startswith("the connection was cut after 100 of 950 bytes")
+        assert (
+            seqloom("data", "get", "toy", "-q")
+            .one_line()
+            .startswith("the connection was cut after 100 of 950 bytes")
+        )
         server.cut = 0
         path = tmp_path / "cache" / "data" / "toy" / "a.txt"
         assert seqloom("data", "get", "toy").out == f"{path}\n"
         assert seqloom("data", "path", "toy").out == f"{path}\n"
-    assert seqloom("data", "get", "toy", "--json").json() == [{"name": "toy", "path": str(path)}]  # no server any more
+    assert seqloom("data", "get", "toy", "--json").json() == [
+        {"name": "toy", "path": str(path)}
+    ]  # no server any more
     assert seqloom("fit", "ngram", "data:toy", "-o", "m", "--order", "2").code == 0
     assert seqloom("evaluate", "m", "data:toy").code == 0
 

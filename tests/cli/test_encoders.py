@@ -19,21 +19,27 @@ def saved(tmp_path):
 
 def test_there_and_back_and_every_command(seqloom, saved):
     assert seqloom("convert", "model", "theirs", "--form", "hugging-face").code == 0
-    assert json.loads((saved / "theirs" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
-    found, = seqloom("convert", "theirs", "again", "--json").json()
+    assert json.loads((saved / "theirs" / "config.json").read_text())["architectures"] == [
+        "BertForMaskedLM"
+    ]
+    (found,) = seqloom("convert", "theirs", "again", "--json").json()
     assert (found["model"], found["head"]) == ("bert", True)
-    first, second = (seqloom("fill", place, "the [MASK] sat", "-k", 3) for place in ("model", "again"))
+    first, second = (
+        seqloom("fill", place, "the [MASK] sat", "-k", 3) for place in ("model", "again")
+    )
     assert first.code == 0
     assert first.out == second.out
     assert len(first.out.splitlines()) == 3
     piped = seqloom("fill", "model", "--json", stdin="the [MASK] sat\n[MASK] [MASK]\n").json()
     assert [len(answer["fills"]) for answer in piped] == [5, 5]
     assert len(piped[1]["fills"][0]["tokens"]) == 2
-    values, = seqloom("evaluate", "model", "text", "--json").json()
+    (values,) = seqloom("evaluate", "model", "text", "--json").json()
     assert values["metrics"]["tokens"] == 6
     scores = seqloom("score", "model", "text", "--json").json()
     tokens = seqloom("score", "model", "text", "--tokens", "--json").json()
-    assert sum(one["score"] for one in scores) == pytest.approx(sum(one["log_prob"] for one in tokens), abs=1e-4)
+    assert sum(one["score"] for one in scores) == pytest.approx(
+        sum(one["log_prob"] for one in tokens), abs=1e-4
+    )
     assert "masked" in seqloom("info", "model").out
 
 
@@ -42,7 +48,9 @@ def test_blank_lines_have_empty_answers(seqloom, saved):
     piped = seqloom("fill", "model", "--json", "-k", 2, stdin=lines).json()
     assert [answer["text"] for answer in piped] == ["", "the [MASK] sat", " ", "[MASK] sat"]
     assert [len(answer["fills"]) for answer in piped] == [0, 2, 0, 2]
-    printed = seqloom("fill", "model", "-k", 1, stdin=lines).out.splitlines()  # answers with a blank line in between
+    printed = seqloom(
+        "fill", "model", "-k", 1, stdin=lines
+    ).out.splitlines()  # answers with a blank line in between
     assert [bool(line) for line in printed] == [False, True, False, False, True]
     assert seqloom("fill", "model", stdin="\n\n").out == "\n"
     assert "has no [MASK]" in seqloom("fill", "model", "").one_line()
@@ -65,10 +73,12 @@ def test_fewer_bits(seqloom, saved, bits):
     assert f"bert-2x8-{bits}bit" in seqloom("convert", "model", "small", "--bits", bits).out
     assert json.loads(seqloom("info", "small", "--json").out)["learnt"]["bits"] == int(bits)
     assert len(seqloom("fill", "small", "the [MASK] sat", "-k", 3).out.splitlines()) == 3
-    values, = seqloom("evaluate", "small", "text", "--json").json()
+    (values,) = seqloom("evaluate", "small", "text", "--json").json()
     assert values["metrics"]["tokens"] == 6
     assert "bits a weight already" in seqloom("convert", "small", "more", "--bits", "4").one_line()
     assert seqloom("convert", "small", "theirs", "--form", "hugging-face").code == 0
     assert f"bert-2x8-{bits}bit" in seqloom("convert", "theirs", "again", "--bits", bits).out
-    first, second = (seqloom("fill", place, "the [MASK] sat", "--json").json() for place in ("small", "again"))
+    first, second = (
+        seqloom("fill", place, "the [MASK] sat", "--json").json() for place in ("small", "again")
+    )
     assert first == second

@@ -13,8 +13,10 @@ WORDS = {"good": ["fine", "lovely", "warm", "great"], "bad": ["dull", "cold", "s
 
 def lines(n, seed):
     draw = random.Random(seed)
-    return "".join(f"{label}\t{draw.choice(words)} {draw.choice(['film', 'day', 'book'])} {draw.choice(words)}\n"
-                   for label, words in (draw.choice(list(WORDS.items())) for _ in range(n)))
+    return "".join(
+        f"{label}\t{draw.choice(words)} {draw.choice(['film', 'day', 'book'])} {draw.choice(words)}\n"
+        for label, words in (draw.choice(list(WORDS.items())) for _ in range(n))
+    )
 
 
 @pytest.fixture
@@ -25,21 +27,51 @@ def place(tmp_path):
 
 
 def test_from_fit_to_evaluate(seqloom, place):
-    said = seqloom("fit", "fasttext-classifier", "train.tsv", "-o", "m", "--valid", "dev.tsv", "--dimensions", 10, "--ngrams",
-                   2, "--json").json()[0]
+    said = seqloom(
+        "fit",
+        "fasttext-classifier",
+        "train.tsv",
+        "-o",
+        "m",
+        "--valid",
+        "dev.tsv",
+        "--dimensions",
+        10,
+        "--ngrams",
+        2,
+        "--json",
+    ).json()[0]
     assert said["valid"]["metrics"]["accuracy"] == 1
     assert said["losses"][-1] < said["losses"][0]
     assert sorted(os.listdir(place)) == ["dev.tsv", "m", "train.tsv"]  # the checkpoints are gone
     assert seqloom("evaluate", "m", "dev.tsv", "--json").json()[0] == said["valid"]
-    assert seqloom("predict", "m", stdin="a lovely warm day\nso dull\n").out == "good\ta lovely warm day\nbad\tso dull\n"
+    assert (
+        seqloom("predict", "m", stdin="a lovely warm day\nso dull\n").out
+        == "good\ta lovely warm day\nbad\tso dull\n"
+    )
     assert "fasttext-classifier-2grams-d10" in seqloom("evaluate", "m", "dev.tsv").out
     assert seqloom("info", "m").code == 0
-    assert "cannot explain their predictions" in seqloom("predict", "m", "--explain", stdin="a\n").one_line()
+    assert (
+        "cannot explain their predictions"
+        in seqloom("predict", "m", "--explain", stdin="a\n").one_line()
+    )
 
 
 def test_tuned_and_quantised(seqloom, place):
-    ran = seqloom("fit", "fasttext-classifier", "train.tsv", "-o", "m", "--valid", "dev.tsv", "--tune", "--minutes", 0.01,
-                  "--quantise", "--json")
+    ran = seqloom(
+        "fit",
+        "fasttext-classifier",
+        "train.tsv",
+        "-o",
+        "m",
+        "--valid",
+        "dev.tsv",
+        "--tune",
+        "--minutes",
+        0.01,
+        "--quantise",
+        "--json",
+    )
     said = ran.json()[0]
     assert said["tuning"]["accuracy"] == said["valid"]["metrics"]["accuracy"] == 1
     assert "trial 1, " in ran.err
@@ -49,13 +81,16 @@ def test_tuned_and_quantised(seqloom, place):
     assert "trials" in seqloom("info", "m").out
 
 
-@pytest.mark.parametrize(("options", "says"), [
-    (["--tune"], "tune needs held-out texts to judge settings by; give valid"),
-    (["--cutoff", "5"], "it is for quantise on"),
-    (["--max-ngram", "2"], "min_ngram 3 is more than max_ngram 2"),
-    (["--loss", "soft"], "did you mean 'softmax'?"),
-    (["--pretrained", "nothing"], "nothing"),
-])
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--tune"], "tune needs held-out texts to judge settings by; give valid"),
+        (["--cutoff", "5"], "it is for quantise on"),
+        (["--max-ngram", "2"], "min_ngram 3 is more than max_ngram 2"),
+        (["--loss", "soft"], "did you mean 'softmax'?"),
+        (["--pretrained", "nothing"], "nothing"),
+    ],
+)
 def test_wrong_options(seqloom, place, options, says):
     failed = seqloom("fit", "fasttext-classifier", "train.tsv", "-o", "m", "-q", *options)
     assert says in failed.one_line()
@@ -83,7 +118,17 @@ run()
 
 
 def test_killed_it_goes_on_to_the_bit(seqloom, place):
-    args = ["fit", "fasttext-classifier", "train.tsv", "--epochs", 30, "--dimensions", 10, "-q", "-o"]
+    args = [
+        "fit",
+        "fasttext-classifier",
+        "train.tsv",
+        "--epochs",
+        30,
+        "--dimensions",
+        10,
+        "-q",
+        "-o",
+    ]
     end(SLOW, [*args, "m"], signal.SIGKILL, place, lines=12)
     assert (place / "m.run" / "last.safetensors").exists()
     assert seqloom(*args, "m").code == 0
@@ -97,9 +142,17 @@ def test_a_trial_without_words_does_not_end_the_tuning(seqloom, place, monkeypat
     """Of six texts no word comes five times."""
     from seqloom.models.classify import tuning
 
-    (place / "few.tsv").write_text("label\ttext\n" + "".join(f"{k}\t{w}\n" for k, words in WORDS.items() for w in words[:3]))
+    (place / "few.tsv").write_text(
+        "label\ttext\n" + "".join(f"{k}\t{w}\n" for k, words in WORDS.items() for w in words[:3])
+    )
     proposed = iter([{"min_count": 5}, {"min_count": 1}])
-    monkeypatch.setattr(tuning.Tuning, "_proposals", lambda self: ({**self.first, **other} for other in [{}, *proposed]))
-    done = seqloom("fit", "fasttext-classifier", "few.tsv", "-o", "m", "--valid", "few.tsv", "--tune", "--json")
+    monkeypatch.setattr(
+        tuning.Tuning,
+        "_proposals",
+        lambda self: ({**self.first, **other} for other in [{}, *proposed]),
+    )
+    done = seqloom(
+        "fit", "fasttext-classifier", "few.tsv", "-o", "m", "--valid", "few.tsv", "--tune", "--json"
+    )
     assert done.code == 0, done.err
     assert done.json()[0]["tuning"]["trials"] == 2

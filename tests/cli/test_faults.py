@@ -22,18 +22,22 @@ def left(place):
 
 # ---- input that cannot be used
 
-@pytest.mark.parametrize(("name", "content", "says"), [
-    ("none.txt", None, "no such file: none.txt"),
-    ("folder", {}, "no text file in the directory folder"),
-    ("folder", {"a.bin": b"\0\xff\xfe" * 500}, "no text file in the directory folder"),
-    ("binary", b"\x7fELF\0\0\xff\xfe" * 500, "binary looks like a binary file"),
-    ("latin", b"first\ncaf\xe9 au lait\n", "line 2, byte offset 9 holds 0xE9"),
-    ("wide", "wide text\n".encode("utf-16"), "UTF-16"),
-    ("empty", b"", "empty is empty"),
-    ("blank", b"\n\n \n", "no token in this text"),
-    ("short", b"a b\nc\n", "its longest unit has 4 tokens with <s> and </s>, the order is 5"),
-    ("cut.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03abc", "broken .gz data"),
-])
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("none.txt", None, "no such file: none.txt"),
+        ("folder", {}, "no text file in the directory folder"),
+        ("folder", {"a.bin": b"\0\xff\xfe" * 500}, "no text file in the directory folder"),
+        ("binary", b"\x7fELF\0\0\xff\xfe" * 500, "binary looks like a binary file"),
+        ("latin", b"first\ncaf\xe9 au lait\n", "line 2, byte offset 9 holds 0xE9"),
+        ("wide", "wide text\n".encode("utf-16"), "UTF-16"),
+        ("empty", b"", "empty is empty"),
+        ("blank", b"\n\n \n", "no token in this text"),
+        ("short", b"a b\nc\n", "its longest unit has 4 tokens with <s> and </s>, the order is 5"),
+        ("cut.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03abc", "broken .gz data"),
+    ],
+)
 def test_bad_corpora(seqloom, tmp_path, name, content, says):
     if isinstance(content, dict):
         (tmp_path / name).mkdir()
@@ -51,9 +55,19 @@ def test_bad_corpora(seqloom, tmp_path, name, content, says):
             assert says in seqloom(verb, "ok", name, "-q").one_line()
 
 
-@pytest.mark.parametrize("content", [b"one line without an end", b"a\r\nb c\r\n", "我们去吃饭\n我们\n".encode(),
-                                     "👍🏽 👨‍👩‍👧\n🇨🇭\n".encode(), b"a", b"\xef\xbb\xbfmarked\n", b"nul\0byte\n"],
-                         ids=["line", "crlf", "chinese", "emoji", "letter", "mark", "nul"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"one line without an end",
+        b"a\r\nb c\r\n",
+        "我们去吃饭\n我们\n".encode(),
+        "👍🏽 👨‍👩‍👧\n🇨🇭\n".encode(),
+        b"a",
+        b"\xef\xbb\xbfmarked\n",
+        b"nul\0byte\n",
+    ],
+    ids=["line", "crlf", "chinese", "emoji", "letter", "mark", "nul"],
+)
 @pytest.mark.parametrize("source", ["file", "folder", "stdin"])
 def test_odd_but_good_corpora(seqloom, tmp_path, content, source):
     (tmp_path / "folder" / "sub").mkdir(parents=True)
@@ -61,7 +75,18 @@ def test_odd_but_good_corpora(seqloom, tmp_path, content, source):
     shutil.copy(tmp_path / "folder" / "sub" / "a.txt", tmp_path / "file")
     for kind in ("whitespace", "word", "char", "byte", "bpe"):
         size = ["--vocab-size", 300] if kind == "bpe" else []
-        args = ["fit", "ngram", "-" if source == "stdin" else source, "-o", kind, "--order", 2, "--tokenizer", kind, *size]
+        args = [
+            "fit",
+            "ngram",
+            "-" if source == "stdin" else source,
+            "-o",
+            kind,
+            "--order",
+            2,
+            "--tokenizer",
+            kind,
+            *size,
+        ]
         assert seqloom(*args, stdin=content).code == 0
         scored = seqloom("score", kind, "file", "--json").json()
         assert all(-100 < row["score"] < 0 for row in scored)
@@ -71,7 +96,10 @@ def test_odd_but_good_corpora(seqloom, tmp_path, content, source):
 
 def test_a_one_shot_generator():
     """It is read once, and kept; a tokenizer alone, which may read twice, refuses it."""
-    assert NGram(order=1).fit(line for line in ("a", "b")).fit_info == NGram(order=1).fit(["a", "b"]).fit_info
+    assert (
+        NGram(order=1).fit(line for line in ("a", "b")).fit_info
+        == NGram(order=1).fit(["a", "b"]).fit_info
+    )
     with pytest.raises(DataError, match="can be read only once"):
         Tokenizer(kind="word").fit(line for line in ("a", "b"))
 
@@ -86,12 +114,17 @@ def test_a_file_that_breaks_off_in_the_middle(seqloom, tmp_path):
 
 # ---- models that cannot be used
 
+
 def damage(place, kind):
     config = json.loads((place / "config.json").read_text())
     if kind == "newer":
-        (place / "config.json").write_text(json.dumps(config | {"format_version": 99, "seqloom_version": "9.9"}))
+        (place / "config.json").write_text(
+            json.dumps(config | {"format_version": 99, "seqloom_version": "9.9"})
+        )
     elif kind == "foreign":
-        (place / "config.json").write_text('{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}')
+        (place / "config.json").write_text(
+            '{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}'
+        )
     elif kind == "unknown model":
         (place / "config.json").write_text(json.dumps(config | {"model": "ngrams"}))
     elif kind == "cut config":
@@ -112,12 +145,21 @@ def damage(place, kind):
         path.write_bytes(bytes(data))
 
 
-@pytest.mark.parametrize(("kind", "says"), [
-    ("newer", "upgrade seqloom"), ("foreign", "another program"), ("unknown model", "did you mean 'ngram'"),
-    ("cut config", "damaged"), ("no config", "there is no config.json"), ("no tokenizer", "tokenizer.safetensors"),
-    ("cut arrays", "model.safetensors"), ("cut tokenizer", "tokenizer.safetensors"), ("other arrays", "is missing"),
-    ("wrong numbers", "damaged"),
-])
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("newer", "upgrade seqloom"),
+        ("foreign", "another program"),
+        ("unknown model", "did you mean 'ngram'"),
+        ("cut config", "damaged"),
+        ("no config", "there is no config.json"),
+        ("no tokenizer", "tokenizer.safetensors"),
+        ("cut arrays", "model.safetensors"),
+        ("cut tokenizer", "tokenizer.safetensors"),
+        ("other arrays", "is missing"),
+        ("wrong numbers", "damaged"),
+    ],
+)
 def test_broken_models(seqloom, saved, tmp_path, kind, says):
     shutil.copytree(saved / "words", tmp_path / "m")
     damage(tmp_path / "m", kind)
@@ -138,8 +180,11 @@ def test_a_mixture_without_a_member(seqloom, saved, tmp_path):
 
 # ---- places that cannot be written
 
+
 @pytest.mark.parametrize("place", ["file/m", "/proc/m", "file", "full", "/dev/null"])
-def test_unwritable_places_are_refused_before_the_work(seqloom, saved, tmp_path, monkeypatch, place):
+def test_unwritable_places_are_refused_before_the_work(
+    seqloom, saved, tmp_path, monkeypatch, place
+):
     (tmp_path / "file").write_text("text\n")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine\n")
@@ -159,15 +204,22 @@ def test_unwritable_places_are_refused_before_the_work(seqloom, saved, tmp_path,
 def test_a_model_with_other_peoples_files_in_it_is_not_replaced(seqloom, saved, tmp_path):
     shutil.copytree(saved / "words", tmp_path / "m")
     (tmp_path / "m" / "notes.txt").write_text("mine\n")
-    assert "not a saved model, or not only" in seqloom("fit", "ngram", saved / "toy.txt", "-o", "m").one_line()
+    assert (
+        "not a saved model, or not only"
+        in seqloom("fit", "ngram", saved / "toy.txt", "-o", "m").one_line()
+    )
     assert (tmp_path / "m" / "notes.txt").read_text() == "mine\n"
 
 
-@pytest.mark.parametrize(("limit", "signals"), [(3_000, "default"), (40_000, "ignored")])  # in the first file, in a later one
+@pytest.mark.parametrize(
+    ("limit", "signals"), [(3_000, "default"), (40_000, "ignored")]
+)  # in the first file, in a later one
 def test_a_full_disk(process, saved, tmp_path, shakespeare, signals, limit):
     """A limit on the size of files stands for the full disk; the earlier model stays."""
     (tmp_path / "text").write_text(shakespeare[:60_000])
-    assert process("fit", "ngram", "text", "-o", "m", "--order", 2).code == 0  # also compiles what is needed
+    assert (
+        process("fit", "ngram", "text", "-o", "m", "--order", 2).code == 0
+    )  # also compiles what is needed
     before = load(tmp_path / "m").score("the king")
 
     def limited():
@@ -176,7 +228,9 @@ def test_a_full_disk(process, saved, tmp_path, shakespeare, signals, limit):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
     for target in ("m", "new"):
-        failed = process("fit", "ngram", "text", "-o", target, "--order", 3, "-q", preexec_fn=limited)
+        failed = process(
+            "fit", "ngram", "text", "-o", target, "--order", 3, "-q", preexec_fn=limited
+        )
         assert failed.code == 1
         assert "File too large" in failed.one_line()
     assert load(tmp_path / "m").score("the king") == before
@@ -190,7 +244,9 @@ def test_no_room_for_temporary_files(process, tmp_path, shakespeare):
     args = ("fit", "ngram", "text", "-o", "m", "--order", 3, "--memory", "200K", "-q")
     assert process(*args).code == 0
     shutil.rmtree(tmp_path / "m")
-    failed = process(*args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)))
+    failed = process(
+        *args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    )
     assert failed.code == 1
     assert "TMPDIR" in failed.one_line()
     assert left(tmp_path) == ["text"]
@@ -201,10 +257,15 @@ def test_a_file_of_ids_that_cannot_be_written(seqloom, process, saved, tmp_path,
     (tmp_path / "folder").mkdir()
     before = left(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("seqloom.text.tokenizer.Tokenizer.fit", lambda *_: (_ for _ in ()).throw(AssertionError("begun")))
-        for place, says in (("none/ids", "none/ids: there is no directory none; make it first"),
-                            ("folder", "folder: not a file; choose another name"),
-                            ("/proc/ids", "/proc/ids: cannot be written (")):
+        patch.setattr(
+            "seqloom.text.tokenizer.Tokenizer.fit",
+            lambda *_: (_ for _ in ()).throw(AssertionError("begun")),
+        )
+        for place, says in (
+            ("none/ids", "none/ids: there is no directory none; make it first"),
+            ("folder", "folder: not a file; choose another name"),
+            ("/proc/ids", "/proc/ids: cannot be written ("),
+        ):
             failed = seqloom("tokenize", saved / "toy.txt", "--ids-file", place)
             assert failed.one_line().startswith(says)
             assert failed.code == 1
@@ -212,8 +273,14 @@ def test_a_file_of_ids_that_cannot_be_written(seqloom, process, saved, tmp_path,
         assert "exists and is not a saved tokenizer" in said
     assert left(tmp_path) == before
     (tmp_path / "text").write_text("a b c d e f g\n" * 5000)
-    failed = process("tokenize", "text", "--ids-file", "text.ids", "-q",
-                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)))
+    failed = process(
+        "tokenize",
+        "text",
+        "--ids-file",
+        "text.ids",
+        "-q",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+    )
     assert failed.one_line() == "text.ids: cannot be written (File too large)"
     assert "text.ids" not in left(tmp_path)
 
@@ -267,7 +334,9 @@ def test_the_end_while_fitting_and_saving(seqloom, saved, tmp_path, how, label, 
     if earlier:
         shutil.copytree(saved / "words", tmp_path / "m")
         before = load(tmp_path / "m").score("the cat")
-    code, err = end_in(label, how, tmp_path, "fit", "ngram", saved / "toy.txt", "-o", "m", "--order", 2)
+    code, err = end_in(
+        label, how, tmp_path, "fit", "ngram", saved / "toy.txt", "-o", "m", "--order", 2
+    )
     assert code == (130 if how == signal.SIGINT else -signal.SIGKILL)
     if how == signal.SIGINT:
         assert err.strip() == "interrupted; what was finished is kept"
@@ -284,7 +353,13 @@ def test_the_end_while_fitting_and_saving(seqloom, saved, tmp_path, how, label, 
 
 def same(comparison):
     """A comparison without what a clock or the machine decides."""
-    clocks = {"train_seconds", "train_tokens_per_second", "score_tokens_per_second", "peak_memory", "tokenizer_seconds"}
+    clocks = {
+        "train_seconds",
+        "train_tokens_per_second",
+        "score_tokens_per_second",
+        "peak_memory",
+        "tokenizer_seconds",
+    }
     return [{k: v for k, v in row.items() if k not in clocks} for row in comparison["rungs"]]
 
 

@@ -7,7 +7,9 @@ import pytest
 def notes(tmp_path):
     (tmp_path / "notes").mkdir()
     for i in range(3):
-        (tmp_path / "notes" / f"{i}.txt").write_text(f"the note number {i}\nthe cat sat on the mat\n")
+        (tmp_path / "notes" / f"{i}.txt").write_text(
+            f"the note number {i}\nthe cat sat on the mat\n"
+        )
     (tmp_path / "notes" / "old.txt").write_bytes("naïve\n".encode("latin-1"))
     return "notes"
 
@@ -18,13 +20,24 @@ def test_a_badly_encoded_file_is_skipped(seqloom, notes):
     assert "notes: skipped 1 file: not valid UTF-8 (old.txt)" in done.err
 
 
-@pytest.mark.parametrize("command", [("fit", "ngram", "notes", "-o", "m"), ("tokenize", "notes", "--kind", "word"),
-                                     ("data", "describe", "notes"), ("compare", "notes"), ("phrases", "notes"),
-                                     ("ab", "notes", "--b", "normalize=case=lower")], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fit", "ngram", "notes", "-o", "m"),
+        ("tokenize", "notes", "--kind", "word"),
+        ("data", "describe", "notes"),
+        ("compare", "notes"),
+        ("phrases", "notes"),
+        ("ab", "notes", "--b", "normalize=case=lower"),
+    ],
+    ids=lambda c: c[0],
+)
 def test_strict_refuses_it(seqloom, notes, command):
     refusal = seqloom(*command, "--strict")
     assert refusal.code == 1
-    assert refusal.err.splitlines()[-1].startswith("seqloom: notes/old.txt is not UTF-8 text: line 1, byte offset 2 holds 0xEF")
+    assert refusal.err.splitlines()[-1].startswith(
+        "seqloom: notes/old.txt is not UTF-8 text: line 1, byte offset 2 holds 0xEF"
+    )
 
 
 def test_strict_in_evaluate_and_score(seqloom, notes):

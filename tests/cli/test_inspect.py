@@ -13,7 +13,9 @@ def place(tmp_path, own_registry):
     library.register(Backwards)
     Backwards().fit(PAIRS).save(tmp_path / "model")
     library.Copy().fit(PAIRS).save(tmp_path / "copy")
-    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in [("source", "target"), *PAIRS]))
+    (tmp_path / "pairs.tsv").write_text(
+        "".join(f"{a}\t{b}\n" for a, b in [("source", "target"), *PAIRS])
+    )
     return tmp_path
 
 
@@ -42,7 +44,12 @@ def test_exposure_bias(seqloom, place):
     assert (place / "e.svg").exists()
     found = seqloom("inspect", "exposure-bias", "model", "pairs.tsv", "--json").json()[0]
     assert (found["pairs"], found["tokens"], found["gap"]) == (4, 13, 0.0)
-    assert "do not write token by token" in seqloom("inspect", "exposure-bias", "copy", "pairs.tsv").one_line()
+    assert (
+        "do not write token by token"
+        in seqloom("inspect", "exposure-bias", "copy", "pairs.tsv").one_line()
+    )
     library.NGram(order=2).fit("a b\n").save(place / "ngram")
-    assert "exposure-bias is for a translator; ngram is a language model" in seqloom(
-        "inspect", "exposure-bias", "ngram", "pairs.tsv").one_line()
+    assert (
+        "exposure-bias is for a translator; ngram is a language model"
+        in seqloom("inspect", "exposure-bias", "ngram", "pairs.tsv").one_line()
+    )

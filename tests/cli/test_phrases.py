@@ -17,7 +17,9 @@ def test_joined_text(seqloom, text):
     done = seqloom("phrases", "t.txt", "-o", "j.txt", "--threshold", 0.7)
     assert (text / "j.txt").read_text() == TEXT.replace("new york", "new_york")
     assert done.out == "1 phrases of 96 words; joined 18 times\nwritten to j.txt\n"
-    (found,) = seqloom("phrases", "t.txt", "-o", "j.txt", "--threshold", 0.7, "--list", 3, "--json").json()
+    (found,) = seqloom(
+        "phrases", "t.txt", "-o", "j.txt", "--threshold", 0.7, "--list", 3, "--json"
+    ).json()
     assert (found["phrases"], found["tokens"], found["joined"]) == (1, 96, 18)
     assert [b["phrase"] for b in found["best"]] == ["new_york"]
     assert found["config"]["threshold"] == 0.7
@@ -41,17 +43,20 @@ def test_save_and_use(seqloom, text):
     assert json.loads((text / "p.json").read_text())["config"]["joiner"] == "+"
 
 
-@pytest.mark.parametrize(("args", "said"), [
-    (["none.txt"], "none.txt"),
-    (["t.txt", "-o", "t.txt"], "the text itself"),
-    (["t.txt", "-o", "no/where.txt"], "there is no directory"),
-    (["t.txt", "--use", "t.txt"], "not a file of phrases"),
-    (["t.txt", "--use", "p.json", "--min-count", 3], "leave out --min-count"),
-    (["t.txt", "--use", "p.json", "--save", "q.json"], "leave out --save"),
-    (["t.txt", "--scoring", "npmi", "--threshold", 10], "between -1 and 1"),
-    (["t.txt", "--scoring", "nmpi"], "did you mean 'npmi'"),
-    (["t.txt", "--joiner", " "], "without white space"),
-])
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["none.txt"], "none.txt"),
+        (["t.txt", "-o", "t.txt"], "the text itself"),
+        (["t.txt", "-o", "no/where.txt"], "there is no directory"),
+        (["t.txt", "--use", "t.txt"], "not a file of phrases"),
+        (["t.txt", "--use", "p.json", "--min-count", 3], "leave out --min-count"),
+        (["t.txt", "--use", "p.json", "--save", "q.json"], "leave out --save"),
+        (["t.txt", "--scoring", "npmi", "--threshold", 10], "between -1 and 1"),
+        (["t.txt", "--scoring", "nmpi"], "did you mean 'npmi'"),
+        (["t.txt", "--joiner", " "], "without white space"),
+    ],
+)
 def test_faults(seqloom, text, args, said):
     assert said in seqloom("phrases", *args).one_line()
     assert (text / "t.txt").read_text() == TEXT

@@ -17,10 +17,29 @@ from seqloom.charts.training import Curves, losses, norms, rates, thinned
 from seqloom.cli import plot
 from seqloom.errors import ConfigError
 
-LOG = [line for s in range(10, 101, 10) for line in (
-    {"step": s, "loss": 5 - s / 50, "lr": 0.01, "norm": 1.0, "tokens_per_s": 99, "tokens": s * 7, "seconds": s / 4,
-     "bits_per_byte": 8 - s / 40},
-    {"step": s, "valid": 5 - s / 60, "tokens": s * 7, "seconds": s / 4, "bits_per_byte": 8 - s / 50})]
+LOG = [
+    line
+    for s in range(10, 101, 10)
+    for line in (
+        {
+            "step": s,
+            "loss": 5 - s / 50,
+            "lr": 0.01,
+            "norm": 1.0,
+            "tokens_per_s": 99,
+            "tokens": s * 7,
+            "seconds": s / 4,
+            "bits_per_byte": 8 - s / 40,
+        },
+        {
+            "step": s,
+            "valid": 5 - s / 60,
+            "tokens": s * 7,
+            "seconds": s / 4,
+            "bits_per_byte": 8 - s / 50,
+        },
+    )
+]
 
 
 def write(place, lines, name="log.jsonl"):
@@ -35,11 +54,21 @@ def without(key):
 def test_picture_beside_the_run(seqloom, tmp_path):
     write(tmp_path / "a.run", LOG)
     done = seqloom("plot", "a.run/")
-    assert done.out == "a.run: 100 steps, least held-out loss 6.0000 bits per byte\nwritten to a.run.png\n"
+    assert (
+        done.out
+        == "a.run: 100 steps, least held-out loss 6.0000 bits per byte\nwritten to a.run.png\n"
+    )
     assert (tmp_path / "a.run.png").read_bytes().startswith(b"\x89PNG")
     done = seqloom("plot", "a", "-o", "b.svg")  # not saved yet: its run is meant
     svg = (tmp_path / "b.svg").read_text()
-    for words in ("bits per byte", "steps", "learning rate", "gradient norm", "a: 6.000 held out at step 100", "training"):
+    for words in (
+        "bits per byte",
+        "steps",
+        "learning rate",
+        "gradient norm",
+        "a: 6.000 held out at step 100",
+        "training",
+    ):
         assert words in svg
 
 
@@ -53,7 +82,11 @@ def test_several_runs_and_axes(seqloom, tmp_path):
         assert "b/a: 7.500 in training at" in svg
     page = seqloom("plot", "a", "b/a", "-o", "c.html")
     assert page.out.endswith("written to c.html\n")
-    specs = json.loads(re.search(r"id=charts>(.*?)</script>", (tmp_path / "c.html").read_text())[1].replace("\\u003c", "<"))
+    specs = json.loads(
+        re.search(r"id=charts>(.*?)</script>", (tmp_path / "c.html").read_text())[1].replace(
+            "\\u003c", "<"
+        )
+    )
     assert len(specs) == 3
     assert all(spec["width"] == "container" for spec in specs.values())
 
@@ -63,7 +96,11 @@ def test_numbers(seqloom, tmp_path):
     write(tmp_path / "words", without("bits_per_byte"))
     (found,) = seqloom("plot", "a", "--json").json()
     assert found["best"] == {"steps": 100.0, "loss": 6.0}
-    assert (found["unit"], found["training"], found["held_out"]) == ("bits_per_byte", LOG[::2], LOG[1::2])
+    assert (found["unit"], found["training"], found["held_out"]) == (
+        "bits_per_byte",
+        LOG[::2],
+        LOG[1::2],
+    )
     assert not (tmp_path / "a.png").exists()
     both = seqloom("plot", "a", "words", "--json", "-o", "p.png").json()  # one axis: what both have
     assert [run["unit"] for run in both] == ["nats_per_token"] * 2
@@ -71,13 +108,16 @@ def test_numbers(seqloom, tmp_path):
     assert (tmp_path / "p.png").exists()
 
 
-@pytest.mark.parametrize(("make", "args", "says"), [
-    (None, ["none"], "none: no such directory"),
-    ([], ["a"], "a: nothing has been logged yet"),
-    (without("tokens"), ["a", "--by", "tokens"], "a: its log has no tokens; plot it by steps"),
-    (LOG, ["a", "-o", "a.jpg"], "a.jpg: a chart is written as .png, .svg or .html"),
-    (LOG, ["a", "--by", "step"], "did you mean 'steps'"),
-])
+@pytest.mark.parametrize(
+    ("make", "args", "says"),
+    [
+        (None, ["none"], "none: no such directory"),
+        ([], ["a"], "a: nothing has been logged yet"),
+        (without("tokens"), ["a", "--by", "tokens"], "a: its log has no tokens; plot it by steps"),
+        (LOG, ["a", "-o", "a.jpg"], "a.jpg: a chart is written as .png, .svg or .html"),
+        (LOG, ["a", "--by", "step"], "did you mean 'steps'"),
+    ],
+)
 def test_faults(seqloom, tmp_path, make, args, says):
     if make is not None:
         write(tmp_path / "a", make)
@@ -92,7 +132,10 @@ def test_a_model_that_was_not_trained_and_a_torn_log(seqloom, saved, tmp_path):
     with open(tmp_path / "a" / "log.jsonl", "a") as file:
         file.write('{"step": 110, "lo')
     assert seqloom("plot", "a", "--json").json()[0]["training"] == LOG[::2]
-    odd = [{**LOG[0], "norm": float("inf"), "loss": float("nan"), "bits_per_byte": float("nan")}, *LOG]
+    odd = [
+        {**LOG[0], "norm": float("inf"), "loss": float("nan"), "bits_per_byte": float("nan")},
+        *LOG,
+    ]
     write(tmp_path / "odd", odd)
     assert seqloom("plot", "odd").code == 0
 
@@ -100,14 +143,23 @@ def test_a_model_that_was_not_trained_and_a_torn_log(seqloom, saved, tmp_path):
 def test_many_runs_stay_below_what_a_chart_may_hold():
     many = [(float(s), 5 + math.sin(s)) for s in range(1, 400)]
     runs = [Curves(f"run{i}", many, many, many, many) for i in range(20)]
-    for chart in (losses(runs, by="steps", unit="nats"), rates(runs, by="steps"), norms(runs, by="steps")):
+    for chart in (
+        losses(runs, by="steps", unit="nats"),
+        rates(runs, by="steps"),
+        norms(runs, by="steps"),
+    ):
         specification(chart)  # raises where there are too many
     assert max(y for _, y in thinned(many, 50, peaks=True)) == max(y for _, y in many)
     assert thinned(many, 399) == many
 
 
 def test_ticks_are_round_and_apart():
-    for domain, height in (([3.3, 8.3], 320), ([0.013, 2.9], 110), ([1.0, 1.01], 320), ([1e-6, 1e6], 320)):
+    for domain, height in (
+        ([3.3, 8.3], 320),
+        ([0.013, 2.9], 110),
+        ([1.0, 1.01], 320),
+        ([1e-6, 1e6], 320),
+    ):
         ticks = spaced_ticks(domain, height)
         assert len(ticks) >= 3, domain
         shares = [log_share(t, domain) for t in ticks]
@@ -126,8 +178,12 @@ def test_examples_in_docstrings(name):
 
 def test_plot_loads_no_torch(process, tmp_path):
     write(tmp_path / "a", LOG)
-    done = process("plot", "a", "--json", python="import sys; sys.modules['torch'] = None\n"
-                                                 "from seqloom.cli.main import run; run()")
+    done = process(
+        "plot",
+        "a",
+        "--json",
+        python="import sys; sys.modules['torch'] = None\nfrom seqloom.cli.main import run; run()",
+    )
     assert done.code == 0, done.err
 
 
@@ -137,8 +193,33 @@ def test_default_names():
 
 # ---- TensorBoard
 
-FIT = ("fit", "nplm", "text", "-o", "m", "--tokenizer", "byte", "--order", 3, "--d-embed", 8, "--d-hidden", 8, "-q",
-       "--steps", 8, "--batch-size", 2, "--truncation", 8, "--evaluate-every", 4, "--valid", "text", "--tensorboard")
+FIT = (
+    "fit",
+    "nplm",
+    "text",
+    "-o",
+    "m",
+    "--tokenizer",
+    "byte",
+    "--order",
+    3,
+    "--d-embed",
+    8,
+    "--d-hidden",
+    8,
+    "-q",
+    "--steps",
+    8,
+    "--batch-size",
+    2,
+    "--truncation",
+    8,
+    "--evaluate-every",
+    4,
+    "--valid",
+    "text",
+    "--tensorboard",
+)
 
 
 def events(place):
@@ -157,7 +238,9 @@ def logged(place):
         for name in ("loss", "valid", "bits_per_byte", "lr", "norm", "tokens_per_s"):
             if name in line:
                 tag = "valid_bits_per_byte" if name == "bits_per_byte" and "valid" in line else name
-                found.setdefault(tag, []).append((line["step"], float(np.float32(line[name]))))  # as events are
+                found.setdefault(tag, []).append(
+                    (line["step"], float(np.float32(line[name])))
+                )  # as events are
     return found
 
 
@@ -166,7 +249,9 @@ def test_events_are_the_log(seqloom, tmp_path, toy_text):
     pytest.importorskip("tensorboard")
     (tmp_path / "text").write_text(toy_text)
     assert seqloom(*FIT).code == 0
-    assert {"loss", "valid", "lr", "norm", "tokens_per_s"} <= events(tmp_path / "m" / "tensorboard").keys()
+    assert {"loss", "valid", "lr", "norm", "tokens_per_s"} <= events(
+        tmp_path / "m" / "tensorboard"
+    ).keys()
     assert events(tmp_path / "m" / "tensorboard") == logged(tmp_path / "m")
     assert [s for s, _ in logged(tmp_path / "m")["loss"]] == list(range(1, 9))
     assert seqloom(*FIT).code == 0  # a model with events in it can be replaced
@@ -202,7 +287,9 @@ def test_without_tensorboard(seqloom, tmp_path, toy_text, monkeypatch):
     (tmp_path / "text").write_text(toy_text)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     failed = seqloom(*FIT)
-    assert failed.one_line().startswith("tensorboard is not installed: pip install 'seqloom[tensorboard]'")
+    assert failed.one_line().startswith(
+        "tensorboard is not installed: pip install 'seqloom[tensorboard]'"
+    )
     assert failed.code == 1
     assert not (tmp_path / "m.run").exists()
     assert seqloom(*FIT[:-1]).code == 0
@@ -215,4 +302,6 @@ def test_in_python_events_need_a_place(toy_text):
     from seqloom.training.config import TrainConfig
 
     with pytest.raises(ConfigError, match="give fit a run directory"):
-        NPLM(tokenizer="byte", d_hidden=8).fit(toy_text, train=TrainConfig(steps=1, tensorboard=True))
+        NPLM(tokenizer="byte", d_hidden=8).fit(
+            toy_text, train=TrainConfig(steps=1, tensorboard=True)
+        )

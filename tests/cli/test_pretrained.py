@@ -24,7 +24,9 @@ def matrix(tmp_path, toy_text):
 
 
 def test_fit_frozen(seqloom, tmp_path, matrix):
-    done = seqloom(*FIT, "--tokenizer", "word", "--pretrained-training", "frozen", "--no-tied", "--json")
+    done = seqloom(
+        *FIT, "--tokenizer", "word", "--pretrained-training", "frozen", "--no-tied", "--json"
+    )
     assert done.code == 0, done.err
     assert done.json()[0]["pretrained"]["found"] == 10
     assert "10 of 22 tokens have a vector" in done.err
@@ -37,18 +39,41 @@ def test_fit_frozen(seqloom, tmp_path, matrix):
     assert json.dumps(shown).count('"found": 10') == 1
 
 
-@pytest.mark.parametrize(("options", "code", "says"), [
-    (["--pretrained", "nowhere", "--tokenizer", "word"], 2, "pretrained: nowhere: no such directory or file"),
-    (["--d-embed", 7, "--tokenizer", "word"], 2, "d_embed is 7, but the vectors of vectors have 5 dimensions"),
-    ([], 2, "the tokenizer bpe splits words; give tokenizer whitespace or word"),
-    (["--tokenizer", "word", "--pretrained-unknown", "subword"], 2, "these vectors have nothing to build"),
-    (["--tokenizer", "word", "--pretrained-training", "thawed"], 2, "'thawed'"),
-    (["--tokenizer", "word", "--pretrained", "text"], 1, "text: not a file of word vectors"),
-    (["--tokenizer", "word", "--vocab-file", "strange"], 1, "pretrained: vectors: none of the 4 tokens, such as"),
-])
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (
+            ["--pretrained", "nowhere", "--tokenizer", "word"],
+            2,
+            "pretrained: nowhere: no such directory or file",
+        ),
+        (
+            ["--d-embed", 7, "--tokenizer", "word"],
+            2,
+            "d_embed is 7, but the vectors of vectors have 5 dimensions",
+        ),
+        ([], 2, "the tokenizer bpe splits words; give tokenizer whitespace or word"),
+        (
+            ["--tokenizer", "word", "--pretrained-unknown", "subword"],
+            2,
+            "these vectors have nothing to build",
+        ),
+        (["--tokenizer", "word", "--pretrained-training", "thawed"], 2, "'thawed'"),
+        (["--tokenizer", "word", "--pretrained", "text"], 1, "text: not a file of word vectors"),
+        (
+            ["--tokenizer", "word", "--vocab-file", "strange"],
+            1,
+            "pretrained: vectors: none of the 4 tokens, such as",
+        ),
+    ],
+)
 def test_faults(seqloom, tmp_path, options, code, says):
     (tmp_path / "strange").write_text("zebra\ngiraffe\n")
     failed = seqloom(*FIT, *options, "-q")
     assert says in failed.one_line()
     assert failed.code == code
-    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "cache") == ["strange", "text", "vectors"]
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "cache") == [
+        "strange",
+        "text",
+        "vectors",
+    ]

@@ -37,17 +37,17 @@ def test_nearest_among_the_lines_of_a_file(seqloom, saved):
     found = seqloom("nearest", "model", "the cat", "log", "--among", "lines.txt", "-n", 2)
     assert found.out.startswith("the cat\n")
     assert len(found.out.splitlines()) == 6
-    first, = seqloom("nearest", "model", "the cat sat", "--among", "lines.txt", "--json").json()
+    (first,) = seqloom("nearest", "model", "the cat sat", "--among", "lines.txt", "--json").json()
     assert first["nearest"][0]["text"] == "the cat sat"
     assert len(first["nearest"]) == 3  # blank lines are none
 
 
 def test_evaluate_and_convert(seqloom, saved):
-    values, = seqloom("evaluate", "model", "--on", "pairs.tsv", "--json").json()
+    (values,) = seqloom("evaluate", "model", "--on", "pairs.tsv", "--json").json()
     assert values["metrics"]["pairs"] == 3
     assert seqloom("convert", "model", "theirs", "--form", "hugging-face").code == 0
     assert json.loads((saved / "theirs" / "modules.json").read_text())[1]["path"] == "1_Pooling"
-    again, = seqloom("convert", "theirs", "again", "--json").json()
+    (again,) = seqloom("convert", "theirs", "again", "--json").json()
     assert (again["model"], again["dimensions"]) == ("sentence-encoder", 8)
     assert seqloom("embed", "again", "the cat").out == seqloom("embed", "model", "the cat").out
     assert seqloom("convert", "model", "small", "--bits", 8).code == 0
@@ -57,7 +57,9 @@ def test_evaluate_and_convert(seqloom, saved):
 def test_refusals_are_one_line(seqloom, saved):
     assert "give among" in seqloom("nearest", "model", "cat").one_line()
     assert "give among" in seqloom("nearest", "model", "cat", "--among", 5).one_line()
-    assert "must be a file or a number" in seqloom("nearest", "model", "cat", "--among", 0).one_line()
+    assert (
+        "must be a file or a number" in seqloom("nearest", "model", "cat", "--among", 0).one_line()
+    )
     assert "missing.txt" in seqloom("nearest", "model", "cat", "--among", "missing.txt").one_line()
     assert "analogy is for word vectors" in seqloom("analogy", "model", "a", "b", "c").one_line()
     assert "give --on FILE" in seqloom("evaluate", "model", "lines.txt").one_line()

@@ -12,10 +12,12 @@ from seqloom import SeasonalNaive, load, read_series
 def place(tmp_path_factory):
     made = tmp_path_factory.mktemp("series")
     rng = np.random.default_rng(0)
-    rows = [f"2024-01-{1 + h // 24:02} {h % 24:02}:00:00,{10 + 3 * np.sin(h / 24 * 2 * np.pi) + 0.3 * rng.normal():.3f}"
-            for h in range(20 * 24)]
+    rows = [
+        f"2024-01-{1 + h // 24:02} {h % 24:02}:00:00,{10 + 3 * np.sin(h / 24 * 2 * np.pi) + 0.3 * rng.normal():.3f}"
+        for h in range(20 * 24)
+    ]
     (made / "whole.csv").write_text("date,load\n" + "\n".join(rows) + "\n")
-    (made / "train.csv").write_text("date,load\n" + "\n".join(rows[:15 * 24]) + "\n")
+    (made / "train.csv").write_text("date,load\n" + "\n".join(rows[: 15 * 24]) + "\n")
     odd = rows.copy()
     odd[18 * 24] = f"{rows[18 * 24].split(',')[0]},99"
     (made / "odd.csv").write_text("date,load\n" + "\n".join(odd) + "\n")
@@ -24,8 +26,15 @@ def place(tmp_path_factory):
 
 
 def test_from_fit_to_forecast(seqloom, place):
-    said = seqloom("fit", "linear-window", place / "train.csv", "-o", "m", "--horizon", 12, "--json").json()[0]
-    assert (said["columns"], said["season"], said["window"], said["step"]) == (["load"], 24, 60, [3600, "second"])
+    said = seqloom(
+        "fit", "linear-window", place / "train.csv", "-o", "m", "--horizon", 12, "--json"
+    ).json()[0]
+    assert (said["columns"], said["season"], said["window"], said["step"]) == (
+        ["load"],
+        24,
+        60,
+        [3600, "second"],
+    )
     result = seqloom("evaluate", "m", place / "whole.csv", "--json").json()[0]
     assert result["metrics"]["forecasts"] == 5 * 24 - 12 + 1  # from the end of the training data on
     assert result["metrics"]["mse"] == load("m").evaluate(read_series(place / "whole.csv"))["mse"]
@@ -33,15 +42,34 @@ def test_from_fit_to_forecast(seqloom, place):
     assert "horizon     mse" in shown.out
     assert "forecasting from 2024-01-15 23:00:00 on, where the training data ended" in shown.err
     rows = seqloom("forecast", "m", place / "train.csv", "--horizon", 3, "--json").json()
-    assert [row["time"] for row in rows] == ["2024-01-16", "2024-01-16 01:00:00", "2024-01-16 02:00:00"]
-    assert all(row["low_95"] <= row["low_80"] <= row["forecast"] <= row["high_80"] <= row["high_95"] for row in rows)
-    table = seqloom("forecast", "m", "-", "--horizon", 2, stdin=(place / "train.csv").read_text()).out
-    assert table.splitlines()[0].split() == ["time", "column", "forecast", "low_80", "high_80", "low_95", "high_95"]
+    assert [row["time"] for row in rows] == [
+        "2024-01-16",
+        "2024-01-16 01:00:00",
+        "2024-01-16 02:00:00",
+    ]
+    assert all(
+        row["low_95"] <= row["low_80"] <= row["forecast"] <= row["high_80"] <= row["high_95"]
+        for row in rows
+    )
+    table = seqloom(
+        "forecast", "m", "-", "--horizon", 2, stdin=(place / "train.csv").read_text()
+    ).out
+    assert table.splitlines()[0].split() == [
+        "time",
+        "column",
+        "forecast",
+        "low_80",
+        "high_80",
+        "low_95",
+        "high_95",
+    ]
     assert seqloom("info", "m").code == 0
 
 
 def test_a_forecast_from_the_middle_of_the_data(seqloom, place):
-    whole = seqloom("forecast", place / "model", place / "whole.csv", "--since", "2024-01-16", "--json").json()
+    whole = seqloom(
+        "forecast", place / "model", place / "whole.csv", "--since", "2024-01-16", "--json"
+    ).json()
     assert whole == seqloom("forecast", place / "model", place / "train.csv", "--json").json()
 
 
@@ -89,8 +117,11 @@ def test_anomalies(seqloom, place):
 
 def test_pictures(seqloom, place, tmp_path):
     pytest.importorskip("vl_convert")
-    for args in (("forecast", "--since", "2024-01-18", "--chart", "f.svg"), ("anomalies", "--chart", "a.svg"),
-                 ("evaluate", "--chart", "e.svg")):
+    for args in (
+        ("forecast", "--since", "2024-01-18", "--chart", "f.svg"),
+        ("anomalies", "--chart", "a.svg"),
+        ("evaluate", "--chart", "e.svg"),
+    ):
         assert seqloom(args[0], place / "model", place / "odd.csv", *args[1:]).code == 0
         assert "<svg" in (tmp_path / args[-1]).read_text()
     assert "forecast" in (tmp_path / "f.svg").read_text()
@@ -101,36 +132,69 @@ def test_pictures(seqloom, place, tmp_path):
 def test_several_series_with_what_is_known_in_advance(seqloom, tmp_path):
     text = "day,shop,sold,holiday\n" + "".join(
         f"2024-{1 + d // 28:02}-{1 + d % 28:02},{shop},{'' if d >= 84 else 10 * (d % 7 == 6) + k},{d % 7 == 6:d}\n"
-        for k, shop in enumerate(("a", "b")) for d in range(91))
+        for k, shop in enumerate(("a", "b"))
+        for d in range(91)
+    )
     (tmp_path / "s.csv").write_text(text)
     reading = ("--key-column", "shop", "--known-columns", "holiday")
-    assert seqloom("fit", "linear-window", "s.csv", "-o", "m", "--horizon", 5, "--window", 7, *reading).code == 0
+    assert (
+        seqloom(
+            "fit", "linear-window", "s.csv", "-o", "m", "--horizon", 5, "--window", 7, *reading
+        ).code
+        == 0
+    )
     rows = seqloom("forecast", "m", "s.csv", *reading, "--json").json()
-    assert [(row["key"], row["column"]) for row in rows] == [("a", "sold")] * 5 + [("b", "sold")] * 5
+    assert [(row["key"], row["column"]) for row in rows] == [("a", "sold")] * 5 + [
+        ("b", "sold")
+    ] * 5
     late = seqloom("forecast", "m", "s.csv", "--since", "2024-04-06", *reading, "-q").one_line()
     assert "ends at 2024-03-28, more than a step before 2024-04-06" in late
-    (tmp_path / "short.csv").write_text("".join(line + "\n" for line in text.splitlines() if ",," not in line))
-    assert "holiday must be known 5 steps" in seqloom("forecast", "m", "short.csv", *reading, "-q").one_line()
+    (tmp_path / "short.csv").write_text(
+        "".join(line + "\n" for line in text.splitlines() if ",," not in line)
+    )
+    assert (
+        "holiday must be known 5 steps"
+        in seqloom("forecast", "m", "short.csv", *reading, "-q").one_line()
+    )
 
 
 def test_the_key_column_is_remembered(seqloom, tmp_path):
-    header, rows = "day,shop,sold", [f"2024-{1 + d // 28:02}-{1 + d % 28:02},{shop},{10 * (d % 7 == 6) + shop + d % 3}"
-                                     for shop in (1, 2) for d in range(84)]
+    header, rows = (
+        "day,shop,sold",
+        [
+            f"2024-{1 + d // 28:02}-{1 + d % 28:02},{shop},{10 * (d % 7 == 6) + shop + d % 3}"
+            for shop in (1, 2)
+            for d in range(84)
+        ],
+    )
     (tmp_path / "s.csv").write_text("\n".join([header, *rows]) + "\n")
-    (tmp_path / "one.csv").write_text("\n".join(row.replace(",1,", ",") for row in [header.replace(",shop", ""), *rows[:84]]))
+    (tmp_path / "one.csv").write_text(
+        "\n".join(row.replace(",1,", ",") for row in [header.replace(",shop", ""), *rows[:84]])
+    )
     (tmp_path / "town.csv").write_text((tmp_path / "s.csv").read_text().replace("shop", "town"))
-    assert seqloom("fit", "linear-window", "s.csv", "-o", "m", "--horizon", 5, "--key-column", "shop").code == 0
+    assert (
+        seqloom(
+            "fit", "linear-window", "s.csv", "-o", "m", "--horizon", 5, "--key-column", "shop"
+        ).code
+        == 0
+    )
     for command in (("forecast",), ("anomalies", "--rate", 0.1), ("evaluate",)):
         found = seqloom(*command, "m", "s.csv", "--json").json()
         assert found == seqloom(*command, "m", "s.csv", "--key-column", "shop", "--json").json()
-        assert seqloom(*command, "m", "one.csv").code == 0  # a file of one series needs no such column
+        assert (
+            seqloom(*command, "m", "one.csv").code == 0
+        )  # a file of one series needs no such column
         assert found == seqloom(*command, "m", "town.csv", "--key-column", "town", "--json").json()
         assert "rows have the time of another row" in seqloom(*command, "m", "town.csv").one_line()
     model = load("m")
     assert model.key_column == "shop"
     assert [track.key for track in model.forecast(tmp_path / "s.csv").tracks] == ["1", "2"]
     cells = [row.split(",") for row in rows]
-    frame = {"day": [c[0] for c in cells], "shop": [int(c[1]) for c in cells], "sold": [float(c[2]) for c in cells]}
+    frame = {
+        "day": [c[0] for c in cells],
+        "shop": [int(c[1]) for c in cells],
+        "sold": [float(c[2]) for c in cells],
+    }
     assert model.forecast(frame).rows() == model.forecast(tmp_path / "s.csv").rows()
     wrong = seqloom("forecast", "m", "s.csv", "--key-column", "shp").one_line()
     assert "no column 'shp'; did you mean 'shop'?" in wrong
@@ -139,28 +203,66 @@ def test_the_key_column_is_remembered(seqloom, tmp_path):
 def test_what_is_wrong_is_one_line(seqloom, place, tmp_path):
     (tmp_path / "bad.csv").write_text("date,load\n2024-01-01,1\n2024-01-02,x\n")
     for args, message in (
-            (("forecast", place / "model", "bad.csv"), "line 3, column 'load': 'x' is not a number"),
-            (("forecast", place / "model", place / "whole.csv", "--horizon", 13), "horizon must be from 1 to 12"),
-            (("forecast", place / "model", "missing.csv"), "no such file"),
-            (("anomalies", place / "model", place / "whole.csv", "--since", "soon"), "'soon' is not a time"),
-            (("fit", "naive", place / "train.csv", "-o", "m", "--horizon", 400), "too few to learn to forecast 400"),
-            (("fit", "naive", place / "train.csv", "-o", "m", "--time-zone", "Mars"), "unknown time zone"),
-            (("predict", place / "model", place / "whole.csv"), "predict is for")):
+        (("forecast", place / "model", "bad.csv"), "line 3, column 'load': 'x' is not a number"),
+        (
+            ("forecast", place / "model", place / "whole.csv", "--horizon", 13),
+            "horizon must be from 1 to 12",
+        ),
+        (("forecast", place / "model", "missing.csv"), "no such file"),
+        (
+            ("anomalies", place / "model", place / "whole.csv", "--since", "soon"),
+            "'soon' is not a time",
+        ),
+        (
+            ("fit", "naive", place / "train.csv", "-o", "m", "--horizon", 400),
+            "too few to learn to forecast 400",
+        ),
+        (
+            ("fit", "naive", place / "train.csv", "-o", "m", "--time-zone", "Mars"),
+            "unknown time zone",
+        ),
+        (("predict", place / "model", place / "whole.csv"), "predict is for"),
+    ):
         assert message in seqloom(*args).one_line()
 
 
 def test_compare_and_ab(seqloom, place):
-    done = seqloom("compare", place / "whole.csv", "--rungs", "naive,seasonal-naive,linear", "--work", "work", "--json")
+    done = seqloom(
+        "compare",
+        place / "whole.csv",
+        "--rungs",
+        "naive,seasonal-naive,linear",
+        "--work",
+        "work",
+        "--json",
+    )
     found = json.loads(done.out)
     assert "has a column of times ('date') beside numbers" in done.err
     values = {rung["name"]: rung["mse"] for rung in found["rungs"]}
     assert values["linear"] < values["seasonal-naive"] < values["naive"]
-    done = seqloom("compare", place / "whole.csv", "--horizon", 6, "--season", 12, "--since", "2024-01-17", "--save", "best",
-                   "--rungs", "naive,seasonal-naive", "--work", "work", "--json").json()[0]
+    done = seqloom(
+        "compare",
+        place / "whole.csv",
+        "--horizon",
+        6,
+        "--season",
+        12,
+        "--since",
+        "2024-01-17",
+        "--save",
+        "best",
+        "--rungs",
+        "naive,seasonal-naive",
+        "--work",
+        "work",
+        "--json",
+    ).json()[0]
     assert [rung["forecasts"] for rung in done["rungs"]] == [4 * 24 - 6 + 1] * 2
     assert done["rungs"][1]["mse"] > values["seasonal-naive"]  # half a day ago is no season
     assert load("best").horizon == 6
     wrong = seqloom("compare", place / "whole.csv", "--task", "text", "--horizon", 6).one_line()
     assert "--horizon is for a forecaster" in wrong
-    shown = seqloom("ab", place / "whole.csv", "--a", "naive", "--b", "seasonal-naive", "--folds", 2, "-q")
+    shown = seqloom(
+        "ab", place / "whole.csv", "--a", "naive", "--b", "seasonal-naive", "--folds", 2, "-q"
+    )
     assert shown.out.splitlines()[-1].startswith("B is better: MSE -")

@@ -10,8 +10,22 @@ import pytest
 from .ends import PATIENCE, SLOW, _hears_ctrl_c, end, started
 from .test_faults import end_in
 
-BOTH = pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "terminate"])
-VECTORS = ("fit", "word2vec", "text", "--dimensions", 8, "--min-count", 1, "--epochs", 4, "--deterministic", "-q")
+BOTH = pytest.mark.parametrize(
+    ("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "terminate"]
+)
+VECTORS = (
+    "fit",
+    "word2vec",
+    "text",
+    "--dimensions",
+    8,
+    "--min-count",
+    1,
+    "--epochs",
+    4,
+    "--deterministic",
+    "-q",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -22,11 +36,17 @@ def text(tmp_path, toy_text):
 
 # ---- where signals come
 
-@pytest.mark.parametrize(("label", "how", "code"), [("encoding", signal.SIGINT, 130), ("counting tokens", signal.SIGTERM, 143)])
+
+@pytest.mark.parametrize(
+    ("label", "how", "code"),
+    [("encoding", signal.SIGINT, 130), ("counting tokens", signal.SIGTERM, 143)],
+)
 def test_before_the_first_checkpoint(tmp_path, label, how, code):
     args = ("fit", "hmm", "text", "-o", "m", "--states", 2, "--tokenizer", "word")
     assert end_in(label, how, tmp_path, *args) == (
-        code, "\ninterrupted before the first checkpoint; the same command starts over\n")
+        code,
+        "\ninterrupted before the first checkpoint; the same command starts over\n",
+    )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["text"]
 
 
@@ -44,9 +64,24 @@ LanguageTraining.loss = loss
 from seqloom.cli.main import run
 run()
 """
-    args = ("fit", "nplm", "text", "-o", "m", "--tokenizer", "byte", "--d-hidden", 8, "--minutes", 1, "-q")
+    args = (
+        "fit",
+        "nplm",
+        "text",
+        "-o",
+        "m",
+        "--tokenizer",
+        "byte",
+        "--d-hidden",
+        8,
+        "--minutes",
+        1,
+        "-q",
+    )
     assert end(slow, args, signal.SIGTERM, tmp_path) == (
-        143, "\ninterrupted before the first checkpoint; the same command starts over\n")
+        143,
+        "\ninterrupted before the first checkpoint; the same command starts over\n",
+    )
 
 
 def test_a_comparison_says_that_it_goes_on(tmp_path, shakespeare):
@@ -54,7 +89,10 @@ def test_a_comparison_says_that_it_goes_on(tmp_path, shakespeare):
     args = ("compare", "text", "--rungs", "uniform,byte-1", "--work", "w", "-o", "report")
     code, err = end_in("training byte-1", signal.SIGTERM, tmp_path, *args)
     assert code == 143
-    assert err.splitlines()[-1] == "interrupted; finished rungs are kept; run the same command to resume"
+    assert (
+        err.splitlines()[-1]
+        == "interrupted; finished rungs are kept; run the same command to resume"
+    )
     assert not (tmp_path / "report").exists()
     assert len(list((tmp_path / "w").rglob("result.json"))) == 1
 
@@ -80,7 +118,10 @@ seqloom.storage.read_config = read
 from seqloom.cli.main import run
 run()
 """
-    assert end(dropping, ("info", "text"), how, tmp_path) == (code, "\ninterrupted; what was finished is kept\n")
+    assert end(dropping, ("info", "text"), how, tmp_path) == (
+        code,
+        "\ninterrupted; what was finished is kept\n",
+    )
 
 
 @BOTH
@@ -107,7 +148,10 @@ seqloom.storage.read_config = read
 from seqloom.cli.main import run
 run()
 """
-    assert end(swallowing, ("info", "text"), how, tmp_path) == (code, "\ninterrupted; what was finished is kept\n")
+    assert end(swallowing, ("info", "text"), how, tmp_path) == (
+        code,
+        "\ninterrupted; what was finished is kept\n",
+    )
 
 
 def test_a_signal_that_was_obeyed_is_not_repeated(tmp_path):
@@ -183,8 +227,11 @@ from seqloom.cli.main import run
 run()
 """
     (tmp_path / "slow.py").write_text(compiling)
-    with started("import os, sys; os.execv(sys.executable, [sys.executable, '-m', 'slow', *sys.argv[1:]])", ("info", "text"),
-                 tmp_path) as child:
+    with started(
+        "import os, sys; os.execv(sys.executable, [sys.executable, '-m', 'slow', *sys.argv[1:]])",
+        ("info", "text"),
+        tmp_path,
+    ) as child:
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=PATIENCE)
     assert child.returncode == 130
@@ -212,13 +259,16 @@ run()
 
 # ---- two at once
 
+
 def test_a_second_writer_is_refused_with_the_number_of_the_first(seqloom, tmp_path):
     slow = SLOW.format(module="vectors.learning")
     with started(slow, (*VECTORS, "-o", "m", "--seed", 1), tmp_path, lines=2) as first:
         for more in ([], ["--restart"]):
             failed = seqloom(*VECTORS, "-o", "m", "--seed", 2, *more)
-            assert failed.one_line() == (f"m.run: process {first.pid} is training there; wait until it has ended, "
-                                         "or choose another output")
+            assert failed.one_line() == (
+                f"m.run: process {first.pid} is training there; wait until it has ended, "
+                "or choose another output"
+            )
             assert failed.code == 1
         first.communicate(timeout=PATIENCE)
         assert first.returncode == 0
@@ -228,7 +278,16 @@ def test_a_second_writer_is_refused_with_the_number_of_the_first(seqloom, tmp_pa
 
 
 def test_a_killed_process_leaves_no_lock(seqloom, tmp_path):
-    assert end(SLOW.format(module="vectors.learning"), (*VECTORS, "-o", "m"), signal.SIGKILL, tmp_path, lines=2)[0] == -9
+    assert (
+        end(
+            SLOW.format(module="vectors.learning"),
+            (*VECTORS, "-o", "m"),
+            signal.SIGKILL,
+            tmp_path,
+            lines=2,
+        )[0]
+        == -9
+    )
     assert (tmp_path / "m.run" / "run.lock").exists()
     assert seqloom(*VECTORS, "-o", "m").code == 0
     assert not (tmp_path / "m.run").exists()
@@ -237,8 +296,12 @@ def test_a_killed_process_leaves_no_lock(seqloom, tmp_path):
 @pytest.mark.parametrize("same", [True, False], ids=["same options", "other options"])
 def test_what_another_run_left_without_a_checkpoint_is_not_mixed_in(seqloom, tmp_path, same):
     left = tmp_path / "m.run"
-    with started(SLOW.format(module="vectors.learning").replace("= 0.0, 1e9", "= 1e9, 1e9"),
-                 (*VECTORS, "-o", "m", "--seed", 1 if same else 2), tmp_path, lines=3) as child:
+    with started(
+        SLOW.format(module="vectors.learning").replace("= 0.0, 1e9", "= 1e9, 1e9"),
+        (*VECTORS, "-o", "m", "--seed", 1 if same else 2),
+        tmp_path,
+        lines=3,
+    ) as child:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
     assert sorted(p.name for p in left.iterdir()) == ["log.jsonl", "run.json", "run.lock"]
@@ -247,8 +310,12 @@ def test_what_another_run_left_without_a_checkpoint_is_not_mixed_in(seqloom, tmp
     (left / "tensorboard" / "events").write_bytes(b"of somebody else")
     assert seqloom(*VECTORS, "-o", "m", "--seed", 1).code == 0
     assert seqloom(*VECTORS, "-o", "alone", "--seed", 1).code == 0
-    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == sorted(p.name for p in (tmp_path / "alone").iterdir())
-    assert (tmp_path / "m" / "training.jsonl").read_bytes() == (tmp_path / "alone" / "training.jsonl").read_bytes()
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == sorted(
+        p.name for p in (tmp_path / "alone").iterdir()
+    )
+    assert (tmp_path / "m" / "training.jsonl").read_bytes() == (
+        tmp_path / "alone" / "training.jsonl"
+    ).read_bytes()
 
 
 def test_a_place_without_locks_still_works(seqloom, tmp_path, monkeypatch):
@@ -257,15 +324,23 @@ def test_a_place_without_locks_still_works(seqloom, tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "text"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "terminate"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
+    ids=["interrupt", "terminate"],
+)
 def test_a_signal_while_the_program_is_loaded_leaves_no_trace(number, code):
     """As if it came while click is imported: the handlers stand before that."""
-    early = ("import builtins, os, signal\nwhole = builtins.__import__\n"
-             "def slow(name, *rest, **more):\n"
-             f"    name == 'seqloom.cli.main' and os.kill(os.getpid(), {int(number)})\n"
-             "    return whole(name, *rest, **more)\n"
-             "builtins.__import__ = slow\nimport seqloom.cli.__main__\n")
-    ended = subprocess.run([sys.executable, "-c", early], capture_output=True, text=True, preexec_fn=_hears_ctrl_c)
+    early = (
+        "import builtins, os, signal\nwhole = builtins.__import__\n"
+        "def slow(name, *rest, **more):\n"
+        f"    name == 'seqloom.cli.main' and os.kill(os.getpid(), {int(number)})\n"
+        "    return whole(name, *rest, **more)\n"
+        "builtins.__import__ = slow\nimport seqloom.cli.__main__\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", early], capture_output=True, text=True, preexec_fn=_hears_ctrl_c
+    )
     assert ended.returncode == code
     assert ended.stderr == "interrupted before anything was begun\n"
 

@@ -8,7 +8,9 @@ from seqloom import load
 from tests.models.test_composition import make_encoder
 
 TEXT = "the cat sat on the mat\nthe dog met a cat on the road\n" * 20
-LABELLED = "good\ta lovely warm film\nbad\ta dull cold film\ngood\twarm and funny\nbad\tcold and boring\n"
+LABELLED = (
+    "good\ta lovely warm film\nbad\ta dull cold film\ngood\twarm and funny\nbad\tcold and boring\n"
+)
 QUICK = ("--steps", 3, "--batch-size", 2, "-q")
 
 
@@ -38,7 +40,18 @@ def old(seqloom, tmp_path):
 
 def test_training_goes_on(seqloom, old):
     done = seqloom(
-        "fit", "gru", "more.txt", "-o", "new", "--start", old, "--dropout", 0.3, "--samples", 4, *QUICK
+        "fit",
+        "gru",
+        "more.txt",
+        "-o",
+        "new",
+        "--start",
+        old,
+        "--dropout",
+        0.3,
+        "--samples",
+        4,
+        *QUICK,
     )
     assert (done.code, done.err) == (0, "")
     model, origin = load("new"), load(old)
@@ -62,7 +75,10 @@ def test_training_goes_on(seqloom, old):
             "d_hidden is 9, but old has 8; leave d_hidden out, or start from another model",
         ),
         (("gru", "--start", "old", "--n-layers", 2), "n_layers is 2, but old has 1"),
-        (("gru", "--start", "old", "--tokenizer", "char"), "tokenizer is char, but old has whitespace"),
+        (
+            ("gru", "--start", "old", "--tokenizer", "char"),
+            "tokenizer is char, but old has whitespace",
+        ),
         (
             ("gru", "--start", "old", "--pretrained", "old"),
             "start and pretrained both say what the network begins with",
@@ -76,7 +92,9 @@ def test_training_goes_on(seqloom, old):
 def test_what_is_refused_before_the_data_is_read(seqloom, old, options, message):
     assert (
         message
-        in seqloom("fit", *options[:1], "no-such-text.txt", "-o", "new", *options[1:], *QUICK).one_line()
+        in seqloom(
+            "fit", *options[:1], "no-such-text.txt", "-o", "new", *options[1:], *QUICK
+        ).one_line()
     )
 
 
@@ -101,12 +119,19 @@ def test_quantised_models_are_refused(seqloom, old):
         == 0
     )
     assert seqloom("convert", "gpt", "small", "--bits", 8).code == 0
-    line = seqloom("fit", "gpt", "no-such-text.txt", "-o", "new", "--start", "small", *QUICK).one_line()
+    line = seqloom(
+        "fit", "gpt", "no-such-text.txt", "-o", "new", "--start", "small", *QUICK
+    ).one_line()
     assert line == (
         "start: small has 8 bits a weight, which cannot be trained; give the model that it was quantised from, or "
         "convert again without --bits"
     )
-    assert seqloom("fit", "gpt", "more.txt", "-o", "new", "--start", "gpt", "--context", 16, *QUICK).code == 0
+    assert (
+        seqloom(
+            "fit", "gpt", "more.txt", "-o", "new", "--start", "gpt", "--context", 16, *QUICK
+        ).code
+        == 0
+    )
     assert load("new").config.context == 16
 
 
@@ -115,7 +140,9 @@ def test_options_that_only_suit_the_start_need_not_repeat_what_it_is(seqloom, tm
     make_encoder(tmp_path / "encoder")
     (tmp_path / "data.tsv").write_text(LABELLED)
     assert (
-        seqloom("fit", "classifier", "data.tsv", "-o", "old", "--encoder", "encoder", "--frozen", *QUICK).code
+        seqloom(
+            "fit", "classifier", "data.tsv", "-o", "old", "--encoder", "encoder", "--frozen", *QUICK
+        ).code
         == 0
     )
     for flag in ("--frozen", "--no-frozen"):
@@ -154,6 +181,8 @@ def test_freezing_by_name(seqloom, old):
 
 def test_help_shows_it_among_the_training_options(seqloom):
     shown = seqloom("fit", "gru", "--help").out
-    assert "--start DIR" in shown[shown.index("Training options") : shown.index("Data and tokenizer")]
+    assert (
+        "--start DIR" in shown[shown.index("Training options") : shown.index("Data and tokenizer")]
+    )
     assert "new words are added" in seqloom("fit", "word2vec", "--help").out
     assert "--start" not in seqloom("fit", "ngram", "--help").out

@@ -4,7 +4,17 @@ import json
 
 import pytest
 
-HEAVY = {"torch", "numba", "llvmlite", "tokenizers", "rich", "safetensors", "zstandard", "scipy", "pandas"}
+HEAVY = {
+    "torch",
+    "numba",
+    "llvmlite",
+    "tokenizers",
+    "rich",
+    "safetensors",
+    "zstandard",
+    "scipy",
+    "pandas",
+}
 
 RUN = """
 import json, sys
@@ -21,9 +31,19 @@ print("\\n" + json.dumps(sorted(set(sys.modules) - bare)))
 """
 
 
-@pytest.mark.parametrize(("args", "most"), [([], 20), (["--help"], 120), (["--version"], 150), (["models"], 160),
-                                            (["fit", "--help"], 160), (["fit", "ngram", "--help"], 420),
-                                            (["generate", "--help"], 420), (["compare", "--help"], 160)])
+@pytest.mark.parametrize(
+    ("args", "most"),
+    [
+        ([], 20),
+        (["--help"], 120),
+        (["--version"], 150),
+        (["models"], 160),
+        (["fit", "--help"], 160),
+        (["fit", "ngram", "--help"], 420),
+        (["generate", "--help"], 420),
+        (["compare", "--help"], 160),
+    ],
+)
 def test_little_is_imported(process, args, most):
     done = process(python=RUN.format(args=args))
     assert done.code == 0, done.err
@@ -35,9 +55,11 @@ def test_little_is_imported(process, args, most):
 
 
 def test_public_names_are_loaded_when_used(process):
-    done = process(python="import seqloom, sys; a = 'numpy' in sys.modules; seqloom.NGram; b = 'numpy' in sys.modules; "
-                          "c = 'numba' in sys.modules; seqloom.NGram(order=1).fit('a b'); "
-                          "print(a, b, c, 'numba' in sys.modules)")
+    done = process(
+        python="import seqloom, sys; a = 'numpy' in sys.modules; seqloom.NGram; b = 'numpy' in sys.modules; "
+        "c = 'numba' in sys.modules; seqloom.NGram(order=1).fit('a b'); "
+        "print(a, b, c, 'numba' in sys.modules)"
+    )
     assert done.out == "False True False True\n"
 
 

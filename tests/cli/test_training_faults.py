@@ -15,9 +15,40 @@ from seqloom.training import checkpoint, loop  # noqa: E402
 
 from .ends import end, ended_with_checkpoint  # noqa: E402
 
-NPLM = ("fit", "nplm", "text", "-o", "m", "--tokenizer", "byte", "--order", 3, "--d-embed", 8, "--d-hidden", 8, "-q")
-GPT = ("fit", "gpt", "text", "-o", "m", "--tokenizer", "byte", "--d-model", 8, "--n-layers", 1, "--n-heads", 2,
-       "--context", 8, "-q")
+NPLM = (
+    "fit",
+    "nplm",
+    "text",
+    "-o",
+    "m",
+    "--tokenizer",
+    "byte",
+    "--order",
+    3,
+    "--d-embed",
+    8,
+    "--d-hidden",
+    8,
+    "-q",
+)
+GPT = (
+    "fit",
+    "gpt",
+    "text",
+    "-o",
+    "m",
+    "--tokenizer",
+    "byte",
+    "--d-model",
+    8,
+    "--n-layers",
+    1,
+    "--n-heads",
+    2,
+    "--context",
+    8,
+    "-q",
+)
 LSTM = ("fit", "lstm", "text", "-o", "m", "--tokenizer", "byte", "--d-hidden", 8, "-q")
 SHORT = ("--steps", 6, "--batch-size", 4, "--truncation", 8)
 WITHOUT = """
@@ -44,24 +75,46 @@ def left(place):
 
 def contents(place):
     """The saved model as bytes; the log has clocks in it."""
-    return {p.name: p.read_bytes() for p in sorted(place.iterdir()) if p.is_file() and p.name != "training.jsonl"}
+    return {
+        p.name: p.read_bytes()
+        for p in sorted(place.iterdir())
+        if p.is_file() and p.name != "training.jsonl"
+    }
 
 
 # ---- what is refused before the text is read
 
-@pytest.mark.parametrize(("options", "code", "says"), [
-    ([*NPLM, "--minutes", 1, "--steps", 5], 2, "minutes and steps both say how long to train; give one of them"),
-    ([*NPLM, *SHORT, "--device", "gpu17"], 2, "device 'gpu17' cannot be used"),
-    ([*NPLM, *SHORT, "--device", "cuda:99"], 2, "device 'cuda:99' cannot be used"),
-    ([*NPLM, *SHORT, "--precision", "float16"], 2, "this CPU has no float16 units"),
-    ([*NPLM, "--steps", 0], 2, "steps must be at least 1"),
-    ([*NPLM, "--lr", "nan"], 2, "lr must be"),
-    ([*NPLM, "--optimizer", "adamm"], 2, "did you mean 'adam"),
-    ([*GPT, *SHORT, "--n-heads", 3], 2, "d_model 8 is not a multiple of 6, as 3 heads and rope positions need"),
-    ([*GPT, *SHORT, "--n-heads", 3, "--positions", "alibi"], 2, "d_model 8 is not a multiple of 3"),
-])
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (
+            [*NPLM, "--minutes", 1, "--steps", 5],
+            2,
+            "minutes and steps both say how long to train; give one of them",
+        ),
+        ([*NPLM, *SHORT, "--device", "gpu17"], 2, "device 'gpu17' cannot be used"),
+        ([*NPLM, *SHORT, "--device", "cuda:99"], 2, "device 'cuda:99' cannot be used"),
+        ([*NPLM, *SHORT, "--precision", "float16"], 2, "this CPU has no float16 units"),
+        ([*NPLM, "--steps", 0], 2, "steps must be at least 1"),
+        ([*NPLM, "--lr", "nan"], 2, "lr must be"),
+        ([*NPLM, "--optimizer", "adamm"], 2, "did you mean 'adam"),
+        (
+            [*GPT, *SHORT, "--n-heads", 3],
+            2,
+            "d_model 8 is not a multiple of 6, as 3 heads and rope positions need",
+        ),
+        (
+            [*GPT, *SHORT, "--n-heads", 3, "--positions", "alibi"],
+            2,
+            "d_model 8 is not a multiple of 3",
+        ),
+    ],
+)
 def test_refused_at_once(seqloom, tmp_path, monkeypatch, options, code, says):
-    monkeypatch.setattr("seqloom.contracts.LanguageModel.fit", lambda *a, **k: pytest.fail("the work has begun"))
+    monkeypatch.setattr(
+        "seqloom.contracts.LanguageModel.fit", lambda *a, **k: pytest.fail("the work has begun")
+    )
     failed = seqloom(*options)
     assert says in failed.one_line()
     assert failed.code == code
@@ -74,17 +127,28 @@ def test_without_torch(process, seqloom, tmp_path):
     blocked = WITHOUT.format(names=["torch"])
     for args in ((*NPLM[:4], "new", *NPLM[5:]), ("evaluate", "m", "text", "--dynamic", "-q")):
         failed = process(*args, python=blocked)
-        assert failed.one_line() == "the nplm model needs torch, which is not installed: pip install 'seqloom[nn]'"
+        assert (
+            failed.one_line()
+            == "the nplm model needs torch, which is not installed: pip install 'seqloom[nn]'"
+        )
         assert failed.code == 1
-    stepped, usual = process("score", "m", "text", "--json", python=blocked), seqloom("score", "m", "text", "--json", "-q")
-    assert [row["score"] for row in stepped.json()] == pytest.approx([row["score"] for row in usual.json()], abs=1e-3)
+    stepped, usual = (
+        process("score", "m", "text", "--json", python=blocked),
+        seqloom("score", "m", "text", "--json", "-q"),
+    )
+    assert [row["score"] for row in stepped.json()] == pytest.approx(
+        [row["score"] for row in usual.json()], abs=1e-3
+    )
     assert stepped.err.count("token by token, which is slow: pip install 'seqloom[nn]'") == 1
     assert process("generate", "m", "the", "--max-tokens", 3, "-q", python=blocked).code == 0
     assert left(tmp_path) == ["m"]
 
 
-@pytest.mark.parametrize("content", [{"notes.txt": "mine"}, {"run.json": "{}", "notes.txt": "mine"}, "mine"],
-                         ids=["directory", "with a run.json", "file"])
+@pytest.mark.parametrize(
+    "content",
+    [{"notes.txt": "mine"}, {"run.json": "{}", "notes.txt": "mine"}, "mine"],
+    ids=["directory", "with a run.json", "file"],
+)
 @pytest.mark.parametrize("restart", [[], ["--restart"]], ids=["", "restart"])
 def test_what_is_in_the_place_of_the_run_stays(seqloom, tmp_path, content, restart):
     place = tmp_path / "m.run"
@@ -103,17 +167,23 @@ def test_what_is_in_the_place_of_the_run_stays(seqloom, tmp_path, content, resta
 
 # ---- training that cannot go on
 
+
 def test_a_batch_larger_than_the_corpus(seqloom, tmp_path):
     failed = seqloom(*NPLM, "--steps", 5, "--batch-size", 5000)
-    assert "batch_size 5000 is too large for a text of 773 tokens; give at most 386" in failed.one_line()
+    assert (
+        "batch_size 5000 is too large for a text of 773 tokens; give at most 386"
+        in failed.one_line()
+    )
     assert failed.code == 2
     assert left(tmp_path) == []
 
 
 def test_options_that_do_not_go_together(seqloom, tmp_path):
     """Found when the network is built, after the text was read; no empty run is left."""
-    for options, says in (((*NPLM, "--recompute"), "recompute has no effect on nplm: it is for gpt"),
-                          ((*LSTM, "--residual", "--d-embed", 4, "--no-tied"), "residual needs")):
+    for options, says in (
+        ((*NPLM, "--recompute"), "recompute has no effect on nplm: it is for gpt"),
+        ((*LSTM, "--residual", "--d-embed", 4, "--no-tied"), "residual needs"),
+    ):
         failed = seqloom(*options, *SHORT)
         assert failed.one_line().startswith(says)
         assert failed.code == 2
@@ -124,13 +194,28 @@ def test_options_that_do_not_go_together(seqloom, tmp_path):
 def test_divergence(seqloom, tmp_path, monkeypatch, early):
     """Without a checkpoint there is nothing to lose: a lower rate just begins. With one, it takes --restart."""
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 60.0 if early else -1.0)
-    base = (*NPLM, *SHORT, "--steps", 15, "--warmup", 0, "--optimizer", "sgd", "--clip", "none", "--schedule", "constant")
+    base = (
+        *NPLM,
+        *SHORT,
+        "--steps",
+        15,
+        "--warmup",
+        0,
+        "--optimizer",
+        "sgd",
+        "--clip",
+        "none",
+        "--schedule",
+        "constant",
+    )
     failed = seqloom(*base, "--lr", 1e5)
     message = failed.one_line()
     assert message.startswith("at step ")
     assert "try a lower lr (now 1e+05)" in message
     assert failed.code == 1
-    assert ("the last good checkpoint is in m.run; other settings need --restart" in message) == (not early)
+    assert ("the last good checkpoint is in m.run; other settings need --restart" in message) == (
+        not early
+    )
     assert (tmp_path / "m.run" / "last.safetensors").exists() == (not early)
     again = seqloom(*base, "--lr", 0.1)
     if not early:
@@ -162,7 +247,9 @@ def test_a_loss_that_is_no_number(seqloom, tmp_path, monkeypatch):
 def test_a_run_of_other_settings(seqloom, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
     with monkeypatch.context() as patch:
-        patch.setattr(loop._Loop, "_evaluate", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            loop._Loop, "_evaluate", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         assert seqloom(*NPLM, *SHORT, "--valid", "text", "--evaluate-every", 3).code == 130
     before = (tmp_path / "m.run" / "last.safetensors").read_bytes()
     for other in (["--lr", 0.5], ["--d-hidden", 9], ["--seed", 1]):
@@ -175,7 +262,9 @@ def test_a_run_of_other_settings(seqloom, tmp_path, monkeypatch):
         assert len(message) < 300
         assert failed.code == 2
     (tmp_path / "text").write_text("another text\n" * 40)
-    assert "(data was " in seqloom(*NPLM, *SHORT, "--valid", "text", "--evaluate-every", 3).one_line()
+    assert (
+        "(data was " in seqloom(*NPLM, *SHORT, "--valid", "text", "--evaluate-every", 3).one_line()
+    )
     assert (tmp_path / "m.run" / "last.safetensors").read_bytes() == before
     assert seqloom(*NPLM, *SHORT, "--d-hidden", 9, "--restart").code == 0
     assert load(tmp_path / "m").config.d_hidden == 9
@@ -202,9 +291,23 @@ run()
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name
+)
 def test_the_end_while_training(seqloom, tmp_path, how):
-    args = (*NPLM, "--steps", 30, "--batch-size", 4, "--truncation", 8, "--evaluate-every", 7, "--valid", "text")
+    args = (
+        *NPLM,
+        "--steps",
+        30,
+        "--batch-size",
+        4,
+        "--truncation",
+        8,
+        "--evaluate-every",
+        7,
+        "--valid",
+        "text",
+    )
     ended_with_checkpoint(end(CHILD, args, how, tmp_path), how)
     assert left(tmp_path) == ["m.run"]
     assert 9 <= checkpoint.Run(tmp_path / "m.run").load()[1]["step"] < 30
@@ -215,7 +318,10 @@ def test_the_end_while_training(seqloom, tmp_path, how):
     assert contents(tmp_path / "m") == resumed
 
     def timeless(lines):
-        return [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_s")} for line in lines]
+        return [
+            {k: v for k, v in line.items() if k not in ("seconds", "tokens_per_s")}
+            for line in lines
+        ]
 
     assert timeless(log) == timeless(checkpoint.read_log(tmp_path / "m"))
     assert left(tmp_path) == ["m"]
@@ -235,9 +341,15 @@ def test_a_full_disk(seqloom, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "write_arrays", full)
         failed = seqloom(*NPLM, *SHORT)
-    assert failed.one_line() == ("the disk is full (m.run/last.safetensors.partial); make room and run the same command again")
+    assert failed.one_line() == (
+        "the disk is full (m.run/last.safetensors.partial); make room and run the same command again"
+    )
     assert failed.code == 1
-    assert sorted(p.name for p in (tmp_path / "m.run").iterdir()) == ["last.safetensors", "log.jsonl", "run.json"]
+    assert sorted(p.name for p in (tmp_path / "m.run").iterdir()) == [
+        "last.safetensors",
+        "log.jsonl",
+        "run.json",
+    ]
     assert checkpoint.Run(tmp_path / "m.run").load()[1]["step"] == 3
     assert seqloom(*NPLM, *SHORT).code == 0
     resumed = contents(tmp_path / "m")
@@ -250,7 +362,10 @@ def test_a_full_disk(seqloom, tmp_path, monkeypatch):
 def test_a_damaged_run(seqloom, tmp_path, monkeypatch, name):
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
     with monkeypatch.context() as patch:
-        patch.setattr("seqloom.storage.write_model", lambda *a: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+        patch.setattr(
+            "seqloom.storage.write_model",
+            lambda *a: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")),
+        )
         failed = seqloom(*NPLM, *SHORT)
     assert "m: cannot be written (full)" in failed.one_line()
     whole = (tmp_path / "m.run" / name).read_bytes()
@@ -266,6 +381,7 @@ def test_a_damaged_run(seqloom, tmp_path, monkeypatch, name):
 
 
 # ---- saved networks
+
 
 def test_the_tokenizer_of_another_model(seqloom, tmp_path):
     char = (*NPLM[:6], "char", *NPLM[7:], *SHORT)
@@ -292,7 +408,9 @@ def test_weights_of_another_config(seqloom, tmp_path, key):
     assert failed.code == 1
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi", "relative", "none"])
+@pytest.mark.parametrize(
+    "positions", ["learned", "sinusoidal", "rope", "alibi", "relative", "none"]
+)
 def test_a_prompt_longer_than_the_context_slides(seqloom, tmp_path, positions):
     assert seqloom(*GPT, "--steps", 3, "--positions", positions).code == 0
     drawn = seqloom("generate", "m", "the cat sat on the mat " * 5, "--max-tokens", 20, "--json")
@@ -300,7 +418,9 @@ def test_a_prompt_longer_than_the_context_slides(seqloom, tmp_path, positions):
     assert seqloom("complete", "m", "the cat sat on the mat " * 5).code == 0
     assert seqloom("score", "m", "text").code == 0
     model = load(tmp_path / "m")
-    assert model.generate("x" * 50 + "the cat sat", seed=3) == model.generate("y" * 50 + "the cat sat", seed=3)
+    assert model.generate("x" * 50 + "the cat sat", seed=3) == model.generate(
+        "y" * 50 + "the cat sat", seed=3
+    )
 
 
 def test_a_model_for_longer_texts(seqloom, tmp_path):
@@ -310,18 +430,32 @@ def test_a_model_for_longer_texts(seqloom, tmp_path):
     longer = load(tmp_path / "longer").config
     assert (longer.context, longer.rope_scale) == (4 * context, 4.0)
     assert seqloom("evaluate", "longer", "text").code == 0
-    for command, said in ((("m", "other", "--context", 2), "a context of 2 is not longer"),
-                          (("m", "other", "--context", 512, "--form", "hugging-face"), "convert twice")):
+    for command, said in (
+        (("m", "other", "--context", 2), "a context of 2 is not longer"),
+        (("m", "other", "--context", 512, "--form", "hugging-face"), "convert twice"),
+    ):
         assert said in seqloom("convert", *command).one_line()
     assert seqloom("fit", "ngram", "text", "-o", "n").code == 0
-    assert "--context is for gpt models; n is a ngram model" in seqloom("convert", "n", "other", "--context", 512).one_line()
+    assert (
+        "--context is for gpt models; n is a ngram model"
+        in seqloom("convert", "n", "other", "--context", 512).one_line()
+    )
 
 
 # ---- odd texts
 
-@pytest.mark.parametrize(("content", "tokens"), [(b"one short line", 15), (b"a", 2), (b"a\n", 3),
-                                                 ("我们去吃饭\n我们\n".encode(), 24), (b"a b\r\nc d\r\n" * 30, 301)],
-                         ids=["line", "token", "token and newline", "chinese", "crlf"])
+
+@pytest.mark.parametrize(
+    ("content", "tokens"),
+    [
+        (b"one short line", 15),
+        (b"a", 2),
+        (b"a\n", 3),
+        ("我们去吃饭\n我们\n".encode(), 24),
+        (b"a b\r\nc d\r\n" * 30, 301),
+    ],
+    ids=["line", "token", "token and newline", "chinese", "crlf"],
+)
 @pytest.mark.parametrize("fit", [NPLM, LSTM, GPT], ids=["nplm", "lstm", "gpt"])
 def test_odd_but_good_texts(seqloom, tmp_path, text, content, tokens, fit):
     text.write_bytes(content)

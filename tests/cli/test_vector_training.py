@@ -33,7 +33,9 @@ def test_fit_then_ask(seqloom, text, name):
     assert -1 <= told["valid"]["metrics"]["spearman"] <= 1
     assert seqloom("nearest", "m", "cat", "-n", 3).out.count("\n") >= 3
     assert seqloom("evaluate", "m", "--on", "pairs.tsv").code == 0
-    assert f"model:{name}" in seqloom("evaluate", "m", "--on", "pairs.tsv").out.replace("glove8", "glove")
+    assert f"model:{name}" in seqloom("evaluate", "m", "--on", "pairs.tsv").out.replace(
+        "glove8", "glove"
+    )
     assert load(text / "m").name == name
     assert left(text) == ["m", "pairs.tsv", "text.txt"]
 
@@ -44,8 +46,11 @@ def test_memory_reaches_the_model(seqloom, text, monkeypatch, name):
 
     asked = []
     learn = registry.model_class(name).fit_corpus
-    monkeypatch.setattr(registry.model_class(name), "fit_corpus",
-                        lambda self, corpus, how: (asked.append(how.memory), learn(self, corpus, how))[1])
+    monkeypatch.setattr(
+        registry.model_class(name),
+        "fit_corpus",
+        lambda self, corpus, how: (asked.append(how.memory), learn(self, corpus, how))[1],
+    )
     assert seqloom("fit", name, "text.txt", "-o", "m", *SMALL, "--memory", "3M").code == 0
     assert asked == [3 * 2**20]
 
@@ -56,10 +61,31 @@ def test_going_on_with_new_text(seqloom, text):
     assert seqloom("fit", "word2vec", "more.txt", "-o", "n", "--start", "m", *SMALL).code == 0
     assert "zebra" in load(text / "n").words
     assert "cat" in load(text / "n").words
-    assert "dimensions is 9" in seqloom("fit", "word2vec", "more.txt", "-o", "o", "--start", "m", *SMALL[:2], "--dimensions", 9,
-                                        "-q").one_line()
-    assert "no saved model" in (line := seqloom("fit", "word2vec", "more.txt", "-o", "o", "--start", "nowhere", *SMALL)
-                                .one_line()) or "nowhere" in line
+    assert (
+        "dimensions is 9"
+        in seqloom(
+            "fit",
+            "word2vec",
+            "more.txt",
+            "-o",
+            "o",
+            "--start",
+            "m",
+            *SMALL[:2],
+            "--dimensions",
+            9,
+            "-q",
+        ).one_line()
+    )
+    assert (
+        "no saved model"
+        in (
+            line := seqloom(
+                "fit", "word2vec", "more.txt", "-o", "o", "--start", "nowhere", *SMALL
+            ).one_line()
+        )
+        or "nowhere" in line
+    )
 
 
 def test_standard_input_and_odd_text(seqloom, text):
@@ -67,21 +93,27 @@ def test_standard_input_and_odd_text(seqloom, text):
     assert seqloom("fit", "word2vec", "-", "-o", "m", *SMALL, stdin=odd).code == 0
     assert set(load(text / "m").words) == {"猫", "が", "好き", "😀", "走る"}
     assert seqloom("embed", "m", "猫").code == 0
-    alone = seqloom("fit", "word2vec", "-", "-o", "one", "--min-count", 1, *SMALL[2:], stdin="alone")
+    alone = seqloom(
+        "fit", "word2vec", "-", "-o", "one", "--min-count", 1, *SMALL[2:], stdin="alone"
+    )
     assert "no two words of stdin are next to each other" in alone.one_line()
 
 
-@pytest.mark.parametrize(("args", "says"), [
-    (("text.txt", "--min-count", 9999), "min_count"),
-    (("text.txt", "--tokenizer", "bpe"), "word vectors need words"),
-    (("text.txt", "--loss", "hs", "--vectors", "sum"), "tree"),
-    (("missing.txt",), "missing.txt"),
-    (("text.txt", "--valid", "missing.tsv"), "missing.tsv"),
-    (("text.txt", "--dimensions", 0), "dimensions"),
-    (("text.txt", "--colour", "red"), "colour"),
-    (("text.txt", "--lr", "1e30"), "lr"),
-    (("text.txt", "--learning-rate", "0.1"), "It is --lr now."),
-], ids=lambda x: " ".join(map(str, x[1:])) if isinstance(x, tuple) else "")
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("text.txt", "--min-count", 9999), "min_count"),
+        (("text.txt", "--tokenizer", "bpe"), "word vectors need words"),
+        (("text.txt", "--loss", "hs", "--vectors", "sum"), "tree"),
+        (("missing.txt",), "missing.txt"),
+        (("text.txt", "--valid", "missing.tsv"), "missing.tsv"),
+        (("text.txt", "--dimensions", 0), "dimensions"),
+        (("text.txt", "--colour", "red"), "colour"),
+        (("text.txt", "--lr", "1e30"), "lr"),
+        (("text.txt", "--learning-rate", "0.1"), "It is --lr now."),
+    ],
+    ids=lambda x: " ".join(map(str, x[1:])) if isinstance(x, tuple) else "",
+)
 def test_bad_input(seqloom, text, args, says):
     failed = seqloom("fit", "word2vec", *args, "-o", "m", "-q")
     assert failed.code != 0
@@ -101,7 +133,9 @@ def test_vectors_given_as_a_corpus(seqloom, text):
     assert "n" not in left(text)
 
 
-@pytest.mark.parametrize(("name", "unit"), [("word2vec", "nats per prediction"), ("glove", "weighted squares per pair")])
+@pytest.mark.parametrize(
+    ("name", "unit"), [("word2vec", "nats per prediction"), ("glove", "weighted squares per pair")]
+)
 def test_the_curve_of_training_says_what_its_loss_is(seqloom, text, name, unit):
     assert seqloom("fit", name, "text.txt", "-o", "m", *SMALL).code == 0
     assert unit in seqloom("plot", "m", "--by", "steps", "-o", "curve.svg").out
@@ -114,8 +148,17 @@ def test_the_curve_of_training_says_what_its_loss_is(seqloom, text, name, unit):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])
 @pytest.mark.parametrize("name", ["word2vec", "fasttext", "glove"])
 def test_it_goes_on_to_the_bit_after_any_end(seqloom, text, name, how):
-    args = ["fit", name, "text.txt", *SMALL, *(["--deterministic"] if name != "glove" else []), "-o"]
-    ended_with_checkpoint(end(SLOW.format(module="vectors.learning"), [*args, "m"], how, text, lines=5), how)
+    args = [
+        "fit",
+        name,
+        "text.txt",
+        *SMALL,
+        *(["--deterministic"] if name != "glove" else []),
+        "-o",
+    ]
+    ended_with_checkpoint(
+        end(SLOW.format(module="vectors.learning"), [*args, "m"], how, text, lines=5), how
+    )
     assert left(text) == ["m.run", "pairs.tsv", "text.txt"]
     other = seqloom(*[9 if arg == 8 else arg for arg in args], "m")
     assert "m.run holds an unfinished run with other settings" in other.one_line()

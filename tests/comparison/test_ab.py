@@ -25,26 +25,42 @@ def lines(shakespeare: str) -> list[str]:
 
 def test_the_documents_experiment(lines: list[str]) -> None:
     """With and without stemming: fewer words, fewer unknown ones, as many tokens; and no likelihood."""
-    found = ab(lines, both={"tokenizer": "word"}, a={"normalize": "topic"}, b={"normalize": "topic,stem=porter"},
-               folds=3)
+    found = ab(
+        lines,
+        both={"tokenizer": "word"},
+        a={"normalize": "topic"},
+        b={"normalize": "topic,stem=porter"},
+        folds=3,
+    )
     assert found["vocabulary"].b < found["vocabulary"].a
     assert found["vocabulary"].high < 0
     assert found["unknown tokens"].high < 0
     assert found["unknown tokens"].clear
     assert found["known types"].low > 0
     assert found["tokens a line"].difference == pytest.approx(0, abs=0.02)
-    assert [f.name for f in found.figures] == ["unknown tokens", "tokens a line", "vocabulary", "known types"]
+    assert [f.name for f in found.figures] == [
+        "unknown tokens",
+        "tokens a line",
+        "vocabulary",
+        "known types",
+    ]
     (note,) = found.notes
     assert note.startswith("no likelihood")
     assert "topic,stem=porter" in note
     assert "\n" not in note
-    stopped = ab(lines, both={"tokenizer": "word", "normalize": "case=lower"},
-                 b={"normalize": "case=lower,stopwords=remove"}, folds=2)
+    stopped = ab(
+        lines,
+        both={"tokenizer": "word", "normalize": "case=lower"},
+        b={"normalize": "case=lower,stopwords=remove"},
+        folds=2,
+    )
     assert stopped["tokens a line"].b < 0.8 * stopped["tokens a line"].a
 
 
 def test_counts_are_those_of_plain_counting(lines: list[str]) -> None:
-    found = ab(lines, both={"tokenizer": "whitespace"}, b={"normalize": "case=lower"}, folds=3, samples=50)
+    found = ab(
+        lines, both={"tokenizer": "whitespace"}, b={"normalize": "case=lower"}, folds=3, samples=50
+    )
     for side, change in (("a", str), ("b", str.lower)):
         unknown = tokens = 0
         sizes, known = [], []
@@ -79,7 +95,13 @@ def test_lossless_settings_are_compared_by_bytes(lines: list[str]) -> None:
     assert figure.p_value is not None
     assert figure.p_value < 0.01
     assert found["unknown tokens"].a == 0
-    mixed = ab(lines, a={"tokenizer": "byte"}, b={"tokenizer": "bpe", "vocab_size": 300}, both={"order": 3}, folds=2)
+    mixed = ab(
+        lines,
+        a={"tokenizer": "byte"},
+        b={"tokenizer": "bpe", "vocab_size": 300},
+        both={"order": 3},
+        folds=2,
+    )
     assert mixed["bits per byte"].a > 0  # other tokens, but nothing is lost
 
 
@@ -125,11 +147,15 @@ class Seeded(NGram):
 
 def test_seeds_are_averaged(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.comparison.ab.model_class", lambda name: Seeded)
-    one, three = (ab(lines, both={"order": 2}, a={"smoothing": "add-k"}, folds=4, seeds=seeds)
-                  for seeds in ([1], [1, 2, 3]))
+    one, three = (
+        ab(lines, both={"order": 2}, a={"smoothing": "add-k"}, folds=4, seeds=seeds)
+        for seeds in ([1], [1, 2, 3])
+    )
     assert three.runs == "last of 4 folds, 3 seeds"
     assert one["nats per token"].a != three["nats per token"].a
-    assert one["nats per token"].difference == pytest.approx(three["nats per token"].difference, abs=1e-5)  # same noise
+    assert one["nats per token"].difference == pytest.approx(
+        three["nats per token"].difference, abs=1e-5
+    )  # same noise
 
 
 def test_refusals(lines: list[str]) -> None:
@@ -146,16 +172,43 @@ def test_refusals(lines: list[str]) -> None:
 def test_command(lines: list[str], tmp_path) -> None:
     path = tmp_path / "corpus.txt"
     path.write_text("\n".join(lines), encoding="utf-8")
-    arguments = ["ab", str(path), "--both", "tokenizer=word", "--b", "normalize=case=lower,stem=porter",
-                 "--folds", "2", "-q"]
+    arguments = [
+        "ab",
+        str(path),
+        "--both",
+        "tokenizer=word",
+        "--b",
+        "normalize=case=lower,stem=porter",
+        "--folds",
+        "2",
+        "-q",
+    ]
     shown = CliRunner().invoke(main, arguments)
     assert shown.exit_code == 0, shown.output
     assert "unknown tokens" in shown.output
     values = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
     assert values["b"] == {"tokenizer": "word", "normalize": "case=lower,stem=porter"}
-    typed = CliRunner().invoke(main, ["ab", str(path), "--both", "order=3", "--a", "prune=0,0,1",
-                                      "--b", "min-count=2", "--b", "prune-entropy=0.1", "--both", "vocab-size=none",
-                                      "--folds", "2", "--json", "-q"])
+    typed = CliRunner().invoke(
+        main,
+        [
+            "ab",
+            str(path),
+            "--both",
+            "order=3",
+            "--a",
+            "prune=0,0,1",
+            "--b",
+            "min-count=2",
+            "--b",
+            "prune-entropy=0.1",
+            "--both",
+            "vocab-size=none",
+            "--folds",
+            "2",
+            "--json",
+            "-q",
+        ],
+    )
     assert json.loads(typed.output)["a"] == {"order": 3, "vocab_size": None, "prune": [0, 0, 1]}
     wrong = CliRunner().invoke(main, ["ab", str(path), "--a", "order", "-q"])
     assert isinstance(wrong.exception, ConfigError)

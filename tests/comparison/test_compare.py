@@ -33,7 +33,9 @@ class Ear:
 
     def begin(self, label, total, unit):
         self.tasks.append(label)
-        return type("Bar", (), {"advance": lambda self, n=1: None, "note": lambda self, text: None})()
+        return type(
+            "Bar", (), {"advance": lambda self, n=1: None, "note": lambda self, text: None}
+        )()
 
     def end(self, task):
         pass
@@ -67,7 +69,9 @@ def found(text, place):
 
 
 def kept(place, name):
-    return next(p.parent for p in place.rglob("result.json") if json.loads(p.read_text())["name"] == name)
+    return next(
+        p.parent for p in place.rglob("result.json") if json.loads(p.read_text())["name"] == name
+    )
 
 
 def test_rows_come_in_the_order_of_the_ladder(found, text, place):
@@ -96,8 +100,12 @@ def test_each_row_is_what_the_kept_model_says(found, text, place, name):
     assert row.tokens == result["tokens"]
     assert row.signature == str(result.signature)
     assert row.parameters == model.parameters
-    assert row.disk == sum(f.stat().st_size for f in kept(place, name).rglob("*") if f.is_file()) - sum(
-        (kept(place, name) / extra).stat().st_size for extra in ("result.json", "segments.safetensors"))
+    assert row.disk == sum(
+        f.stat().st_size for f in kept(place, name).rglob("*") if f.is_file()
+    ) - sum(
+        (kept(place, name) / extra).stat().st_size
+        for extra in ("result.json", "segments.safetensors")
+    )
     assert row.sample == (model.generate("", max_tokens=200, seed=3) if name != "uniform" else "")
     bits, n_bytes = found.rows[name].sum(axis=0)
     assert bits / n_bytes == pytest.approx(row.bits_per_byte, rel=1e-6)
@@ -113,7 +121,9 @@ def test_paired_differences(found):
     assert found.best == min(found.results, key=lambda r: r.bits_per_byte)
     better = found.difference("byte-4", "byte-1")
     rows = {r.name: r for r in found.results}
-    assert better.difference == pytest.approx(rows["byte-4"].bits_per_byte - rows["byte-1"].bits_per_byte, rel=1e-6)
+    assert better.difference == pytest.approx(
+        rows["byte-4"].bits_per_byte - rows["byte-1"].bits_per_byte, rel=1e-6
+    )
     assert better.high < 0
     assert better.p_value < 0.01
     opposite = found.difference("byte-1", "byte-4")
@@ -123,7 +133,11 @@ def test_paired_differences(found):
 
 def test_mixture_is_about_as_good_as_the_best_of_its_members(found):
     rows = {r.name: r for r in found.results}
-    members = [r.bits_per_byte for r in found.results if r.tokenizer == rows["byte-mixture"].tokenizer and r.family == "n-gram"]
+    members = [
+        r.bits_per_byte
+        for r in found.results
+        if r.tokenizer == rows["byte-mixture"].tokenizer and r.family == "n-gram"
+    ]
     assert rows["byte-mixture"].bits_per_byte < min(members) + 0.02
 
 
@@ -145,7 +159,10 @@ def test_report_and_json(found, tmp_path):
     for row in found.results:
         assert f"`{row.signature}`" in page
         assert f"{row.bits_per_byte:.3f}" in page
-    assert sorted(p.name for p in (tmp_path / "deep" / "report").iterdir() if p.name.startswith(".")) == []
+    assert (
+        sorted(p.name for p in (tmp_path / "deep" / "report").iterdir() if p.name.startswith("."))
+        == []
+    )
     (tmp_path / "file").write_text("")
     with pytest.raises(SeqloomError, match="cannot be written"):
         write_report(found, tmp_path / "file" / "report")
@@ -156,7 +173,10 @@ def test_two_comparisons_on_one_text(found, text, place):
     here = kept(place, "uniform").parent
     with ThreadPoolExecutor(1) as other, held(here):
         refused = other.submit(compare, text, rungs=["uniform"], work=place, seed=3)
-        with pytest.raises(SeqloomError, match=f"process {os.getpid()} is comparing models on this text there; wait"):
+        with pytest.raises(
+            SeqloomError,
+            match=f"process {os.getpid()} is comparing models on this text there; wait",
+        ):
             refused.result()
         other.submit(trim, place, place / "another", 0).result()
         assert here.exists()
@@ -172,7 +192,9 @@ def test_finished_rungs_are_used_again(found, text, place):
     before = {p: p.stat().st_mtime_ns for p in place.rglob("*")}
     again, ear = listened(text, rungs=NAMES, work=place, seed=3)
     assert ear.trained() == []
-    assert again.to_dict() == json.loads(json.dumps(found.to_dict())) | {"rungs": again.to_dict()["rungs"]}
+    assert again.to_dict() == json.loads(json.dumps(found.to_dict())) | {
+        "rungs": again.to_dict()["rungs"]
+    }
     assert again.results == found.results
     assert {p: p.stat().st_mtime_ns for p in place.rglob("*")} == before
 
@@ -188,7 +210,10 @@ def test_other_text_other_seed_and_damaged_rungs_are_trained_again(text, tmp_pat
         path.write_bytes(path.read_bytes()[:-1])
     again, ear = listened(text, rungs=["byte-1"], work=work)
     assert ear.trained() == ["byte-1"]
-    assert again.results[0].bits_per_byte == compare(text, rungs=["byte-1"], work=work).results[0].bits_per_byte
+    assert (
+        again.results[0].bits_per_byte
+        == compare(text, rungs=["byte-1"], work=work).results[0].bits_per_byte
+    )
 
 
 def test_a_mixture_of_other_rungs_is_another_mixture(text, tmp_path):
@@ -202,7 +227,9 @@ def test_a_mixture_of_other_rungs_is_another_mixture(text, tmp_path):
 
 def test_what_takes_too_long_is_skipped_and_said(text, tmp_path):
     shown = []
-    found = compare(text, rungs=["uniform", "byte-8"], limit=1e-9, work=tmp_path, on_rung=shown.append)
+    found = compare(
+        text, rungs=["uniform", "byte-8"], limit=1e-9, work=tmp_path, on_rung=shown.append
+    )
     assert found.results == []
     assert [s.name for s in found.skipped] == ["uniform", "byte-8"] == [s.name for s in shown]
     assert all("would need about" in s.reason for s in found.skipped)
@@ -219,16 +246,23 @@ def test_time_is_measured_on_a_part_and_only_where_it_may_be_long(text, tmp_path
     from seqloom.comparison import timing
 
     def timed(**options):
-        found, ear = listened(text, rungs=["byte-1", "byte-2"], work=tmp_path / str(len(options)), **options)
+        found, ear = listened(
+            text, rungs=["byte-1", "byte-2"], work=tmp_path / str(len(options)), **options
+        )
         return [r.name for r in found.results], [m for m in ear.said if m.startswith("timing")]
 
     assert timed() == (["byte-1", "byte-2"], [])
     monkeypatch.setattr(timing, "SLOWEST", 1.0)  # now anything may take hours
     clock = iter(range(1000))
-    monkeypatch.setattr(timing, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: next(clock))}))
+    monkeypatch.setattr(
+        timing, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: next(clock))})
+    )
     done, said = timed(limit=1.0)  # a second for a sixteenth is 16 seconds for all
     assert done == ["byte-1", "byte-2"]
-    assert said == ["timing byte-1 on 1/16 of the text", "timing byte-2 on 1/16 of the text"]  # 1/64 would be too little
+    assert said == [
+        "timing byte-1 on 1/16 of the text",
+        "timing byte-2 on 1/16 of the text",
+    ]  # 1/64 would be too little
     found = compare(text, rungs=["byte-3"], work=tmp_path, limit=0.25)
     assert "would need about 16" in found.skipped[0].reason
 
@@ -257,7 +291,9 @@ def test_a_test_part_of_another_kind_is_warned_of(shakespeare, tmp_path):
 
 
 def test_too_little_text_and_wrong_names(tmp_path):
-    with pytest.raises(DataError, match="12 bytes are too few to compare models; give at least 2,000"):
+    with pytest.raises(
+        DataError, match="12 bytes are too few to compare models; give at least 2,000"
+    ):
         compare("twelve bytes", work=tmp_path)
     with pytest.raises(ConfigError, match="did you mean 'byte-3'"):
         compare("x " * 5000, rungs=["byte3"], work=tmp_path)
@@ -269,7 +305,10 @@ def test_compressed_text_and_text_without_lines(text, tmp_path):
 
     (tmp_path / "piece.gz").write_bytes(gzip.compress(text.text().encode()))
     packed = compare(tmp_path / "piece.gz", rungs=["byte-1"], work=tmp_path / "work")
-    assert packed.results[0].bits_per_byte == compare(text, rungs=["byte-1"], work=tmp_path / "work").results[0].bits_per_byte
+    assert (
+        packed.results[0].bits_per_byte
+        == compare(text, rungs=["byte-1"], work=tmp_path / "work").results[0].bits_per_byte
+    )
     flat = compare(text.text().replace("\n", " "), rungs=["byte-2"], work=tmp_path / "work")
     assert 0 < flat.results[0].interval[0] < flat.results[0].interval[1]
 
@@ -282,10 +321,16 @@ def test_work_is_kept_in_the_cache_by_default(text, tmp_path, monkeypatch):
 
 def test_a_single_segment_has_no_interval_and_that_is_valid_json(shakespeare, tmp_path):
     """Rows are never cut, so the test part of a table can be one short line: nothing to resample."""
-    rows = [shakespeare[:1500].replace("\n", " "), shakespeare[1500:2000].replace("\n", " "), "ten bytes"]
+    rows = [
+        shakespeare[:1500].replace("\n", " "),
+        shakespeare[1500:2000].replace("\n", " "),
+        "ten bytes",
+    ]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in rows))
     for _ in range(2):  # trained, then read from what was kept
-        found = compare(tmp_path / "rows.jsonl", rungs=["byte-1", "byte-2"], work=tmp_path / "work", curve=True)
+        found = compare(
+            tmp_path / "rows.jsonl", rungs=["byte-1", "byte-2"], work=tmp_path / "work", curve=True
+        )
         assert all(len(rows) == 1 for rows in found.rows.values())
         assert all(math.isnan(end) for r in found.results for end in r.interval)
     write_report(found, tmp_path / "report")
@@ -298,7 +343,9 @@ def test_a_single_segment_has_no_interval_and_that_is_valid_json(shakespeare, tm
     row = json.loads((tmp_path / "report" / "comparison.json").read_text())["rungs"][0]
     assert row["interval"] == ["nan", "nan"]
     for name in ("report.html", "report.md"):
-        shown = re.sub(r"<script.*?</script>", "", (tmp_path / "report" / name).read_text(), flags=re.DOTALL)
+        shown = re.sub(
+            r"<script.*?</script>", "", (tmp_path / "report" / name).read_text(), flags=re.DOTALL
+        )
         assert not re.search(r"\bnan\b", shown, re.IGNORECASE)
     json.dumps(found.to_dict(), allow_nan=False)
 
@@ -311,7 +358,7 @@ def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
         for part in parts:
             before = set(folder.glob("*"))
             compare(text.text()[:part], rungs=["byte-1"])
-            new, = set(folder.iterdir()) - before
+            (new,) = set(folder.iterdir()) - before
             os.utime(new, (part, part))  # long ago
         return {p.name for p in folder.iterdir()}
 
@@ -325,7 +372,9 @@ def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
     assert not first & {p.name for p in folder.iterdir()}  # the one used longest ago
     assert both - first <= {p.name for p in folder.iterdir()}
     assert any("removed a comparison" in message for message in ear.said)
-    assert listened(text.text()[:7000], rungs=["byte-1"])[1].trained() == []  # the current one stays
+    assert (
+        listened(text.text()[:7000], rungs=["byte-1"])[1].trained() == []
+    )  # the current one stays
     given = tmp_path / "work"
     for part in (5000, 6000, 7000, 8000):
         compare(text.text()[:part], rungs=["byte-1"], work=given)
@@ -334,6 +383,7 @@ def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
 
 def test_whatever_a_rung_was_made_of_is_in_its_key(text, tmp_path, monkeypatch):
     """Other minutes are another network and so another mixture; other options of a model or a tokenizer are others too."""
+
     def trained(names, **options):
         return listened(text, rungs=names, work=tmp_path, **options)[1].trained()
 
@@ -365,7 +415,9 @@ def test_an_unfinished_network_of_other_minutes_is_not_in_the_way(text, tmp_path
             compare(text, rungs=["gru"], minutes=0.01, work=tmp_path)
     assert len(list(tmp_path.glob("*/*.run"))) == 1
     assert len(compare(text, rungs=["gru"], minutes=0.02, work=tmp_path).results) == 1
-    assert len(compare(text, rungs=["gru"], minutes=0.01, work=tmp_path).results) == 1  # and this one goes on
+    assert (
+        len(compare(text, rungs=["gru"], minutes=0.01, work=tmp_path).results) == 1
+    )  # and this one goes on
     assert not list(tmp_path.glob("*/*.run"))
 
 
@@ -379,20 +431,29 @@ def test_a_hidden_markov_model_is_a_rung_and_a_member(text, tmp_path):
 
 def test_the_ladder():
     assert [r.name for r in RUNGS[:9]] == ["uniform", *(f"byte-{n}" for n in range(1, 9))]
-    assert {f"bpe-{n}" for n in range(1, 6)} | {"byte-mixture", "bpe-mixture"} <= {r.name for r in RUNGS}
+    assert {f"bpe-{n}" for n in range(1, 6)} | {"byte-mixture", "bpe-mixture"} <= {
+        r.name for r in RUNGS
+    }
     assert len({r.name for r in RUNGS}) == len(RUNGS)
     assert [bpe_size(n) for n in (0, 900_000, 10**9)] == [512, 1000, 8000]
 
 
 def test_sizes_for_people():
     assert [size(n) for n in (None, 0, 999, 1000, 1_234_567, 5e9, 2e13)] == [
-        "-", "0 B", "999 B", "1.0 kB", "1.2 MB", "5.0 GB", "20000.0 GB"]
+        "-",
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "1.2 MB",
+        "5.0 GB",
+        "20000.0 GB",
+    ]
 
 
 def test_a_large_vocabulary_is_sampled_and_a_small_one_is_not():
     def made(n_bytes, name="lstm"):
         splits = SimpleNamespace(train=SimpleNamespace(n_bytes=n_bytes))
-        rung, = (r for r in RUNGS if r.name == name)
+        (rung,) = (r for r in RUNGS if r.name == name)
         return rung.make(Bench(splits, recipe=tokenizer_config))
 
     assert (made(900_000).config.softmax, made(9_000_000).config.softmax) == ("full", "sampled")
@@ -401,7 +462,9 @@ def test_a_large_vocabulary_is_sampled_and_a_small_one_is_not():
 
 def test_the_report_says_steps_and_passes_of_networks(tmp_path, shakespeare):
     pytest.importorskip("torch")
-    result = compare(shakespeare[:20_000], rungs=["byte-2", "rnn"], minutes=0.01, work=tmp_path / "w")
+    result = compare(
+        shakespeare[:20_000], rungs=["byte-2", "rnn"], minutes=0.01, work=tmp_path / "w"
+    )
     counting, network = result.results
     assert (counting.steps, counting.passes) == (None, None)
     assert network.steps > 0 < network.passes

@@ -52,7 +52,9 @@ def counted(monkeypatch):
     """Which rungs are trained for the curve."""
     seen = []
     honest = curves.measure
-    monkeypatch.setattr(curves, "measure", lambda *given: seen.append(given[1].rung.name) or honest(*given))
+    monkeypatch.setattr(
+        curves, "measure", lambda *given: seen.append(given[1].rung.name) or honest(*given)
+    )
     return seen
 
 
@@ -68,7 +70,7 @@ def test_the_last_point_is_the_rung_itself(found, text):
 def test_points_are_what_training_on_the_beginning_gives(found, text):
     train, _, test = text.split((0.8, 0.1, 0.1))
     for part, point in zip(PARTS, found.curve["byte-4"]):
-        start = train.text()[:point.size]
+        start = train.text()[: point.size]
         assert len(train.text()) / part == pytest.approx(point.size, rel=0.1)
         assert start.endswith("\n")
         by_hand = NGram(order=4, tokenizer="byte", unit="stream").fit(start).bits_per_byte(test)
@@ -88,8 +90,11 @@ def test_the_tokenizer_has_not_seen_the_rest_of_the_text(text, monkeypatch):
     sizes = []
     bench = LADDER.bench(text.split((0.8, 0.1, 0.1)))
     honest = Bench.tokenizer
-    monkeypatch.setattr(Bench, "tokenizer",
-                        lambda self, kind: sizes.append(self.splits.train.n_bytes) or honest(self, kind))
+    monkeypatch.setattr(
+        Bench,
+        "tokenizer",
+        lambda self, kind: sizes.append(self.splits.train.n_bytes) or honest(self, kind),
+    )
     small = LADDER.smaller(bench.splits.train, 4)
     rung = next(r for r in RUNGS if r.name == "bpe-2")
     measure(LADDER, Attempt(rung, LADDER.bench(dataclasses.replace(bench.splits, train=small))))
@@ -128,8 +133,13 @@ def test_an_interrupt_keeps_the_finished_points(text, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         compare(text, rungs=["byte-2", "byte-4"], work=tmp_path, curve=True)
     assert len(list(tmp_path.glob("*/curve/*.json"))) == 3
-    monkeypatch.setattr(curves, "measure", lambda *given: seen.append(given[1].rung.name) or honest(*given))
-    assert len(compare(text, rungs=["byte-2", "byte-4"], work=tmp_path, curve=True).curve["byte-4"]) == 5
+    monkeypatch.setattr(
+        curves, "measure", lambda *given: seen.append(given[1].rung.name) or honest(*given)
+    )
+    assert (
+        len(compare(text, rungs=["byte-2", "byte-4"], work=tmp_path, curve=True).curve["byte-4"])
+        == 5
+    )
     assert len(seen) == 2 * len(PARTS)
 
 
@@ -152,15 +162,19 @@ def test_points_that_would_take_too_long_are_left_out_and_said(text, tmp_path):
 def test_little_text_has_a_short_curve():
     tiny = compare("to be or not to be, that is the question\n" * 80, rungs=["byte-2"], curve=True)
     assert [p.size for p in tiny.curve["byte-2"]] == sorted({p.size for p in tiny.curve["byte-2"]})
-    assert len(tiny.curve["byte-2"]) == 3  # 2,600 bytes of training text: a quarter is 650, an eighth too little
+    assert (
+        len(tiny.curve["byte-2"]) == 3
+    )  # 2,600 bytes of training text: a quarter is 650, an eighth too little
 
 
 def test_a_table_of_long_rows_has_a_curve(shakespeare, tmp_path):
     """Rows are not cut, so some parts are nothing and some are the same."""
-    rows = [shakespeare[i:i + 3000] for i in range(0, 30_000, 3000)]
+    rows = [shakespeare[i : i + 3000] for i in range(0, 30_000, 3000)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in rows))
     found = compare(tmp_path / "rows.jsonl", rungs=["byte-2"], work=tmp_path / "work", curve=True)
-    assert [p.size for p in found.curve["byte-2"]] == [len(row) * 3001 for row in ("r", "rr", "rrrr", "rrrrrrrr")]
+    assert [p.size for p in found.curve["byte-2"]] == [
+        len(row) * 3001 for row in ("r", "rr", "rrrr", "rrrrrrrr")
+    ]
     rows = [shakespeare[:9000], rows[0][:1000], rows[1][:800]]
     (tmp_path / "three.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in rows))
     short = compare(tmp_path / "three.jsonl", rungs=["byte-2"], work=tmp_path / "work", curve=True)
@@ -180,8 +194,14 @@ def test_tables_and_json(found):
     assert rows[0][-1] == f"{found.curve['byte-2'][-1].value:.3f}"
     values = json.loads(json.dumps(found.to_dict()))["curve"]["byte-4"]
     first = found.curve["byte-4"][0]
-    assert values[0] == {"bytes": first.size, "bits_per_byte": first.value, "seconds": first.seconds}
-    crossing = {"a": [CurvePoint(1, 5.0, 0), CurvePoint(2, 3.0, 0)],
-                "b": [CurvePoint(1, 4.0, 0), CurvePoint(2, 3.5, 0)]}
+    assert values[0] == {
+        "bytes": first.size,
+        "bits_per_byte": first.value,
+        "seconds": first.seconds,
+    }
+    crossing = {
+        "a": [CurvePoint(1, 5.0, 0), CurvePoint(2, 3.0, 0)],
+        "b": [CurvePoint(1, 4.0, 0), CurvePoint(2, 3.5, 0)],
+    }
     assert best_by_size(crossing, lower=True) == [(1, "b", 4.0), (2, "a", 3.0)]
     assert best_by_size(crossing, lower=False) == [(1, "a", 5.0), (2, "b", 3.5)]

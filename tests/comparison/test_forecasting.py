@@ -23,20 +23,37 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(place):
-    return compare(hours(400), work=place, rungs=["naive", "seasonal-naive", "smoothing", "arima", "linear"])
+    return compare(
+        hours(400), work=place, rungs=["naive", "seasonal-naive", "smoothing", "arima", "linear"]
+    )
 
 
 def test_every_rung_against_a_backtest_by_hand(found):
-    assert [r.name for r in found.results] == ["naive", "seasonal-naive", "smoothing", "arima", "linear"]
-    assert (found.ladder.name, found.sizes) == ("forecasting", {"train": 280, "valid": 40, "test": 80})
+    assert [r.name for r in found.results] == [
+        "naive",
+        "seasonal-naive",
+        "smoothing",
+        "arima",
+        "linear",
+    ]
+    assert (found.ladder.name, found.sizes) == (
+        "forecasting",
+        {"train": 280, "valid": 40, "test": 80},
+    )
     series = hours(400)
     for r in found.results:
         model = found.bench.fitted[r.name]
         values = series.tracks[0].values
         errors = []
         for origin in range(320, 400 - 24 + 1):
-            part = Series.of(values[:origin], series.times(series.tracks[0])[:origin].tolist(), columns=["c0", "c1"])
-            errors.append((model.forecast(part).values - values[origin:origin + 24]) / model.scale["std"])
+            part = Series.of(
+                values[:origin],
+                series.times(series.tracks[0])[:origin].tolist(),
+                columns=["c0", "c1"],
+            )
+            errors.append(
+                (model.forecast(part).values - values[origin : origin + 24]) / model.scale["std"]
+            )
         assert r.measures["mse"] == pytest.approx(np.mean(np.square(errors)), rel=1e-6)
         assert r.measures["forecasts"] == 57
     assert found.best.value < 0.5 * found.results[0].value
@@ -57,7 +74,9 @@ def test_the_report_shows_the_forecast(found, tmp_path):
 
 def test_parts_that_are_brought_follow_each_other(place):
     series = hours(300)
-    first, second, third = (series.between(a, b).alone() for a, b in ((0, 200), (200, 240), (240, 300)))
+    first, second, third = (
+        series.between(a, b).alone() for a, b in ((0, 200), (200, 240), (240, 300))
+    )
     brought = compare(first, valid=second, test=third, rungs=["naive", "linear"], work=place)
     by_hand = brought.bench.fitted["linear"].evaluate(series.between(240, 300), samples=0)
     assert brought.results[1].value == pytest.approx(by_hand["mse"])
@@ -78,12 +97,19 @@ def test_the_horizon_is_a_season_of_the_data():
 
 def test_horizon_and_season_are_those_that_were_asked_for(place):
     own = Naive(horizon=30)
-    for horizon in (6, 12):  # in the same place: what is kept for one horizon is not taken for the other
-        found = compare(hours(400), horizon=horizon, season=12, rungs=["seasonal-naive", own], work=place)
+    for horizon in (
+        6,
+        12,
+    ):  # in the same place: what is kept for one horizon is not taken for the other
+        found = compare(
+            hours(400), horizon=horizon, season=12, rungs=["seasonal-naive", own], work=place
+        )
         made = found.bench.fitted["seasonal-naive"]
         assert (made.config.horizon, made.season) == (horizon, 12)
         for model, r in zip((made, found.bench.fitted[found.results[1].name]), found.results):
-            assert r.value == pytest.approx(model.evaluate(found.bench.splits.test, horizon=horizon, samples=0)["mse"])
+            assert r.value == pytest.approx(
+                model.evaluate(found.bench.splits.test, horizon=horizon, samples=0)["mse"]
+            )
             assert r.measures["forecasts"] == 80 - horizon + 1
         assert f"{horizon} steps ahead" in found.split
 
@@ -106,9 +132,13 @@ def test_the_test_part_begins_where_it_is_told(place):
         compare(series, test=hours(80), since="2024-01-11", work=place)
     with pytest.raises(DataError, match="the test part has 80 steps, too few to forecast 90"):
         compare(series, horizon=90, work=place)
-    with pytest.raises(ConfigError, match="forecasters has no option 'horzon'; did you mean 'horizon'"):
+    with pytest.raises(
+        ConfigError, match="forecasters has no option 'horzon'; did you mean 'horizon'"
+    ):
         compare(series, horzon=90, work=place)
-    with pytest.raises(ConfigError, match="language models has no option 'horizon'; it is for forecasters"):
+    with pytest.raises(
+        ConfigError, match="language models has no option 'horizon'; it is for forecasters"
+    ):
         compare("text", horizon=90, work=place)
 
 
@@ -116,7 +146,10 @@ def test_folds_never_learn_from_what_comes_later():
     series = hours(200)
     parts = folds(ForecastingLadder(), series, 3)
     assert [(len(train), test.tracks[0].begin, len(test)) for train, test in parts] == [
-        (50, 50, 50), (100, 100, 50), (150, 150, 50)]
+        (50, 50, 50),
+        (100, 100, 50),
+        (150, 150, 50),
+    ]
     done = ab(series, a="naive", b="seasonal-naive", both={"horizon": 6}, folds=3)
     assert done.winner == "b"
     assert done.figures[1].name == "MAE"

@@ -51,14 +51,24 @@ def test_the_page_is_small_and_loads_nothing(report):
     assert page.count("window.vegaEmbed=") == 1
     markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(r"(src|href)\s*=|<link|@import|url\(", markup)
-    for heading in ("The ladder", "Quality against training time", "Quality against size", "Learning curve",
-                    "Which rung predicts what", "Calibration", "Samples", "Signatures"):
+    for heading in (
+        "The ladder",
+        "Quality against training time",
+        "Quality against size",
+        "Learning curve",
+        "Which rung predicts what",
+        "Calibration",
+        "Samples",
+        "Signatures",
+    ):
         assert f"<h2>{heading}</h2>" in page
     assert len(re.findall("<div class=chart id=", page)) == len(json.loads(charts(page))) == 5
 
 
 def charts(page):
-    return re.search(r'<script type="application/json" id=charts>(.*?)</script>', page, re.DOTALL)[1]
+    return re.search(r'<script type="application/json" id=charts>(.*?)</script>', page, re.DOTALL)[
+        1
+    ]
 
 
 def test_no_text_becomes_markup(report):
@@ -86,14 +96,29 @@ def test_markdown_shows_the_pictures_and_the_curve(report, found):
 def test_json_has_what_was_drawn(report, found):
     values = json.loads((report / "comparison.json").read_text())
     assert values["curve"]["byte-4"][-1]["bits_per_byte"] == values["rungs"][2]["bits_per_byte"]
-    assert set(values["calibration"]) == {"byte-4", "bpe-2", "byte-mixture"}  # the best of each group
-    assert sum(b["hits"] for b in values["calibration"]["bpe-2"]["bins"]) == values["calibration"]["bpe-2"]["positions"]
+    assert set(values["calibration"]) == {
+        "byte-4",
+        "bpe-2",
+        "byte-mixture",
+    }  # the best of each group
+    assert (
+        sum(b["hits"] for b in values["calibration"]["bpe-2"]["bins"])
+        == values["calibration"]["bpe-2"]["positions"]
+    )
 
 
 def test_the_page_says_which_rung_overtakes(found):
-    a, b = [CurvePoint(10, 3.0, 0.0), CurvePoint(20, 2.9, 0.0)], [CurvePoint(10, 3.5, 0.0), CurvePoint(20, 2.0, 0.0)]
-    assert overtaking(dataclasses.replace(found, curve={"a": a, "b": b})) == "Best: a from 10 bytes on, b from 20 bytes on."
-    assert overtaking(dataclasses.replace(found, curve={"a": a})) == "a is the best with every amount."
+    a, b = (
+        [CurvePoint(10, 3.0, 0.0), CurvePoint(20, 2.9, 0.0)],
+        [CurvePoint(10, 3.5, 0.0), CurvePoint(20, 2.0, 0.0)],
+    )
+    assert (
+        overtaking(dataclasses.replace(found, curve={"a": a, "b": b}))
+        == "Best: a from 10 bytes on, b from 20 bytes on."
+    )
+    assert (
+        overtaking(dataclasses.replace(found, curve={"a": a})) == "a is the best with every amount."
+    )
 
 
 def test_groups_and_choices(found):
@@ -120,7 +145,11 @@ def test_pictures_of_an_earlier_report_are_removed(report, found, tmp_path):
 def test_a_report_is_there_whole_or_not_at_all(found, tmp_path, monkeypatch):
     """Wherever it ends: while the last part is made, or while the last file is written."""
     monkeypatch.setattr("seqloom.charts.files.png", lambda chart: b"drawn")
-    short, place, write = dataclasses.replace(found, curve={}, bench=None), tmp_path / "report", Path.write_bytes
+    short, place, write = (
+        dataclasses.replace(found, curve={}, bench=None),
+        tmp_path / "report",
+        Path.write_bytes,
+    )
 
     def killed(*_):
         raise KeyboardInterrupt
@@ -133,9 +162,13 @@ def test_a_report_is_there_whole_or_not_at_all(found, tmp_path, monkeypatch):
             place.mkdir()
         for name, data in before.items():
             (place / name).write_bytes(data)
-        for target, broken in (("seqloom.comparison.page.report_page", killed), (
-                "pathlib.Path.write_bytes", lambda path, data: (
-                    killed() if "report.html" in path.name else write(path, data)))):
+        for target, broken in (
+            ("seqloom.comparison.page.report_page", killed),
+            (
+                "pathlib.Path.write_bytes",
+                lambda path, data: killed() if "report.html" in path.name else write(path, data),
+            ),
+        ):
             with monkeypatch.context() as patch:
                 patch.setattr(target, broken)
                 with pytest.raises(KeyboardInterrupt):
@@ -143,13 +176,24 @@ def test_a_report_is_there_whole_or_not_at_all(found, tmp_path, monkeypatch):
             assert contents() == before
             assert place.exists() == bool(before)
     write_report(short, place)
-    assert contents().keys() == {"comparison.json", "report.md", "report.html", *(f"{name}.png" for name in NAMES)} - {
-        "curve.png", "passage.png", "calibration.png"}
+    assert contents().keys() == {
+        "comparison.json",
+        "report.md",
+        "report.html",
+        *(f"{name}.png" for name in NAMES),
+    } - {"curve.png", "passage.png", "calibration.png"}
 
 
 def test_nothing_trained_is_a_page_too(tmp_path):
-    empty = Comparison("x", "f" * 64, "split", {"train": 1, "valid": 1, "test": 1}, 0.5, LanguageLadder(),
-                       skipped=[Skipped("byte-1", "no time")])
+    empty = Comparison(
+        "x",
+        "f" * 64,
+        "split",
+        {"train": 1, "valid": 1, "test": 1},
+        0.5,
+        LanguageLadder(),
+        skipped=[Skipped("byte-1", "no time")],
+    )
     assert pictures(empty, details(empty)) == {}
     assert "No rung was trained" in report_page(empty, details(empty)).html()
     assert "No rung was trained" in markdown(empty)
@@ -167,7 +211,14 @@ def test_only_the_ruler_can_be_drawn():
 
 def test_the_command(tmp_path, shakespeare):
     (tmp_path / "corpus.txt").write_text(shakespeare[:20_000])
-    args = ["compare", str(tmp_path / "corpus.txt"), "--rungs", "byte-2,byte-3", "--no-samples", "-q"]
+    args = [
+        "compare",
+        str(tmp_path / "corpus.txt"),
+        "--rungs",
+        "byte-2,byte-3",
+        "--no-samples",
+        "-q",
+    ]
     plain = CliRunner().invoke(main, args)
     assert plain.exit_code == 0
     assert "learning curve" not in plain.output

@@ -11,7 +11,11 @@ from seqloom.data.perturb import PERTURBATIONS, perturb_labelled, perturb_tagged
 from seqloom.errors import ConfigError
 from seqloom.metrics.tables import report
 
-GOOD, BAD, OTHER = ["great", "lovely", "warm"], ["dull", "awful", "weak"], ["the", "film", "was", "a", "story"]
+GOOD, BAD, OTHER = (
+    ["great", "lovely", "warm"],
+    ["dull", "awful", "weak"],
+    ["the", "film", "was", "a", "story"],
+)
 
 
 def reviews(n, seed):
@@ -19,8 +23,15 @@ def reviews(n, seed):
     rows = []
     for _ in range(n):
         label = draw.choice(["pos", "neg"])
-        rows.append((" ".join(draw.choice((GOOD if label == "pos" else BAD) if draw.random() < 0.3 else OTHER)
-                              for _ in range(draw.randint(3, 9))), label))
+        rows.append(
+            (
+                " ".join(
+                    draw.choice((GOOD if label == "pos" else BAD) if draw.random() < 0.3 else OTHER)
+                    for _ in range(draw.randint(3, 9))
+                ),
+                label,
+            )
+        )
     return rows
 
 
@@ -58,7 +69,9 @@ def test_rows_are_the_results_of_the_perturbed_data(model):
         assert low <= row["difference"] <= high
         both = list(zip(model.predict(data.texts), model.predict(changed.texts)))
         assert row["answers_changed"] == pytest.approx(sum(a != b for a, b in both) / len(data))
-        assert row["changed"] == pytest.approx(sum(a != b for a, b in zip(data.texts, changed.texts)) / len(data))
+        assert row["changed"] == pytest.approx(
+            sum(a != b for a, b in zip(data.texts, changed.texts)) / len(data)
+        )
     assert rows["lower"]["changed"] == rows["lower"]["difference"] == 0  # all is in lower case
     assert rows["upper"]["difference_interval"][1] < 0  # no word is known
     assert rows["upper"]["p_value"] < 0.01
@@ -71,8 +84,10 @@ def test_rows_are_the_results_of_the_perturbed_data(model):
 
 def test_seed_rate_and_choice_matter(model):
     data = reviews(60, 2)
-    typos = [robustness(model, data, perturb=["typos"], **options).details["robustness"]
-             for options in ({"typo_rate": 0.4}, {"typo_rate": 0.4, "seed": 9}, {"typo_rate": 0.0})]
+    typos = [
+        robustness(model, data, perturb=["typos"], **options).details["robustness"]
+        for options in ({"typo_rate": 0.4}, {"typo_rate": 0.4, "seed": 9}, {"typo_rate": 0.0})
+    ]
     assert typos[0] != typos[1]
     assert typos[2][0]["changed"] == 0 == typos[2][0]["difference"]
     assert [row["perturbation"] for row in typos[0]] == ["typos"]
@@ -82,15 +97,22 @@ def test_order_matters_to_a_tagger_and_tags_move_with_their_words():
     hmm, data = HMMTagger().fit(sentences(80, 0)), Tagged.of(sentences(60, 1))
     rows = {row["perturbation"]: row for row in robustness(hmm, data, seed=2).details["robustness"]}
     for kind, row in rows.items():
-        assert row["accuracy"] == pytest.approx(hmm.evaluate(perturb_tagged(data, kind, seed=2))["accuracy"])
+        assert row["accuracy"] == pytest.approx(
+            hmm.evaluate(perturb_tagged(data, kind, seed=2))["accuracy"]
+        )
     assert rows["shuffled"]["difference_interval"][1] < 0
     assert "answers_changed" not in rows["shuffled"]
     words = MostFrequentTag().fit(sentences(80, 0))  # which looks at single words
-    assert robustness(words, data, perturb=["shuffled"]).details["robustness"][0]["difference"] == pytest.approx(0)
+    assert robustness(words, data, perturb=["shuffled"]).details["robustness"][0][
+        "difference"
+    ] == pytest.approx(0)
 
 
 def test_spans():
-    rows = [(["Anna", "Lee", "met", "Bob"], ["B-P", "I-P", "O", "B-P"]), (["in", "Rome"], ["O", "B-L"])] * 8
+    rows = [
+        (["Anna", "Lee", "met", "Bob"], ["B-P", "I-P", "O", "B-P"]),
+        (["in", "Rome"], ["O", "B-L"]),
+    ] * 8
     data = Tagged.of([*rows, ([], [])])
     result = robustness(HMMTagger().fit(rows), data, perturb=["lower", "shuffled", "truncated"])
     assert result["span_f1"] == 1

@@ -32,22 +32,49 @@ def reviews(n, seed=0):
     for _ in range(n):
         label = draw.choice(["pos", "pos", "neg"])
         own = GOOD if label == "pos" else BAD
-        pairs.append((" ".join(draw.choice(own if draw.random() < 0.15 else OTHER) for _ in range(draw.randint(4, 12))), label))
+        pairs.append(
+            (
+                " ".join(
+                    draw.choice(own if draw.random() < 0.15 else OTHER)
+                    for _ in range(draw.randint(4, 12))
+                ),
+                label,
+            )
+        )
     return pairs
 
 
 def sentences(n, seed=0, scheme=False):
     draw = random.Random(seed)
-    words = {"D": ["the", "a"], "N": ["dog", "run", "cat", "house"], "V": ["runs", "run", "sees"], "B-X": ["Anna", "Bob"]}
+    words = {
+        "D": ["the", "a"],
+        "N": ["dog", "run", "cat", "house"],
+        "V": ["runs", "run", "sees"],
+        "B-X": ["Anna", "Bob"],
+    }
     rows = []
     for _ in range(n):
-        tags = ["D", "N", "V"] + (["D", "N"] if draw.random() < 0.5 else []) + (["B-X"] if scheme else [])
-        rows.append(([draw.choice(words[tag]) for tag in tags],
-                     [tag if tag == "B-X" or not scheme else "O" for tag in tags]))
+        tags = (
+            ["D", "N", "V"]
+            + (["D", "N"] if draw.random() < 0.5 else [])
+            + (["B-X"] if scheme else [])
+        )
+        rows.append(
+            (
+                [draw.choice(words[tag]) for tag in tags],
+                [tag if tag == "B-X" or not scheme else "O" for tag in tags],
+            )
+        )
     return rows
 
 
-COUNTING = ["majority", "bayes-1", "bayes-2", "fasttext-1", "fasttext-2"]  # networks take their time
+COUNTING = [
+    "majority",
+    "bayes-1",
+    "bayes-2",
+    "fasttext-1",
+    "fasttext-2",
+]  # networks take their time
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +89,7 @@ def labelled(place):
 
 # ---- classifiers
 
+
 def test_classifiers_are_compared_by_accuracy(labelled):
     assert [r.name for r in labelled.results] == COUNTING
     assert labelled.ladder.name == "classification"
@@ -74,9 +102,16 @@ def test_classifiers_are_compared_by_accuracy(labelled):
         assert list(r.interval) == pytest.approx(result["accuracy_interval"])
         assert r.macro_f1 == result["macro_f1"]
         assert r.signature == str(result.signature)
-    majority, bayes = (labelled.bench.fitted[name].predict(parts.test.texts) for name in ("majority", "bayes-1"))
-    right = [np.array([a == b for a, b in zip(said, parts.test.labels)], float) for said in (majority, bayes)]
-    assert labelled.difference("majority", "bayes-1") == bootstrap.paired(*right, np.ones(len(parts.test)))
+    majority, bayes = (
+        labelled.bench.fitted[name].predict(parts.test.texts) for name in ("majority", "bayes-1")
+    )
+    right = [
+        np.array([a == b for a, b in zip(said, parts.test.labels)], float)
+        for said in (majority, bayes)
+    ]
+    assert labelled.difference("majority", "bayes-1") == bootstrap.paired(
+        *right, np.ones(len(parts.test))
+    )
 
 
 def test_texts_are_split_by_their_hashes_and_equal_ones_stay_together():
@@ -97,7 +132,9 @@ def test_a_file_that_is_given_judges(place):
     assert found.sizes == {"train": 200, "test": 60}
     assert "tested on held-out" in found.split
     assert found.results[1].accuracy == NaiveBayes().fit(train).evaluate(test)["accuracy"]
-    both = compare(train, valid=Labelled.of(reviews(50, 2)), test=test, rungs=["majority"], work=place)
+    both = compare(
+        train, valid=Labelled.of(reviews(50, 2)), test=test, rungs=["majority"], work=place
+    )
     assert both.sizes == {"train": 200, "valid": 50, "test": 60}
 
 
@@ -112,7 +149,11 @@ def test_labels_it_cannot_compare(place):
 
 def test_labels_may_be_numbers(place):
     texts, labels = zip(*reviews(100))
-    found = compare((list(texts), [int(label == "pos") for label in labels]), rungs=["majority", "bayes-1"], work=place)
+    found = compare(
+        (list(texts), [int(label == "pos") for label in labels]),
+        rungs=["majority", "bayes-1"],
+        work=place,
+    )
     assert found.bench.splits.test.labels[0] in (0, 1)
     for r in found.results:
         model = found.bench.fitted[r.name]
@@ -149,6 +190,7 @@ def test_finished_classifiers_are_used_again(labelled, place):
 
 # ---- taggers
 
+
 def test_taggers_are_compared_by_accuracy_of_words(place):
     found = compare(sentences(200), work=place, rungs=["most-frequent", "hmm-1", "hmm-2"])
     assert [r.name for r in found.results] == ["most-frequent", "hmm-1", "hmm-2"]
@@ -171,16 +213,34 @@ def test_spans_are_compared_by_f1(place):
         values, weights = found.rows[r.name].T
         assert values.sum() / weights.sum() == pytest.approx(r.value)
         if r.name != found.best.name:
-            assert found.difference(r.name, found.best.name).difference == pytest.approx(r.value - found.best.value)
+            assert found.difference(r.name, found.best.name).difference == pytest.approx(
+                r.value - found.best.value
+            )
 
 
 # ---- word vectors
 
+
 @pytest.fixture(scope="module")
 def questions(place):
-    (place / "pairs.tsv").write_text("".join(f"{a}\t{b}\t{i}\n" for i, (a, b) in enumerate(
-        [("the", "of"), ("and", "to"), ("for", "good"), ("you", "me"), ("missingword", "the"), ("my", "your")])))
-    (place / "analogies.txt").write_text(": some\nking my lord your\nyou me thou thee\nthe of a to\nzzz the of a\n")
+    (place / "pairs.tsv").write_text(
+        "".join(
+            f"{a}\t{b}\t{i}\n"
+            for i, (a, b) in enumerate(
+                [
+                    ("the", "of"),
+                    ("and", "to"),
+                    ("for", "good"),
+                    ("you", "me"),
+                    ("missingword", "the"),
+                    ("my", "your"),
+                ]
+            )
+        )
+    )
+    (place / "analogies.txt").write_text(
+        ": some\nking my lord your\nyou me thou thee\nthe of a to\nzzz the of a\n"
+    )
     return [place / "pairs.tsv", place / "analogies.txt"]
 
 
@@ -209,6 +269,7 @@ def test_vectors_are_compared_by_questions(shakespeare, questions, place):
 
 # ---- which task
 
+
 def test_the_data_decides(tmp_path):
     def write(name, text):
         (tmp_path / name).write_text(text)
@@ -216,40 +277,65 @@ def test_the_data_decides(tmp_path):
 
     table = "text\tlabel\n" + "a b\tx\n" * 3
     for name, text, expected in (
-            ("reviews.tsv", table, "classification"), ("plain.txt", table, "text"),
-            ("reviews.csv", "review,sentiment\na,x\nb,y\n", "classification"),
-            ("bare.tsv", "".join(f"{'+-'[n % 2]}\tfilm {n}\n" for n in range(9)), "classification"),
-            ("behind.tsv", "".join(f"film {n}\t{n % 2}\n" for n in range(9)), "classification"),
-            ("two.tsv", "".join(f"film {n}\tFilm {n}\n" for n in range(9)), "translation"),
-            ("same.tsv", "a\tb\n" * 9, "text"), ("numbers.tsv", "".join(f"a\t{n}\n" for n in range(9)), "text"),
-            ("notes.csv", "title,body\na,x\nb,y\n", "text"), ("notes.tsv", "text\tid\na\t1\n", "text"),
-            ("reviews.jsonl", '{"text": "a", "label": 1}\n', "classification"), ("chat.jsonl", '{"text": "a"}\n', "text"),
-            ("cooking.train", "__label__x a b\n__label__y c\n", "classification"), ("cooking.txt", "__label__x a b\n", "text"),
-            ("dev.conllu", "1\ta\ta\tDET\t_\t_\t_\t_\t_\t_\n\n", "tagging"), ("eng.conll", "a DET\n\n", "tagging"),
-            ("treebank", "1\ta\ta\tDET\t_\t_\t_\t_\t_\t_\n\n", "tagging"), ("novel", "It was a dark night.\n", "text"),
-            ("eng.train", "-DOCSTART- -X- O\n\nEU NNP I-ORG\nrejects VBZ O\n\n", "tagging"),
-            ("poem.train", "O O\nwhat an O\n", "text"), ("lines.train", "to O\nbe O\n", "text"),
-            ("broken.jsonl", "{\n", "text")):
+        ("reviews.tsv", table, "classification"),
+        ("plain.txt", table, "text"),
+        ("reviews.csv", "review,sentiment\na,x\nb,y\n", "classification"),
+        ("bare.tsv", "".join(f"{'+-'[n % 2]}\tfilm {n}\n" for n in range(9)), "classification"),
+        ("behind.tsv", "".join(f"film {n}\t{n % 2}\n" for n in range(9)), "classification"),
+        ("two.tsv", "".join(f"film {n}\tFilm {n}\n" for n in range(9)), "translation"),
+        ("same.tsv", "a\tb\n" * 9, "text"),
+        ("numbers.tsv", "".join(f"a\t{n}\n" for n in range(9)), "text"),
+        ("notes.csv", "title,body\na,x\nb,y\n", "text"),
+        ("notes.tsv", "text\tid\na\t1\n", "text"),
+        ("reviews.jsonl", '{"text": "a", "label": 1}\n', "classification"),
+        ("chat.jsonl", '{"text": "a"}\n', "text"),
+        ("cooking.train", "__label__x a b\n__label__y c\n", "classification"),
+        ("cooking.txt", "__label__x a b\n", "text"),
+        ("dev.conllu", "1\ta\ta\tDET\t_\t_\t_\t_\t_\t_\n\n", "tagging"),
+        ("eng.conll", "a DET\n\n", "tagging"),
+        ("treebank", "1\ta\ta\tDET\t_\t_\t_\t_\t_\t_\n\n", "tagging"),
+        ("novel", "It was a dark night.\n", "text"),
+        ("eng.train", "-DOCSTART- -X- O\n\nEU NNP I-ORG\nrejects VBZ O\n\n", "tagging"),
+        ("poem.train", "O O\nwhat an O\n", "text"),
+        ("lines.train", "to O\nbe O\n", "text"),
+        ("broken.jsonl", "{\n", "text"),
+    ):
         assert ladders.of_data(write(name, text))[0].name == expected, name
     assert ladders.of_data(tmp_path)[0].name == "text"
     assert ladders.of_data(Path("missing.tsv"))[0].name == "text"
     assert "'label'" in labels_in(tmp_path / "reviews.tsv")
     assert tags_in(tmp_path / "reviews.tsv") == ""
-    for data, expected in ((Labelled.of([("a", "x")]), "classification"), (Tagged.of([(["a"], ["X"])]), "tagging"),
-                           ([("a", "x")], "classification"), ((["a", "b"], ["x", "y"]), "classification"),
-                           ([(["a"], ["X"])], "tagging"), (["a b", "c"], "text"), ("a text", "text"), (None, "text")):
+    for data, expected in (
+        (Labelled.of([("a", "x")]), "classification"),
+        (Tagged.of([(["a"], ["X"])]), "tagging"),
+        ([("a", "x")], "classification"),
+        ((["a", "b"], ["x", "y"]), "classification"),
+        ([(["a"], ["X"])], "tagging"),
+        (["a b", "c"], "text"),
+        ("a text", "text"),
+        (None, "text"),
+    ):
         assert ladders.of_data(data)[0].name == expected, data
     polars = pytest.importorskip("polars")
-    for names, expected in ((("text", "label"), "classification"), (("a", "Label"), "classification"), (("id", "text"), "text"),
-                            (("id", "text", "label"), "classification"), (("id", "a", "label"), "text")):
-        assert ladders.of_data(polars.DataFrame({name: ["x"] for name in names}))[0].name == expected, names
+    for names, expected in (
+        (("text", "label"), "classification"),
+        (("a", "Label"), "classification"),
+        (("id", "text"), "text"),
+        (("id", "text", "label"), "classification"),
+        (("id", "a", "label"), "text"),
+    ):
+        assert (
+            ladders.of_data(polars.DataFrame({name: ["x"] for name in names}))[0].name == expected
+        ), names
     with pytest.raises(ConfigError, match="did you mean 'tagging'"):
         compare("x", task="taging")
 
 
 def test_what_was_decided_is_said(place):
     _, ear = listened(Labelled.of(reviews(40)), rungs=["majority"], work=place)
-    assert any(message.startswith("comparing classifiers: the data has labels") for message in ear.said)
+    assert any(
+        message.startswith("comparing classifiers: the data has labels") for message in ear.said
+    )
 
 
 class EmojiLadder(ClassificationLadder):
@@ -284,11 +370,14 @@ def test_another_task_brings_its_comparing(place, monkeypatch):
     found = compare(":-) :-)", work=place)
     assert (found.ladder.name, found.best.name) == ("emoji", "majority")
     assert ab(":-)", a=Smile(), b=Smiler(), folds=2).winner is None
-    with pytest.raises(ConfigError, match="no comparison for models of the task 'masked language model'"):
+    with pytest.raises(
+        ConfigError, match="no comparison for models of the task 'masked language model'"
+    ):
         ladders.of_task("masked language model")
 
 
 # ---- models of one's own
+
 
 def test_models_of_ones_own_are_rungs(place):
     data = Labelled.of(reviews(200))
@@ -297,8 +386,12 @@ def test_models_of_ones_own_are_rungs(place):
     found, ear = listened(data, rungs=["majority", own, ready], work=place)
     assert [r.name for r in found.results] == ["majority", own.label(), "majority-2"]
     assert not own.fitted  # a copy was
-    assert found.results[1].accuracy == NaiveBayes(ngrams=3).fit(found.bench.splits.train).evaluate(
-        found.bench.splits.test)["accuracy"]
+    assert (
+        found.results[1].accuracy
+        == NaiveBayes(ngrams=3)
+        .fit(found.bench.splits.train)
+        .evaluate(found.bench.splits.test)["accuracy"]
+    )
     assert "evaluating majority-2" in ear.said
     assert (found.results[2].train_seconds, found.results[2].peak_memory) == (None, None)
     assert found.bench.fitted["majority-2"] is ready
@@ -314,7 +407,8 @@ def test_models_of_ones_own_are_rungs(place):
 def test_a_classifier_of_several_labels_is_no_rung(place):
     pytest.importorskip("torch")
     several = seqloom.NeuralClassifier(encoder="cnn", d_hidden=4).fit(
-        [("good fun", ["pos", "new"]), ("dull", ["neg"])] * 10, train=seqloom.TrainConfig(steps=2))
+        [("good fun", ["pos", "new"]), ("dull", ["neg"])] * 10, train=seqloom.TrainConfig(steps=2)
+    )
     found = compare(Labelled.of(reviews(40)), rungs=["majority", several], work=place)
     assert [r.name for r in found.results] == ["majority"]
     assert "several labels" in found.skipped[0].reason
@@ -336,14 +430,19 @@ def test_a_language_model_with_its_own_tokenizer(shakespeare, place):
     text = shakespeare[:20_000]
     mine = seqloom.NGram(order=2, tokenizer="bpe", vocab_size=300, unit="stream")
     words = seqloom.NGram(order=2)
-    found = compare(seqloom.Corpus.from_texts(text), rungs=["byte-2", "byte-mixture", mine, words], work=place)
+    found = compare(
+        seqloom.Corpus.from_texts(text), rungs=["byte-2", "byte-mixture", mine, words], work=place
+    )
     assert [r.name for r in found.results] == ["byte-2", "byte-mixture", mine.label()]
     assert found.model.tokenizer.vocab_size <= 301 or found.best.name != mine.label()
-    assert found.bench.fitted[mine.label()].bits_per_byte(found.bench.splits.test) == pytest.approx(found.results[2].value)
+    assert found.bench.fitted[mine.label()].bits_per_byte(found.bench.splits.test) == pytest.approx(
+        found.results[2].value
+    )
     assert "easier text" in found.skipped[0].reason  # words that are not known cost nothing
 
 
 # ---- the answer
+
 
 def test_the_answer_names_the_smallest_within_the_interval(labelled, tmp_path):
     answer = labelled.answer
@@ -352,12 +451,22 @@ def test_the_answer_names_the_smallest_within_the_interval(labelled, tmp_path):
     assert answer.best == labelled.best.name
     assert answer.smallest in {r.name for r in good}
     assert answer.smallest in answer.text
-    rows = {r.name: dataclasses.replace(r, disk=size) for r, size in zip(labelled.results, (1, 1000, 880, 950, 1000))}
-    for best, others, expected in (("bayes-1", ["bayes-2"], "bayes-2"), ("bayes-1", ["fasttext-1"], "bayes-1"),
-                                   ("bayes-1", ["majority"], "bayes-1")):  # smaller, hardly smaller, far worse
+    rows = {
+        r.name: dataclasses.replace(r, disk=size)
+        for r, size in zip(labelled.results, (1, 1000, 880, 950, 1000))
+    }
+    for best, others, expected in (
+        ("bayes-1", ["bayes-2"], "bayes-2"),
+        ("bayes-1", ["fasttext-1"], "bayes-1"),
+        ("bayes-1", ["majority"], "bayes-1"),
+    ):  # smaller, hardly smaller, far worse
         values = {best: 0.9, "majority": 0.5}
-        some = [dataclasses.replace(rows[name], measures={"accuracy": values.get(name, 0.89)}, interval=(0.85, 0.95))
-                for name in (best, *others)]
+        some = [
+            dataclasses.replace(
+                rows[name], measures={"accuracy": values.get(name, 0.89)}, interval=(0.85, 0.95)
+            )
+            for name in (best, *others)
+        ]
         assert dataclasses.replace(labelled, results=some).answer.smallest == expected
     assert seqloom.load(answer.path).predict("great fun") in ("pos", "neg")
     assert labelled.to_dict()["answer"]["best"] == answer.best
@@ -365,7 +474,10 @@ def test_the_answer_names_the_smallest_within_the_interval(labelled, tmp_path):
     try:
         assert labelled.answer.path == str(tmp_path / "best")
         assert all(str(tmp_path / "best") in command for command in labelled.answer.commands)
-        probs = [model.predict_proba(["great fun"]) for model in (seqloom.load(tmp_path / "best"), labelled.model)]
+        probs = [
+            model.predict_proba(["great fun"])
+            for model in (seqloom.load(tmp_path / "best"), labelled.model)
+        ]
         assert np.array_equal(*probs)
     finally:
         labelled.saved = None
@@ -381,13 +493,17 @@ def test_a_language_model_of_a_few_lines_is_a_rung(shakespeare, place):
         """How often each byte came; it is not registered, so it cannot be saved."""
 
         def fit_ids(self, ids, how):
-            self.row = np.log((np.bincount(ids, minlength=self.tokenizer.vocab_size) + 1) / (len(ids) + 257))
+            self.row = np.log(
+                (np.bincount(ids, minlength=self.tokenizer.vocab_size) + 1) / (len(ids) + 257)
+            )
 
         def next_log_probs(self, context):
             return self.row
 
     mine = Often(tokenizer="byte", unit="stream")
-    found = compare(seqloom.Corpus.from_texts(shakespeare[:6000]), rungs=["byte-1", "byte-2", mine], work=place)
+    found = compare(
+        seqloom.Corpus.from_texts(shakespeare[:6000]), rungs=["byte-1", "byte-2", mine], work=place
+    )
     row = found.results[2]
     assert row.value == pytest.approx(found.results[0].value, abs=0.05)
     assert (row.family, row.disk) == ("own", None)

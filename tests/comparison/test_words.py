@@ -39,20 +39,30 @@ def test_it_is_saved_and_repeatable(words, tmp_path):
 
 def test_the_vocabulary_has_the_most_frequent_words():
     small = Tokenizer.whole_words(TEXT, vocab_size=258)
-    assert [small.token_bytes(i) for i in small.encode("the the cat")][1:2] == [b" the"] or small.vocab_size == 258
+    assert [small.token_bytes(i) for i in small.encode("the the cat")][1:2] == [
+        b" the"
+    ] or small.vocab_size == 258
     assert small.vocab_size == 258
 
 
 def test_word_rungs_pay_for_every_byte(shakespeare, tmp_path):
     text = Corpus.from_texts(shakespeare[:30_000])
-    found = compare(text, rungs=["byte-1", "word-1", "word-2", "bpe-1", "bpe-mixture"], work=tmp_path)
+    found = compare(
+        text, rungs=["byte-1", "word-1", "word-2", "bpe-1", "bpe-mixture"], work=tmp_path
+    )
     rows = {r.name: r for r in found.results}
     model = load(found.places["word-2"])
     test = found.bench.splits.test
     assert rows["word-2"].value == pytest.approx(model.bits_per_byte(test), rel=1e-9)
-    assert -model.score(test.text()) / math.log(2) / test.n_bytes == pytest.approx(rows["word-2"].value, rel=1e-6)
+    assert -model.score(test.text()) / math.log(2) / test.n_bytes == pytest.approx(
+        rows["word-2"].value, rel=1e-6
+    )
     assert model.tokenizer.decode_bytes(model.tokenizer.encode(test.text())) == test.text().encode()
     assert rows["word-2"].value < rows["word-1"].value
-    assert "wordbyte" not in rows["bpe-mixture"].signature  # it mixes models of its own tokens alone
-    by_hand = NGram(order=2, tokenizer="bpe", unit="stream").fit(found.bench.splits.train, tokenizer=model.tokenizer)
+    assert (
+        "wordbyte" not in rows["bpe-mixture"].signature
+    )  # it mixes models of its own tokens alone
+    by_hand = NGram(order=2, tokenizer="bpe", unit="stream").fit(
+        found.bench.splits.train, tokenizer=model.tokenizer
+    )
     assert by_hand.bits_per_byte(test) == pytest.approx(rows["word-2"].value, rel=1e-9)

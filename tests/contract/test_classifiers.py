@@ -30,7 +30,9 @@ def test_contract(name, rule):
     check(rule, subject(name))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "majority"])  # which answers the same for every text
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name != "majority"]
+)  # which answers the same for every text
 def test_what_was_seen_is_mostly_right(name):
     model = make(name).fit(PAIRS)
     assert model.classes == ["bad", "good", "neutral"]

@@ -10,22 +10,35 @@ from seqloom.errors import ConfigError, DataError, NotFitted, TrainingError
 from seqloom.models.vectors import learning
 from seqloom.testing.rules import Specimen, a_damaged_file_is_refused, tree
 
-NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "word vectors" and entry.fitted]
-ANIMALS, MACHINES = ["cat", "dog", "cow", "horse", "sheep", "goat"], ["car", "truck", "bus", "train", "plane", "tram"]
+NAMES = [
+    name for name, entry in registry.MODELS.items() if entry.task == "word vectors" and entry.fitted
+]
+ANIMALS, MACHINES = (
+    ["cat", "dog", "cow", "horse", "sheep", "goat"],
+    ["car", "truck", "bus", "train", "plane", "tram"],
+)
 OPTIONS = {"min_count": 2, "dimensions": 12, "epochs": 3, "window": 3, "seed": 1, "sample": 1e-3}
 
 
 def lines(n=400, seed=0):
     """Two kinds of sentences, each with words of its own."""
     random = np.random.default_rng(seed)
-    kinds = [("the {} eats green grass near the {} on a farm", ANIMALS),
-             ("a {} drives fast past the {} in big towns", MACHINES)]
-    return [form.format(*random.choice(words, 2, replace=False)) for i in range(n) for form, words in [kinds[i % 2]]]
+    kinds = [
+        ("the {} eats green grass near the {} on a farm", ANIMALS),
+        ("a {} drives fast past the {} in big towns", MACHINES),
+    ]
+    return [
+        form.format(*random.choice(words, 2, replace=False))
+        for i in range(n)
+        for form, words in [kinds[i % 2]]
+    ]
 
 
 def make(name, **options):
     known = {f for f in registry.config_class(name).__dataclass_fields__}
-    return registry.model_class(name)(**{k: v for k, v in {**OPTIONS, "deterministic": True, **options}.items() if k in known})
+    return registry.model_class(name)(
+        **{k: v for k, v in {**OPTIONS, "deterministic": True, **options}.items() if k in known}
+    )
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -37,7 +50,11 @@ def model(request):
 def test_unfitted_refuses_and_fit_returns_self(name):
     fresh = make(name, epochs=1)
     assert isinstance(fresh, Embedder)
-    for verb in (lambda: fresh.nearest("cat"), lambda: fresh.embed(["cat"]), lambda: fresh.similarity("cat", "dog")):
+    for verb in (
+        lambda: fresh.nearest("cat"),
+        lambda: fresh.embed(["cat"]),
+        lambda: fresh.similarity("cat", "dog"),
+    ):
         with pytest.raises(NotFitted, match="fit"):
             verb()
     assert fresh.fit(lines(20)) is fresh
@@ -55,11 +72,15 @@ def test_every_word_has_a_vector(model):
     assert (model.embed(["cat", "dog cow"])[0] == table.matrix[table.words.find(["cat"])[0]]).all()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "charngram"])  # which knows spellings only
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name != "charngram"]
+)  # which knows spellings only
 def test_words_of_one_kind_are_near_each_other(name):
     """Words that stand in the same places mean similar things."""
     model = make(name, epochs=30, lr=0.1, sample=0).fit(lines())
-    pairs = [(a, b) for a in ANIMALS for b in ANIMALS if a < b] + [(a, b) for a in MACHINES for b in MACHINES if a < b]
+    pairs = [(a, b) for a in ANIMALS for b in ANIMALS if a < b] + [
+        (a, b) for a in MACHINES for b in MACHINES if a < b
+    ]
     same = model.similarity([a for a, _ in pairs], [b for _, b in pairs]).mean()
     other = model.similarity([a for a in ANIMALS for _ in MACHINES], MACHINES * len(ANIMALS)).mean()
     assert same > other + 0.1
@@ -94,7 +115,9 @@ def test_the_same_bits_for_any_number_of_threads(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_text_on_disk_is_the_same_text(name):
-    assert (make(name).fit(lines(), memory=1).vectors.matrix == make(name).fit(lines()).vectors.matrix).all()
+    assert (
+        make(name).fit(lines(), memory=1).vectors.matrix == make(name).fit(lines()).vectors.matrix
+    ).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -118,7 +141,11 @@ def test_going_on_gives_the_same_bits(name, tmp_path, monkeypatch):
     with pytest.raises(NotFitted):
         broken.nearest("cat")
     first, count = count, 0
-    monkeypatch.setattr(learning._State, "add", lambda self, *what: (add(self, *what), globals().update(steps=self.done)))
+    monkeypatch.setattr(
+        learning._State,
+        "add",
+        lambda self, *what: (add(self, *what), globals().update(steps=self.done)),
+    )
     again = make(name).fit(lines(), run=tmp_path / "run")
     assert first > 1
     assert (again.vectors.matrix == whole.vectors.matrix).all()

@@ -28,14 +28,19 @@ def texts(n, seed):
     rows = []
     for _ in range(n):
         label = draw.choice("xyz")
-        words = [draw.choice((label * 3, "and", "of", f"rare{draw.randrange(60)}")) for _ in range(draw.randint(1, 9))]
+        words = [
+            draw.choice((label * 3, "and", "of", f"rare{draw.randrange(60)}"))
+            for _ in range(draw.randint(1, 9))
+        ]
         rows.append((" ".join(words), label))
     return rows
 
 
 TRAIN = texts(90, 0)
-TEST = Labelled.of([*texts(60, 1), ("xxx " * 40, "x"), ("new words only", "w")],
-                   columns={"site": ["web", "mail"] * 31, "stars": list(range(62))})
+TEST = Labelled.of(
+    [*texts(60, 1), ("xxx " * 40, "x"), ("new words only", "w")],
+    columns={"site": ["web", "mail"] * 31, "stars": list(range(62))},
+)
 
 
 @pytest.fixture(scope="module", params=CLASSIFIERS)
@@ -44,30 +49,44 @@ def classifier(request):
 
 
 def test_slices_are_the_results_of_their_parts(classifier):
-    rows = classifier.evaluate(TEST, slice_by=["site", "length", "class"], samples=100).details["slices"]
+    rows = classifier.evaluate(TEST, slice_by=["site", "length", "class"], samples=100).details[
+        "slices"
+    ]
     assert {row["by"] for row in rows} == {"site", "length in characters", "class"}
     for by in ("site", "length in characters", "class"):
         assert sum(row["size"] for row in rows if row["by"] == by) == len(TEST)
     for row in rows:
         if row["by"] == "site":
-            part = TEST.part([i for i, site in enumerate(TEST.columns["site"]) if site == row["slice"]])
+            part = TEST.part(
+                [i for i, site in enumerate(TEST.columns["site"]) if site == row["slice"]]
+            )
             alone = classifier.evaluate(part, samples=0)
             assert row["accuracy"] == pytest.approx(alone["accuracy"])
             assert row["macro_f1"] == pytest.approx(alone["macro_f1"])
             assert row["accuracy_interval"] == wilson(round(row["accuracy"] * len(part)), len(part))
         if row["by"] == "class":
-            assert row["accuracy"] == pytest.approx(next(
-                one["recall"] for one in classifier.evaluate(TEST).details["classes"] if one["class"] == row["slice"]))
+            assert row["accuracy"] == pytest.approx(
+                next(
+                    one["recall"]
+                    for one in classifier.evaluate(TEST).details["classes"]
+                    if one["class"] == row["slice"]
+                )
+            )
     longest = max(rows, key=lambda row: row.get("longer_than", 0))
     assert longest["longer_than"] == 1.0
     assert longest["slice"].endswith("160")
-    assert longest["size"] == sum(len(text) > max(len(text) for text, _ in TRAIN) for text in TEST.texts)
+    assert longest["size"] == sum(
+        len(text) > max(len(text) for text, _ in TRAIN) for text in TEST.texts
+    )
     large = [row["accuracy"] for row in rows if row["size"] >= 10]
     assert large == sorted(large)
 
 
 def test_what_is_not_asked_for_is_not_there(classifier):
-    plain, more = classifier.evaluate(TEST), classifier.evaluate(TEST, slice_by=["length"], group_by="site")
+    plain, more = (
+        classifier.evaluate(TEST),
+        classifier.evaluate(TEST, slice_by=["length"], group_by="site"),
+    )
     assert set(more.details) - set(plain.details) == {"slices", "groups", "gaps", "group_by"}
     assert {name: more.metrics[name] for name in plain.metrics} == dict(plain.metrics)
     assert not any("latency" in name for name in more.metrics)
@@ -78,7 +97,9 @@ def test_groups(classifier):
     said = classifier.predict(TEST.examples)
     for row in result.details["groups"]:
         inside = [i for i, site in enumerate(TEST.columns["site"]) if site == row["group"]]
-        assert row["accuracy"] == pytest.approx(np.mean([said[i] == TEST.labels[i] for i in inside]))
+        assert row["accuracy"] == pytest.approx(
+            np.mean([said[i] == TEST.labels[i] for i in inside])
+        )
         for one in row["classes"]:
             assert one["predicted"] == sum(str(said[i]) == one["class"] for i in inside)
     assert {row["class"] for row in result.details["gaps"]} == {"x", "y", "z", "w"}
@@ -102,7 +123,9 @@ def test_unknown_words():
     last = next(row for row in rows if row["slice"].endswith("100%"))
     assert last["size"] == sum(share > 0 for share in shares)  # most have none
     bytewise = NaiveBayes(tokenizer="byte").fit(TRAIN)
-    with pytest.raises(ConfigError, match="slice_by unknown: this naive-bayes model cannot tell which words"):
+    with pytest.raises(
+        ConfigError, match="slice_by unknown: this naive-bayes model cannot tell which words"
+    ):
         bytewise.evaluate(TEST, slice_by=["unknown"])
 
 
@@ -118,18 +141,30 @@ def test_words_of_errors():
 
 def test_columns_are_asked_for_by_name():
     model = NaiveBayes().fit(TRAIN)
-    with pytest.raises(DataError, match=r"has no column 'sites'; did you mean 'site'\? \(known: site, stars\)"):
+    with pytest.raises(
+        DataError, match=r"has no column 'sites'; did you mean 'site'\? \(known: site, stars\)"
+    ):
         model.evaluate(TEST, slice_by=["sites"])
-    with pytest.raises(DataError, match=r"has no column 'site'; give it as Labelled.of\(texts, labels, columns=...\)"):
+    with pytest.raises(
+        DataError,
+        match=r"has no column 'site'; give it as Labelled.of\(texts, labels, columns=...\)",
+    ):
         model.evaluate(TRAIN, group_by="site")
-    assert len(model.evaluate(TEST, slice_by=["stars"]).details["slices"]) == 5  # numbers go into bins
+    assert (
+        len(model.evaluate(TEST, slice_by=["stars"]).details["slices"]) == 5
+    )  # numbers go into bins
 
 
 def test_a_frame_has_columns():
     polars = pytest.importorskip("polars")
-    frame = polars.DataFrame({"text": TEST.texts, "label": TEST.labels, "site": TEST.columns["site"]})
+    frame = polars.DataFrame(
+        {"text": TEST.texts, "label": TEST.labels, "site": TEST.columns["site"]}
+    )
     model = NaiveBayes().fit(TRAIN)
-    assert model.evaluate(frame, slice_by=["site"]).details == model.evaluate(TEST, slice_by=["site"]).details
+    assert (
+        model.evaluate(frame, slice_by=["site"]).details
+        == model.evaluate(TEST, slice_by=["site"]).details
+    )
     with pytest.raises(DataError, match="the frame has no column 'zone'; known: text, label, site"):
         model.evaluate(frame, group_by="zone")
 
@@ -146,8 +181,14 @@ class Nearest(Classifier):
         return isinstance(value, np.ndarray) and value.ndim == 1
 
     def fit_examples(self, data, how):
-        self.means = np.array([np.mean([np.mean(x) for x, labels in zip(data.examples, data.labels) if c in labels])
-                               for c in self.classes])
+        self.means = np.array(
+            [
+                np.mean(
+                    [np.mean(x) for x, labels in zip(data.examples, data.labels) if c in labels]
+                )
+                for c in self.classes
+            ]
+        )
 
     def class_log_probs(self, examples):
         off = np.abs(np.array([np.mean(x) for x in examples])[:, None] - self.means)
@@ -156,13 +197,17 @@ class Nearest(Classifier):
 
 def test_several_labels_of_arrays():
     rows = [np.full(n % 5 + 1, n / 10, np.float32) for n in range(30)]
-    labels = [tuple(name for name, low in (("a", 0), ("b", 10), ("c", 15)) if n >= low) for n in range(30)]
+    labels = [
+        tuple(name for name, low in (("a", 0), ("b", 10), ("c", 15)) if n >= low) for n in range(30)
+    ]
     data = Labelled.of(rows, labels, columns={"even": [n % 2 == 0 for n in range(30)]})
     model = Nearest().fit(data)
     result = model.evaluate(data, slice_by=["even", "length", "class"], group_by="even", samples=20)
     for row in result.details["slices"]:
         if row["by"] == "even":
-            alone = model.evaluate(data.part([i for i in range(30) if data.columns["even"][i] == row["slice"]]))
+            alone = model.evaluate(
+                data.part([i for i in range(30) if data.columns["even"][i] == row["slice"]])
+            )
             assert row["exact_match"] == pytest.approx(alone["exact_match"])
             assert row["micro_f1"] == pytest.approx(alone["micro_f1"])
     assert {row["by"] for row in result.details["slices"]} == {"even", "length in steps", "class"}
@@ -176,14 +221,23 @@ def test_several_labels_of_arrays():
 
 def sentences(n, seed, scheme=False):
     draw = random.Random(seed)
-    words = {"D": ["the", "a"], "N": ["dog", "run", "cat"], "V": ["runs", "run", "sees"], "B-X": ["Anna", "Bob", "Eve"]}
+    words = {
+        "D": ["the", "a"],
+        "N": ["dog", "run", "cat"],
+        "V": ["runs", "run", "sees"],
+        "B-X": ["Anna", "Bob", "Eve"],
+    }
     rows = []
     for _ in range(n):
         tags = [draw.choice("DNV") for _ in range(draw.randint(1, 7))]
         if scheme:
             tags = ["B-X" if tag == "N" else "O" for tag in tags]
-        new = [draw.choice(words["V"] if tag == "O" else words[tag]) if draw.random() < 0.8 else f"w{draw.random()}"
-               for tag in tags]
+        new = [
+            draw.choice(words["V"] if tag == "O" else words[tag])
+            if draw.random() < 0.8
+            else f"w{draw.random()}"
+            for tag in tags
+        ]
         rows.append((new, tags))
     return rows
 
@@ -195,21 +249,31 @@ def tagger(request):
 
 def test_slices_of_sentences_and_words(tagger):
     data = Tagged.of([*sentences(50, 1), (["the", "dog"] * 20, ["D", "N"] * 20)])
-    rows = tagger.evaluate(data, slice_by=["length", "unknown", "class"], samples=60).details["slices"]
+    rows = tagger.evaluate(data, slice_by=["length", "unknown", "class"], samples=60).details[
+        "slices"
+    ]
     found = {(row["by"], row["slice"]): row for row in rows}
     long = found["length in words", "40"]
     assert long["longer_than"] == 1.0
     assert long["accuracy"] == tagger.evaluate(data.part([50]))["accuracy"]
     known = [i for i, words in enumerate(data.sentences) if all(map(tagger.knows, words))]
     assert found["unknown words", "0%"]["size"] == len(known)
-    assert found["unknown words", "0%"]["accuracy"] == pytest.approx(tagger.evaluate(data.part(known))["accuracy"])
+    assert found["unknown words", "0%"]["accuracy"] == pytest.approx(
+        tagger.evaluate(data.part(known))["accuracy"]
+    )
     predicted = tagger.predict(data.sentences)
-    pairs = [[sum(a == b == "N" for a, b in zip(tags, said)), tags.count("N")] for tags, said in zip(data.tags, predicted)]
+    pairs = [
+        [sum(a == b == "N" for a, b in zip(tags, said)), tags.count("N")]
+        for tags, said in zip(data.tags, predicted)
+    ]
     both = np.array([pair for pair in pairs if pair[1]], float)
     assert found["tag", "N"]["size"] == both[:, 1].sum()
     assert found["tag", "N"]["accuracy"] == pytest.approx(both[:, 0].sum() / both[:, 1].sum())
     assert found["tag", "N"]["accuracy_interval"] == pytest.approx(interval(*both.T, samples=60))
-    with pytest.raises(ConfigError, match="slice_by 'genre': there is no such column; known: length, class, unknown"):
+    with pytest.raises(
+        ConfigError,
+        match="slice_by 'genre': there is no such column; known: length, class, unknown",
+    ):
         tagger.evaluate(data, slice_by=["genre"])
     assert tagger.evaluate(data, latency=True)["latency_p95_ms"] > 0
 
@@ -220,7 +284,13 @@ def test_slices_by_span_f1(tagger):
     rows = fresh.evaluate(data, slice_by=["length"], samples=20).details["slices"]
     for row in rows:
         low, _, high = row["slice"].partition(" to ")
-        part = data.part([i for i, words in enumerate(data.sentences) if int(low) <= len(words) <= int(high or low)])
+        part = data.part(
+            [
+                i
+                for i, words in enumerate(data.sentences)
+                if int(low) <= len(words) <= int(high or low)
+            ]
+        )
         assert row["span_f1"] == pytest.approx(fresh.evaluate(part)["span_f1"])
     large = [row["span_f1"] for row in rows if row["size"] >= 10]
     assert large == sorted(large)
@@ -247,9 +317,14 @@ def test_the_record_of_lengths_is_saved_and_not_relied_upon(tmp_path):
     assert model.fit_info["lengths"]["longest"] == longest
     model.save(tmp_path / "m")
     loaded = seqloom.load(tmp_path / "m")
-    assert loaded.evaluate(TEST, slice_by=["length"]).details == model.evaluate(TEST, slice_by=["length"]).details
+    assert (
+        loaded.evaluate(TEST, slice_by=["length"]).details
+        == model.evaluate(TEST, slice_by=["length"]).details
+    )
     loaded.fit_info["lengths"] = "broken"
-    assert not any("longer_than" in row for row in loaded.evaluate(TEST, slice_by=["length"]).details["slices"])
+    assert not any(
+        "longer_than" in row for row in loaded.evaluate(TEST, slice_by=["length"]).details["slices"]
+    )
 
 
 def test_columns_follow_their_rows():

@@ -27,12 +27,19 @@ class Logistic(Classifier):
 
     def fit_examples(self, data, how):
         x = np.stack(data.examples)
-        gold = np.array([[name in label if data.multi_label else name == label for name in self.classes]
-                         for label in data.labels], float)
+        gold = np.array(
+            [
+                [name in label if data.multi_label else name == label for name in self.classes]
+                for label in data.labels
+            ],
+            float,
+        )
         self.weights = np.zeros((len(self.classes), 3), np.float32)
         for _ in range(500):
             p = np.exp(self.class_log_probs(list(x)))
-            self.weights -= 0.5 * ((p - gold).T @ np.c_[x, np.ones(len(x))] / len(x)).astype(np.float32)
+            self.weights -= 0.5 * ((p - gold).T @ np.c_[x, np.ones(len(x))] / len(x)).astype(
+                np.float32
+            )
 
     def class_log_probs(self, examples):
         x = np.stack(examples).astype(np.float64)
@@ -72,17 +79,25 @@ def test_several_labels_are_judged_as_scikit_learn_does():
     assert model.predict([np.array([-3.0, -3.0])]) == [["cold", "dry"]]
     assert set(model.predict_proba(POINTS[0])) == set(NAMES)
     result = model.evaluate(list(zip(POINTS, SETS)))
-    gold, said = (np.array([[name in labels for name in NAMES] for labels in sets]) for sets in (SETS, model.predict(POINTS)))
+    gold, said = (
+        np.array([[name in labels for name in NAMES] for labels in sets])
+        for sets in (SETS, model.predict(POINTS))
+    )
     assert 0.5 < result["exact_match"] == pytest.approx(metrics.accuracy_score(gold, said))
     for average in ("micro", "macro"):
-        assert result[f"{average}_f1"] == pytest.approx(metrics.f1_score(gold, said, average=average, zero_division=0))
+        assert result[f"{average}_f1"] == pytest.approx(
+            metrics.f1_score(gold, said, average=average, zero_division=0)
+        )
     assert result["hamming_loss"] == pytest.approx(metrics.hamming_loss(gold, said))
     assert [row["recall"] for row in result.details["classes"]] == pytest.approx(
-        metrics.recall_score(gold, said, average=None, zero_division=0))
+        metrics.recall_score(gold, said, average=None, zero_division=0)
+    )
 
 
 def test_a_label_never_seen_is_missed_and_said():
-    found, details, notes = multilabel.judge(["a"], [["a"], ["b"]], np.array([[0.9], [0.1]]), 0.5, samples=0)
+    found, details, notes = multilabel.judge(
+        ["a"], [["a"], ["b"]], np.array([[0.9], [0.1]]), 0.5, samples=0
+    )
     assert (found["exact_match"], found["micro_f1"]) == (0.5, pytest.approx(2 / 3))
     assert [row["class"] for row in details["classes"]] == ["a", "b"]
     assert "'b'" in notes[0]
@@ -99,9 +114,14 @@ def test_what_a_model_of_texts_does_not_take_is_refused():
 
 
 def test_labelled_arrays_are_checked_and_named():
-    data = Labelled.of([(np.zeros((3, 2)), "a"), (np.ones((5, 2)), "b")])  # frames: of any length, of one width
+    data = Labelled.of(
+        [(np.zeros((3, 2)), "a"), (np.ones((5, 2)), "b")]
+    )  # frames: of any length, of one width
     assert data.part([1]).examples[0].shape == (5, 2)
-    assert data.fingerprint != Labelled.of([(np.zeros((3, 2)), "a"), (np.zeros((5, 2)), "b")]).fingerprint
+    assert (
+        data.fingerprint
+        != Labelled.of([(np.zeros((3, 2)), "a"), (np.zeros((5, 2)), "b")]).fingerprint
+    )
     assert Labelled.of([("t", {"b", "a"}), ("u", [])]).labels == [("a", "b"), ()]
     with pytest.raises(DataError, match="row 2 of texts has the shape"):
         Labelled.of([(np.zeros((3, 2)), "a"), (np.zeros((3, 4)), "a")])
@@ -114,4 +134,6 @@ def test_labels_that_would_be_misread_are_refused():
         Labelled.of((["a", "b"], np.array([[0, 1], [1, 0]])))
     with pytest.raises(DataError, match="no example of texts has a label"):
         Logistic().fit([(POINTS[0], []), (POINTS[1], [])])
-    assert Labelled.of([("x", ["a\tb"])]).fingerprint != Labelled.of([("x", ["a", "b"])]).fingerprint
+    assert (
+        Labelled.of([("x", ["a\tb"])]).fingerprint != Labelled.of([("x", ["a", "b"])]).fingerprint
+    )

@@ -47,7 +47,11 @@ def test_several_series_are_each_answered_alone(name):
 def test_the_data_is_what_was_learnt(name):
     model = subject(name).model
     track = SERIES.tracks[0]
-    daily = Series.of(track.values, [f"2024-{1 + d // 28:02}-{1 + d % 28:02}" for d in range(300)], columns=["c0", "c1"])
+    daily = Series.of(
+        track.values,
+        [f"2024-{1 + d // 28:02}-{1 + d % 28:02}" for d in range(300)],
+        columns=["c0", "c1"],
+    )
     with pytest.raises(DataError, match=r"steps of 1 day, the model learned from steps of 1 hour"):
         model.forecast(daily)
     with pytest.raises(DataError, match="has no column 'c0'"):
@@ -80,17 +84,21 @@ def test_the_former_name_of_since(monkeypatch):
     monkeypatch.setattr("seqloom.progress.say", said.append)
     model = registry.model_class("naive")(horizon=4).fit(SERIES.between(0, 200))
     since = SERIES.clock.show(int(SERIES.times(SERIES.tracks[0])[250]))
-    for ask in (lambda **time: model.forecast(SERIES, **time).rows(),
-                lambda **time: model.backtest(SERIES, **time).point.tolist(),
-                lambda **time: model.evaluate(SERIES, samples=0, **time).to_dict(),
-                lambda **time: model.anomalies(SERIES, **time).to_dict(),
-                lambda **time: inspect.forecast(model, SERIES, **time).data):
+    for ask in (
+        lambda **time: model.forecast(SERIES, **time).rows(),
+        lambda **time: model.backtest(SERIES, **time).point.tolist(),
+        lambda **time: model.evaluate(SERIES, samples=0, **time).to_dict(),
+        lambda **time: model.anomalies(SERIES, **time).to_dict(),
+        lambda **time: inspect.forecast(model, SERIES, **time).data,
+    ):
         del said[:]
         new = ask(since=since)
         assert "start is now called since" not in said
         assert ask(start=since) == new
         assert said.count("start is now called since") == 1
-        with pytest.raises(ConfigError, match="start is the former name of since; give one of them"):
+        with pytest.raises(
+            ConfigError, match="start is the former name of since; give one of them"
+        ):
             ask(since=since, start=since)
 
 
@@ -110,8 +118,10 @@ def test_a_planted_future_is_of_no_use():
         for series in (alone, planted):
             model = fit(made(name, horizon=6), series.between(0, 300))
             done = model.backtest(series.between(300, 400))
-            errors.append(float(np.nanmean((done.truth - done.point)[..., 0]**2)))
+            errors.append(float(np.nanmean((done.truth - done.point)[..., 0] ** 2)))
         assert errors[1] > 0.6 * errors[0], name
     told = Series.of({"v": values, "next": values}, known_columns=["next"])
-    cheat = made("linear-window", horizon=6, window=4, ridge=1e-6, normalise="none").fit(told.between(0, 300))
+    cheat = made("linear-window", horizon=6, window=4, ridge=1e-6, normalise="none").fit(
+        told.between(0, 300)
+    )
     assert cheat.evaluate(told.between(300, 400))["mse"] < 1e-3

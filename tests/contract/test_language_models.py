@@ -20,13 +20,21 @@ from seqloom.testing.language import TEXT as TOY
 from seqloom.testing.rules import check, fit, fits, specimen, tree
 
 NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "language model"]
-SMALL = {"nplm": {"d_hidden": 12, "d_embed": 6, "order": 3}, "rnn": {"d_hidden": 12}, "lstm": {"d_hidden": 12},
-         "gru": {"d_hidden": 12}, "gpt": {"d_model": 12, "n_heads": 2, "n_layers": 2, "context": 16}}
+SMALL = {
+    "nplm": {"d_hidden": 12, "d_embed": 6, "order": 3},
+    "rnn": {"d_hidden": 12},
+    "lstm": {"d_hidden": 12},
+    "gru": {"d_hidden": 12},
+    "gpt": {"d_model": 12, "n_heads": 2, "n_layers": 2, "context": 16},
+}
 
 
 def build(name: str, **options: object) -> LanguageModel:
     if name == "mixture":
-        members = [registry.model_class(n)(**{"tokenizer": "whitespace", **options}).fit(TOY) for n in ("ngram", "cache")]
+        members = [
+            registry.model_class(n)(**{"tokenizer": "whitespace", **options}).fit(TOY)
+            for n in ("ngram", "cache")
+        ]
         return Mixture.of(members)
     if name == "neural-cache":
         pytest.importorskip("torch")
@@ -44,8 +52,15 @@ def subject_of(name, tokenizer="whitespace", unit="line"):
     return specimen(build(name, tokenizer=tokenizer, unit=unit), LanguageModel, None, TOY, HELD_OUT)
 
 
-@pytest.fixture(scope="module", ids="-".join, params=[
-    (name, tok, unit) for name in NAMES for tok, unit in (("whitespace", "line"), ("byte", "stream"))])
+@pytest.fixture(
+    scope="module",
+    ids="-".join,
+    params=[
+        (name, tok, unit)
+        for name in NAMES
+        for tok, unit in (("whitespace", "line"), ("byte", "stream"))
+    ],
+)
 def subject(request):
     return subject_of(*request.param)
 
@@ -55,18 +70,24 @@ def model(subject):
     return subject.model
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if not fits(rule)], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if not fits(rule)], ids=lambda rule: rule.__name__
+)
 def test_contract(subject, rule):
     check(rule, subject)
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if fits(rule)], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if fits(rule)], ids=lambda rule: rule.__name__
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_contract_of_fitting(name, rule):
     check(rule, subject_of(name))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "train" in registry.config_class(name).fit_arguments])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if "train" in registry.config_class(name).fit_arguments]
+)
 def test_a_second_run_on_two_threads_gives_the_same_files(name, tmp_path):
     torch = pytest.importorskip("torch")
     size = "d_model" if name == "gpt" else "d_hidden"
@@ -101,6 +122,7 @@ def test_damaged_directories_are_refused(saved, tmp_path):
         def change(copy):
             path = copy / "config.json"
             path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
         return change
 
     def cut(copy):
@@ -137,7 +159,9 @@ def test_several_files_without_final_newlines_are_charged_for_them(model, tmp_pa
     result = model.evaluate(files)
     if model.unit == "line":
         assert result["bytes"] == 7 + 17 + 2
-        texts = ["the cat\nthe dog sat\na cat"] if model.carry else ["the cat", "the dog sat", "a cat"]
+        texts = (
+            ["the cat\nthe dog sat\na cat"] if model.carry else ["the cat", "the dog sat", "a cat"]
+        )
         assert result["nats"] == pytest.approx(-sum(model.score(texts)), rel=1e-5)
     else:
         assert result["bytes"] == 7 + 17
@@ -150,4 +174,6 @@ def test_portions_do_not_change_the_evaluation(model, monkeypatch):
     many = model.evaluate(text).to_dict()
     assert many["signature"] == one["signature"]
     for name, value in one["metrics"].items():
-        assert many["metrics"][name] == (value if value is None else pytest.approx(value, rel=1e-6)), name
+        assert many["metrics"][name] == (
+            value if value is None else pytest.approx(value, rel=1e-6)
+        ), name

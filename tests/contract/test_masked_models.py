@@ -20,7 +20,9 @@ def subject(name):
     return specimen(SPECIMENS[name](), MaskedModel, None, TEXT, HELD_OUT)
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if not fits(rule)], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if not fits(rule)], ids=lambda rule: rule.__name__
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_contract(name, rule):
     check(rule, subject(name))

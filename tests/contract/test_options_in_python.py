@@ -78,25 +78,51 @@ def test_every_fitted_model_has_a_repr(name):
 
 
 def test_a_mixture_keeps_its_members():
-    mixed = seqloom.Mixture.of([seqloom.NGram(order=n).fit("a b a b c\n") for n in (1, 2)]).fit("a b\n")
+    mixed = seqloom.Mixture.of([seqloom.NGram(order=n).fit("a b a b c\n") for n in (1, 2)]).fit(
+        "a b\n"
+    )
     members = mixed.members
     assert mixed.__sklearn_clone__().members == members
     assert mixed.set_params(tolerance=1e-3).members == members
     assert mixed.fit("a b\n").score("a b") < 0
 
 
-@pytest.mark.parametrize(("make", "says"), [
-    (lambda: seqloom.LSTM(lr=1), r"'lr'; it belongs to TrainConfig: fit\(data, train=TrainConfig\(lr=\.\.\.\)\)"),
-    (lambda: LSTMConfig(epochs=1), r"'epochs'; it belongs to TrainConfig: fit\(data, train=TrainConfig\(epochs=\.\.\.\)\)"),
-    (lambda: seqloom.LSTM(device="cpu"), r"'device'; it belongs to fit: fit\(data, device=\.\.\.\)"),
-    (lambda: seqloom.NGram(temperature=1), r"'temperature'; it belongs to generate: generate\(prompt, temperature=\.\.\.\)"),
-    (lambda: seqloom.TrainConfig(d_hidden=4), r"'d_hidden'; it belongs to the model, such as \w+\(d_hidden=\.\.\.\)"),
-    (lambda: seqloom.LSTM(n_heads=4), "'n_heads'; it belongs to gpt$"),
-    (lambda: seqloom.NaiveBayes(alpha=1), "'alpha'; known: tokenizer, vocab_size, .*calibrate$"),
-    (lambda: seqloom.NaiveBayes(variannt="x"), r"'variannt'; did you mean 'variant'\? \(known: tokenizer, "),
-    (lambda: seqloom.NGram(order=1).fit("a b\n").generate(lr=1), "'lr'; known: max_tokens, "),
-    (lambda: seqloom.TrainConfig(colour=1), "'colour'; (known|did you mean)"),
-])
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (
+            lambda: seqloom.LSTM(lr=1),
+            r"'lr'; it belongs to TrainConfig: fit\(data, train=TrainConfig\(lr=\.\.\.\)\)",
+        ),
+        (
+            lambda: LSTMConfig(epochs=1),
+            r"'epochs'; it belongs to TrainConfig: fit\(data, train=TrainConfig\(epochs=\.\.\.\)\)",
+        ),
+        (
+            lambda: seqloom.LSTM(device="cpu"),
+            r"'device'; it belongs to fit: fit\(data, device=\.\.\.\)",
+        ),
+        (
+            lambda: seqloom.NGram(temperature=1),
+            r"'temperature'; it belongs to generate: generate\(prompt, temperature=\.\.\.\)",
+        ),
+        (
+            lambda: seqloom.TrainConfig(d_hidden=4),
+            r"'d_hidden'; it belongs to the model, such as \w+\(d_hidden=\.\.\.\)",
+        ),
+        (lambda: seqloom.LSTM(n_heads=4), "'n_heads'; it belongs to gpt$"),
+        (
+            lambda: seqloom.NaiveBayes(alpha=1),
+            "'alpha'; known: tokenizer, vocab_size, .*calibrate$",
+        ),
+        (
+            lambda: seqloom.NaiveBayes(variannt="x"),
+            r"'variannt'; did you mean 'variant'\? \(known: tokenizer, ",
+        ),
+        (lambda: seqloom.NGram(order=1).fit("a b\n").generate(lr=1), "'lr'; known: max_tokens, "),
+        (lambda: seqloom.TrainConfig(colour=1), "'colour'; (known|did you mean)"),
+    ],
+)
 def test_an_option_in_the_wrong_place(make, says):
     with pytest.raises(ConfigError, match=f"unknown option {says}"):
         make()
@@ -113,15 +139,19 @@ def test_a_model_of_ones_own():
 
     assert str(inspect.signature(Own)).endswith("*, strength: float = 0.5)")
     assert "strength : float, default 0.5\n    how strong" in Own.__doc__
-    assert Own.__doc__.startswith("Own.\n\nParameters")  # not with what the script, or IPython, says of itself
+    assert Own.__doc__.startswith(
+        "Own.\n\nParameters"
+    )  # not with what the script, or IPython, says of itself
     with pytest.raises(ConfigError, match="unknown option 'lr'; known: strength"):
         Own(lr=1)
 
 
 def test_nothing_of_it_is_loaded_at_once():
     """`import seqloom` and the options for --help load neither NumPy nor what describes a model."""
-    code = ("import sys, seqloom; from seqloom import registry; registry.config_class('lstm')(); "
-            "print([m for m in ('numpy', 'inspect', 'seqloom.describing', 'sklearn') if m in sys.modules])")
+    code = (
+        "import sys, seqloom; from seqloom import registry; registry.config_class('lstm')(); "
+        "print([m for m in ('numpy', 'inspect', 'seqloom.describing', 'sklearn') if m in sys.modules])"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "seqloom.describing" not in run.stdout
     assert "numpy" not in run.stdout

@@ -44,7 +44,9 @@ def test_what_was_seen_is_mostly_right(name):
     result = make(name).fit(NER).evaluate(NER)
     assert result["span_f1"] > 0.7
     assert "scheme:bio" in str(result.signature)
-    assert any("NEVER" in note for note in model.evaluate([(["the", "dog"], ["DET", "NEVER"])]).notes)
+    assert any(
+        "NEVER" in note for note in model.evaluate([(["the", "dog"], ["DET", "NEVER"])]).notes
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -24,7 +24,9 @@ def test_the_training_text_itself(said, tmp_path):
     model.evaluate(TOY + "one more line\n")
     assert not fitted_on(said)
     model.evaluate(TOY)
-    assert fitted_on(said) == ["warning: this ngram model was fitted on text; results on it are too optimistic"]
+    assert fitted_on(said) == [
+        "warning: this ngram model was fitted on text; results on it are too optimistic"
+    ]
 
 
 def test_single_files_of_a_folder(said, tmp_path):
@@ -37,7 +39,8 @@ def test_single_files_of_a_folder(said, tmp_path):
     model.evaluate(tmp_path)
     assert fitted_on(said) == [
         "warning: this ngram model was fitted on 1.txt; results on it are too optimistic",
-        f"warning: this ngram model was fitted on 2 of the 4 files of {tmp_path.name}; results on it are too optimistic"]
+        f"warning: this ngram model was fitted on 2 of the 4 files of {tmp_path.name}; results on it are too optimistic",
+    ]
 
 
 def test_the_training_text_of_a_member(said):
@@ -45,7 +48,9 @@ def test_the_training_text_of_a_member(said):
     mixture = seqloom.Mixture.of(members).fit("the dog sat on the mat\n")
     said.clear()
     mixture.evaluate(TOY)
-    assert fitted_on(said) == ["warning: this mixture model was fitted on text; results on it are too optimistic"]
+    assert fitted_on(said) == [
+        "warning: this mixture model was fitted on text; results on it are too optimistic"
+    ]
 
 
 def test_parts_of_a_split_are_other_text(said, shakespeare):
@@ -64,4 +69,7 @@ def test_labelled_and_tagged_data(said):
     assert not fitted_on(said)
     classifier.evaluate(rows)
     tagger.evaluate(sentences)
-    assert [line.split(" model ")[0] for line in fitted_on(said)] == ["warning: this naive-bayes", "warning: this hmm-tagger"]
+    assert [line.split(" model ")[0] for line in fitted_on(said)] == [
+        "warning: this naive-bayes",
+        "warning: this hmm-tagger",
+    ]

@@ -43,7 +43,10 @@ def test_a_prefix_is_the_beginning_and_the_best_rest_is_found(model: Backwards) 
     best = model.translate(["cab", "ab"], prefix="cc", nbest=2)
     for found, source in zip(best, ["cab", "ab"]):
         assert all(one.text.startswith("cc") for one in found)
-        rest = {text: model.score(source, text) / (len(text) + 1) for text in ("cc", "cca", "ccb", "ccc", "ccac", "ccba")}
+        rest = {
+            text: model.score(source, text) / (len(text) + 1)
+            for text in ("cc", "cca", "ccb", "ccc", "ccac", "ccba")
+        }
         assert found[0].score == pytest.approx(max(rest.values()), abs=1e-5)
     assert model.translate("ab", prefix="cc", beams=1).startswith("cc")
     with pytest.raises(ConfigError, match="'cx' is not made of this model's target tokens"):
@@ -52,18 +55,24 @@ def test_a_prefix_is_the_beginning_and_the_best_rest_is_found(model: Backwards) 
         model.translate("ab", prefix="abc", max_tokens=3)
     with pytest.raises(ConfigError, match="prefix"):
         model.translate("ab", prefix="a", search="sample")
-    with pytest.raises(ConfigError, match="do not write token by token, by which a prefix is continued"):
+    with pytest.raises(
+        ConfigError, match="do not write token by token, by which a prefix is continued"
+    ):
         Copy().fit(PAIRS).translate("ab", prefix="a")
 
 
-def test_a_translation_that_never_ends_is_cut_off_and_said(model: Backwards, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_translation_that_never_ends_is_cut_off_and_said(
+    model: Backwards, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     monkeypatch.setattr("seqloom.progress.say", said.append)
     assert model.translate("abcabcabc", max_tokens=2) == "cb"
     assert "1 of 1 translations did not end and were cut off after 2 tokens" in said[0]
 
 
-def test_sources_longer_than_in_training_are_said_once(model: Backwards, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_longer_than_in_training_are_said_once(
+    model: Backwards, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     monkeypatch.setattr("seqloom.progress.say", said.append)
     many = "2 of 132 sources are longer than any in training (3 tokens); expect worse translations"
@@ -72,7 +81,10 @@ def test_sources_longer_than_in_training_are_said_once(model: Backwards, monkeyp
     model.evaluate([("abca", "acba"), *[("abc", "cba")] * 130, ("aaaa", "aaaa")], samples=0)
     assert said.pop() == many
     model.translate("abcc")
-    assert said.pop() == "1 of 1 source is longer than any in training (3 tokens); expect worse translations"
+    assert (
+        said.pop()
+        == "1 of 1 source is longer than any in training (3 tokens); expect worse translations"
+    )
     model.translate(["abc", "a"])
     Copy().fit(PAIRS).translate("abcabc")
     assert said == []
@@ -84,11 +96,17 @@ def test_score_is_the_sum_over_tokens_with_the_end(model: Backwards) -> None:
     assert first == pytest.approx(3 * np.log(SURE), abs=1e-5)
     assert second < np.log(0.1)
     stepper = model.decoder(["ab", "abc"])
-    assert [len(some) for some in forced_log_probs(stepper, model.target_ids(["ba", "cba"]))] == [3, 4]
+    assert [len(some) for some in forced_log_probs(stepper, model.target_ids(["ba", "cba"]))] == [
+        3,
+        4,
+    ]
 
 
 def test_draws_differ_by_seed_and_not_by_batch(model: Backwards) -> None:
-    drawn = [model.translate(["abcabcabc"], search="sample", temperature=4.0, seed=seed)[0] for seed in range(8)]
+    drawn = [
+        model.translate(["abcabcabc"], search="sample", temperature=4.0, seed=seed)[0]
+        for seed in range(8)
+    ]
     assert len(set(drawn)) > 1
     assert model.translate("abcabcabc", search="sample", temperature=4.0, seed=3) == drawn[3]
 
@@ -97,10 +115,14 @@ def test_a_draw_depends_on_its_number_and_not_on_the_lengths_of_others(model: Ba
     first, short, long = ["abc"] * BATCH, ["ab"] * 10, ["abcabcabcabc"] * 10
     how: dict[str, Any] = {"search": "sample", "temperature": 4.0, "max_tokens": 20}
     watched = ["abcab", "cabca", "bcabc", "abccc"]
-    before, after = (model.translate([*first, *watched, *others], **how) for others in (short, long))
+    before, after = (
+        model.translate([*first, *watched, *others], **how) for others in (short, long)
+    )
     assert before[BATCH:-10] == after[BATCH:-10]
     assert len(set(before[:BATCH])) > 1
-    parts = [best[0].text for best in model.translations(watched, TranslationConfig(**how), first=BATCH)]
+    parts = [
+        best[0].text for best in model.translations(watched, TranslationConfig(**how), first=BATCH)
+    ]
     assert parts == before[BATCH:-10]
 
 
@@ -127,20 +149,33 @@ def test_what_is_refused(model: Backwards) -> None:
 def test_an_ensemble_decides_by_the_mean(model: Backwards) -> None:
     other = Backwards().fit(PAIRS)
     other.sure = 0.5
-    alone, both = model.translate("ab", nbest=1)[0], model.translate("ab", nbest=1, ensemble=[other])[0]
+    alone, both = (
+        model.translate("ab", nbest=1)[0],
+        model.translate("ab", nbest=1, ensemble=[other])[0],
+    )
     assert both.text == "ba"
     assert both.log_prob == pytest.approx(3 * np.log(0.7), abs=1e-5)
     assert alone.log_prob == pytest.approx(3 * np.log(0.9), abs=1e-5)
     with pytest.raises(ConfigError, match="member 2 of the ensemble has other target tokens"):
         model.translate("ab", ensemble=[Backwards().fit([("xy", "yx")])])
-    with pytest.raises(ConfigError, match=r"has other target tokens than the first \(both have char-[0-9]+\)"):
-        model.translate("ab", ensemble=[Backwards().fit([(source, target.replace("a", "z")) for source, target in PAIRS])])
+    with pytest.raises(
+        ConfigError, match=r"has other target tokens than the first \(both have char-[0-9]+\)"
+    ):
+        model.translate(
+            "ab",
+            ensemble=[
+                Backwards().fit([(source, target.replace("a", "z")) for source, target in PAIRS])
+            ],
+        )
     with pytest.raises(ConfigError, match="copy models do not write token by token"):
         model.translate("ab", ensemble=[Copy().fit(PAIRS)])
 
 
 def test_options_of_the_search_reach_it(model: Backwards) -> None:
-    mean, summed = model.translate("ab", nbest=1)[0], model.translate("ab", nbest=1, length_penalty=0.0)[0]
+    mean, summed = (
+        model.translate("ab", nbest=1)[0],
+        model.translate("ab", nbest=1, length_penalty=0.0)[0],
+    )
     assert mean.score == pytest.approx(mean.log_prob / 3, abs=1e-6)
     assert summed.score == pytest.approx(summed.log_prob, abs=1e-6)
     gnmt = model.translate("ab", nbest=1, length_normalization="gnmt")[0]

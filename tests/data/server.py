@@ -27,7 +27,9 @@ def serving(files: dict[str, bytes]) -> Iterator[Server]:
             if data is None or server.status:
                 self.send_error(server.status or 404)
                 return
-            start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and server.ranges else 0
+            start = (
+                int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and server.ranges else 0
+            )
             if start and start >= len(data):
                 self.send_error(416)
                 return
@@ -36,7 +38,7 @@ def serving(files: dict[str, bytes]) -> Iterator[Server]:
                 self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
             self.send_header("Content-Length", str(len(data) - start))
             self.end_headers()
-            self.wfile.write(data[start:start + server.cut] if server.cut else data[start:])
+            self.wfile.write(data[start : start + server.cut] if server.cut else data[start:])
             if server.cut:
                 self.wfile.flush()
                 self.connection.close()

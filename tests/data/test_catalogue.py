@@ -12,8 +12,20 @@ from seqloom.data.corpus import as_corpus, bundled, read
 from seqloom.errors import DataError
 from tests.data.server import serving
 
-NAMES = ["ptb", "wikitext-2", "tinyshakespeare", "text8_prefix", "names", "multi30k", "dates", "ud_english_ewt", "conll2003",
-         "sst2", "wordeval", "series"]
+NAMES = [
+    "ptb",
+    "wikitext-2",
+    "tinyshakespeare",
+    "text8_prefix",
+    "names",
+    "multi30k",
+    "dates",
+    "ud_english_ewt",
+    "conll2003",
+    "sst2",
+    "wordeval",
+    "series",
+]
 TEXTS = {"train.txt": b"one\ntwo\n", "more/test.txt": b"three\n"}
 
 
@@ -27,9 +39,15 @@ def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
 def toy(monkeypatch: pytest.MonkeyPatch):
     """A dataset on a local server."""
     with serving({f"toy/{path}": data for path, data in TEXTS.items()}) as server:
-        files = tuple(File(path.split("/")[-1][:-4], path, len(data), hashlib.sha256(data).hexdigest())
-                      for path, data in TEXTS.items())
-        monkeypatch.setattr(catalogue, "entries", lambda: {"toy": Entry("toy", "a toy", "free", files, f"{server.url}toy/")})
+        files = tuple(
+            File(path.split("/")[-1][:-4], path, len(data), hashlib.sha256(data).hexdigest())
+            for path, data in TEXTS.items()
+        )
+        monkeypatch.setattr(
+            catalogue,
+            "entries",
+            lambda: {"toy": Entry("toy", "a toy", "free", files, f"{server.url}toy/")},
+        )
         yield server
 
 
@@ -72,17 +90,25 @@ def test_below_seqloom_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_wrong_names() -> None:
-    with pytest.raises(DataError, match=r"unknown dataset 'ptbb'; did you mean 'ptb'\? \(known: ptb, wikitext-2"):
+    with pytest.raises(
+        DataError, match=r"unknown dataset 'ptbb'; did you mean 'ptb'\? \(known: ptb, wikitext-2"
+    ):
         read("data:ptbb")
     with pytest.raises(DataError, match=r"unknown dataset 'zzz'; known: ptb"):
         read("data:zzz")
-    with pytest.raises(DataError, match=r"'ptb' has no part 'trian'; did you mean 'train'\? Its parts are train, valid, test"):
+    with pytest.raises(
+        DataError,
+        match=r"'ptb' has no part 'trian'; did you mean 'train'\? Its parts are train, valid, test",
+    ):
         read("data:ptb/trian")
 
 
 def test_not_here() -> None:
-    with pytest.raises(DataError, match=r"'ptb' is not on this machine and cannot be downloaded \(LDC.*\); take it "
-                                        r"from .*LDC99T42.*, and set SEQLOOM_DATA to a folder that holds ptb/ptb\.train\.txt"):
+    with pytest.raises(
+        DataError,
+        match=r"'ptb' is not on this machine and cannot be downloaded \(LDC.*\); take it "
+        r"from .*LDC99T42.*, and set SEQLOOM_DATA to a folder that holds ptb/ptb\.train\.txt",
+    ):
         read("data:ptb")
 
 

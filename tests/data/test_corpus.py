@@ -52,7 +52,9 @@ def zstd(data: bytes) -> bytes:
     return pytest.importorskip("zstandard").ZstdCompressor().compress(data)
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd)])
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd)]
+)
 def test_compressed(tmp_path: Path, suffix: str, pack) -> None:
     text = TEXT * 3000
     packed = pack(text.encode())
@@ -63,7 +65,9 @@ def test_compressed(tmp_path: Path, suffix: str, pack) -> None:
     assert corpus.n_bytes == len(text.encode())
     train, valid, test = corpus.split()
     assert train.text() + valid.text() + test.text() == text
-    two = read(write(tmp_path / f"two{suffix}", pack(b"one\n") + pack(b"two\n")))  # several streams in one file
+    two = read(
+        write(tmp_path / f"two{suffix}", pack(b"one\n") + pack(b"two\n"))
+    )  # several streams in one file
     assert two.text() == "one\ntwo\n"
     for broken in (packed[: len(packed) // 2], packed[:-1], b"not packed at all"):
         with pytest.raises(DataError, match=rf"b{suffix}.*complete copy"):
@@ -91,7 +95,9 @@ def test_directory_list_and_pattern(tmp_path: Path) -> None:
     assert read(str(tmp_path / "**" / "*.txt")).text() == "one\ntwo\n"
     assert read([tmp_path / "b.txt", str(tmp_path / "a" / "z.txt")]).text() == "two\none\n"
     listed = read([tmp_path / "b.txt", tmp_path / "a" / "z.txt"])
-    assert listed.fingerprint != Corpus.from_texts(listed.text()).fingerprint  # two documents are not one
+    assert (
+        listed.fingerprint != Corpus.from_texts(listed.text()).fingerprint
+    )  # two documents are not one
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +118,17 @@ def test_pipe(tmp_path: Path) -> None:
     assert corpus.text() == corpus.text() == TEXT
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no way to open a file without a name again")
+@pytest.mark.skipif(
+    not os.path.isdir("/proc/self/fd"), reason="no way to open a file without a name again"
+)
 def test_a_killed_process_leaves_nothing_of_its_input(tmp_path: Path) -> None:
     code = "import time, seqloom; c = seqloom.read('-'); print(c.text(), end='', flush=True); time.sleep(60)"
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             env=os.environ | {"TMPDIR": str(tmp_path)})
+    child = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
     assert child.stdin is not None
     assert child.stdout is not None
     with child.stdin, child.stdout:
@@ -162,7 +174,9 @@ def test_a_long_line_is_put_together_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(documents.Document, "unchecked", watched)
     tracemalloc.start()
     try:
-        assert [len(line) for line in Corpus.from_texts("a\n" + "x" * (1 << 20) + "\n\nb").lines()] == [1, 1 << 20, 0, 1]
+        assert [
+            len(line) for line in Corpus.from_texts("a\n" + "x" * (1 << 20) + "\n\nb").lines()
+        ] == [1, 1 << 20, 0, 1]
     finally:
         tracemalloc.stop()
     assert len(grown) > 1000
@@ -170,7 +184,9 @@ def test_a_long_line_is_put_together_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_open_lines(tmp_path: Path) -> None:
-    corpus = read([write(tmp_path / "a", "x"), write(tmp_path / "b", "y\n"), write(tmp_path / "c", "")])
+    corpus = read(
+        [write(tmp_path / "a", "x"), write(tmp_path / "b", "y\n"), write(tmp_path / "c", "")]
+    )
     assert (corpus.open_lines, corpus.ends_with_newline) == (1, True)
     assert not Corpus.from_texts("x").ends_with_newline
 
@@ -206,9 +222,13 @@ def test_marks_and_line_ends(tmp_path: Path) -> None:
     assert read(write(tmp_path / "b.txt", inner)).text() == inner
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "cp1252", "utf-8-sig", "UTF8"])
+@pytest.mark.parametrize(
+    "encoding", ["latin-1", "utf-16", "utf-16-le", "cp1252", "utf-8-sig", "UTF8"]
+)
 def test_other_encodings(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents.Document._raw, "__defaults__", (0, 3))  # characters across borders of chunks
+    monkeypatch.setattr(
+        documents.Document._raw, "__defaults__", (0, 3)
+    )  # characters across borders of chunks
     text = "naïve café\nzwei Zeilen\n"
     corpus = read(write(tmp_path / "a.txt", text.encode(encoding)), encoding=encoding)
     assert corpus.text() == text
@@ -219,7 +239,9 @@ def test_other_encodings(tmp_path: Path, encoding: str, monkeypatch: pytest.Monk
 
 def test_wrong_encoding_says_where(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"fine\nalso fine\nna\xefve\n")
-    with pytest.raises(DataError, match=r"a\.txt is not UTF-8.*line 3, byte offset 17.*0xEF.*--encoding latin-1"):
+    with pytest.raises(
+        DataError, match=r"a\.txt is not UTF-8.*line 3, byte offset 17.*0xEF.*--encoding latin-1"
+    ):
         content(read(path))
     far = write(tmp_path / "far.txt", b"x" * 99 + b"\n" + "好\n".encode() * 600_000 + b"\xff")
     with pytest.raises(DataError, match=f"line 600002, byte offset {100 + 4 * 600_000} "):
@@ -265,7 +287,9 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     assert read(write(tmp_path / "nul.txt", b"a\0b")).text() == "a\0b"  # NUL in valid UTF-8 is text
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything"
+)
 def test_no_permission(tmp_path: Path) -> None:
     path = write(tmp_path / "d" / "a.txt", TEXT)
     path.chmod(0)
@@ -282,7 +306,9 @@ def test_no_permission(tmp_path: Path) -> None:
 # ---- blocks
 
 
-@given(parts=st.lists(texts, min_size=1, max_size=4), size=st.integers(1, 30), chunk=st.integers(1, 9))
+@given(
+    parts=st.lists(texts, min_size=1, max_size=4), size=st.integers(1, 30), chunk=st.integers(1, 9)
+)
 @settings(max_examples=60, deadline=None)
 def test_blocks(parts: list[str], size: int, chunk: int) -> None:
     data = [part.encode() for part in parts]
@@ -301,7 +327,9 @@ def test_blocks(parts: list[str], size: int, chunk: int) -> None:
         assert corpus.text() == "".join(parts)
     finally:
         patch.undo()
-    assert blocks == list(corpus.blocks(cut_before_space, size))  # borders do not depend on how it was read
+    assert blocks == list(
+        corpus.blocks(cut_before_space, size)
+    )  # borders do not depend on how it was read
 
 
 def test_a_block_grows_until_it_can_be_cut(tmp_path: Path) -> None:
@@ -317,17 +345,23 @@ def test_a_block_grows_until_it_can_be_cut(tmp_path: Path) -> None:
 def mixed(tmp_path: Path) -> Path:
     write(tmp_path / "d" / "good.txt", TEXT)
     write(tmp_path / "d" / "image.txt", b"\x7fELF\0\0\xff\xfe" * 500)
-    write(tmp_path / "d" / "latin.txt", ("plain\n" * 5000 + "naïve\n").encode("latin-1"))  # not at its beginning
+    write(
+        tmp_path / "d" / "latin.txt", ("plain\n" * 5000 + "naïve\n").encode("latin-1")
+    )  # not at its beginning
     write(tmp_path / "d" / "sub" / "wide.txt", "wide".encode("utf-16"))
     return tmp_path / "d"
 
 
 @pytest.mark.parametrize("pattern", ["", "**/*.txt"], ids=["directory", "pattern"])
-def test_files_that_are_not_text_are_skipped_and_reported(mixed: Path, said: list[str], pattern: str) -> None:
+def test_files_that_are_not_text_are_skipped_and_reported(
+    mixed: Path, said: list[str], pattern: str
+) -> None:
     place = mixed / pattern
     assert read(place).text() == TEXT
-    assert said == [f"{place}: skipped 1 binary file",
-                    f"{place}: skipped 2 files: not valid UTF-8 (latin.txt, wide.txt)"]
+    assert said == [
+        f"{place}: skipped 1 binary file",
+        f"{place}: skipped 2 files: not valid UTF-8 (latin.txt, wide.txt)",
+    ]
     with pytest.raises(DataError, match=r"image\.txt looks like a binary file"):
         read(place, strict=True)
     (mixed / "image.txt").unlink()
@@ -348,8 +382,10 @@ def test_tables_and_other_encodings_are_skipped_too(tmp_path: Path, said: list[s
     for i in range(7):
         write(tmp_path / "e" / f"b{i}.txt", b"odd")
     assert read(tmp_path / "e", encoding="utf-16").text() == "plain"
-    assert said == [f"{tmp_path}/d: skipped 1 file: not valid UTF-8 (b.csv)",
-                    f"{tmp_path}/e: skipped 7 files: not valid utf-16 (b0.txt, b1.txt, b2.txt, b3.txt, b4.txt, and 2 more)"]
+    assert said == [
+        f"{tmp_path}/d: skipped 1 file: not valid UTF-8 (b.csv)",
+        f"{tmp_path}/e: skipped 7 files: not valid utf-16 (b0.txt, b1.txt, b2.txt, b3.txt, b4.txt, and 2 more)",
+    ]
 
 
 def test_where_no_file_is_text_the_first_is_named(mixed: Path) -> None:
@@ -407,7 +443,9 @@ def test_several_files_are_split_by_whole_files_whatever_their_names(tmp_path: P
     splits = corpus.split()
     assert splits.description == "whole files 80/10/10 by bytes in the order of their hashes"
     assert sorted(name for part in splits for name in names_of(part)) == plain
-    assert names_of(splits.test) != sorted(plain)[-len(names_of(splits.test)):]  # not the last ones by name
+    assert (
+        names_of(splits.test) != sorted(plain)[-len(names_of(splits.test)) :]
+    )  # not the last ones by name
     for part, share in zip(splits, (0.8, 0.1, 0.1)):
         assert share / 1.3 < (part.n_bytes or 0) / (corpus.n_bytes or 0) < share * 1.3
     renamed = notes(tmp_path / "zettel", [f"{99 - i}.md" for i in range(30)], sizes).split()
@@ -426,13 +464,19 @@ def test_copies_of_a_file_stay_in_one_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sizes", [[200, 200, 200], [2000, *[10] * 8]], ids=["few", "one large"])
-def test_files_that_cannot_be_held_out_whole_are_each_cut(tmp_path: Path, said: list[str], sizes: list[int]) -> None:
+def test_files_that_cannot_be_held_out_whole_are_each_cut(
+    tmp_path: Path, said: list[str], sizes: list[int]
+) -> None:
     corpus = notes(tmp_path / "notes", [f"{i}.txt" for i in range(len(sizes))], sizes)
     splits = corpus.split()
     assert splits.description == "contiguous 80/10/10 by bytes of every file"
-    assert said == ["notes: too few files, or one too large, to hold out whole files; each file is split into contiguous "
-                    "parts"]
-    assert [sorted(names_of(part)) for part in splits] == [[f"{i}.txt" for i in range(len(sizes))]] * 3
+    assert said == [
+        "notes: too few files, or one too large, to hold out whole files; each file is split into contiguous "
+        "parts"
+    ]
+    assert [sorted(names_of(part)) for part in splits] == [
+        [f"{i}.txt" for i in range(len(sizes))]
+    ] * 3
     for part, share in zip(splits, (0.8, 0.1, 0.1)):
         assert abs((part.n_bytes or 0) / (corpus.n_bytes or 0) - share) < 0.01
         assert all(text.endswith("\n") for _, text in part.each_document())
@@ -449,6 +493,8 @@ def test_a_file_larger_than_a_part_is_trained_on(tmp_path: Path) -> None:
 
 def test_overlap() -> None:
     train = Corpus.from_texts([f"this is line number {i} of many" for i in range(100)])
-    test = Corpus.from_texts(["  this is line number 7 of many ", "short", "this line is nowhere else at all"])
+    test = Corpus.from_texts(
+        ["  this is line number 7 of many ", "short", "this line is nowhere else at all"]
+    )
     assert overlap(train, test) == 0.5
     assert overlap(train, Corpus.from_texts("short")) == 0.0

@@ -26,11 +26,14 @@ def test_counts(text: str) -> None:
     asked = words(test.text())
     found = describe(text, kinds=("word",), sizes=(100, 500))
     assert (found.words, found.types, found.once) == (
-        sum(counts.values()), len(counts), sum(n == 1 for n in counts.values()))
+        sum(counts.values()),
+        len(counts),
+        sum(n == 1 for n in counts.values()),
+    )
     assert (found.n_bytes, found.documents, found.lines) == (len(text), 1, len(text.splitlines()))
     ranked = sorted(counts, key=lambda word: (-counts[word], word.encode()))
     for point in found.coverage:
-        top = set(ranked[:point.types])
+        top = set(ranked[: point.types])
         assert point.train == pytest.approx(sum(counts[word] for word in top) / found.words)
         assert point.held_out == pytest.approx(sum(word in top for word in asked) / len(asked))
     for row, known in zip(found.rows, (set(ranked[:98]), set(ranked[:498]), set(ranked))):
@@ -42,7 +45,9 @@ def test_counts(text: str) -> None:
 
 
 def test_every_kind(text: str) -> None:
-    found = describe(text, sizes=(400, 100_000), kinds=("whitespace", "word", "char", "byte", "bpe", "wordpiece"))
+    found = describe(
+        text, sizes=(400, 100_000), kinds=("whitespace", "word", "char", "byte", "bpe", "wordpiece")
+    )
     sizes = [(row.kind, row.vocab_size) for row in found.rows]
     assert len(sizes) == len(set(sizes))
     by_kind = {row.kind: row for row in found.rows}
@@ -68,7 +73,7 @@ def test_lengths() -> None:
 
 
 def test_held_out_text_and_normalisation(text: str) -> None:
-    part = text[:text.index("\n", 5000)]
+    part = text[: text.index("\n", 5000)]
     plain = describe(text, held_out=part, kinds=("word",), sizes=())
     lower = describe(text, held_out=part, kinds=("word",), sizes=(), normalize="topic")
     assert plain.rows[0].oov_rate == 0  # it was learnt from
@@ -79,7 +84,12 @@ def test_held_out_text_and_normalisation(text: str) -> None:
 
 def test_too_small_to_split() -> None:
     found = describe("a")
-    assert (found.types, found.rows, found.held_out, found.coverage[0].held_out) == (1, [], "", None)
+    assert (found.types, found.rows, found.held_out, found.coverage[0].held_out) == (
+        1,
+        [],
+        "",
+        None,
+    )
     assert "a: " not in found.table()
 
 
@@ -115,7 +125,12 @@ def test_few_things_have_the_longest_among_their_ends(tmp_path: Path) -> None:
     for name, times in (("a.txt", 20), ("b.txt", 60)):
         (tmp_path / name).write_text("to be or not to be\n" * times)
     documents = describe(read(tmp_path), kinds=()).lengths[0]
-    assert (documents.median, documents.p90, documents.p99, documents.longest) == (380, 1140, 1140, 1140)
+    assert (documents.median, documents.p90, documents.p99, documents.longest) == (
+        380,
+        1140,
+        1140,
+        1140,
+    )
     assert [count for _, _, count in documents.histogram if count] == [1, 1]
 
 
@@ -132,23 +147,35 @@ def test_charts_have_the_numbers(text: str) -> None:
     found = describe(text, kinds=("word", "bpe"), sizes=(300, 500))
     drawn = description(found).charts
     covered = rows(drawn["What the most frequent words cover"])
-    assert [row["share"] for row in covered if row["text"] == "to learn from"] == [c.train for c in found.coverage]
-    assert [row["share"] for row in covered if row["text"] == "held-out"] == [c.held_out for c in found.coverage]
+    assert [row["share"] for row in covered if row["text"] == "to learn from"] == [
+        c.train for c in found.coverage
+    ]
+    assert [row["share"] for row in covered if row["text"] == "held-out"] == [
+        c.held_out for c in found.coverage
+    ]
     unknown = rows(drawn["Unknown tokens of held-out text"])
     assert [(row["name"], row["value"]) for row in unknown] == [
-        (f"{row.kind} {row.vocab_size:,}", row.oov_rate) for row in found.rows]
-    assert [row["value"] for row in rows(drawn["How long tokens are"])] == [row.bytes_per_token for row in found.rows]
+        (f"{row.kind} {row.vocab_size:,}", row.oov_rate) for row in found.rows
+    ]
+    assert [row["value"] for row in rows(drawn["How long tokens are"])] == [
+        row.bytes_per_token for row in found.rows
+    ]
     for one in found.lengths:
         bars = rows(drawn[f"Lengths of {one.name}"])
         assert [row["n"] for row in bars] == [count for _, _, count in one.histogram]
-        assert [(row["from"] + row["to"]) / 2 for row in bars[:1]] == [sum(one.histogram[0][:2]) / 2]  # around its numbers
+        assert [(row["from"] + row["to"]) / 2 for row in bars[:1]] == [
+            sum(one.histogram[0][:2]) / 2
+        ]  # around its numbers
         assert sum(row["share"] for row in bars) == pytest.approx(1)
 
 
 def test_a_tiny_text_can_be_drawn(tmp_path: Path) -> None:
     assert list(description(describe("a")).charts) == [
-        "What the most frequent words cover", "Lengths of lines, in bytes",
-        "Lengths of lines, in words", "Lengths of words, in characters"]
+        "What the most frequent words cover",
+        "Lengths of lines, in bytes",
+        "Lengths of lines, in words",
+        "Lengths of words, in characters",
+    ]
     description(describe("a")).save(tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
@@ -169,9 +196,25 @@ def test_chart_option(text: str, tmp_path: Path) -> None:
 
 
 def test_held_out_text_beside_a_table(text: str, tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"t": line, "u": "x"}) + "\n" for line in text.split("\n")))
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"t": line, "u": "x"}) + "\n" for line in text.split("\n"))
+    )
     (tmp_path / "held.txt").write_text(text[:2000])
-    done = CliRunner().invoke(main, ["data", "describe", str(tmp_path / "rows.jsonl"), "--column", "t", "--held-out",
-                                     str(tmp_path / "held.txt"), "--kinds", "word", "-q", "--json"])
+    done = CliRunner().invoke(
+        main,
+        [
+            "data",
+            "describe",
+            str(tmp_path / "rows.jsonl"),
+            "--column",
+            "t",
+            "--held-out",
+            str(tmp_path / "held.txt"),
+            "--kinds",
+            "word",
+            "-q",
+            "--json",
+        ],
+    )
     assert done.exit_code == 0, done.exception
     assert json.loads(done.output)["held_out"] == "held.txt"

@@ -27,7 +27,9 @@ def server():
         yield found
 
 
-def fetch(server: Server, target: Path, *, name: str = "a.txt", size: int = len(DATA), sha256: str = SHA) -> None:
+def fetch(
+    server: Server, target: Path, *, name: str = "a.txt", size: int = len(DATA), sha256: str = SHA
+) -> None:
     download(server.url + name, target, size=size, sha256=sha256)
 
 
@@ -44,7 +46,10 @@ def test_cut_connection_is_resumed(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     server.cut = 100_000
     for have in (100_000, 200_000):
-        with pytest.raises(DataError, match=rf"connection was cut after {have:,} of 512,000 bytes of .*a\.txt; run the same"):
+        with pytest.raises(
+            DataError,
+            match=rf"connection was cut after {have:,} of 512,000 bytes of .*a\.txt; run the same",
+        ):
             fetch(server, target)
         assert not target.exists()
         assert (tmp_path / "a.txt.partial").stat().st_size == have
@@ -72,14 +77,18 @@ def test_what_was_left_behind(server: Server, tmp_path: Path) -> None:
 
 
 def test_wrong_checksum(server: Server, tmp_path: Path) -> None:
-    for content, message in ((DATA[:-1] + b"x", "wrong checksum of .*a.txt: .* the download was discarded"),
-                             (DATA + b"x", "is longer than the expected 512,000 bytes"),
-                             (DATA[:1000], "cut after 1,000 of 512,000")):
+    for content, message in (
+        (DATA[:-1] + b"x", "wrong checksum of .*a.txt: .* the download was discarded"),
+        (DATA + b"x", "is longer than the expected 512,000 bytes"),
+        (DATA[:1000], "cut after 1,000 of 512,000"),
+    ):
         server.files["a.txt"] = content
         with pytest.raises(DataError, match=message):
             fetch(server, tmp_path / "a.txt")
         assert not (tmp_path / "a.txt").exists()
-    with pytest.raises(DataError, match="cut after 1,000"):  # the server has nothing more: 416, then from the start
+    with pytest.raises(
+        DataError, match="cut after 1,000"
+    ):  # the server has nothing more: 416, then from the start
         fetch(server, tmp_path / "a.txt")
     server.files["a.txt"] = DATA
     fetch(server, tmp_path / "a.txt")
@@ -90,7 +99,9 @@ def test_not_there(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"b\.txt no longer exists \(404\); set SEQLOOM_DATA"):
         fetch(server, tmp_path / "b.txt", name="b.txt")
     server.status = 503
-    with pytest.raises(DataError, match="the server answers 503 Service Unavailable; try again later"):
+    with pytest.raises(
+        DataError, match="the server answers 503 Service Unavailable; try again later"
+    ):
         fetch(server, tmp_path / "a.txt")
     assert os.listdir(tmp_path) == []
 
@@ -99,7 +110,10 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/a.txt"
-        with pytest.raises(DataError, match=r"cannot reach 127\.0\.0\.1 \(Connection refused\); check the network, or set"):
+        with pytest.raises(
+            DataError,
+            match=r"cannot reach 127\.0\.0\.1 \(Connection refused\); check the network, or set",
+        ):
             download(url, tmp_path / "a.txt", size=1, sha256=SHA)
         closed.listen()  # takes the call and never answers
         monkeypatch.setattr(module, "TIMEOUT", 0.2)
@@ -113,14 +127,18 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_full_disk(server: Server, tmp_path: Path) -> None:
     (tmp_path / "a.txt.partial").symlink_to("/dev/full")
-    with pytest.raises(DataError, match=r"disk full while downloading .*a\.txt to .*; make room, then run the same"):
+    with pytest.raises(
+        DataError, match=r"disk full while downloading .*a\.txt to .*; make room, then run the same"
+    ):
         fetch(server, tmp_path / "a.txt")
     assert not (tmp_path / "a.txt").exists()
 
 
 def test_nowhere_to_write(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"cannot write .*file.*; set SEQLOOM_CACHE to another directory"):
+    with pytest.raises(
+        DataError, match=r"cannot write .*file.*; set SEQLOOM_CACHE to another directory"
+    ):
         fetch(server, tmp_path / "file" / "a.txt")
 
 

@@ -39,16 +39,22 @@ def test_units(tmp_path: Path) -> None:
 
 
 def test_size_of_numbers() -> None:
-    small, large = (Tokenizer(kind="whitespace").fit(" ".join(map(str, range(n)))) for n in (65_534, 65_535))
+    small, large = (
+        Tokenizer(kind="whitespace").fit(" ".join(map(str, range(n)))) for n in (65_534, 65_535)
+    )
     assert (small.vocab_size, large.vocab_size) == (65_536, 65_537)
     corpus = Corpus.from_texts("1 2")
     assert encode_corpus(small, corpus, unit="stream").dtype == np.uint16
     assert encode_corpus(large, corpus, unit="stream").dtype == np.uint32
 
 
-@pytest.mark.parametrize("kind", ["whitespace", "word", "char", "byte", "bpe", "unigram", "wordpiece"])
+@pytest.mark.parametrize(
+    "kind", ["whitespace", "word", "char", "byte", "bpe", "unigram", "wordpiece"]
+)
 @pytest.mark.parametrize("unit", ["line", "document", "stream"])
-def test_blocks_and_threads_change_nothing(kind: str, unit, shakespeare: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_and_threads_change_nothing(
+    kind: str, unit, shakespeare: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = shakespeare[:20_000] + "\n\n  last line, not closed"
     sizes = {"bpe": 400, "unigram": 300, "wordpiece": 300}
     tokenizer = Tokenizer(kind=kind, vocab_size=sizes.get(kind)).fit(text)
@@ -58,23 +64,32 @@ def test_blocks_and_threads_change_nothing(kind: str, unit, shakespeare: str, mo
         assert np.array_equal(encode_corpus(tokenizer, Corpus.from_texts(text), unit=unit), whole)
 
 
-def test_file_is_written_and_used_again(words: Tokenizer, shakespeare: str, tmp_path: Path,
-                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_written_and_used_again(
+    words: Tokenizer, shakespeare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus, path = Corpus.from_texts(shakespeare[:50_000]), tmp_path / "ids"
     expected = encode_corpus(words, corpus, unit="line")
     assert np.array_equal(encode_corpus(words, corpus, unit="line", path=path), expected)
     assert path.read_bytes() == expected.astype("<u2").tobytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ids", "ids.json"]
     about = json.loads((tmp_path / "ids.json").read_text())
-    assert about == {"format_version": 1, "dtype": "<u2", "tokenizer": words.fingerprint, "corpus": corpus.fingerprint,
-                     "unit": "line", "count": len(expected)}
+    assert about == {
+        "format_version": 1,
+        "dtype": "<u2",
+        "tokenizer": words.fingerprint,
+        "corpus": corpus.fingerprint,
+        "unit": "line",
+        "count": len(expected),
+    }
     monkeypatch.setattr(encoding, "encoded_blocks", None)  # would fail if it encoded again
     assert np.array_equal(encode_corpus(words, corpus, unit="line", path=path), expected)
 
 
-def test_file_of_something_else_is_replaced(words: Tokenizer, shakespeare: str, tmp_path: Path) -> None:
+def test_file_of_something_else_is_replaced(
+    words: Tokenizer, shakespeare: str, tmp_path: Path
+) -> None:
     path = tmp_path / "ids"
-    first, second = (Corpus.from_texts(shakespeare[low:low + 10_000]) for low in (0, 10_000))
+    first, second = (Corpus.from_texts(shakespeare[low : low + 10_000]) for low in (0, 10_000))
     encode_corpus(words, first, unit="line", path=path)
     for tokenizer, unit in ((words, "line"), (words, "stream"), (Tokenizer(), "stream")):
         expected = encode_corpus(tokenizer, second, unit=unit)
@@ -97,9 +112,12 @@ class Interrupted(Tokenizer):
         return super().encode_block(data, newline_ends)
 
 
-@pytest.mark.parametrize("damage", ["garbage", "cut to the journal", "shorter than the journal", "broken journal"])
-def test_interrupted_run_goes_on(words: Tokenizer, shakespeare: str, tmp_path: Path, damage: str,
-                                 monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "damage", ["garbage", "cut to the journal", "shorter than the journal", "broken journal"]
+)
+def test_interrupted_run_goes_on(
+    words: Tokenizer, shakespeare: str, tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SEQLOOM_THREADS", "1")
     corpus, path = Corpus.from_texts(shakespeare[:50_000]), tmp_path / "ids"
     partial, journal = tmp_path / "ids.partial", tmp_path / "ids.journal"
@@ -114,7 +132,7 @@ def test_interrupted_run_goes_on(words: Tokenizer, shakespeare: str, tmp_path: P
     elif damage == "cut to the journal":
         partial.write_bytes(partial.read_bytes()[:valid])
     elif damage == "shorter than the journal":
-        partial.write_bytes(partial.read_bytes()[:valid - 1])
+        partial.write_bytes(partial.read_bytes()[: valid - 1])
     else:
         journal.write_text("{")
     second = Interrupted(words, -1)
@@ -126,7 +144,9 @@ def test_interrupted_run_goes_on(words: Tokenizer, shakespeare: str, tmp_path: P
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ids", "ids.json", "whole", "whole.json"]
 
 
-def test_interrupted_just_before_the_end(shakespeare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_just_before_the_end(
+    shakespeare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The end of the stream is not written twice."""
     corpus, path = Corpus.from_texts(shakespeare[:8000]), tmp_path / "ids"
     with monkeypatch.context() as patch:
@@ -141,33 +161,50 @@ def test_interrupted_just_before_the_end(shakespeare: str, tmp_path: Path, monke
         with pytest.raises(KeyboardInterrupt):
             encode_corpus(Tokenizer(), corpus, unit="stream", path=path)
     assert json.loads((tmp_path / "ids.journal").read_text())["blocks"] == 8
-    assert encode_corpus(Tokenizer(), corpus, unit="stream", path=path).tolist() == [*shakespeare[:8000].encode(), 256]
+    assert encode_corpus(Tokenizer(), corpus, unit="stream", path=path).tolist() == [
+        *shakespeare[:8000].encode(),
+        256,
+    ]
 
 
-def test_partial_of_other_input_is_not_used(words: Tokenizer, shakespeare: str, tmp_path: Path,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_of_other_input_is_not_used(
+    words: Tokenizer, shakespeare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SEQLOOM_THREADS", "1")
     path = tmp_path / "ids"
     with pytest.raises(KeyboardInterrupt):
-        encode_corpus(Interrupted(words, 21), Corpus.from_texts(shakespeare[:50_000]), unit="line", path=path)
+        encode_corpus(
+            Interrupted(words, 21), Corpus.from_texts(shakespeare[:50_000]), unit="line", path=path
+        )
     other = Corpus.from_texts(shakespeare[50_000:90_000])
-    assert np.array_equal(encode_corpus(words, other, unit="line", path=path), encode_corpus(words, other, unit="line"))
+    assert np.array_equal(
+        encode_corpus(words, other, unit="line", path=path),
+        encode_corpus(words, other, unit="line"),
+    )
 
 
-def test_a_job_in_between_is_not_mixed_in(words: Tokenizer, shakespeare: str, tmp_path: Path,
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_in_between_is_not_mixed_in(
+    words: Tokenizer, shakespeare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The journal of the first must not vouch for what the second has written since."""
     monkeypatch.setenv("SEQLOOM_THREADS", "1")
     corpus, path = Corpus.from_texts(shakespeare[:50_000]), tmp_path / "ids"
-    for tokenizer, blocks in ((words, 9), (Tokenizer(), 7)):  # of bytes there are more than of words
+    for tokenizer, blocks in (
+        (words, 9),
+        (Tokenizer(), 7),
+    ):  # of bytes there are more than of words
         with pytest.raises(KeyboardInterrupt):
             encode_corpus(Interrupted(tokenizer, blocks), corpus, unit="line", path=path)
-    assert np.array_equal(encode_corpus(words, corpus, unit="line", path=path), encode_corpus(words, corpus, unit="line"))
+    assert np.array_equal(
+        encode_corpus(words, corpus, unit="line", path=path),
+        encode_corpus(words, corpus, unit="line"),
+    )
 
 
 @pytest.mark.parametrize("blocks", [3, 12])
-def test_a_full_disk_leaves_nothing_or_says_that_it_goes_on(words: Tokenizer, shakespeare: str, tmp_path: Path, blocks: int,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing_or_says_that_it_goes_on(
+    words: Tokenizer, shakespeare: str, tmp_path: Path, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SEQLOOM_THREADS", "1")
     corpus, path = Corpus.from_texts(shakespeare[:50_000]), tmp_path / "ids"
 
@@ -187,8 +224,9 @@ def test_a_full_disk_leaves_nothing_or_says_that_it_goes_on(words: Tokenizer, sh
     assert again.done == sum(1 for _ in corpus.blocks(words.cut, 1000)) - (0 if blocks == 3 else 8)
 
 
-def test_two_writers_of_one_file(words: Tokenizer, shakespeare: str, tmp_path: Path,
-                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_writers_of_one_file(
+    words: Tokenizer, shakespeare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SEQLOOM_THREADS", "1")
     corpus, path = Corpus.from_texts(shakespeare[:10_000]), tmp_path / "ids"
     refused = []
@@ -202,7 +240,9 @@ def test_two_writers_of_one_file(words: Tokenizer, shakespeare: str, tmp_path: P
             return super().encode_block(data, newline_ends)
 
     ids = encode_corpus(Slow(words, -1), corpus, unit="line", path=path)
-    assert refused == [f"{path}: process {os.getpid()} is writing it; wait until it has ended, or choose another name"]
+    assert refused == [
+        f"{path}: process {os.getpid()} is writing it; wait until it has ended, or choose another name"
+    ]
     assert np.array_equal(ids, encode_corpus(words, corpus, unit="line"))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ids", "ids.json"]
 

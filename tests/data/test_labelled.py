@@ -15,7 +15,12 @@ from seqloom.data import documents, lines
 from seqloom.data.labelled import Labelled, as_labelled, read_labelled, stream_labelled
 from seqloom.errors import ConfigError, DataError
 
-ROWS = [("a fine film", "good"), ("dull , \"very\" dull", "bad"), ("שלום 😀 naïve", "good"), ("x", "bad")]
+ROWS = [
+    ("a fine film", "good"),
+    ('dull , "very" dull', "bad"),
+    ("שלום 😀 naïve", "good"),
+    ("x", "bad"),
+]
 TEXTS, LABELS = [text for text, _ in ROWS], [label for _, label in ROWS]
 
 
@@ -25,18 +30,27 @@ def write(path: Path, data: bytes | str) -> Path:
     return path
 
 
-def as_csv(rows=ROWS, header=("text", "label"), end="\n", separator=",", quoting=csv.QUOTE_MINIMAL) -> str:
+def as_csv(
+    rows=ROWS, header=("text", "label"), end="\n", separator=",", quoting=csv.QUOTE_MINIMAL
+) -> str:
     file = io.StringIO()
-    csv.writer(file, lineterminator=end, delimiter=separator, quoting=quoting).writerows([header, *rows] if header else rows)
+    csv.writer(file, lineterminator=end, delimiter=separator, quoting=quoting).writerows(
+        [header, *rows] if header else rows
+    )
     return file.getvalue()
 
 
 def as_tsv(rows=ROWS, header=("text", "label")) -> str:
-    return "".join(f"{text}\t{label}\n" for text, label in ([header] if header else []) + list(rows))
+    return "".join(
+        f"{text}\t{label}\n" for text, label in ([header] if header else []) + list(rows)
+    )
 
 
 def as_jsonl(rows=ROWS) -> str:
-    return "".join(json.dumps({"id": i, "text": text, "label": label}) + "\n" for i, (text, label) in enumerate(rows))
+    return "".join(
+        json.dumps({"id": i, "text": text, "label": label}) + "\n"
+        for i, (text, label) in enumerate(rows)
+    )
 
 
 def as_lines(rows=ROWS) -> str:
@@ -47,7 +61,13 @@ def as_fasttext(rows=ROWS) -> str:
     return "".join(f"__label__{label} {text}\n" for text, label in rows)
 
 
-FILES = {"a.csv": as_csv, "a.tsv": as_tsv, "a.jsonl": as_jsonl, "a.train": as_lines, "a.txt": as_fasttext}
+FILES = {
+    "a.csv": as_csv,
+    "a.tsv": as_tsv,
+    "a.jsonl": as_jsonl,
+    "a.train": as_lines,
+    "a.txt": as_fasttext,
+}
 
 
 # ---- further columns
@@ -56,12 +76,25 @@ FILES = {"a.csv": as_csv, "a.tsv": as_tsv, "a.jsonl": as_jsonl, "a.train": as_li
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
 def test_further_columns_are_kept_as_text(tmp_path, name):
     polars = pytest.importorskip("polars")
-    frame = polars.DataFrame({"stars": [5, 1, 4, 2], "text": [text.replace("\n", " ") for text in TEXTS], "label": LABELS,
-                              "from": ["web", " mail ", None, "web"]})
+    frame = polars.DataFrame(
+        {
+            "stars": [5, 1, 4, 2],
+            "text": [text.replace("\n", " ") for text in TEXTS],
+            "label": LABELS,
+            "from": ["web", " mail ", None, "web"],
+        }
+    )
     path = tmp_path / name
-    {"a.csv": frame.write_csv, "a.jsonl": frame.write_ndjson, "a.parquet": frame.write_parquet,
-     "a.tsv": lambda place: write(place, "stars\ttext\tlabel\tfrom\n" + "".join(
-         "\t".join(str(cell or "") for cell in row) + "\n" for row in frame.rows()))}[name](path)
+    {
+        "a.csv": frame.write_csv,
+        "a.jsonl": frame.write_ndjson,
+        "a.parquet": frame.write_parquet,
+        "a.tsv": lambda place: write(
+            place,
+            "stars\ttext\tlabel\tfrom\n"
+            + "".join("\t".join(str(cell or "") for cell in row) + "\n" for row in frame.rows()),
+        ),
+    }[name](path)
     found = read_labelled(path, columns=["from", "stars", "from"])
     assert found.columns == {"from": ["web", "mail", "", "web"], "stars": ["5", "1", "4", "2"]}
     assert read_labelled(path).columns == {}
@@ -75,22 +108,37 @@ def test_further_columns_are_kept_as_text(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("change", [
-    lambda text: text, lambda text: text.rstrip("\n"), lambda text: text.replace("\n", "\r\n"), lambda text: "\ufeff" + text,
-    lambda text: "\n" + text + "\n\n"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text,
+        lambda text: text.rstrip("\n"),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text,
+        lambda text: "\n" + text + "\n\n",
+    ],
+)
 def test_forms(tmp_path, name, change, said):
     data = read_labelled(write(tmp_path / name, change(FILES[name]())))
     assert (data.texts, data.labels, data.name) == (TEXTS, LABELS, name)
     assert (data.classes, len(data)) == (["bad", "good"], 4)
-    assert said == [f"{tmp_path / name}: the first word of each line is taken as its label"] * (name == "a.train")
+    assert said == [f"{tmp_path / name}: the first word of each line is taken as its label"] * (
+        name == "a.train"
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_packed_encoded_and_from_standard_input(tmp_path, name, monkeypatch):
     text = FILES[name]()
     hashes = {read_labelled(write(tmp_path / name, text)).fingerprint}
-    hashes.add(read_labelled(write(tmp_path / f"{name}.gz", gzip.compress(text.encode()))).fingerprint)
-    hashes.add(read_labelled(write(tmp_path / f"wide.{name}", text.encode("utf-16")), encoding="utf-16").fingerprint)
+    hashes.add(
+        read_labelled(write(tmp_path / f"{name}.gz", gzip.compress(text.encode()))).fingerprint
+    )
+    hashes.add(
+        read_labelled(
+            write(tmp_path / f"wide.{name}", text.encode("utf-16")), encoding="utf-16"
+        ).fingerprint
+    )
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     hashes.add((data := read_labelled("-")).fingerprint)
     assert hashes == {Labelled.of(ROWS).fingerprint}
@@ -100,9 +148,12 @@ def test_packed_encoded_and_from_standard_input(tmp_path, name, monkeypatch):
 @pytest.mark.parametrize("name", FILES)
 def test_bytes_that_are_no_text(tmp_path, name):
     text = FILES[name]([("fine", "x"), ("good", "y"), ("na!ve", "x")]).encode()
-    line = text[:text.index(b"!")].count(b"\n") + 1
+    line = text[: text.index(b"!")].count(b"\n") + 1
     path = write(tmp_path / name, text.replace(b"!", b"\xef"))
-    with pytest.raises(DataError, match=rf"{name} is not UTF-8 text: line {line}, byte offset {text.index(b'!')} holds 0xEF"):
+    with pytest.raises(
+        DataError,
+        match=rf"{name} is not UTF-8 text: line {line}, byte offset {text.index(b'!')} holds 0xEF",
+    ):
         read_labelled(path)
     assert read_labelled(path, encoding="latin-1").texts[-1] == "naïve"
 
@@ -133,13 +184,20 @@ def test_folders(tmp_path, said):
     write(tmp_path / "d" / "README", "beside")
     write(tmp_path / "d" / "good" / "x.bin", b"\xff\0\1")
     data = read_labelled(tmp_path / "d")
-    assert sorted(zip(data.texts, data.labels)) == sorted([*ROWS, ("packed", "bad"), ("marked\r\n", "good")])
+    assert sorted(zip(data.texts, data.labels)) == sorted(
+        [*ROWS, ("packed", "bad"), ("marked\r\n", "good")]
+    )
     assert data.labels == sorted(data.labels)
-    assert said == [f"{tmp_path}/d: skipped 1 file next to the class folders",
-                    f"{tmp_path}/d/good: skipped 1 binary file"]
+    assert said == [
+        f"{tmp_path}/d: skipped 1 file next to the class folders",
+        f"{tmp_path}/d/good: skipped 1 binary file",
+    ]
     assert read_labelled(tmp_path / "d", form="folders").fingerprint == data.fingerprint
     (tmp_path / "d" / "README").unlink()
-    with pytest.raises(DataError, match=rf"{tmp_path}/d has folders in it \(bad, good\) and no files; give the folder"):
+    with pytest.raises(
+        DataError,
+        match=rf"{tmp_path}/d has folders in it \(bad, good\) and no files; give the folder",
+    ):
         read_labelled(tmp_path)
     with pytest.raises(DataError, match="has no folders in it"):
         read_labelled(tmp_path / "d" / "bad" / "deep", form="folders")
@@ -171,17 +229,23 @@ def test_parquet(tmp_path):
     frame.write_parquet(tmp_path / "a.parquet")
     data = read_labelled(tmp_path / "a.parquet")
     assert (data.texts, data.labels) == (["a", "", "c"], ["1", "0", "1"])
-    polars.DataFrame({"text": ["a", "b"], "label": ["x", None]}).write_parquet(tmp_path / "b.parquet")
+    polars.DataFrame({"text": ["a", "b"], "label": ["x", None]}).write_parquet(
+        tmp_path / "b.parquet"
+    )
     with pytest.raises(DataError, match=r"b\.parquet, row 2: no label in column 'label'"):
         read_labelled(tmp_path / "b.parquet")
-    with pytest.raises(DataError, match=r"has no column 'lable'; did you mean 'label'\? It has text, label"):
+    with pytest.raises(
+        DataError, match=r"has no column 'lable'; did you mean 'label'\? It has text, label"
+    ):
         read_labelled(tmp_path / "b.parquet", label_column="lable")
     with pytest.raises(DataError, match=r"c\.parquet: not a Parquet file"):
         read_labelled(write(tmp_path / "c.parquet", "no"))
 
 
 def test_sentences_of_sst(tmp_path):
-    data = read_labelled(write(tmp_path / "stsa.binary.dev", "0 one long string of cliches .\n1 fine \n1\n0\ttab\n"))
+    data = read_labelled(
+        write(tmp_path / "stsa.binary.dev", "0 one long string of cliches .\n1 fine \n1\n0\ttab\n")
+    )
     assert data.labels == ["0", "1", "1", "0"]
     assert data.texts == ["one long string of cliches .", "fine ", "", "tab"]
 
@@ -193,7 +257,10 @@ def test_lines_are_cut_at_newlines_only(tmp_path):
 
 def test_running_text_is_not_taken_for_labels(tmp_path):
     path = write(tmp_path / "a.txt", "".join(f"w{i} is a word\n" for i in range(20)))
-    with pytest.raises(DataError, match=r"does not look like labelled text: its first 20 lines begin with 20 different words"):
+    with pytest.raises(
+        DataError,
+        match=r"does not look like labelled text: its first 20 lines begin with 20 different words",
+    ):
         read_labelled(path)
     assert len(read_labelled(path, form="lines").classes) == 20
 
@@ -202,8 +269,11 @@ cells = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 labels = st.text("ab,\"é;'\\", min_size=1, max_size=3)
 
 
-@given(st.lists(st.tuples(cells, labels), min_size=1, max_size=6), st.sampled_from(["\n", "\r\n", "\r"]),
-       st.sampled_from([1, 3, 10_000]))
+@given(
+    st.lists(st.tuples(cells, labels), min_size=1, max_size=6),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from([1, 3, 10_000]),
+)
 @settings(max_examples=150, deadline=None)
 def test_what_is_written_is_read(tmp_path_factory, rows, end, size):
     """Any text in CSV and JSON Lines, whatever the chunks and batches."""
@@ -212,7 +282,10 @@ def test_what_is_written_is_read(tmp_path_factory, rows, end, size):
     patch.setattr(documents, "CHUNK", 5)
     patch.setattr(lines.line_blocks, "__defaults__", (size,))
     try:
-        for name, text in {"a.csv": as_csv(rows, end=end, quoting=csv.QUOTE_ALL), "a.jsonl": as_jsonl(rows)}.items():
+        for name, text in {
+            "a.csv": as_csv(rows, end=end, quoting=csv.QUOTE_ALL),
+            "a.jsonl": as_jsonl(rows),
+        }.items():
             data = read_labelled(write(folder / name, text))
             assert list(zip(data.texts, data.labels)) == rows
             parts = list(stream_labelled(folder / name, size=size))
@@ -251,12 +324,23 @@ def test_streams_do_not_read_ahead(tmp_path):
 # ---- which columns
 
 
-@pytest.mark.parametrize("header", [("Review", "Class"), ("sentence", "category"), ("text", "target"), ("body", "anything"),
-                                    ("anything", "label")])
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("Review", "Class"),
+        ("sentence", "category"),
+        ("text", "target"),
+        ("body", "anything"),
+        ("anything", "label"),
+    ],
+)
 def test_usual_names(tmp_path, header, said):
     assert read_labelled(write(tmp_path / "a.csv", as_csv(header=header))).texts == TEXTS
     assert read_labelled(write(tmp_path / "a.tsv", as_tsv(header=header))).labels == LABELS
-    assert read_labelled(write(tmp_path / "b.csv", as_csv(header=header, separator=";"))).texts == TEXTS
+    assert (
+        read_labelled(write(tmp_path / "b.csv", as_csv(header=header, separator=";"))).texts
+        == TEXTS
+    )
     rows = "".join(json.dumps(dict(zip(header, row))) + "\n" for row in ROWS)
     assert read_labelled(write(tmp_path / "a.jsonl", rows)).labels == LABELS
     assert said == []
@@ -264,16 +348,25 @@ def test_usual_names(tmp_path, header, said):
 
 def test_named_columns(tmp_path):
     rows = [("1", "one", "x", "p"), ("2", "two", "y", "q")]
-    for name, text in {"a.csv": as_csv(rows, ("id", "text", "about", "kind")),
-                       "a.jsonl": "".join(json.dumps(dict(zip(("id", "text", "about", "kind"), row))) + "\n" for row in rows)
-                       }.items():
+    for name, text in {
+        "a.csv": as_csv(rows, ("id", "text", "about", "kind")),
+        "a.jsonl": "".join(
+            json.dumps(dict(zip(("id", "text", "about", "kind"), row))) + "\n" for row in rows
+        ),
+    }.items():
         path = write(tmp_path / name, text)
         assert read_labelled(path, label_column="kind").labels == ["p", "q"]
         assert read_labelled(path, text_column="about", label_column="kind").texts == ["x", "y"]
-        with pytest.raises(DataError, match=r"has the columns id, text, about, kind; say which holds the label with "
-                                            r"--label-column \(label_column=\.\.\.\)"):
+        with pytest.raises(
+            DataError,
+            match=r"has the columns id, text, about, kind; say which holds the label with "
+            r"--label-column \(label_column=\.\.\.\)",
+        ):
             read_labelled(path)
-        with pytest.raises(DataError, match=r"has no column 'knd'; did you mean 'kind'\? It has id, text, about, kind$"):
+        with pytest.raises(
+            DataError,
+            match=r"has no column 'knd'; did you mean 'kind'\? It has id, text, about, kind$",
+        ):
             read_labelled(path, label_column="knd")
         with pytest.raises(DataError, match="the column 'text' cannot be both text and label"):
             read_labelled(path, label_column="text")
@@ -306,15 +399,25 @@ def test_few_rows_without_header(tmp_path):
     for name, separator in {"a.tsv": "\t", "a.csv": ","}.items():
         one = f"a great film{separator}pos\n"
         assert read_labelled(write(tmp_path / name, one)).labels == ["pos"]
-        assert read_labelled(write(tmp_path / name, f"{one}so dull{separator}neg\n")).labels == ["pos", "neg"]
-    long = "opinion\tverdict" + " " * (1 << 21) + "\ngood\t1\nbad\t0\n"  # a first row that fills the first block
+        assert read_labelled(write(tmp_path / name, f"{one}so dull{separator}neg\n")).labels == [
+            "pos",
+            "neg",
+        ]
+    long = (
+        "opinion\tverdict" + " " * (1 << 21) + "\ngood\t1\nbad\t0\n"
+    )  # a first row that fills the first block
     assert read_labelled(write(tmp_path / "a.tsv", long)).labels == ["1", "0"]
 
 
 def test_blanks_around_labels_do_not_count(tmp_path):
     """Three texts of which one comes twice, and two labels, one of them with blanks."""
     rows = [("dull", "pos"), ("dull", "neg"), ("fine", "pos "), ("good", " pos")]
-    assert read_labelled(write(tmp_path / "a.tsv", as_tsv(rows, None))).labels == ["pos", "neg", "pos", "pos"]
+    assert read_labelled(write(tmp_path / "a.tsv", as_tsv(rows, None))).labels == [
+        "pos",
+        "neg",
+        "pos",
+        "pos",
+    ]
 
 
 def test_as_many_labels_as_texts(tmp_path, said):
@@ -324,25 +427,43 @@ def test_as_many_labels_as_texts(tmp_path, said):
 
 
 def test_headers_with_strange_names(tmp_path, said):
-    path = write(tmp_path / "a.csv", "phrase,score\nfine,1\ndull,0\nbad,0\n")  # a word above numbers
+    path = write(
+        tmp_path / "a.csv", "phrase,score\nfine,1\ndull,0\nbad,0\n"
+    )  # a word above numbers
     assert read_labelled(path).labels == ["1", "0", "0"]
-    assert said == [f"{path}: column 'score' is taken as the label, as it has fewer distinct values"]
+    assert said == [
+        f"{path}: column 'score' is taken as the label, as it has fewer distinct values"
+    ]
     said.clear()
     rows = [("phrase", "verdict"), *((f"text {i}", "good" if i % 2 else "bad") for i in range(20))]
     path = write(tmp_path / "b.tsv", as_tsv(rows, None))  # cannot be known, so it is said
     assert read_labelled(path).classes == ["bad", "good", "verdict"]
-    assert said == [f"{path}: the first row is taken as data; if it is a header, give columns by name",
-                    f"{path}: column '2' is taken as the label, as it has fewer distinct values"]
+    assert said == [
+        f"{path}: the first row is taken as data; if it is a header, give columns by name",
+        f"{path}: column '2' is taken as the label, as it has fewer distinct values",
+    ]
     assert read_labelled(path, text_column="phrase").classes == ["bad", "good"]
-    assert read_labelled(path, text_column="1", label_column="2").classes == ["bad", "good", "verdict"]
+    assert read_labelled(path, text_column="1", label_column="2").classes == [
+        "bad",
+        "good",
+        "verdict",
+    ]
     assert len(said) == 2
-    data = read_labelled(write(tmp_path / "c.tsv", "x\ttarget\ny\tother\nz\ttarget\n"))  # a usual name as a class
+    data = read_labelled(
+        write(tmp_path / "c.tsv", "x\ttarget\ny\tother\nz\ttarget\n")
+    )  # a usual name as a class
     assert data.labels == ["target", "other", "target"]
 
 
 def test_values_of_json(tmp_path, said):
-    rows = ['{"text": "a", "label": 1}', '{"text": "b", "label": true}', ' {"text": "c", "label": 0.5} ',
-            '{"text": "d", "label": "x", "text2": null}', "", '{"text": "\\ud800e", "label": "y"}']
+    rows = [
+        '{"text": "a", "label": 1}',
+        '{"text": "b", "label": true}',
+        ' {"text": "c", "label": 0.5} ',
+        '{"text": "d", "label": "x", "text2": null}',
+        "",
+        '{"text": "\\ud800e", "label": "y"}',
+    ]
     data = read_labelled(write(tmp_path / "a.jsonl", "\n".join(rows)))
     assert data.labels == ["1", "true", "0.5", "x", "y"]
     assert data.texts == ["a", "b", "c", "d", "\ufffde"]
@@ -355,31 +476,89 @@ def test_values_of_json(tmp_path, said):
 # ---- what is refused, and what is counted
 
 
-@pytest.mark.parametrize(("name", "text", "message"), [
-    ("a.csv", 'text,label\na,x\n"b\nb",y\n\nc\n', r"a\.csv, line 6: 1 fields where the first row has 2"),
-    ("a.csv", 'text,label\n"a\n\na",x\nb, \n', r"a\.csv, line 5: no label in column 'label'"),
-    ("a.csv", 'text,label\na,x\n"b\nb"c,y\n', r"a\.csv, line 4: text after a closing quote"),
-    ("a.csv", 'text,label\n"a\na",x\n"b,y\nc,z\n', r"a\.csv, line 4: an opening quote is never closed"),
-    ("a.csv", "a\nb\n", "has one column, '1'; there must be one of text and one of labels"),
-    ("a.tsv", 'text\tlabel\n"a\tx\nb\ty\tz\n', r"a\.tsv, line 3: 3 fields where the first row has 2"),
-    ("a.tsv", "text\tlabel\na\tx\r\n\r\nb\t\r\n", r"a\.tsv, line 4: no label"),
-    ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a\.jsonl, line 2: no label in column 'label'"),
-    ("a.jsonl", '{"text": "a", "label": "x"}\n\n{"text": "b", "label": ""}\n', r"line 3: no label in column 'label'"),
-    ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": null, "label": "x"}', r"line 2: no text in column 'text'"),
-    ("a.jsonl", '{"text": "a", "label": "x"}\n{"label": "x"}', r"line 2: no text in column 'text'"),
-    ("a.jsonl", '{"text": 3, "label": "x"}', r"line 1, column 'text': a number, not text"),
-    ("a.jsonl", '{"text": "a", "label": ["x", "y"]}', r"line 1, column 'label': a list, not a label; one label a row"),
-    ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "a", "label": "x"\n', r"line 2: not valid JSON \("),
-    ("a.jsonl", '{"text": "a", "label": "x"}{"text": "a", "label": "x"}\n', r"line 1: not valid JSON \(Extra data"),
-    ("a.jsonl", '{"text": "a", "label": "x"}\n["a", "x"]\n', r"line 2: a list, not an object; there must be one per line"),
-    ("a.txt", "0 a\n 1 b\n", r"a\.txt, line 2: no label; the line begins with a space"),
-    ("a.txt", "__label__x a\nb c\n", r"a\.txt, line 2: no label; it must begin with __label__ and a name"),
-    ("a.txt", "__label__x a\n__label__ b\n", r"line 2: no label"),
-    ("a.txt", "__label__x a\n\n__label__x __label__y b\n", r"line 3: several labels; a text can have one here"),
-    ("a.txt", "__label__x a\n__label__x b __label__y\n", r"line 2: several labels"),
-    ("a.csv", "", "a.csv has no labelled text"), ("a.csv", "text,label\n", "has no labelled text"),
-    ("a.jsonl", "\n", "has no labelled text"), ("a.txt", " \n", "has no labelled text"), ("a.tsv", "", "has no labelled text"),
-])
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "a.csv",
+            'text,label\na,x\n"b\nb",y\n\nc\n',
+            r"a\.csv, line 6: 1 fields where the first row has 2",
+        ),
+        ("a.csv", 'text,label\n"a\n\na",x\nb, \n', r"a\.csv, line 5: no label in column 'label'"),
+        ("a.csv", 'text,label\na,x\n"b\nb"c,y\n', r"a\.csv, line 4: text after a closing quote"),
+        (
+            "a.csv",
+            'text,label\n"a\na",x\n"b,y\nc,z\n',
+            r"a\.csv, line 4: an opening quote is never closed",
+        ),
+        ("a.csv", "a\nb\n", "has one column, '1'; there must be one of text and one of labels"),
+        (
+            "a.tsv",
+            'text\tlabel\n"a\tx\nb\ty\tz\n',
+            r"a\.tsv, line 3: 3 fields where the first row has 2",
+        ),
+        ("a.tsv", "text\tlabel\na\tx\r\n\r\nb\t\r\n", r"a\.tsv, line 4: no label"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": "x"}\n{"text": "b"}\n',
+            r"a\.jsonl, line 2: no label in column 'label'",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": "x"}\n\n{"text": "b", "label": ""}\n',
+            r"line 3: no label in column 'label'",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": "x"}\n{"text": null, "label": "x"}',
+            r"line 2: no text in column 'text'",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": "x"}\n{"label": "x"}',
+            r"line 2: no text in column 'text'",
+        ),
+        ("a.jsonl", '{"text": 3, "label": "x"}', r"line 1, column 'text': a number, not text"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": ["x", "y"]}',
+            r"line 1, column 'label': a list, not a label; one label a row",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": "x"}\n{"text": "a", "label": "x"\n',
+            r"line 2: not valid JSON \(",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": "x"}{"text": "a", "label": "x"}\n',
+            r"line 1: not valid JSON \(Extra data",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": "x"}\n["a", "x"]\n',
+            r"line 2: a list, not an object; there must be one per line",
+        ),
+        ("a.txt", "0 a\n 1 b\n", r"a\.txt, line 2: no label; the line begins with a space"),
+        (
+            "a.txt",
+            "__label__x a\nb c\n",
+            r"a\.txt, line 2: no label; it must begin with __label__ and a name",
+        ),
+        ("a.txt", "__label__x a\n__label__ b\n", r"line 2: no label"),
+        (
+            "a.txt",
+            "__label__x a\n\n__label__x __label__y b\n",
+            r"line 3: several labels; a text can have one here",
+        ),
+        ("a.txt", "__label__x a\n__label__x b __label__y\n", r"line 2: several labels"),
+        ("a.csv", "", "a.csv has no labelled text"),
+        ("a.csv", "text,label\n", "has no labelled text"),
+        ("a.jsonl", "\n", "has no labelled text"),
+        ("a.txt", " \n", "has no labelled text"),
+        ("a.tsv", "", "has no labelled text"),
+    ],
+)
 def test_bad_files(tmp_path, name, text, message):
     with pytest.raises(DataError, match=message) as error:
         read_labelled(write(tmp_path / name, text))
@@ -405,7 +584,9 @@ def test_long_fields(tmp_path):
 
 def test_bad_arguments(tmp_path):
     path = write(tmp_path / "a.csv", as_csv())
-    with pytest.raises(ConfigError, match=r"form must be one of auto, tsv, csv, .*; got 'cvs'; did you mean 'csv'"):
+    with pytest.raises(
+        ConfigError, match=r"form must be one of auto, tsv, csv, .*; got 'cvs'; did you mean 'csv'"
+    ):
         read_labelled(path, form="cvs")
     with pytest.raises(DataError, match="unknown encoding"):
         read_labelled(path, encoding="utf-9")
@@ -418,7 +599,9 @@ def test_of():
     data = Labelled.of(ROWS, name="mine")
     assert (data.texts, data.labels, data.name) == (TEXTS, LABELS, "mine")
     assert Labelled.of((TEXTS, LABELS), name="mine") == data
-    assert Labelled.of(ROWS[:2]).texts == Labelled.of(tuple(ROWS[:2])).texts == TEXTS[:2]  # two pairs are no columns
+    assert (
+        Labelled.of(ROWS[:2]).texts == Labelled.of(tuple(ROWS[:2])).texts == TEXTS[:2]
+    )  # two pairs are no columns
     assert Labelled.of(TEXTS, LABELS, name="mine") == data
     assert Labelled.of((["a", "b"], np.array([1, 0]))).labels == [1, 0]
     assert Labelled.of([("a", np.int64(3))]).labels == [3]
@@ -428,24 +611,40 @@ def test_of():
     assert len(data.part([])) == 0
 
 
-@pytest.mark.parametrize(("data", "message"), [
-    ((["a"], ["x", "y"]), "texts has 1 texts and 2 labels"),
-    ([("a", "x"), "by"], "row 2 of texts must be a pair of text and label; got 'by'"),
-    ([("a", "x", 1)], "row 1 of texts must be a pair"),
-    (("a", "x"), "row 1 of texts must be a pair"),
-    ([("a", "x"), (1, "x")], "row 2 of texts: 1 is not text"),
-    ([("a", "")], "row 1 of texts: the label is ''; it must be non-empty text"),
-    ([("a", None)], "the label is None"), ([("a", 0.5)], r"the label is 0\.5"),
-    ([("a", 2**64)], "the label is 18446744073709551616"),
-    ([("a", "x"), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is 'x'; all must be text, all whole numbers"),
-    ([("a", True), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is True"),
-    ([("a", [1]), ("b", ["x"])], "row 2 of texts: the label is 'x', that of row 1 is 1"),
-    ([([1.0, 2.0], "x"), ("a b", "y")], r"row 2 of texts is a text, but the first one is an array of numbers; give either"),
-    ([([1.0, 2.0], "x"), (None, "y")], r"row 2 of texts has the shape \(\), the first one \(2,\)"),
-    ([(["a", "b"], "x")], r"row 1 of texts is a list of words; a classifier reads texts: join them with ' '\.join"),
-    ([("\ud800", "x")], "half of a surrogate pair"),
-    ([], "texts has no texts; give some"),
-])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((["a"], ["x", "y"]), "texts has 1 texts and 2 labels"),
+        ([("a", "x"), "by"], "row 2 of texts must be a pair of text and label; got 'by'"),
+        ([("a", "x", 1)], "row 1 of texts must be a pair"),
+        (("a", "x"), "row 1 of texts must be a pair"),
+        ([("a", "x"), (1, "x")], "row 2 of texts: 1 is not text"),
+        ([("a", "")], "row 1 of texts: the label is ''; it must be non-empty text"),
+        ([("a", None)], "the label is None"),
+        ([("a", 0.5)], r"the label is 0\.5"),
+        ([("a", 2**64)], "the label is 18446744073709551616"),
+        (
+            [("a", "x"), ("b", 1)],
+            "row 2 of texts: the label is 1, that of row 1 is 'x'; all must be text, all whole numbers",
+        ),
+        ([("a", True), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is True"),
+        ([("a", [1]), ("b", ["x"])], "row 2 of texts: the label is 'x', that of row 1 is 1"),
+        (
+            [([1.0, 2.0], "x"), ("a b", "y")],
+            r"row 2 of texts is a text, but the first one is an array of numbers; give either",
+        ),
+        (
+            [([1.0, 2.0], "x"), (None, "y")],
+            r"row 2 of texts has the shape \(\), the first one \(2,\)",
+        ),
+        (
+            [(["a", "b"], "x")],
+            r"row 1 of texts is a list of words; a classifier reads texts: join them with ' '\.join",
+        ),
+        ([("\ud800", "x")], "half of a surrogate pair"),
+        ([], "texts has no texts; give some"),
+    ],
+)
 def test_bad_pairs(data, message):
     with pytest.raises(DataError, match=message):
         Labelled.of(data)
@@ -454,7 +653,12 @@ def test_bad_pairs(data, message):
 def test_fingerprint():
     base = Labelled.of([("ab", "x"), ("c", "y")])
     assert base.fingerprint == Labelled.of([("ab", "x"), ("c", "y")], name="other").fingerprint
-    others = [[("a", "x"), ("bc", "y")], [("ab", "y"), ("c", "x")], [("c", "y"), ("ab", "x")], [("ab", "xy"), ("c", "y")]]
+    others = [
+        [("a", "x"), ("bc", "y")],
+        [("ab", "y"), ("c", "x")],
+        [("c", "y"), ("ab", "x")],
+        [("ab", "xy"), ("c", "y")],
+    ]
     assert len({base.fingerprint, *(Labelled.of(rows).fingerprint for rows in others)}) == 5
     assert len(base.fingerprint) == 64
 
@@ -475,9 +679,13 @@ def test_as_labelled(tmp_path):
             as_labelled(twice, LABELS)
 
 
-@pytest.mark.parametrize("name", ["missing.tsv", "data/missing.jsonl", "/nowhere/at/all", "~/reviews.csv"])
+@pytest.mark.parametrize(
+    "name", ["missing.tsv", "data/missing.jsonl", "/nowhere/at/all", "~/reviews.csv"]
+)
 def test_a_str_is_never_a_file(name):
-    with pytest.raises(DataError, match=rf"looks like a file name.*Path\('{name}'\) or seqloom\.read_labelled"):
+    with pytest.raises(
+        DataError, match=rf"looks like a file name.*Path\('{name}'\) or seqloom\.read_labelled"
+    ):
         as_labelled(name)
 
 
@@ -488,13 +696,19 @@ def test_labels_are_sorted_as_what_they_are():
     assert Labelled.of(["a", "b", "c"], [10, 9, -1]).classes == [-1, 9, 10]
     assert Labelled.of(["a", "b"], np.array([True, False])).classes == [False, True]
     assert Labelled.of(["a", "b"], np.array(["x", "y"])).labels == ["x", "y"]
-    assert all(type(label) is str for label in Labelled.of(np.array(["a", "b"]), np.array(["x", "y"])).labels)
+    assert all(
+        type(label) is str
+        for label in Labelled.of(np.array(["a", "b"]), np.array(["x", "y"])).labels
+    )
     assert Labelled.of(["a", "b"], [[2, 10], [2]]).labels == [(2, 10), (2,)]
 
 
 def test_fingerprints_of_numbers_are_those_of_their_text():
     """So a file of labels and a list of them are seen to be the same data."""
-    assert Labelled.of(["a", "b"], [1, 0]).fingerprint == Labelled.of(["a", "b"], ["1", "0"]).fingerprint
+    assert (
+        Labelled.of(["a", "b"], [1, 0]).fingerprint
+        == Labelled.of(["a", "b"], ["1", "0"]).fingerprint
+    )
 
 
 def test_like():
@@ -508,7 +722,9 @@ def test_like():
     assert of(["1", "2"]).like([1]).labels == [(1, 2)]
     data = of("x")
     assert data.like(["a"]) is data
-    with pytest.raises(DataError, match="has the label '01', but the model learned labels such as 1; give labels"):
+    with pytest.raises(
+        DataError, match="has the label '01', but the model learned labels such as 1; give labels"
+    ):
         of("01").like([1])
     assert of("01", "7").like([1], strict=False).labels == ["01", 7]
 

@@ -13,11 +13,25 @@ from seqloom.data.perturb import PERTURBATIONS, perturb_labelled, perturb_tagged
 from seqloom.data.spans import spans
 from seqloom.data.tagged import Tagged
 
-TEXTS = ["The quick brown  fox\njumps over it", "A lazy dog, 42 times", "", "word", "Ein Straßenfest in Köln am Rhein"]
+TEXTS = [
+    "The quick brown  fox\njumps over it",
+    "A lazy dog, 42 times",
+    "",
+    "word",
+    "Ein Straßenfest in Köln am Rhein",
+]
 DATA = Labelled.of(TEXTS, ["a", "b", "a", "c", "b"], columns={"n": [1, 2, 3, 4, 5]})
 MANY = Labelled.of([f"Text {i} of several" for i in range(20)], ["a", "b"] * 10)
-NAMES = Tagged.of([(["Anna", "Lee", "met", "Bob", "in", "New", "York", "City"],
-                    ["B-P", "I-P", "O", "B-P", "O", "B-L", "I-L", "I-L"]), (["Hi"], ["O"]), (["Ada", "wrote"], ["B-P", "O"])])
+NAMES = Tagged.of(
+    [
+        (
+            ["Anna", "Lee", "met", "Bob", "in", "New", "York", "City"],
+            ["B-P", "I-P", "O", "B-P", "O", "B-L", "I-L", "I-L"],
+        ),
+        (["Hi"], ["O"]),
+        (["Ada", "wrote"], ["B-P", "O"]),
+    ]
+)
 
 
 def test_the_example_of_the_module():
@@ -37,10 +51,20 @@ def test_labels_and_columns_stay_and_the_seed_decides(kind):
 
 def test_texts_are_cut_lengthened_and_shuffled():
     assert perturb_labelled(DATA, "upper").texts[0] == TEXTS[0].upper()  # white space stays
-    assert perturb_labelled(DATA, "truncated").texts == ["The quick brown fox", "A lazy dog,", "", "word", "Ein Straßenfest in"]
+    assert perturb_labelled(DATA, "truncated").texts == [
+        "The quick brown fox",
+        "A lazy dog,",
+        "",
+        "word",
+        "Ein Straßenfest in",
+    ]
     assert [text.split() for text in perturb_labelled(DATA, "lengthened").texts] == [
-        TEXTS[0].split(), (TEXTS[1] + " " + TEXTS[4]).split(), TEXTS[0].split(), ["word", "word"],
-        (TEXTS[4] + " " + TEXTS[1]).split()]  # by the only other one of the class
+        TEXTS[0].split(),
+        (TEXTS[1] + " " + TEXTS[4]).split(),
+        TEXTS[0].split(),
+        ["word", "word"],
+        (TEXTS[4] + " " + TEXTS[1]).split(),
+    ]  # by the only other one of the class
     for text, shuffled in zip(TEXTS, perturb_labelled(DATA, "shuffled").texts):
         assert Counter(shuffled.split()) == Counter(text.split())
 
@@ -55,11 +79,19 @@ def test_typos_come_at_the_rate_and_never_remove_a_word():
     assert all(b == "42" for a, b in zip(words, changed) if a == "42")
     assert kinds[1] > 200  # doubled
     assert kinds[-1] > 200  # dropped
-    swapped = [b for a, b in zip(words, changed) if a == "sequence" and b != a and sorted(a) == sorted(b)]
+    swapped = [
+        b for a, b in zip(words, changed) if a == "sequence" and b != a and sorted(a) == sorted(b)
+    ]
     assert len(swapped) > 200
-    assert 0.06 * letters < sum(a != b for a, b in zip(words, changed)) + 0.03 * letters < 0.12 * letters
+    assert (
+        0.06 * letters
+        < sum(a != b for a, b in zip(words, changed)) + 0.03 * letters
+        < 0.12 * letters
+    )
     assert [with_typos(word, 0.0, rng) for word in words] == words
-    assert all(with_typos(word, 1.0, random.Random(i)) for i in range(50) for word in ("a", "ab", "é"))
+    assert all(
+        with_typos(word, 1.0, random.Random(i)) for i in range(50) for word in ("a", "ab", "é")
+    )
     with pytest.raises(ValueError, match="unknown perturbation 'noise'"):
         perturb_labelled(DATA, "noise")
 
@@ -69,7 +101,11 @@ def test_words_keep_their_tags(kind):
     made = perturb_tagged(NAMES, kind, typo_rate=0.5, seed=1)
     assert made.scheme == "bio"
     assert [len(words) for words in made.sentences] == [len(tags) for tags in made.tags]
-    tag_of = {word.lower(): tag for words, tags in zip(NAMES.sentences, NAMES.tags) for word, tag in zip(words, tags)}
+    tag_of = {
+        word.lower(): tag
+        for words, tags in zip(NAMES.sentences, NAMES.tags)
+        for word, tag in zip(words, tags)
+    }
     if kind == "typos":
         assert made.tags == NAMES.tags
         assert made.sentences != NAMES.sentences
@@ -81,8 +117,10 @@ def test_words_keep_their_tags(kind):
 
 def test_spans_are_moved_as_a_whole():
     def named(data):
-        return [Counter((label, tuple(words[a:b])) for label, a, b in spans(tags, "bio"))
-                for words, tags in zip(data.sentences, data.tags)]
+        return [
+            Counter((label, tuple(words[a:b])) for label, a, b in spans(tags, "bio"))
+            for words, tags in zip(data.sentences, data.tags)
+        ]
 
     orders = set()
     for seed in range(20):
@@ -90,5 +128,9 @@ def test_spans_are_moved_as_a_whole():
         assert named(made) == named(NAMES)
         orders.add(tuple(made.sentences[0]))
     assert len(orders) > 10
-    assert perturb_tagged(NAMES, "truncated").sentences == [["Anna", "Lee", "met", "Bob"], ["Hi"], ["Ada"]]
+    assert perturb_tagged(NAMES, "truncated").sentences == [
+        ["Anna", "Lee", "met", "Bob"],
+        ["Hi"],
+        ["Ada"],
+    ]
     assert perturb_tagged(NAMES, "lengthened").n_words == 2 * NAMES.n_words

@@ -20,13 +20,24 @@ from seqloom.data.tables import Table
 from seqloom.errors import DataError
 from tests.twins.rows import csv_texts, json_texts, tsv_texts
 
-characters = st.text(st.characters(codec=None, exclude_categories=()), max_size=12)  # halves of pairs among them
+characters = st.text(
+    st.characters(codec=None, exclude_categories=()), max_size=12
+)  # halves of pairs among them
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), characters)
-values = st.recursive(scalars, lambda inner: st.one_of(
-    st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["a", "b", "0", "é\n", 'q"\\']), inner, max_size=3)),
-    max_leaves=8)
-rows = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "0"]), values, max_size=4), max_size=5)
-paths = st.lists(st.sampled_from(["a", "b", "0", "1", "é\n", 'q"\\']), min_size=1, max_size=3).map(tuple)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["a", "b", "0", "é\n", 'q"\\']), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+rows = st.lists(
+    st.dictionaries(st.sampled_from(["a", "b", "c", "0"]), values, max_size=4), max_size=5
+)
+paths = st.lists(st.sampled_from(["a", "b", "0", "1", "é\n", 'q"\\']), min_size=1, max_size=3).map(
+    tuple
+)
 
 
 def read(table: Table) -> list[tuple[int, str]] | int:
@@ -49,7 +60,11 @@ def read(table: Table) -> list[tuple[int, str]] | int:
 
 def closed(found):
     """As readers give it: each text ends with a newline."""
-    return found if isinstance(found, int) else [(row, text if text.endswith("\n") else text + "\n") for row, text in found]
+    return (
+        found
+        if isinstance(found, int)
+        else [(row, text if text.endswith("\n") else text + "\n") for row, text in found]
+    )
 
 
 @contextmanager
@@ -63,19 +78,31 @@ def small_blocks(chunk: int, size: int = 1) -> Iterator[None]:
 def damaged(data: bytes, at: int, byte: int) -> bytes:
     """A byte left out, or another in its place."""
     at %= len(data) + 1
-    return data[:at] + (bytes([byte]) if byte < 128 else b"") + data[at + 1:]
+    return data[:at] + (bytes([byte]) if byte < 128 else b"") + data[at + 1 :]
 
 
 def json_table(data: bytes, steps: tuple[str, ...]) -> Table:
     column = ".".join(steps)
-    return Table(JsonLines(Document("x.jsonl", data=data), {}, (column,), frozenset(), dict), column)
+    return Table(
+        JsonLines(Document("x.jsonl", data=data), {}, (column,), frozenset(), dict), column
+    )
 
 
 def delimited(data: bytes, names: list[str], column: str, separator: str) -> Table:
-    return Table(Delimited(Document("x", data=data), {}, (column,), names, True, separator, separator == ","), column)
+    return Table(
+        Delimited(
+            Document("x", data=data), {}, (column,), names, True, separator, separator == ","
+        ),
+        column,
+    )
 
 
-@given(rows=rows, steps=paths, ascii=st.booleans(), indent=st.sampled_from(["", " ", "\r", "\n", "\n \n"]))
+@given(
+    rows=rows,
+    steps=paths,
+    ascii=st.booleans(),
+    indent=st.sampled_from(["", " ", "\r", "\n", "\n \n"]),
+)
 @settings(max_examples=300, deadline=None)
 def test_json(rows, steps, ascii, indent):
     lines = [json.dumps(row, ensure_ascii=ascii).encode("utf-8", "replace") for row in rows]
@@ -83,23 +110,80 @@ def test_json(rows, steps, ascii, indent):
     assert read(json_table(data, steps)) == closed(json_texts(data, steps))
 
 
-@given(rows=rows, steps=paths, at=st.integers(0, 300), byte=st.one_of(st.integers(0, 128), st.sampled_from(b'"\\{}[],:0\n')))
+@given(
+    rows=rows,
+    steps=paths,
+    at=st.integers(0, 300),
+    byte=st.one_of(st.integers(0, 128), st.sampled_from(b'"\\{}[],:0\n')),
+)
 @example(rows=[{"a": 0}], steps=("b",), at=6, byte=ord("-"))
 @settings(max_examples=600, deadline=None)
 def test_damaged_json(rows, steps, at, byte):
     data = damaged(b"".join(json.dumps(row).encode() + b"\n" for row in rows), at, byte)
-    with small_blocks(1):  # one line each, as a line that is no JSON is met before values of its block that are no text
+    with small_blocks(
+        1
+    ):  # one line each, as a line that is no JSON is met before values of its block that are no text
         assert read(json_table(data, steps)) == closed(json_texts(data, steps))
 
 
-@pytest.mark.parametrize("value", [
-    "0", "-0", "01", "-", "1.", ".5", "1.5e", "1e5", "1E+5", "1e-", "-Infinity", "Infinity", "+1", "NaN", "-NaN", "nul",
-    "nulls", "true", "tru", "True", "false", "[", "]", "[]", "[1,]", "[,1]", "[1 2]", "{}", '{"a"}', '{"a":}', '{"a":1,}',
-    "{,}", "{1:2}", '"\\x"', '"\\u12"', '"\\u12g4"', '"', '"\\', '"\t"', '"\x7f"', "'a'", "1 1", "", "[[[[]]]]", "[}", "{]",
-    '{"a" 1}', '{"a"::1}'])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "0",
+        "-0",
+        "01",
+        "-",
+        "1.",
+        ".5",
+        "1.5e",
+        "1e5",
+        "1E+5",
+        "1e-",
+        "-Infinity",
+        "Infinity",
+        "+1",
+        "NaN",
+        "-NaN",
+        "nul",
+        "nulls",
+        "true",
+        "tru",
+        "True",
+        "false",
+        "[",
+        "]",
+        "[]",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "{}",
+        '{"a"}',
+        '{"a":}',
+        '{"a":1,}',
+        "{,}",
+        "{1:2}",
+        '"\\x"',
+        '"\\u12"',
+        '"\\u12g4"',
+        '"',
+        '"\\',
+        '"\t"',
+        '"\x7f"',
+        "'a'",
+        "1 1",
+        "",
+        "[[[[]]]]",
+        "[}",
+        "{]",
+        '{"a" 1}',
+        '{"a"::1}',
+    ],
+)
 def test_json_grammar(value):
     line = b'{"x": ' + value.encode() + b', "a": "found"}\n'
-    assert read(json_table(b'{"a": "1"}\n' + line, ("a",))) == closed(json_texts(b'{"a": "1"}\n' + line, ("a",)))
+    assert read(json_table(b'{"a": "1"}\n' + line, ("a",))) == closed(
+        json_texts(b'{"a": "1"}\n' + line, ("a",))
+    )
     bare = value.encode() + b"\n"
     assert read(json_table(bare, ("a",))) == closed(json_texts(bare, ("a",)))
 
@@ -112,20 +196,30 @@ def test_json_blocks_do_not_matter(texts, size):
         assert read(json_table(data, ("a",))) == closed(json_texts(data, ("a",)))
 
 
-tables = st.lists(st.tuples(*[st.text(st.sampled_from('ab,;"\t\n\r é\0'), max_size=6)] * 3), max_size=6)
+tables = st.lists(
+    st.tuples(*[st.text(st.sampled_from('ab,;"\t\n\r é\0'), max_size=6)] * 3), max_size=6
+)
 
 
-@given(rows=tables, quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]), end=st.sampled_from(["\n", "\r\n", "\r"]),
-       size=st.sampled_from([1, 10, 1 << 20]))
+@given(
+    rows=tables,
+    quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    size=st.sampled_from([1, 10, 1 << 20]),
+)
 @settings(max_examples=300, deadline=None)
 def test_csv(rows, quoting, end, size):
     file = io.StringIO()
     csv.writer(file, quoting=quoting, lineterminator=end).writerows([("x", "text", "y"), *rows])
     data = file.getvalue().encode()
     with small_blocks(5, size):
-        assert read(delimited(data, ["x", "text", "y"], "text", ",")) == closed(csv_texts(data, "text"))
+        assert read(delimited(data, ["x", "text", "y"], "text", ",")) == closed(
+            csv_texts(data, "text")
+        )
         if quoting == csv.QUOTE_ALL:
-            assert [text for _, text in csv_texts(data, "text")] == [row[1] for row in rows if row[1]]
+            assert [text for _, text in csv_texts(data, "text")] == [
+                row[1] for row in rows if row[1]
+            ]
 
 
 @given(text=st.text(st.sampled_from('ab,"\n\r é'), max_size=40), last=st.booleans())
@@ -137,12 +231,18 @@ def test_any_csv(text, last):
     with small_blocks(3, 1):
         found, expected = read(delimited(data, ["x", "y"], "y", ",")), closed(csv_texts(data, "y"))
     if isinstance(expected, int) and isinstance(found, int):
-        assert found >= expected  # quotes that are wrong are met before a ragged row of the same block
+        assert (
+            found >= expected
+        )  # quotes that are wrong are met before a ragged row of the same block
     else:
         assert found == expected
 
 
-@given(text=st.text(st.sampled_from('ab\t\t"\n\r é'), max_size=40), last=st.booleans(), size=st.sampled_from([1, 10, 1 << 20]))
+@given(
+    text=st.text(st.sampled_from('ab\t\t"\n\r é'), max_size=40),
+    last=st.booleans(),
+    size=st.sampled_from([1, 10, 1 << 20]),
+)
 @settings(max_examples=300, deadline=None)
 def test_any_tsv(text, last, size):
     data = b"x\ty\n" + text.encode() + (b"\n" if last else b"")
@@ -152,12 +252,19 @@ def test_any_tsv(text, last, size):
 
 def test_several_columns_missing_and_empty():
     """What parallel text and series will read: null and absent are None, an empty text is one."""
-    rows = open_rows(Document("a.jsonl", data=b'{"de": "ja", "en": "yes", "t": 1.5}\n\n{"de": "", "en": null}\n'), "jsonl")
+    rows = open_rows(
+        Document(
+            "a.jsonl", data=b'{"de": "ja", "en": "yes", "t": 1.5}\n\n{"de": "", "en": null}\n'
+        ),
+        "jsonl",
+    )
     assert rows.kinds == {"de": "text", "en": "text", "t": "number"}
     (block,) = rows.blocks(["en", "de", "t"])
     assert block.values == [["yes", None], ["ja", ""], [1.5, None]]
     assert (list(block.rows), block.place(1)) == ([1, 3], "a.jsonl, line 3")
-    rows = open_rows(Document("a.csv", data=b'date,x\n2024-01-05,"1\n"\n\n2024-01-06,\n'), "csv", ["2"])
+    rows = open_rows(
+        Document("a.csv", data=b'date,x\n2024-01-05,"1\n"\n\n2024-01-06,\n'), "csv", ["2"]
+    )
     assert (rows.kinds, rows.asked) == ({"date": "number", "x": "number"}, ("x",))
     (block,) = rows.blocks(["x", "date"])
     assert block.values == [["1\n", ""], ["2024-01-05", "2024-01-06"]]

@@ -31,8 +31,13 @@ HOURS = "date,load,temp\n2024-01-01 00:00:00,1,5\n2024-01-01 01:00:00,2,\n2024-0
 
 def test_a_table_with_a_time_column(tmp_path, said):
     series = read_series(table(tmp_path, HOURS))
-    assert (series.columns, str(series.step), len(series), said) == (("load", "temp"), "1 hour", 3, [])
-    track, = series.tracks
+    assert (series.columns, str(series.step), len(series), said) == (
+        ("load", "temp"),
+        "1 hour",
+        3,
+        [],
+    )
+    (track,) = series.tracks
     np.testing.assert_array_equal(track.values, [[1, 5], [2, np.nan], [3, 7]])
     assert series.times(track).tolist() == [1704067200, 1704070800, 1704074400]
     assert read_series(table(tmp_path, HOURS), value_columns=["temp"]).columns == ("temp",)
@@ -44,10 +49,23 @@ def test_an_unknown_encoding_is_refused(tmp_path, encoding):
         read_series(table(tmp_path, HOURS), encoding=encoding)
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("a.tsv", HOURS.replace(",", "\t")), ("semi.csv", HOURS.replace(",", ";")),
-    ("a.jsonl", "".join(json.dumps({"date": f"2024-01-01T{h:02}:00:00Z", "load": h + 1, "temp": [5, None, 7][h]}) + "\n"
-                        for h in range(3)))])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", HOURS.replace(",", "\t")),
+        ("semi.csv", HOURS.replace(",", ";")),
+        (
+            "a.jsonl",
+            "".join(
+                json.dumps(
+                    {"date": f"2024-01-01T{h:02}:00:00Z", "load": h + 1, "temp": [5, None, 7][h]}
+                )
+                + "\n"
+                for h in range(3)
+            ),
+        ),
+    ],
+)
 def test_other_forms_hold_the_same(tmp_path, name, text):
     first, second = read_series(table(tmp_path, HOURS)), read_series(table(tmp_path, text, name))
     assert first.fingerprint == second.fingerprint
@@ -55,7 +73,13 @@ def test_other_forms_hold_the_same(tmp_path, name, text):
 
 def test_parquet_and_frames(tmp_path):
     polars = pytest.importorskip("polars")
-    frame = polars.DataFrame({"date": [datetime(2024, 1, 1, h) for h in range(3)], "load": [1, 2, 3], "temp": [5.0, None, 7.0]})
+    frame = polars.DataFrame(
+        {
+            "date": [datetime(2024, 1, 1, h) for h in range(3)],
+            "load": [1, 2, 3],
+            "temp": [5.0, None, 7.0],
+        }
+    )
     frame.write_parquet(tmp_path / "a.parquet")
     wanted = read_series(table(tmp_path, HOURS)).fingerprint
     assert read_series(tmp_path / "a.parquet").fingerprint == wanted
@@ -72,7 +96,9 @@ def test_times_in_the_index_of_a_frame_or_a_column():
     for given in (frame, frame["load"], frame.rename_axis("when")):
         assert as_series(given).fingerprint == wanted.fingerprint
     assert Series.of(frame["load"].rename(None)).columns == ("value",)
-    dated = frame.assign(date=times + pandas.Timedelta("1D"))  # a column that is called so comes first
+    dated = frame.assign(
+        date=times + pandas.Timedelta("1D")
+    )  # a column that is called so comes first
     assert as_series(dated).tracks[0].first == wanted.tracks[0].first + 24 * 3600
     assert Series.of(frame.reset_index(drop=True)).clock.rows
 
@@ -85,7 +111,10 @@ def test_an_array_without_values(shape):
 
 def test_packed_files_and_standard_columns(tmp_path):
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(HOURS.encode()))
-    assert read_series(tmp_path / "a.csv.gz").fingerprint == read_series(table(tmp_path, HOURS)).fingerprint
+    assert (
+        read_series(tmp_path / "a.csv.gz").fingerprint
+        == read_series(table(tmp_path, HOURS)).fingerprint
+    )
 
 
 def test_numbers_without_times():
@@ -98,15 +127,29 @@ def test_numbers_without_times():
 
 def test_several_series_by_a_key(tmp_path, said):
     text = "day,shop,sold,holiday\n" + "".join(
-        f"2024-02-{d:02},{shop},{d if d < 10 else ''},{d % 7 == 0:d}\n" for shop in ("b", "a") for d in range(1, 13))
+        f"2024-02-{d:02},{shop},{d if d < 10 else ''},{d % 7 == 0:d}\n"
+        for shop in ("b", "a")
+        for d in range(1, 13)
+    )
     series = read_series(table(tmp_path, text), key_column="shop", known_columns=["holiday"])
     assert [track.key for track in series.tracks] == ["a", "b"]
-    assert [(len(track), len(track.known)) for track in series.tracks] == [(9, 12), (9, 12)]  # what is known goes on
-    assert (series.columns, series.known_columns, str(series.step)) == (("sold",), ("holiday",), "1 day")
-    with pytest.raises(DataError, match=r"12 of 24 rows have the time of another row; .*--key-column"):
+    assert [(len(track), len(track.known)) for track in series.tracks] == [
+        (9, 12),
+        (9, 12),
+    ]  # what is known goes on
+    assert (series.columns, series.known_columns, str(series.step)) == (
+        ("sold",),
+        ("holiday",),
+        "1 day",
+    )
+    with pytest.raises(
+        DataError, match=r"12 of 24 rows have the time of another row; .*--key-column"
+    ):
         read_series(table(tmp_path, text), value_columns=["sold"])
     with pytest.raises(DataError, match="line 3: no key in column 'shop'"):
-        read_series(table(tmp_path, "day,shop,sold\n2024-02-01,a,1\n2024-02-02,,2\n"), key_column="shop")
+        read_series(
+            table(tmp_path, "day,shop,sold\n2024-02-01,a,1\n2024-02-02,,2\n"), key_column="shop"
+        )
 
 
 def test_several_files_are_several_series(tmp_path):
@@ -141,18 +184,33 @@ def test_gaps_and_crooked_times(tmp_path, said):
     assert "1 time lies beside the steps of 5 minutes" in said[0]
     assert "3 of 10 steps of 5 minutes have no row and count as missing" in said[0]
     longer = read_series(tmp_path / "a.csv", step="15min")
-    np.testing.assert_array_equal(longer.tracks[0].values[:, 0], [2.5, 15.333333333333334, np.nan, 42.5])
+    np.testing.assert_array_equal(
+        longer.tracks[0].values[:, 0], [2.5, 15.333333333333334, np.nan, 42.5]
+    )
     with pytest.raises(DataError, match="too irregular"):
         read_series(table(tmp_path, "time,v\n0,1\n1,2\n2,3\n9000,1\n"))
 
 
-@pytest.mark.parametrize(("times", "step", "season"), [
-    (["1949-01", "1949-02", "1949-03"], "1 month", 12), (["2024-01-31", "2024-02-29", "2024-03-31"], "1 month", 12),
-    (["2024-01-01", "2024-04-01", "2024-07-01"], "1 quarter", 4), (["2020-01-01", "2021-01-01", "2022-01-01"], "1 year", 1),
-    (["2024-01-01", "2024-01-08", "2024-01-15"], "1 week", 52), (["2024/1/1", "2024/1/2", "2024/1/3"], "1 day", 7),
-    ([1700000000, 1700000060, 1700000120], "1 minute", 1440), ([1700000000000, 1700000030000], "30 seconds", 2880),
-    ([date(2024, 1, 1), date(2024, 1, 2)], "1 day", 7), ([0, 2, 4, 6], "2 rows", 1),
-    (["2024-01-01T00:00:00+01:00", "2024-01-01T00:30:00+01:00", "2024-01-01T01:00:00+01:00"], "30 minutes", 48)])
+@pytest.mark.parametrize(
+    ("times", "step", "season"),
+    [
+        (["1949-01", "1949-02", "1949-03"], "1 month", 12),
+        (["2024-01-31", "2024-02-29", "2024-03-31"], "1 month", 12),
+        (["2024-01-01", "2024-04-01", "2024-07-01"], "1 quarter", 4),
+        (["2020-01-01", "2021-01-01", "2022-01-01"], "1 year", 1),
+        (["2024-01-01", "2024-01-08", "2024-01-15"], "1 week", 52),
+        (["2024/1/1", "2024/1/2", "2024/1/3"], "1 day", 7),
+        ([1700000000, 1700000060, 1700000120], "1 minute", 1440),
+        ([1700000000000, 1700000030000], "30 seconds", 2880),
+        ([date(2024, 1, 1), date(2024, 1, 2)], "1 day", 7),
+        ([0, 2, 4, 6], "2 rows", 1),
+        (
+            ["2024-01-01T00:00:00+01:00", "2024-01-01T00:30:00+01:00", "2024-01-01T01:00:00+01:00"],
+            "30 minutes",
+            48,
+        ),
+    ],
+)
 def test_the_step_is_inferred(times, step, season):
     clock, seconds = read_times(times)
     found = infer_step(clock, seconds)
@@ -168,7 +226,9 @@ def test_summer_time(said):
     start = datetime(2024, 10, 27, tzinfo=UTC) - timedelta(hours=2)
     from zoneinfo import ZoneInfo
 
-    moments = [(start + timedelta(hours=h)).astimezone(ZoneInfo("Europe/Berlin")) for h in range(26)]
+    moments = [
+        (start + timedelta(hours=h)).astimezone(ZoneInfo("Europe/Berlin")) for h in range(26)
+    ]
     local = [at.replace(tzinfo=None).isoformat() for at in moments]
     assert len(set(local)) == 25  # two o'clock comes twice
     series = Series.of(list(range(26)), local, time_zone="Europe/Berlin")
@@ -176,9 +236,15 @@ def test_summer_time(said):
     assert series.times(series.tracks[0]).tolist() == [int(at.timestamp()) for at in moments]
     assert series.clock.show(int(moments[3].timestamp())) == "2024-10-27 02:00:00+01:00"
     assert not said
-    Series.of([1, 2, 3], ["2024-03-31 01:00", "2024-03-31 02:00", "2024-03-31 04:00"], time_zone="Europe/Berlin")
+    Series.of(
+        [1, 2, 3],
+        ["2024-03-31 01:00", "2024-03-31 02:00", "2024-03-31 04:00"],
+        time_zone="Europe/Berlin",
+    )
     assert "1 time did not exist in Europe/Berlin" in said[0]
-    days = Series.of([1, 2, 3], ["2024-03-30", "2024-03-31", "2024-04-01"], time_zone="Europe/Berlin")
+    days = Series.of(
+        [1, 2, 3], ["2024-03-30", "2024-03-31", "2024-04-01"], time_zone="Europe/Berlin"
+    )
     assert (str(days.step), len(days)) == ("1 day", 3)
 
 
@@ -199,15 +265,21 @@ def test_calendar_features_follow_the_clock_on_the_wall():
     assert Clock(rows=True).calendar(np.arange(3)).shape == (3, 0)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("date,v\n2024-01-01,1\n2024-01-02,x\n", "line 3, column 'v': 'x' is not a number"),
-    ("date,v\n2024-01-01,1\nsoon,2\n", "line 3: 'soon' is not a time"),
-    ("date,v\n2024-01-01,1\n2024-01-02\n", "line 3: 1 fields where the first row has 2"),
-    ("date,v\n2024-01-01,1\n2024-01-02,inf\n", "'inf' is not a number that can be learnt from"),
-    ("date,v\n2024-01-01,1\n", "needs at least 2 different times"), ("a,b\n1,2\n", "no column of times among a, b"),
-    ("date,v\n2024-01-01,\n2024-01-02,\n", "no column of numbers"), ("", "is empty"),
-    ("date,name\n2024-01-01,a\n2024-01-02,b\n", "no column of numbers besides date"),
-    ("date,v\n2024-01-01,1\n5,2\n", "is a number, '2024-01-01' is a time")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("date,v\n2024-01-01,1\n2024-01-02,x\n", "line 3, column 'v': 'x' is not a number"),
+        ("date,v\n2024-01-01,1\nsoon,2\n", "line 3: 'soon' is not a time"),
+        ("date,v\n2024-01-01,1\n2024-01-02\n", "line 3: 1 fields where the first row has 2"),
+        ("date,v\n2024-01-01,1\n2024-01-02,inf\n", "'inf' is not a number that can be learnt from"),
+        ("date,v\n2024-01-01,1\n", "needs at least 2 different times"),
+        ("a,b\n1,2\n", "no column of times among a, b"),
+        ("date,v\n2024-01-01,\n2024-01-02,\n", "no column of numbers"),
+        ("", "is empty"),
+        ("date,name\n2024-01-01,a\n2024-01-02,b\n", "no column of numbers besides date"),
+        ("date,v\n2024-01-01,1\n5,2\n", "is a number, '2024-01-01' is a time"),
+    ],
+)
 def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as error:
         read_series(table(tmp_path, text))
@@ -216,14 +288,23 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
 
 def test_wrong_arguments(tmp_path):
     path = table(tmp_path, HOURS)
-    for options, message in (({"step": "soon"}, "step must be"), ({"time_zone": "Mars/Base"}, "unknown time zone"),
-                             ({"time_column": "dat"}, "no column 'dat'"), ({"value_columns": ["date"]}, "no column of times"),
-                             ({"value_columns": ["load"], "key_column": "load"}, "cannot be a value"),
-                             ({"step": "1row"}, "does not suit")):
+    for options, message in (
+        ({"step": "soon"}, "step must be"),
+        ({"time_zone": "Mars/Base"}, "unknown time zone"),
+        ({"time_column": "dat"}, "no column 'dat'"),
+        ({"value_columns": ["date"]}, "no column of times"),
+        ({"value_columns": ["load"], "key_column": "load"}, "cannot be a value"),
+        ({"step": "1row"}, "does not suit"),
+    ):
         with pytest.raises((DataError, ConfigError), match=message):
             read_series(path, **options)
-    for bad, message in (([[1, 2], [3]], "row 2 of series has 1 numbers"), ("a.csv", "file name"), (7, "cannot read a series"),
-                         (np.array([1.0, np.inf]), "infinity"), (np.zeros((2, 2, 2)), "one or two dimensions")):
+    for bad, message in (
+        ([[1, 2], [3]], "row 2 of series has 1 numbers"),
+        ("a.csv", "file name"),
+        (7, "cannot read a series"),
+        (np.array([1.0, np.inf]), "infinity"),
+        (np.zeros((2, 2, 2)), "one or two dimensions"),
+    ):
         with pytest.raises(DataError, match=message):
             as_series(bad)
     with pytest.raises(DataError, match="2 values and 3 times"):
@@ -238,11 +319,17 @@ def test_parts_keep_what_comes_before_as_history():
     middle = series.between(0.4, 0.8)
     assert (len(middle), middle.tracks[0].begin, len(middle.tracks[0])) == (4, 4, 8)
     assert middle.alone().tracks[0].values[:, 0].tolist() == [4, 5, 6, 7]
-    assert series.between(2, 5).alone().times(series.between(2, 5).alone().tracks[0]).tolist() == [2, 3, 4]
+    assert series.between(2, 5).alone().times(series.between(2, 5).alone().tracks[0]).tolist() == [
+        2,
+        3,
+        4,
+    ]
     assert (series.starting(7).tracks[0].begin, len(series.before(7))) == (7, 7)
     after = series.between(6, 10).alone()
     joined = after.following(series.between(0, 5))  # step 5 is missing between them
-    np.testing.assert_array_equal(joined.tracks[0].values[:, 0], [0, 1, 2, 3, 4, np.nan, 6, 7, 8, 9])
+    np.testing.assert_array_equal(
+        joined.tracks[0].values[:, 0], [0, 1, 2, 3, 4, np.nan, 6, 7, 8, 9]
+    )
     assert joined.tracks[0].begin == 6
     assert series.following(series) is not None
     assert series.following(series).tracks[0].begin == 0  # which does not come before it
@@ -258,11 +345,24 @@ def test_columns_by_name(tmp_path):
 
 
 def test_a_series_is_recognised(tmp_path):
-    assert times_in(table(tmp_path, HOURS)) == f"{tmp_path / 'a.csv'} has a column of times ('date') beside numbers"
-    for text in ("text,label\ngood,a\nbad,b\n", "date,text\n2024-01-01,hello\n2024-01-02,world\n", "a,b\n1,2\n3,4\n"):
+    assert (
+        times_in(table(tmp_path, HOURS))
+        == f"{tmp_path / 'a.csv'} has a column of times ('date') beside numbers"
+    )
+    for text in (
+        "text,label\ngood,a\nbad,b\n",
+        "date,text\n2024-01-01,hello\n2024-01-02,world\n",
+        "a,b\n1,2\n3,4\n",
+    ):
         assert times_in(table(tmp_path, text)) == ""
 
 
 def test_steps_are_written_and_read():
-    for text, shown in (("15min", "15 minutes"), ("1h", "1 hour"), ("2d", "2 days"), ("1q", "1 quarter"), ("24h", "24 hours")):
+    for text, shown in (
+        ("15min", "15 minutes"),
+        ("1h", "1 hour"),
+        ("2d", "2 days"),
+        ("1q", "1 quarter"),
+        ("24h", "24 hours"),
+    ):
         assert str(Step.parse(text)) == shown

@@ -25,7 +25,9 @@ def test_the_rates_are_those_of_words(shakespeare: str) -> None:
     assert far.unseen > 0.9
     assert far.expected < 0.15
     assert far.far
-    assert shift(train, train).unseen < far.expected  # all but the words of the random tenth alone are known
+    assert (
+        shift(train, train).unseen < far.expected
+    )  # all but the words of the random tenth alone are known
 
 
 def test_parts_of_one_text_are_of_one_kind(shakespeare: str) -> None:
@@ -42,11 +44,16 @@ def test_text_without_blanks_is_compared_by_characters() -> None:
 
 
 def test_little_text_says_nothing(shakespeare: str) -> None:
-    assert shift(Corpus.from_texts(shakespeare[:6000]), Corpus.from_texts(invented(vocabulary("xyz"), 900, 1))) == (0, 0)
+    assert shift(
+        Corpus.from_texts(shakespeare[:6000]),
+        Corpus.from_texts(invented(vocabulary("xyz"), 900, 1)),
+    ) == (0, 0)
 
 
-@pytest.mark.parametrize(("unseen", "expected", "far"), [(0.2, 0.02, True), (0.16, 0.02, False), (0.5, 0.3, False),
-                                                         (0.7, 0.3, True)])
+@pytest.mark.parametrize(
+    ("unseen", "expected", "far"),
+    [(0.2, 0.02, True), (0.16, 0.02, False), (0.5, 0.3, False), (0.7, 0.3, True)],
+)
 def test_both_sides_of_the_threshold(unseen: float, expected: float, far: bool) -> None:
     assert Shift(unseen, expected).far == far
 
@@ -54,4 +61,5 @@ def test_both_sides_of_the_threshold(unseen: float, expected: float, far: bool) 
 def test_the_warning_has_both_rates() -> None:
     assert Shift(0.412, 0.068).warning() == (
         "warning: 41% of the test part's words are not in the training part, against 7% of a random tenth of it: the test is "
-        "of another kind of text")
+        "of another kind of text"
+    )

@@ -11,8 +11,42 @@ from seqloom.errors import ConfigError
 
 # The two tables of conlleval, pair by pair: (letter before, letter) where a span ends, where one begins. Those with E and S
 # are of the version for IOBES; a change of label is beside them.
-ENDS = {"BB", "BO", "BS", "IB", "IO", "IS", "EB", "EI", "EE", "ES", "EO", "SB", "SI", "SE", "SS", "SO"}
-BEGINS = {"BB", "IB", "OB", "EB", "SB", "BS", "IS", "OS", "ES", "SS", "OI", "SI", "EI", "OE", "SE", "EE"}
+ENDS = {
+    "BB",
+    "BO",
+    "BS",
+    "IB",
+    "IO",
+    "IS",
+    "EB",
+    "EI",
+    "EE",
+    "ES",
+    "EO",
+    "SB",
+    "SI",
+    "SE",
+    "SS",
+    "SO",
+}
+BEGINS = {
+    "BB",
+    "IB",
+    "OB",
+    "EB",
+    "SB",
+    "BS",
+    "IS",
+    "OS",
+    "ES",
+    "SS",
+    "OI",
+    "SI",
+    "EI",
+    "OE",
+    "SE",
+    "EE",
+}
 
 
 def slow_spans(tags: list[str]) -> list[tuple[str, int, int]]:
@@ -24,7 +58,9 @@ def slow_spans(tags: list[str]) -> list[tuple[str, int, int]]:
         changed = labels[i - 1] != labels[i]
         if letters[i - 1] + letters[i] in BEGINS or (letters[i] != "O" and changed):
             stop = i + 1
-            while letters[stop - 1] + letters[stop] not in ENDS and labels[stop - 1] == labels[stop]:
+            while (
+                letters[stop - 1] + letters[stop] not in ENDS and labels[stop - 1] == labels[stop]
+            ):
                 stop += 1
             found.append((labels[i], i - 1, stop - 1))
     return found
@@ -47,27 +83,41 @@ def test_any_bioes_is_read_as_conlleval_does(tags):
     assert spans(tags, "bioes") == slow_spans(tags)
 
 
-@pytest.mark.parametrize(("gold", "guess", "counts"), [  # phrases, found and correct, printed by the script of 2004-01-26
-    ("B-X I-X O B-Y", "B-X I-X O B-Y", (2, 2, 2)),
-    ("B-X I-X I-X O", "B-X I-X O O", (1, 1, 0)),
-    ("O I-X I-X O I-Y", "O B-X I-X O B-Y", (2, 2, 2)),
-    ("B-X I-Y I-Y O", "B-X B-Y I-Y O", (2, 2, 2)),
-    ("I-X B-X I-X O", "I-X I-X I-X O", (2, 1, 0)),
-    ("B-X I-X B-X I-X", "B-X I-X I-X I-X", (2, 1, 0)),
-    ("B-X O I-X I-Y", "B-X O B-X I-X", (3, 2, 1)),
-    ("I-X I-X I-Y B-Y", "O I-X I-Y I-Y", (3, 2, 0)),
-    ("O O O", "O I-Y O", (0, 1, 0)),
-])
+@pytest.mark.parametrize(
+    ("gold", "guess", "counts"),
+    [  # phrases, found and correct, printed by the script of 2004-01-26
+        ("B-X I-X O B-Y", "B-X I-X O B-Y", (2, 2, 2)),
+        ("B-X I-X I-X O", "B-X I-X O O", (1, 1, 0)),
+        ("O I-X I-X O I-Y", "O B-X I-X O B-Y", (2, 2, 2)),
+        ("B-X I-Y I-Y O", "B-X B-Y I-Y O", (2, 2, 2)),
+        ("I-X B-X I-X O", "I-X I-X I-X O", (2, 1, 0)),
+        ("B-X I-X B-X I-X", "B-X I-X I-X I-X", (2, 1, 0)),
+        ("B-X O I-X I-Y", "B-X O B-X I-X", (3, 2, 1)),
+        ("I-X I-X I-Y B-Y", "O I-X I-Y I-Y", (3, 2, 0)),
+        ("O O O", "O I-Y O", (0, 1, 0)),
+    ],
+)
 def test_counts_of_the_script(gold, guess, counts):
     a, b = spans(gold.split(), "bio"), spans(guess.split(), "bio")
     assert (len(a), len(b), len(set(a) & set(b))) == counts
 
 
 def test_hand_made():
-    assert spans(["B-PER", "I-PER", "O", "B-PER", "B-PER"], "bio") == [("PER", 0, 2), ("PER", 3, 4), ("PER", 4, 5)]
+    assert spans(["B-PER", "I-PER", "O", "B-PER", "B-PER"], "bio") == [
+        ("PER", 0, 2),
+        ("PER", 3, 4),
+        ("PER", 4, 5),
+    ]
     assert spans(["I-PER", "B-PER", "I-PER"], "iob1") == [("PER", 0, 1), ("PER", 1, 3)]
-    assert spans(["S-A", "B-A", "I-A", "E-A", "I-A", "E-B"], "bioes") == [("A", 0, 1), ("A", 1, 4), ("A", 4, 5), ("B", 5, 6)]
-    assert spans(["B-NP-SBJ", "I-NP-SBJ"], "bio") == [("NP-SBJ", 0, 2)]  # the first hyphen separates
+    assert spans(["S-A", "B-A", "I-A", "E-A", "I-A", "E-B"], "bioes") == [
+        ("A", 0, 1),
+        ("A", 1, 4),
+        ("A", 4, 5),
+        ("B", 5, 6),
+    ]
+    assert spans(["B-NP-SBJ", "I-NP-SBJ"], "bio") == [
+        ("NP-SBJ", 0, 2)
+    ]  # the first hyphen separates
     assert spans(["B", "I", "O", "I"], "bio") == [("", 0, 2), ("", 3, 4)]
     assert spans([], "bio") == []
 
@@ -79,11 +129,19 @@ def test_conversion_by_hand():
     written = {"iob1": iob1, "bio": bio, "bioes": bioes}
     for old, new in product(written, written):
         assert convert(written[old], old, new) == written[new]
-    assert convert(["O", "I-A", "I-B"], "bio", "bio") == ["O", "B-A", "B-B"]  # what was wrong comes out right
+    assert convert(["O", "I-A", "I-B"], "bio", "bio") == [
+        "O",
+        "B-A",
+        "B-B",
+    ]  # what was wrong comes out right
     assert convert(["B", "I", "B"], "bio", "bioes") == ["B", "E", "S"]
 
 
-@given(st.lists(st.sampled_from(BIOES), max_size=12), st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
+@given(
+    st.lists(st.sampled_from(BIOES), max_size=12),
+    st.sampled_from(SCHEMES),
+    st.sampled_from(SCHEMES),
+)
 @settings(max_examples=500, deadline=None)
 def test_conversion_keeps_spans_and_obeys_the_scheme(tags, one, other):
     found = slow_spans(tags)
@@ -96,13 +154,22 @@ def test_conversion_keeps_spans_and_obeys_the_scheme(tags, one, other):
 
 def test_what_breaks_a_scheme():
     assert check(["O", "I-PER", "I-PER", "B-LOC", "I-PER"], "bio") == [
-        (1, "I-PER after O, where a span begins with B-PER"), (4, "I-PER after B-LOC, where a span begins with B-PER")]
+        (1, "I-PER after O, where a span begins with B-PER"),
+        (4, "I-PER after B-LOC, where a span begins with B-PER"),
+    ]
     assert check(["I-PER"], "bio") == [(0, "I-PER after O, where a span begins with B-PER")]
-    assert check(["I-A", "B-A", "O", "B-A", "I-A"], "iob1") == [(3, "B-A after O, where a span begins with I-A")]
+    assert check(["I-A", "B-A", "O", "B-A", "I-A"], "iob1") == [
+        (3, "B-A after O, where a span begins with I-A")
+    ]
     assert check(["B-A", "O", "E-A", "S-A", "B-A", "I-A"], "bioes") == [
-        (1, "B-A before O, where its span needs E-A"), (2, "E-A after O, where a span begins with B-A or S-A"),
-        (5, "I-A at the end, where its span needs E-A")]
-    assert check(["B-A", "S-A", "NN"], "bio") == [(1, "S-A is not a bio tag"), (2, "NN is not a bio tag")]
+        (1, "B-A before O, where its span needs E-A"),
+        (2, "E-A after O, where a span begins with B-A or S-A"),
+        (5, "I-A at the end, where its span needs E-A"),
+    ]
+    assert check(["B-A", "S-A", "NN"], "bio") == [
+        (1, "S-A is not a bio tag"),
+        (2, "NN is not a bio tag"),
+    ]
     assert check([], "bioes") == []
 
 
@@ -112,7 +179,9 @@ def test_faults_are_what_conversion_changes(tags):
     """A tag of bio or iob1 is wrong exactly where the scheme, written anew, has another."""
     for scheme in ("bio", "iob1"):
         anew = convert(tags, scheme, scheme)
-        assert [at for at, _ in check(tags, scheme)] == [i for i, (a, b) in enumerate(zip(tags, anew)) if a != b]
+        assert [at for at, _ in check(tags, scheme)] == [
+            i for i, (a, b) in enumerate(zip(tags, anew)) if a != b
+        ]
 
 
 def test_detection():
@@ -161,6 +230,13 @@ def test_legal_transitions_are_those_of_sentences_without_faults(scheme, letters
 
 
 def test_unknown_scheme():
-    for call in (lambda: spans(["O"], "boi"), lambda: check(["O"], "boi"), lambda: convert(["O"], "bio", "boi")):
-        with pytest.raises(ConfigError, match="scheme must be one of bio, iob1, bioes; got 'boi'; did you mean 'bio'"):
+    for call in (
+        lambda: spans(["O"], "boi"),
+        lambda: check(["O"], "boi"),
+        lambda: convert(["O"], "bio", "boi"),
+    ):
+        with pytest.raises(
+            ConfigError,
+            match="scheme must be one of bio, iob1, bioes; got 'boi'; did you mean 'bio'",
+        ):
             call()

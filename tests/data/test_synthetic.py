@@ -42,7 +42,10 @@ def test_nothing_but_the_first_word_tells_the_answer():
     """The last noun before the verb agrees with it in half of the items."""
     probe = agreement_task(2000, 12)
     nouns = [[word for word in words[2:] if word in FORMS] for words in probe.contexts]
-    agree = sum(FORMS[words[-1]] == ("was", "were").index(answer) for words, answer in zip(nouns, probe.answers))
+    agree = sum(
+        FORMS[words[-1]] == ("was", "were").index(answer)
+        for words, answer in zip(nouns, probe.answers)
+    )
     assert 0.45 < agree / 2000 < 0.55
     assert 0.45 < probe.answers.count("were") / 2000 < 0.55
     symbols = Counter(copy_task(2000, 3, symbols=4).answers)
@@ -64,10 +67,16 @@ def test_models_that_look_far_enough_and_models_that_do_not():
     assert classifier.evaluate(agreement_task(200, 0).labelled()).metrics["accuracy"] > 0.99
 
 
-@pytest.mark.parametrize(("call", "said"), [
-    (lambda: copy_task(0, 3), "a task of 0 items"), (lambda: copy_task(3, 0), "distance is 0; give a number from 1 on"),
-    (lambda: agreement_task(3, -1), "distance is -1; give a number from 0"), (lambda: agreement_task(3, []), "distance is"),
-    (lambda: copy_task(3, 3, symbols=1), "symbols is 1; it must be from 2")])
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: copy_task(0, 3), "a task of 0 items"),
+        (lambda: copy_task(3, 0), "distance is 0; give a number from 1 on"),
+        (lambda: agreement_task(3, -1), "distance is -1; give a number from 0"),
+        (lambda: agreement_task(3, []), "distance is"),
+        (lambda: copy_task(3, 3, symbols=1), "symbols is 1; it must be from 2"),
+    ],
+)
 def test_what_is_refused(call, said):
     with pytest.raises(ConfigError, match=said) as error:
         call()

@@ -49,10 +49,19 @@ def write(path: Path, data: bytes | str) -> Path:
 # ---- forms
 
 
-@pytest.mark.parametrize("change", [
-    lambda text: text, lambda text: text.rstrip("\n"), lambda text: text.replace("\n", "\r\n"), lambda text: "\ufeff" + text,
-    lambda text: text.replace(" ", "\t"), lambda text: text.replace(" ", "   "), lambda text: text.replace("\n", " \n"),
-    lambda text: "\n\n" + text + "\n \n\n"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text,
+        lambda text: text.rstrip("\n"),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace(" ", "\t"),
+        lambda text: text.replace(" ", "   "),
+        lambda text: text.replace("\n", " \n"),
+        lambda text: "\n\n" + text + "\n \n\n",
+    ],
+)
 def test_conll(tmp_path, change, said):
     data = read_tagged(write(tmp_path / "a.txt", change(CONLL)))
     assert (data.sentences, data.tags, data.scheme, data.name) == (WORDS, NAMES, "iob1", "a.txt")
@@ -63,13 +72,24 @@ def test_conll(tmp_path, change, said):
 def test_packed_encoded_and_from_standard_input(tmp_path, monkeypatch):
     expected = read_tagged(write(tmp_path / "a.txt", CONLL.replace("German", "Grüße")))
     text = CONLL.replace("German", "Grüße")
-    assert read_tagged(write(tmp_path / "a.txt.gz", gzip.compress(text.encode()))).fingerprint == expected.fingerprint
-    assert read_tagged(write(tmp_path / "b.txt", text.encode("latin-1")), encoding="latin-1").sentences == expected.sentences
-    assert read_tagged(write(tmp_path / "c.txt", text.encode("utf-16")), encoding="utf-16").sentences == expected.sentences
+    assert (
+        read_tagged(write(tmp_path / "a.txt.gz", gzip.compress(text.encode()))).fingerprint
+        == expected.fingerprint
+    )
+    assert (
+        read_tagged(write(tmp_path / "b.txt", text.encode("latin-1")), encoding="latin-1").sentences
+        == expected.sentences
+    )
+    assert (
+        read_tagged(write(tmp_path / "c.txt", text.encode("utf-16")), encoding="utf-16").sentences
+        == expected.sentences
+    )
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     data = read_tagged("-")
     assert (data.sentences, data.tags, data.name) == (expected.sentences, expected.tags, "stdin")
-    with pytest.raises(DataError, match=r"b\.txt is not UTF-8 text: line 5, byte offset 59 holds 0xFC"):
+    with pytest.raises(
+        DataError, match=r"b\.txt is not UTF-8 text: line 5, byte offset 59 holds 0xFC"
+    ):
         read_tagged(tmp_path / "b.txt")
 
 
@@ -77,20 +97,29 @@ def test_columns_of_conll(tmp_path):
     path = write(tmp_path / "a.txt", CONLL)
     assert read_tagged(path, tag_column=2).tags == [["NNP", "VBZ", "JJ", "NN"], ["NNP", "NNP"]]
     assert read_tagged(path, tag_column=2).scheme is None
-    assert read_tagged(path, tag_column="3").tags == read_tagged(path, tag_column=-2).tags == [
-        ["I-NP", "I-VP", "I-NP", "I-NP"], ["I-NP", "I-NP"]]
+    assert (
+        read_tagged(path, tag_column="3").tags
+        == read_tagged(path, tag_column=-2).tags
+        == [["I-NP", "I-VP", "I-NP", "I-NP"], ["I-NP", "I-NP"]]
+    )
     with pytest.raises(DataError, match=r"a\.txt has no column 5; it has 4"):
         read_tagged(path, tag_column=5)
-    with pytest.raises(DataError, match="columns without names; give the number of one, from 1 to 4, not 'ner'"):
+    with pytest.raises(
+        DataError, match="columns without names; give the number of one, from 1 to 4, not 'ner'"
+    ):
         read_tagged(path, tag_column="ner")
 
 
 def test_conll_keeps_strange_words(tmp_path):
     """Only blanks, tabs and newlines separate; a line may begin with # when it has all columns."""
     words = ["a\u00a0b", "c\u2028d", "e\x0bf", "#", "g\x85"]
-    data = read_tagged(write(tmp_path / "a.txt", "# id 1\n" + "".join(f"{word} O\n" for word in words)))
+    data = read_tagged(
+        write(tmp_path / "a.txt", "# id 1\n" + "".join(f"{word} O\n" for word in words))
+    )
     assert data.sentences == [words]
-    data = read_tagged(write(tmp_path / "b.txt", "#begin document\nNew York\tB-LOC\n\n# two\n#\tO\n"))
+    data = read_tagged(
+        write(tmp_path / "b.txt", "#begin document\nNew York\tB-LOC\n\n# two\n#\tO\n")
+    )
     assert data.sentences == [["New York"], ["#"]]
 
 
@@ -103,12 +132,19 @@ def test_conllu(tmp_path):
     assert read_tagged(path, tag_column="xpos").tags == [["VBP", "RB", "VB"], ["NNP"]]
     assert read_tagged(path, tag_column="Number").tags == [["Sing", "_", "_"], ["Sing"]]
     assert read_tagged(path, tag_column="feats").tags[0][0] == "Mood=Imp|Number=Sing"
-    assert read_tagged(write(tmp_path / "a.txt", CONLLU.rstrip("\n"))).tags == data.tags  # known by its look
+    assert (
+        read_tagged(write(tmp_path / "a.txt", CONLLU.rstrip("\n"))).tags == data.tags
+    )  # known by its look
     assert read_tagged(tmp_path / "a.txt", form="conllu").fingerprint == data.fingerprint
-    with pytest.raises(DataError, match=r"has no column or feature 'Numbr'; did you mean 'Number'.* It has lemma, upos, xpos"):
+    with pytest.raises(
+        DataError,
+        match=r"has no column or feature 'Numbr'; did you mean 'Number'.* It has lemma, upos, xpos",
+    ):
         read_tagged(path, tag_column="Numbr")
     with pytest.raises(DataError, match="has nothing in the column xpos"):
-        read_tagged(write(tmp_path / "b.conllu", "1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n"), tag_column="xpos")
+        read_tagged(
+            write(tmp_path / "b.conllu", "1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n"), tag_column="xpos"
+        )
 
 
 def test_slash(tmp_path):
@@ -127,19 +163,30 @@ pairs = st.lists(st.lists(tokens, min_size=1, max_size=4), min_size=1, max_size=
 @settings(max_examples=150, deadline=None)
 def test_what_is_written_is_read(tmp_path_factory, pairs, end, gap, last):
     """Any words in CoNLL columns and behind slashes, whatever the chunks of the file."""
-    sentences = [[word if not word.startswith(("-DOC", "#", "\ufeff")) else f"x{word}" for word, _ in pair] for pair in pairs]
+    sentences = [
+        [word if not word.startswith(("-DOC", "#", "\ufeff")) else f"x{word}" for word, _ in pair]
+        for pair in pairs
+    ]
     tags = [[tag for _, tag in pair] for pair in pairs]
     folder = tmp_path_factory.mktemp("forms")
-    lines = [f"{word}{gap}{tag}" for a, b in zip(sentences, tags) for word, tag in [*zip(a, b), ("", "")]]
+    lines = [
+        f"{word}{gap}{tag}" for a, b in zip(sentences, tags) for word, tag in [*zip(a, b), ("", "")]
+    ]
     conll = end.join(line.strip(" \t") for line in lines) + end * last
-    slash = end.join(" ".join(f"{word}/{tag.replace('/', '')}" for word, tag in zip(a, b)) for a, b in zip(sentences, tags))
+    slash = end.join(
+        " ".join(f"{word}/{tag.replace('/', '')}" for word, tag in zip(a, b))
+        for a, b in zip(sentences, tags)
+    )
     patch = pytest.MonkeyPatch()
     patch.setattr(documents, "CHUNK", 5)
     try:
         data = read_tagged(write(folder / "a.txt", conll), form="conll", scheme="none")
         assert (data.sentences, data.tags) == (sentences, tags)
         data = read_tagged(write(folder / "b.txt", slash), form="slash", scheme="none")
-        assert (data.sentences, data.tags) == (sentences, [[tag.replace("/", "") for tag in row] for row in tags])
+        assert (data.sentences, data.tags) == (
+            sentences,
+            [[tag.replace("/", "") for tag in row] for row in tags],
+        )
     finally:
         patch.undo()
 
@@ -149,7 +196,10 @@ def test_several_files(tmp_path):
     write(tmp_path / "2.txt", "b I-X\nc O")
     data = read_tagged([tmp_path / "1.txt", tmp_path / "2.txt"], scheme="none")
     assert (data.sentences, data.name) == ([["a"], ["b", "c"]], "2 files")
-    assert read_tagged(str(tmp_path / "*.txt"), scheme="none").sentences == read_tagged(tmp_path, scheme="none").sentences
+    assert (
+        read_tagged(str(tmp_path / "*.txt"), scheme="none").sentences
+        == read_tagged(tmp_path, scheme="none").sentences
+    )
     with pytest.raises(DataError, match="the list of files is empty"):
         read_tagged([])
 
@@ -157,18 +207,23 @@ def test_several_files(tmp_path):
 # ---- what is refused
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("a B\nb\n", r"a\.txt, line 2: 1 column where line 1 has 2"),
-    ("\n-DOCSTART- O\n\na X O\n\nb O\n", r"a\.txt, line 6: 2 columns where line 4 has 3"),
-    ("a X\nb Y Z\n", r"line 2: 3 columns where line 1 has 2"),
-    ("a\nb\n", r"line 1: one column; there must be a word and a tag"),
-    ("a\tX\nb\t\n", r"line 2: no tag in column 2"),
-    ("a\tX\n\tX\n", r"line 2: no word in column 1"),
-    ("", "has no sentence"), ("\n \n", "has no sentence"), ("-DOCSTART- -X- O O\n\n", "has no sentence"),
-    ("a/B c/D\nx/Y z\n", r"line 2: 'z' has no slash; each must be word/TAG"),
-    ("a/B c/D e/F\nx/Y /Z\n", r"line 2: '/Z' has no word before the slash"),
-    ("a/B c/D e/F\nx/Y z/\n", r"line 2: 'z/' has no tag after the slash"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a B\nb\n", r"a\.txt, line 2: 1 column where line 1 has 2"),
+        ("\n-DOCSTART- O\n\na X O\n\nb O\n", r"a\.txt, line 6: 2 columns where line 4 has 3"),
+        ("a X\nb Y Z\n", r"line 2: 3 columns where line 1 has 2"),
+        ("a\nb\n", r"line 1: one column; there must be a word and a tag"),
+        ("a\tX\nb\t\n", r"line 2: no tag in column 2"),
+        ("a\tX\n\tX\n", r"line 2: no word in column 1"),
+        ("", "has no sentence"),
+        ("\n \n", "has no sentence"),
+        ("-DOCSTART- -X- O O\n\n", "has no sentence"),
+        ("a/B c/D\nx/Y z\n", r"line 2: 'z' has no slash; each must be word/TAG"),
+        ("a/B c/D e/F\nx/Y /Z\n", r"line 2: '/Z' has no word before the slash"),
+        ("a/B c/D e/F\nx/Y z/\n", r"line 2: 'z/' has no tag after the slash"),
+    ],
+)
 def test_bad_files(tmp_path, text, message):
     form = "slash" if "/" in text else "auto"
     with pytest.raises(DataError, match=message):
@@ -176,9 +231,13 @@ def test_bad_files(tmp_path, text, message):
 
 
 def test_bad_conllu(tmp_path):
-    with pytest.raises(DataError, match=r"a\.conllu, line 9: 3 columns where CoNLL-U has 10, between tabs"):
+    with pytest.raises(
+        DataError, match=r"a\.conllu, line 9: 3 columns where CoNLL-U has 10, between tabs"
+    ):
         read_tagged(write(tmp_path / "a.conllu", CONLLU.replace("# text = New York", "1\ta\tb")))
-    with pytest.raises(DataError, match=r"line 5: 'two' in the first column, which must number the words"):
+    with pytest.raises(
+        DataError, match=r"line 5: 'two' in the first column, which must number the words"
+    ):
         read_tagged(write(tmp_path / "a.conllu", CONLLU.replace("2\tn't", "two\tn't")))
     with pytest.raises(DataError, match="has no sentence"):
         read_tagged(write(tmp_path / "a.conllu", "# nothing\n\n1-2\t" + "\t".join("_" * 9) + "\n"))
@@ -186,7 +245,10 @@ def test_bad_conllu(tmp_path):
 
 def test_bad_arguments(tmp_path):
     path = write(tmp_path / "a.txt", "a/B\n")
-    with pytest.raises(ConfigError, match="form must be one of auto, conll, conllu, slash; got 'conl'; did you mean 'conl"):
+    with pytest.raises(
+        ConfigError,
+        match="form must be one of auto, conll, conllu, slash; got 'conl'; did you mean 'conl",
+    ):
         read_tagged(path, form="conl")
     with pytest.raises(DataError, match="has words as word/TAG and no column 2"):
         read_tagged(path, tag_column=2)
@@ -208,8 +270,10 @@ def test_bad_steps_are_counted_and_read(tmp_path, said):
     path = write(tmp_path / "a.txt", GOOD + "d O\ne I-X\n\nf I-Y\n")
     data = read_tagged(path)
     assert data.scheme == "bio"
-    assert said == [f"warning: {path}, line 22: I-X after O, where a span begins with B-X; 2 such places among 7 spans, "
-                    "read as conlleval does (scheme bio)"]
+    assert said == [
+        f"warning: {path}, line 22: I-X after O, where a span begins with B-X; 2 such places among 7 spans, "
+        "read as conlleval does (scheme bio)"
+    ]
     assert data.tags[-2:] == [["O", "I-X"], ["I-Y"]]
     assert data.converted("bio").tags[-2:] == [["O", "B-X"], ["B-Y"]]
     assert data.converted("bioes").tags[0] == ["B-X", "E-X", "O"]
@@ -219,20 +283,33 @@ def test_bad_steps_are_counted_and_read(tmp_path, said):
 
 
 def test_lines_are_right_where_lines_were_left_out(tmp_path, said):
-    text = CONLLU.replace("AUX", "O").replace("PART", "I-X").replace("VERB", "O").replace("PROPN", "B-X")
+    text = (
+        CONLLU.replace("AUX", "O")
+        .replace("PART", "I-X")
+        .replace("VERB", "O")
+        .replace("PROPN", "B-X")
+    )
     read_tagged(write(tmp_path / "a.conllu", text + "\n" + text.replace("I-X", "B-X")))
     assert said[0].startswith(f"warning: {tmp_path}/a.conllu, line 5: I-X after O")
 
 
 def test_a_declared_scheme_must_fit(tmp_path, said):
     path = write(tmp_path / "a.txt", CONLL)
-    with pytest.raises(DataError, match=r"a\.txt, line 3: I-ORG after O, .*; 3 such places among 3 spans: .* not in bio, the "
-                                        r"declared scheme; they look like iob1 \(--scheme iob1\)$"):
+    with pytest.raises(
+        DataError,
+        match=r"a\.txt, line 3: I-ORG after O, .*; 3 such places among 3 spans: .* not in bio, the "
+        r"declared scheme; they look like iob1 \(--scheme iob1\)$",
+    ):
         read_tagged(path, scheme="bio")
-    with pytest.raises(DataError, match=r"line 3: NNP is not a tag of bio, the declared scheme; the tags look like plain ones"):
+    with pytest.raises(
+        DataError,
+        match=r"line 3: NNP is not a tag of bio, the declared scheme; the tags look like plain ones",
+    ):
         read_tagged(path, tag_column=2, scheme="bio")
     bioes = write(tmp_path / "b.txt", GOOD + "d B-X\ne E-X\n")
-    with pytest.raises(DataError, match=r"b\.txt, line 22: E-X is not a tag of iob1, .* look like bioes"):
+    with pytest.raises(
+        DataError, match=r"b\.txt, line 22: E-X is not a tag of iob1, .* look like bioes"
+    ):
         read_tagged(bioes, scheme="iob1")
     with pytest.raises(DataError, match=r"c\.txt, line 3: I-X before O, where its span needs E-X"):
         read_tagged(write(tmp_path / "c.txt", GOOD), scheme="bioes")
@@ -241,17 +318,34 @@ def test_a_declared_scheme_must_fit(tmp_path, said):
     assert said == []
 
 
-BIO, IOB1, BIOES = "a B-X\nb I-X\nc O\n\n", "a I-X\nb I-X\nc O\n\n", "a B-X\nb E-X\nc O\n\nd S-X\n\n"
+BIO, IOB1, BIOES = (
+    "a B-X\nb I-X\nc O\n\n",
+    "a I-X\nb I-X\nc O\n\n",
+    "a B-X\nb E-X\nc O\n\nd S-X\n\n",
+)
 
 
-@pytest.mark.parametrize(("text", "scheme", "place", "count"), [
-    (BIO * 3 + IOB1, "bio", "line 13: I-X after O, where a span begins with B-X", "1 such place among 4"),
-    (IOB1 * 3 + BIO, "iob1", "line 13: B-X after O", "1 such place among 4"),
-    (BIO * 2 + IOB1 * 2, "bio", "line 9: I-X after O", "2 such places among 4"),
-    (BIOES * 3 + BIO, "bioes", "line 21: I-X before O, where its span needs E-X", "1 such place among 7"),
-    (BIO + BIOES, "bioes", "line 3: I-X before O", "1 such place among 3"),
-    (IOB1 + BIOES + BIO, "bioes", "line 1: I-X after O", "3 such places among 4"),
-])
+@pytest.mark.parametrize(
+    ("text", "scheme", "place", "count"),
+    [
+        (
+            BIO * 3 + IOB1,
+            "bio",
+            "line 13: I-X after O, where a span begins with B-X",
+            "1 such place among 4",
+        ),
+        (IOB1 * 3 + BIO, "iob1", "line 13: B-X after O", "1 such place among 4"),
+        (BIO * 2 + IOB1 * 2, "bio", "line 9: I-X after O", "2 such places among 4"),
+        (
+            BIOES * 3 + BIO,
+            "bioes",
+            "line 21: I-X before O, where its span needs E-X",
+            "1 such place among 7",
+        ),
+        (BIO + BIOES, "bioes", "line 3: I-X before O", "1 such place among 3"),
+        (IOB1 + BIOES + BIO, "bioes", "line 1: I-X after O", "3 such places among 4"),
+    ],
+)
 def test_schemes_mixed_in_one_file_lose_no_span(tmp_path, said, text, scheme, place, count):
     """The scheme is the one that fewest tags break, bioes where E or S occur; the first place that breaks it is said."""
     path = write(tmp_path / "a.txt", text)
@@ -276,20 +370,25 @@ def test_of():
     assert data.converted("iob1").tags == [["I-X", "I-X"], [], ["O"]]
     assert data.converted("iob1").scheme == "iob1"
     assert data.tags[0] == ["B-X", "I-X"]
-    with pytest.raises(DataError, match="the tags of sentences mark no spans, so they cannot be written in bio"):
+    with pytest.raises(
+        DataError, match="the tags of sentences mark no spans, so they cannot be written in bio"
+    ):
         Tagged.of([(["a"], ["N"])]).converted("bio")
     with pytest.raises(ConfigError, match="scheme must be one of"):
         data.converted("x")
 
 
-@pytest.mark.parametrize(("pairs", "message"), [
-    ([(["a", "b"], ["N"])], "sentence 1 of sentences has 2 words and 1 tags"),
-    ([(["a"], ["N"]), "ab"], "sentence 2 of sentences must be a pair of lists"),
-    ([("a", "N")], "must be a pair of lists"),
-    ([(["a"], [1])], "sentence 1 of sentences holds 1; words and tags must be text"),
-    ([(["\ud800"], ["N"])], "half of a surrogate pair"),
-    ([], "has no sentence"),
-])
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([(["a", "b"], ["N"])], "sentence 1 of sentences has 2 words and 1 tags"),
+        ([(["a"], ["N"]), "ab"], "sentence 2 of sentences must be a pair of lists"),
+        ([("a", "N")], "must be a pair of lists"),
+        ([(["a"], [1])], "sentence 1 of sentences holds 1; words and tags must be text"),
+        ([(["\ud800"], ["N"])], "half of a surrogate pair"),
+        ([], "has no sentence"),
+    ],
+)
 def test_bad_pairs(pairs, message):
     with pytest.raises(DataError, match=message):
         Tagged.of(pairs)
@@ -303,8 +402,13 @@ def test_bad_scheme_in_memory():
 def test_fingerprint():
     base = Tagged.of([(["a", "b"], ["N", "V"])])
     assert base.fingerprint == Tagged.of([(["a", "b"], ["N", "V"])], name="other").fingerprint
-    others = [Tagged.of([(["ab"], ["NV"])]), Tagged.of([(["a", "b"], ["V", "N"])]), Tagged.of([(["a"], ["N"]), (["b"], ["V"])]),
-              Tagged.of([(["a", "c"], ["N", "V"])]), Tagged.of([(["a", "b"], ["NV", ""])])]
+    others = [
+        Tagged.of([(["ab"], ["NV"])]),
+        Tagged.of([(["a", "b"], ["V", "N"])]),
+        Tagged.of([(["a"], ["N"]), (["b"], ["V"])]),
+        Tagged.of([(["a", "c"], ["N", "V"])]),
+        Tagged.of([(["a", "b"], ["NV", ""])]),
+    ]
     assert len({data.fingerprint for data in [base, *others]}) == 6
     assert len(base.fingerprint) == 64
 
@@ -314,10 +418,17 @@ def test_as_tagged(tmp_path):
     assert as_tagged(data) is data
     assert as_tagged([(["a"], ["N"])]) == data
     assert as_tagged(write(tmp_path / "a.txt", "a N\n")).sentences == [["a"]]
-    assert as_tagged(iter([(["a"], ["N"])])) == as_tagged([["a"]], [["N"]]) == as_tagged(iter([["a"]]), iter([["N"]])) == data
+    assert (
+        as_tagged(iter([(["a"], ["N"])]))
+        == as_tagged([["a"]], [["N"]])
+        == as_tagged(iter([["a"]]), iter([["N"]]))
+        == data
+    )
     assert as_tagged(np.array([["a", "b"]]), np.array([["N", "V"]])).sentences == [["a", "b"]]
     for wrong in ({"a": "N"}, b"a", 3, "a N"):
-        with pytest.raises(DataError, match=r"cannot read tags from a .*; give sentences and their tags, a list"):
+        with pytest.raises(
+            DataError, match=r"cannot read tags from a .*; give sentences and their tags, a list"
+        ):
             as_tagged(wrong)
     with pytest.raises(DataError, match="has tags of its own"):
         as_tagged(data, [["N"]])
@@ -338,10 +449,16 @@ def test_badly_encoded_files_of_a_directory_are_skipped(tmp_path, said):
         read_tagged(tmp_path / "d", form="conll", strict=True)
 
 
-@pytest.mark.parametrize("text", ["text\tlabel\ngood\tpos\ndull\tneg\n", "a good film\tpos\ndull\tneg\nso so\tneg\n"],
-                         ids=["header", "several words"])
+@pytest.mark.parametrize(
+    "text",
+    ["text\tlabel\ngood\tpos\ndull\tneg\n", "a good film\tpos\ndull\tneg\nso so\tneg\n"],
+    ids=["header", "several words"],
+)
 def test_texts_with_labels_are_no_words_with_tags(tmp_path, text):
     path = write(tmp_path / "a.tsv", text)
-    with pytest.raises(DataError, match=r"a\.tsv looks like texts with labels, .*Fit a classifier, or give --form conll"):
+    with pytest.raises(
+        DataError,
+        match=r"a\.tsv looks like texts with labels, .*Fit a classifier, or give --form conll",
+    ):
         read_tagged(path)
     assert read_tagged(path, form="conll").n_words == 3

@@ -23,7 +23,9 @@ def packed(place, suffix, data):
 def test_a_bomb_is_refused_in_one_line_and_the_limit_can_be_raised(suffix, tmp_path, monkeypatch):
     monkeypatch.setattr(unpacking, "ROOM", 1 << 20)
     bomb = packed(tmp_path / f"a.txt{suffix}", suffix, b"a" * (8 << 20))
-    with pytest.raises(DataError, match=f"unpacks to more than 200 times .* set {unpacking.VARIABLE}"):
+    with pytest.raises(
+        DataError, match=f"unpacks to more than 200 times .* set {unpacking.VARIABLE}"
+    ):
         _ = read(bomb).fingerprint
     monkeypatch.setenv(unpacking.VARIABLE, "100000")
     assert len(read(bomb).text()) == 8 << 20

@@ -12,7 +12,15 @@ from seqloom.decoding.search import search
 from seqloom.decoding.stepper import prefill
 from seqloom.errors import ConfigError, ModelError
 
-from .toy import Aligned, Attentive, Bigrams, Translations, every_output, log_probs_after, random_bigrams
+from .toy import (
+    Aligned,
+    Attentive,
+    Bigrams,
+    Translations,
+    every_output,
+    log_probs_after,
+    random_bigrams,
+)
 
 NOTHING = [np.array([], np.int64)]
 PROMPTS = [np.array(p, np.int64) for p in ([1, 2], [], [3, 3, 1, 2], [3])]
@@ -20,7 +28,10 @@ SOURCES = [np.array(source) for source in ([1, 2, 3], [5], [4, 4, 1])]
 
 
 def described(found):
-    return [[(h.ids.tolist(), h.log_prob, h.score, h.finished) for h in hypotheses] for hypotheses in found]
+    return [
+        [(h.ids.tolist(), h.log_prob, h.score, h.finished) for h in hypotheses]
+        for hypotheses in found
+    ]
 
 
 def mixed(rows, mean):
@@ -37,8 +48,9 @@ def test_one_member_is_the_model_itself(mean):
     for seed in range(3):
         alone = Attentive(5, seed, spread=1.0)
         options = {"beams": 3, "nbest": 3, "max_tokens": 8}
-        assert described(beam_search(Ensemble([alone], mean=mean), PROMPTS, **options)) == described(
-            beam_search(alone, PROMPTS, **options))
+        assert described(
+            beam_search(Ensemble([alone], mean=mean), PROMPTS, **options)
+        ) == described(beam_search(alone, PROMPTS, **options))
 
 
 @pytest.mark.parametrize("mean", ["probability", "log"])
@@ -57,10 +69,15 @@ def test_log_probs_by_definition(mean, size):
 @pytest.mark.parametrize("mean", ["probability", "log"])
 def test_two_members_find_the_best_of_every_output(mean):
     members = [Attentive(3, 1), Attentive(3, 2)]
-    best = beam_search(Ensemble(members, mean=mean), NOTHING, beams=81, max_tokens=4, length_penalty=0.6)[0][0]
+    best = beam_search(
+        Ensemble(members, mean=mean), NOTHING, beams=81, max_tokens=4, length_penalty=0.6
+    )[0][0]
 
     def score(ids):
-        rows = [mixed([log_probs_after(member, ids[:i]) for member in members], mean) for i in range(len(ids))]
+        rows = [
+            mixed([log_probs_after(member, ids[:i]) for member in members], mean)
+            for i in range(len(ids))
+        ]
         return sum(math.log(row[token]) for row, token in zip(rows, ids)) / len(ids) ** 0.6
 
     outputs = {tuple(ids): score(ids) for ids, _ in every_output(members[0], [], 4)}
@@ -80,8 +97,15 @@ def test_an_outsider_of_one_member():
 def test_translators_keep_their_sources_and_may_draw():
     members = [Translations(SOURCES, seed=seed) for seed in (1, 2)]
     found = beam_search(Ensemble(members), NOTHING * 3, beams=3, max_tokens=10)
-    alone = [beam_search(Ensemble([Translations([source], seed=seed) for seed in (1, 2)]), NOTHING, beams=3, max_tokens=10)[0]
-             for source in SOURCES]
+    alone = [
+        beam_search(
+            Ensemble([Translations([source], seed=seed) for seed in (1, 2)]),
+            NOTHING,
+            beams=3,
+            max_tokens=10,
+        )[0]
+        for source in SOURCES
+    ]
     assert described(found) == described(alone)
     assert members[0].widths == members[1].widths
     greedy = search(Ensemble(members), NOTHING * 3, SamplingConfig(temperature=0, max_tokens=10))
@@ -94,17 +118,26 @@ def test_attention_is_the_mean_where_all_have_it():
     state, _ = ensemble.start(3)
     weights, lengths = ensemble.attention(state)
     assert lengths.tolist() == [3, 1, 3]
-    assert weights == pytest.approx((members[0].attention(state[0])[0] + members[1].attention(state[1])[0]) / 2)
+    assert weights == pytest.approx(
+        (members[0].attention(state[0])[0] + members[1].attention(state[1])[0]) / 2
+    )
     assert beam_search(ensemble, NOTHING * 3, coverage_penalty=0.3, max_tokens=9)
     with pytest.raises(ConfigError, match="coverage_penalty needs the attention"):
-        beam_search(Ensemble([members[0], Translations(SOURCES)]), NOTHING * 3, coverage_penalty=0.3)
+        beam_search(
+            Ensemble([members[0], Translations(SOURCES)]), NOTHING * 3, coverage_penalty=0.3
+        )
     others = Aligned([np.array([1, 2]), *SOURCES[1:]], seed=2)
-    with pytest.raises(ConfigError, match="member 2 of the ensemble cuts sources into other tokens"):
+    with pytest.raises(
+        ConfigError, match="member 2 of the ensemble cuts sources into other tokens"
+    ):
         beam_search(Ensemble([members[0], others]), NOTHING * 3, coverage_penalty=0.3)
 
 
 def test_refused():
-    with pytest.raises(ConfigError, match=r"^member 3 of the ensemble has another vocabulary than the first \(6 tokens"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^member 3 of the ensemble has another vocabulary than the first \(6 tokens",
+    ):
         Ensemble([random_bigrams(5), random_bigrams(5), random_bigrams(6)])
     with pytest.raises(ConfigError, match="end symbol 1, not 5 and 0"):
         Ensemble([random_bigrams(5), Attentive(5, eos_id=1)])

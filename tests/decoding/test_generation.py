@@ -17,15 +17,36 @@ def models(shakespeare):
 
     def fit(kind, unit):
         size = {"vocab_size": 1000} if kind in ("bpe", "unigram", "wordpiece") else {}
-        return NGram(order=3 if size or kind in ("whitespace", "word") else 6, tokenizer=kind, unit=unit, **size).fit(text)
+        return NGram(
+            order=3 if size or kind in ("whitespace", "word") else 6,
+            tokenizer=kind,
+            unit=unit,
+            **size,
+        ).fit(text)
 
     return {(kind, unit): fit(kind, unit) for kind in KINDS for unit in ("line", "stream")}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("unit", ["line", "stream"])
-@pytest.mark.parametrize("prompt", ["", " ", "   ", "We are", "We are ", "We ar", "zqxj blorp", "zqxj", "\n", "We\nare ",
-                                    "猫 👍🏽", "\t", "We are\r\n"])
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "",
+        " ",
+        "   ",
+        "We are",
+        "We are ",
+        "We ar",
+        "zqxj blorp",
+        "zqxj",
+        "\n",
+        "We\nare ",
+        "猫 👍🏽",
+        "\t",
+        "We are\r\n",
+    ],
+)
 def test_any_prompt_is_continued(models, kind, unit, prompt):
     model = models[kind, unit]
     found = model.generate(prompt, max_tokens=8, seed=2)
@@ -36,7 +57,9 @@ def test_any_prompt_is_continued(models, kind, unit, prompt):
     assert "</s>" not in found
     if unit == "line":
         assert "\n" not in found
-        assert found == model.generate(prompt.rpartition("\n")[2], max_tokens=8, seed=2)  # earlier lines do not count
+        assert found == model.generate(
+            prompt.rpartition("\n")[2], max_tokens=8, seed=2
+        )  # earlier lines do not count
 
 
 @pytest.mark.parametrize("kind", ["whitespace", "word"])
@@ -58,7 +81,9 @@ def test_a_prompt_cut_in_a_word_or_at_a_space_is_healed(models, kind):
     for cut in range(4, 12):
         prompt = whole[:cut]
         expected = whole if cut > 6 else "First "  # before that "First Senator" is as likely
-        assert (prompt + model.generate(prompt, max_tokens=12, temperature=0)).startswith(expected), prompt
+        assert (prompt + model.generate(prompt, max_tokens=12, temperature=0)).startswith(
+            expected
+        ), prompt
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
@@ -70,7 +95,9 @@ def test_a_space_at_the_end_is_not_doubled(models, kind):
 
 def test_wordpieces_are_joined_to_words(models):
     model = models["wordpiece", "line"]
-    text = " ".join(model.generate("What is the ", max_tokens=30, min_tokens=30, seed=s) for s in range(5))
+    text = " ".join(
+        model.generate("What is the ", max_tokens=30, min_tokens=30, seed=s) for s in range(5)
+    )
     assert "##" not in text
     known = {model.tokenizer.token(i) for i in range(model.tokenizer.vocab_size)}
     assert {word for word in text.split() if word in known}  # whole words are there too
@@ -101,9 +128,12 @@ def test_beams_refuse_what_they_would_ignore(models):
 
 # ---- suggestions
 
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("unit", ["line", "stream"])
-@pytest.mark.parametrize("text", ["", " ", "What is the ", "What is th", "zqxj blorp", "a\nb", "KING", "猫"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "What is the ", "What is th", "zqxj blorp", "a\nb", "KING", "猫"]
+)
 def test_suggestions_are_whole_likely_words(models, kind, unit, text):
     found = models[kind, unit].complete(text, 4)
     assert 0 < len(found) <= 4
@@ -129,31 +159,55 @@ def test_probability_of_a_word_is_that_of_its_spellings(models, kind):
     if kind in ("char", "byte"):
         scored = model.token_scores("What is the " + word)
         inside = sum(scored[len("What is the ") : -1])
-        after = [model.token_scores(f"What is the {word}{c}")[-2] for c in " \t\x0b\x0c"] + [scored[-1]]
+        after = [model.token_scores(f"What is the {word}{c}")[-2] for c in " \t\x0b\x0c"] + [
+            scored[-1]
+        ]
         assert p == pytest.approx(math.exp(inside) * sum(math.exp(a) for a in after), rel=1e-3)
     else:
-        canonical = math.exp(model.score("What is the " + word) - sum(model.token_scores("What is the")[:-1]))
+        canonical = math.exp(
+            model.score("What is the " + word) - sum(model.token_scores("What is the")[:-1])
+        )
         assert p > canonical  # the end of the line is only one of the ways to end it
 
 
 def test_suggestions_where_no_space_parts_words():
-    model = NGram(order=3, tokenizer="char", unit="line").fit(["我们去吃饭", "我们去看书", "你们去吃饭"] * 5)
+    model = NGram(order=3, tokenizer="char", unit="line").fit(
+        ["我们去吃饭", "我们去看书", "你们去吃饭"] * 5
+    )
     assert [s.text for s in model.complete("我们", 1)] == ["去"]
     assert {s.text for s in model.complete("我们去", 2)} == {"吃", "看"}
-    by_bytes = NGram(order=8, tokenizer="byte", unit="line").fit(["我们去吃饭", "我们去看书", "你们去吃饭"] * 5)
+    by_bytes = NGram(order=8, tokenizer="byte", unit="line").fit(
+        ["我们去吃饭", "我们去看书", "你们去吃饭"] * 5
+    )
     assert {s.text for s in by_bytes.complete("我们去", 2)} == {"吃", "看"}
 
 
-@pytest.mark.parametrize(("text", "word", "expected"), [
-    ("to be or no", "not", "to be or not"), ("to be", "or", "to be or"), ("to be ", "or", "to be or"),
-    ("", "To", "To"), ("no", "no", "no"), ("我们", "去", "我们去"), ("We", "eat", "We eat"),
-])
+@pytest.mark.parametrize(
+    ("text", "word", "expected"),
+    [
+        ("to be or no", "not", "to be or not"),
+        ("to be", "or", "to be or"),
+        ("to be ", "or", "to be or"),
+        ("", "To", "To"),
+        ("no", "no", "no"),
+        ("我们", "去", "我们去"),
+        ("We", "eat", "We eat"),
+    ],
+)
 def test_attach(text, word, expected):
     assert attach(text, word) == expected
 
 
 def test_unfinished():
-    assert [unfinished(t) for t in ("", "a", "a ", "a b", "我们", "我们 ab", "a\n")] == ["", "a", "", "b", "", "ab", ""]
+    assert [unfinished(t) for t in ("", "a", "a ", "a b", "我们", "我们 ab", "a\n")] == [
+        "",
+        "a",
+        "",
+        "b",
+        "",
+        "ab",
+        "",
+    ]
 
 
 class Ending:
@@ -185,7 +239,9 @@ def test_a_stream_does_not_end_unless_asked():
     assert len(stream.generate([""], SamplingConfig(max_tokens=30), beams=2)[0]) > 5
     assert stream.generate([""], SamplingConfig(max_tokens=30, allow_eos=True)) == [""]
     assert stream.generate([""], SamplingConfig(max_tokens=30, allow_eos=True), beams=2) == [""]
-    assert Generator(Ending(), tokenizer, by_line=False).generate([""], SamplingConfig(max_tokens=30)) == [""]
+    assert Generator(Ending(), tokenizer, by_line=False).generate(
+        [""], SamplingConfig(max_tokens=30)
+    ) == [""]
 
 
 def test_whether_a_text_may_end_follows_from_the_unit(models):

@@ -20,7 +20,11 @@ def test_starting_with_equals_a_scan(tokens, prefix):
 @given(spellings, st.text("ab\xff", max_size=4).map(lambda s: s.encode("latin-1")))
 def test_prefixes_of_equals_a_scan(tokens, text):
     tokens = list(dict.fromkeys(tokens))  # a vocabulary has each spelling once
-    expected = [i for i, token in enumerate(tokens) if token and len(token) < len(text) and text.startswith(token)]
+    expected = [
+        i
+        for i, token in enumerate(tokens)
+        if token and len(token) < len(text) and text.startswith(token)
+    ]
     assert sorted(PrefixIndex(tokens).prefixes_of(text)) == expected
 
 
@@ -34,7 +38,7 @@ def spellings_of(table, last, text):
         if token.startswith(text) and token:
             found[(i,)] = table[last, i]
         elif token and text.startswith(token):
-            for rest, p in spellings_of(table, i, text[len(token):]).items():
+            for rest, p in spellings_of(table, i, text[len(token) :]).items():
                 found[(i, *rest)] = table[last, i] * p
     return found
 
@@ -46,7 +50,9 @@ def test_covers_are_all_spellings_with_their_probability(seed, text):
     expected = spellings_of(table, 6, text)
     ours = {(*cover.ids[1:], i): None for cover in found for i in cover.allowed}
     assert set(ours) == set(expected)
-    assert sum(np.exp(cover.log_prob) for cover in found) == pytest.approx(sum(expected.values()), rel=1e-4)
+    assert sum(np.exp(cover.log_prob) for cover in found) == pytest.approx(
+        sum(expected.values()), rel=1e-4
+    )
     assert [c.log_prob for c in found] == sorted((c.log_prob for c in found), reverse=True)
     for cover in found:
         assert b"".join(TOKENS[i] for i in cover.ids[1:]) + cover.dropped == text
@@ -55,13 +61,17 @@ def test_covers_are_all_spellings_with_their_probability(seed, text):
 def test_a_cut_word_of_two_tokens_is_completed():
     tokens = [b"", b"The", b" qu", b"i", b" quick", b"zz"]
     probs = np.full((7, 6), 1e-6)
-    probs[1, 4], probs[4, 0], probs[3, 5] = 1, 1, 1  # "The" is followed by " quick", but "i" by "zz"
+    probs[1, 4], probs[4, 0], probs[3, 5] = (
+        1,
+        1,
+        1,
+    )  # "The" is followed by " quick", but "i" by "zz"
     stepper = Bigrams(probs / probs.sum(axis=1, keepdims=True))
     config = SamplingConfig(temperature=0, max_tokens=2)
     assert run(sample(stepper, [np.array([1, 2, 3])], config), 0)[0][0] == 5
     best = heal(stepper, PrefixIndex(tokens), np.array([1]), b" qui")[0]
     ids = run(sample(stepper, [best.ids], config, first_allowed=[best.allowed]), 0)[0]
-    assert b"".join(tokens[i] for i in ids)[len(best.dropped):] == b"ck"
+    assert b"".join(tokens[i] for i in ids)[len(best.dropped) :] == b"ck"
 
 
 def test_restrict():

@@ -19,13 +19,25 @@ from tests.text.test_marks import KEYS
 
 MARKS = ("[MASK]", "<|user|>")
 FITTED = {
-    "uniform": ("uniform", {"tokenizer": "byte"}), "ngram": ("ngram", {"order": 3}),
+    "uniform": ("uniform", {"tokenizer": "byte"}),
+    "ngram": ("ngram", {"order": 3}),
     "ngram-bpe": ("ngram", {"order": 2, "tokenizer": "bpe", "vocab_size": 270}),
     "ngram-add-k": ("ngram", {"order": 2, "smoothing": "add-k", "tokenizer": "char"}),
     "hmm": ("hmm", {"states": 3, "iterations": 2, "tokenizer": "wordpiece", "vocab_size": 60}),
-    "cache": ("cache", {"window": 7, "tokenizer": "word"}), "lstm": ("lstm", {"d_hidden": 6, "tokenizer": "whitespace"}),
+    "cache": ("cache", {"window": 7, "tokenizer": "word"}),
+    "lstm": ("lstm", {"d_hidden": 6, "tokenizer": "whitespace"}),
     "adaptive": ("nplm", {"order": 3, "d_embed": 4, "d_hidden": 6, "softmax": "adaptive"}),
-    "gpt": ("gpt", {"d_model": 8, "n_heads": 2, "n_layers": 1, "context": 8, "tokenizer": "unigram", "vocab_size": 270}),
+    "gpt": (
+        "gpt",
+        {
+            "d_model": 8,
+            "n_heads": 2,
+            "n_layers": 1,
+            "context": 8,
+            "tokenizer": "unigram",
+            "vocab_size": 270,
+        },
+    ),
 }
 
 
@@ -50,11 +62,23 @@ def tokenizer():
     return seqloom.Tokenizer(kind="byte", marks=MARKS)
 
 
-@pytest.fixture(params=[{}, {"temperature": 0.0}, {"beams": 3}, {"draft": True}, {"draft": True, "temperature": 0.0}])
+@pytest.fixture(
+    params=[
+        {},
+        {"temperature": 0.0},
+        {"beams": 3},
+        {"draft": True},
+        {"draft": True, "temperature": 0.0},
+    ]
+)
 def way(request, tokenizer):
     """How to draw, without the options that are no SamplingConfig's."""
     options = dict(request.param)
-    drafting = Draft(Generator(Fond(tokenizer), tokenizer, by_line=False)) if options.pop("draft", False) else None
+    drafting = (
+        Draft(Generator(Fond(tokenizer), tokenizer, by_line=False))
+        if options.pop("draft", False)
+        else None
+    )
     return options.pop("beams", None), drafting, options
 
 
@@ -66,7 +90,8 @@ def test_none_is_drawn(tokenizer, way):
         found = []
         spell = generator._spell
         generator._spell = lambda prompt, healed, ids, stop, spell=spell, found=found: spell(
-            prompt, healed, iter(found.extend(ids) or found), stop)
+            prompt, healed, iter(found.extend(ids) or found), stop
+        )
         generator.generate([""], config, beams=beams, draft=draft)
         assert len(found) >= 20
         assert not set(found) & set(tokenizer.declared_ids)
@@ -102,7 +127,11 @@ def test_a_row_with_nothing_else_keeps_what_it_has():
 def model(request):
     name, options = FITTED[request.param]
     cls = model_class(name)
-    train = {"train": TrainConfig(steps=1, batch_size=2)} if "train" in cls.config_class.fit_arguments else {}
+    train = (
+        {"train": TrainConfig(steps=1, batch_size=2)}
+        if "train" in cls.config_class.fit_arguments
+        else {}
+    )
     return cls(marks=MARKS, **options).fit(TEXT, **train)
 
 
@@ -122,8 +151,12 @@ def test_they_have_ids_probabilities_and_a_place_in_the_file(model, tmp_path):
     assert (rows[0, -2:] > -np.inf).all()  # they are tokens as others are
 
 
-@pytest.mark.parametrize("model", [name for name in FITTED if name not in ("uniform", "cache")], indirect=True)  # no arrays
-@pytest.mark.parametrize("marks", [[], ["[MASK]"], ["a", "b", "c"], 5, [1], ["x", "x"], ["a b"], None])
+@pytest.mark.parametrize(
+    "model", [name for name in FITTED if name not in ("uniform", "cache")], indirect=True
+)  # no arrays
+@pytest.mark.parametrize(
+    "marks", [[], ["[MASK]"], ["a", "b", "c"], 5, [1], ["x", "x"], ["a b"], None]
+)
 def test_other_marks_than_it_was_saved_with(model, marks, tmp_path):
     model.save(tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text())
@@ -142,17 +175,27 @@ def test_models_without_marks_are_written_as_before(tmp_path):
     assert "marks" not in config["config"]
 
 
-@pytest.mark.parametrize("options", [{}, {"beams": 1}, {"coverage_penalty": 0.2}, {"search": "sample", "seed": 3}])
+@pytest.mark.parametrize(
+    "options", [{}, {"beams": 1}, {"coverage_penalty": 0.2}, {"search": "sample", "seed": 3}]
+)
 @pytest.mark.parametrize("scored", [False, True])
 def test_no_translator_writes_one(translator, options, scored):
     how = TranslationConfig(max_tokens=30, **options)
-    found = [t.ids for best in translator.translations(["abc", "cab"], how, scored=scored) for t in best]
+    found = [
+        t.ids for best in translator.translations(["abc", "cab"], how, scored=scored) for t in best
+    ]
     assert any(len(ids) for ids in found)
-    assert not {token for ids in found for token in ids.tolist()} & set(translator.target_tokenizer.declared_ids)
+    assert not {token for ids in found for token in ids.tolist()} & set(
+        translator.target_tokenizer.declared_ids
+    )
 
 
 def test_both_sides_of_a_translator_have_them(translator, tmp_path):
-    assert translator.tokenizers["source"].config.marks == translator.target_tokenizer.config.marks == MARKS
+    assert (
+        translator.tokenizers["source"].config.marks
+        == translator.target_tokenizer.config.marks
+        == MARKS
+    )
     translator.save(tmp_path / "m")
     again = seqloom.load(tmp_path / "m")
     assert again.score("abc", "[MASK]") == translator.score("abc", "[MASK]")

@@ -38,11 +38,15 @@ def test_greedy_ties_go_to_the_lowest_id():
     assert generate(stepper, [np.array([], np.int64)], temperature=0, max_tokens=3) == [[2, 2, 2]]
 
 
-@pytest.mark.parametrize("options", [{}, {"top_p": 0.8, "temperature": 1.3}, {"top_k": 3, "repetition_penalty": 1.5}])
+@pytest.mark.parametrize(
+    "options", [{}, {"top_p": 0.8, "temperature": 1.3}, {"top_k": 3, "repetition_penalty": 1.5}]
+)
 def test_a_row_does_not_depend_on_the_others(options):
     stepper = Attentive(5, seed=4, spread=0.5)
     together = generate(stepper, PROMPTS, max_tokens=20, seed=7, **options)
-    assert len({len(row) for row in together}) > 1  # rows end at different times, so the batch shrinks
+    assert (
+        len({len(row) for row in together}) > 1
+    )  # rows end at different times, so the batch shrinks
     for row in range(len(PROMPTS)):
         others = [np.array([row], np.int64)] * row
         alone = generate(stepper, [*others, PROMPTS[row]], max_tokens=20, seed=7, **options)
@@ -110,7 +114,11 @@ def test_first_allowed_holds_for_the_first_token_only():
     prompts = [np.array([], np.int64)] * 3
     config = SamplingConfig(temperature=0, max_tokens=2)
     stream = sample(stepper, prompts, config, first_allowed=[np.array([2, 3]), None, np.array([0])])
-    assert run(stream, 0) == [[2, 1], [1, 1], [0]]  # the last was impossible, but nothing else is allowed
+    assert run(stream, 0) == [
+        [2, 1],
+        [1, 1],
+        [0],
+    ]  # the last was impossible, but nothing else is allowed
     with pytest.raises(ValueError, match="for 2 rows"):
         next(sample(stepper, prompts, config, first_allowed=[None, None]))
 
@@ -118,9 +126,20 @@ def test_first_allowed_holds_for_the_first_token_only():
 def test_penalty_counts_prompt_and_generated_tokens():
     stepper = Bigrams(np.tile([0.01, 0.34, 0.33, 0.32], (5, 1)))
     prompts = [np.array([], np.int64), np.array([1])]
-    assert generate(stepper, prompts, temperature=0, repetition_penalty=3.0, max_tokens=3) == [[1, 2, 3], [2, 3, 1]]
-    rows_that_end = Bigrams([[1, 0, 0, 0], [0.9, 0.05, 0.05, 0], [0, 0, 0.6, 0.4], [0, 0.3, 0.4, 0.3], [1, 0, 0, 0]])
-    after = generate(rows_that_end, [np.array([1]), np.array([2])], temperature=0, repetition_penalty=3.0, max_tokens=3)
+    assert generate(stepper, prompts, temperature=0, repetition_penalty=3.0, max_tokens=3) == [
+        [1, 2, 3],
+        [2, 3, 1],
+    ]
+    rows_that_end = Bigrams(
+        [[1, 0, 0, 0], [0.9, 0.05, 0.05, 0], [0, 0, 0.6, 0.4], [0, 0.3, 0.4, 0.3], [1, 0, 0, 0]]
+    )
+    after = generate(
+        rows_that_end,
+        [np.array([1]), np.array([2])],
+        temperature=0,
+        repetition_penalty=3.0,
+        max_tokens=3,
+    )
     assert after == [[0], [3, 1, 0]]  # the second row keeps its own history when the first leaves
 
 
@@ -132,14 +151,19 @@ def test_unusable_log_probs_are_refused(bad):
         next(sample(stepper, [np.array([0]), np.array([1])], SamplingConfig()))
 
 
-@pytest.mark.parametrize("option", [{"temperature": -1}, {"top_p": 1.1}, {"top_k": 0}, {"max_tokens": 0}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "option", [{"temperature": -1}, {"top_p": 1.1}, {"top_k": 0}, {"max_tokens": 0}, {"seed": -1}]
+)
 def test_options_are_checked(option):
     with pytest.raises(ConfigError, match=next(iter(option))):
         SamplingConfig(**option)
 
 
-finite_rows = arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(1, 8)),
-                     elements=st.one_of(st.just(-np.inf), st.integers(-4, 0).map(float)))
+finite_rows = arrays(
+    np.float64,
+    st.tuples(st.integers(1, 3), st.integers(1, 8)),
+    elements=st.one_of(st.just(-np.inf), st.integers(-4, 0).map(float)),
+)
 
 
 @given(finite_rows, st.integers(1, 9))
@@ -181,8 +205,13 @@ def test_top_p_is_the_same_for_narrow_and_wide_nuclei(monkeypatch):
 @given(finite_rows, st.integers(1, 8), st.floats(0.01, 1), st.floats(0.05, 5), st.floats(0.5, 4))
 def test_filters_return_distributions(values, k, p, temperature, penalty):
     seen = values > -2
-    results = [normalize(values), keep_top_k(values, k), keep_top_p(values, p), apply_temperature(values, temperature),
-               apply_repetition_penalty(values, seen, penalty)]
+    results = [
+        normalize(values),
+        keep_top_k(values, k),
+        keep_top_p(values, p),
+        apply_temperature(values, temperature),
+        apply_repetition_penalty(values, seen, penalty),
+    ]
     possible = (values > -np.inf).any(axis=1)
     for result in results:
         assert np.allclose(np.exp(result).sum(axis=1), possible)
@@ -192,7 +221,9 @@ def test_filters_return_distributions(values, k, p, temperature, penalty):
 def test_temperature_does_not_overflow():
     cold = apply_temperature(log([[0.5, 0.3, 0.2]]).astype(np.float64), 1e-320)
     assert np.exp(cold).tolist() == [[1, 0, 0]]
-    assert np.exp(apply_temperature(log([[0.9, 0.1, 0.0]]), 100.0))[0] == pytest.approx([0.505, 0.495, 0], abs=1e-3)
+    assert np.exp(apply_temperature(log([[0.9, 0.1, 0.0]]), 100.0))[0] == pytest.approx(
+        [0.505, 0.495, 0], abs=1e-3
+    )
 
 
 def test_filters_are_applied_in_order():
@@ -200,4 +231,6 @@ def test_filters_are_applied_in_order():
     config = SamplingConfig(temperature=0.5, top_k=3, top_p=0.8, repetition_penalty=2.0)
     seen = np.array([[True, False, False, False]])
     # penalty: .16 .3 .2 .1; squares: .0256 .09 .04 .01; top 3 without the last; .578 + .257 >= 0.8
-    assert np.exp(filter_log_probs(log_probs, config, seen))[0] == pytest.approx([0, 9 / 13, 4 / 13, 0])
+    assert np.exp(filter_log_probs(log_probs, config, seen))[0] == pytest.approx(
+        [0, 9 / 13, 4 / 13, 0]
+    )

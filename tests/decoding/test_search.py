@@ -19,13 +19,19 @@ def described(hypotheses):
 
 
 @pytest.mark.parametrize("beams", [1, 2, 4])
-@pytest.mark.parametrize("prompts", [NOTHING, [np.array(p, np.int64) for p in ([1], [], [2, 3, 1], [4, 4])]])
+@pytest.mark.parametrize(
+    "prompts", [NOTHING, [np.array(p, np.int64) for p in ([1], [], [2, 3, 1], [4, 4])]]
+)
 def test_beams_of_many_sources_are_those_of_each_alone(beams, prompts):
     for seed in range(4):
         stepper = Translations(SOURCES, seed=seed)
         found = beam_search(stepper, prompts, beams=beams, nbest=beams, max_tokens=12)
-        alone = [beam_search(Translations([source], seed=seed), [prompt], beams=beams, nbest=beams, max_tokens=12)[0]
-                 for source, prompt in zip(SOURCES, prompts)]
+        alone = [
+            beam_search(
+                Translations([source], seed=seed), [prompt], beams=beams, nbest=beams, max_tokens=12
+            )[0]
+            for source, prompt in zip(SOURCES, prompts)
+        ]
         assert [described(h) for h in found] == [described(h) for h in alone]
         assert len({tuple(h[0].ids) for h in found}) > 1  # the sources matter
 
@@ -44,8 +50,12 @@ def test_greedy_and_drawn_ids_follow_the_source_of_their_row():
         alone = Translations([source], seed=2)
         assert ids == [int(log_probs_after(alone, ids[:i]).argmax()) for i in range(len(ids))]
         assert ids[-1] == 0 or len(ids) == 10
-    drawn = np.array([[ids[0] for ids in search(stepper, NOTHING, SamplingConfig(max_tokens=1, seed=s))]
-                      for s in range(2000)])  # (seeds, sources)
+    drawn = np.array(
+        [
+            [ids[0] for ids in search(stepper, NOTHING, SamplingConfig(max_tokens=1, seed=s))]
+            for s in range(2000)
+        ]
+    )  # (seeds, sources)
     for row, source in enumerate(SOURCES):
         expected = np.exp(log_probs_after(Translations([source], seed=2), []))
         assert np.bincount(drawn[:, row], minlength=6) / 2000 == pytest.approx(expected, abs=0.05)
@@ -60,9 +70,20 @@ def test_the_end_symbol_is_given_where_it_was_reached():
 
 
 def test_beams_keep_the_minimum_length():
-    short = search(Translations(SOURCES, seed=1), NOTHING, SamplingConfig(max_tokens=12), beams=3, length_penalty=0.0)
-    longer = search(Translations(SOURCES, seed=1), NOTHING, SamplingConfig(max_tokens=12, min_tokens=6), beams=3,
-                    length_penalty=0.0)
+    short = search(
+        Translations(SOURCES, seed=1),
+        NOTHING,
+        SamplingConfig(max_tokens=12),
+        beams=3,
+        length_penalty=0.0,
+    )
+    longer = search(
+        Translations(SOURCES, seed=1),
+        NOTHING,
+        SamplingConfig(max_tokens=12, min_tokens=6),
+        beams=3,
+        length_penalty=0.0,
+    )
     assert min(len(ids) for ids in short) < 7 <= min(len(ids) for ids in longer)
 
 

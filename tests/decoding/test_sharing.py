@@ -70,7 +70,9 @@ def test_what_was_made_while_the_model_learnt_is_dropped(monkeypatch):
     assert greedy(model.fit(OTHER)) == greedy(copy.deepcopy(model))
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
 def test_a_copy_has_decoders_of_its_own(duplicate):
     model = fitted()
     expected = greedy(model)
@@ -111,7 +113,9 @@ def test_an_error_while_making_leaves_nothing_behind(monkeypatch):
         with pytest.raises(ZeroDivisionError):
             greedy(model)
     with ThreadPoolExecutor(1) as other:
-        assert other.submit(sharing._making.acquire, blocking=False).result()  # which fails where this thread still has it
+        assert other.submit(
+            sharing._making.acquire, blocking=False
+        ).result()  # which fails where this thread still has it
         other.submit(sharing._making.release).result()
     assert greedy(model) == greedy(fitted())
 
@@ -119,7 +123,10 @@ def test_an_error_while_making_leaves_nothing_behind(monkeypatch):
 def test_eight_bit_is_refused_where_there_are_no_weights():
     for model in (fitted(), Mixture.of([fitted(), fitted(order=2)]).fit(TOY)):
         for use in (model.generate, model.stream, model.complete):
-            with pytest.raises(ConfigError, match=f"^eight_bit rounds the weights of networks; this model is {model.name}"):
+            with pytest.raises(
+                ConfigError,
+                match=f"^eight_bit rounds the weights of networks; this model is {model.name}",
+            ):
                 use("the", eight_bit=True)
 
 
@@ -129,9 +136,15 @@ def test_eight_bit_is_a_variant_beside_the_plain_one():
     from seqloom.models.language.neural_cache import NeuralCache
     from seqloom.training.config import TrainConfig
 
-    network = LSTM(d_hidden=16, tokenizer="byte", unit="stream").fit(TOY, train=TrainConfig(steps=3))
+    network = LSTM(d_hidden=16, tokenizer="byte", unit="stream").fit(
+        TOY, train=TrainConfig(steps=3)
+    )
     mixture = Mixture.of([network, fitted()], iterations=1).fit(TOY)
-    for model in (network, mixture, NeuralCache.of(network, window=5, theta=1.0, share=0.1).fit(TOY)):
+    for model in (
+        network,
+        mixture,
+        NeuralCache.of(network, window=5, theta=1.0, share=0.1).fit(TOY),
+    ):
         plain = model.complete("the c")
         rounded = model.complete("the c", eight_bit=True)
         assert rounded != plain
@@ -141,4 +154,5 @@ def test_eight_bit_is_a_variant_beside_the_plain_one():
         assert model.generator(eight_bit=True) is model.generator(eight_bit=True)
         assert len(model.generate("the c", eight_bit=True, max_tokens=5)) > 0
         assert "".join(model.stream("the", eight_bit=True, max_tokens=5, seed=1)) == model.generate(
-            "the", eight_bit=True, max_tokens=5, seed=1)
+            "the", eight_bit=True, max_tokens=5, seed=1
+        )

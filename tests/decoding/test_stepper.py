@@ -27,7 +27,10 @@ def test_select_keeps_named_tuples_and_order():
 
 
 def test_join_pads_on_the_right():
-    short, long = (np.ones((1, 2), np.int32), np.array([2])), (np.full((2, 3), 4, np.int32), np.array([3, 3]))
+    short, long = (
+        (np.ones((1, 2), np.int32), np.array([2])),
+        (np.full((2, 3), 4, np.int32), np.array([3, 3])),
+    )
     joined, lengths = join([short, long])
     assert joined.tolist() == [[1, 1, 0], [4, 4, 4], [4, 4, 4]]
     assert joined.dtype == np.int32
@@ -51,7 +54,12 @@ def test_torch_leaves():
     assert taken.tolist() == [[0, 1], [4, 5]]
     taken += 1
     assert leaf.tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert join([(leaf,), (torch.ones(1, 3),)])[0].tolist() == [[0, 1, 0], [2, 3, 0], [4, 5, 0], [1, 1, 1]]
+    assert join([(leaf,), (torch.ones(1, 3),)])[0].tolist() == [
+        [0, 1, 0],
+        [2, 3, 0],
+        [4, 5, 0],
+        [1, 1, 1],
+    ]
 
 
 prompts_of_five = st.lists(st.lists(st.integers(0, 4), max_size=6), min_size=1, max_size=6)

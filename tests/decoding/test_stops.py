@@ -70,7 +70,9 @@ raw_bytes = st.one_of(st.binary(max_size=12), st.text(max_size=6).map(str.encode
 @given(raw_bytes, st.lists(st.integers(0, 12), max_size=6))
 def test_utf8_in_pieces_equals_the_whole(data, cuts):
     decoder = Utf8Decoder()
-    assert "".join(map(decoder.feed, pieces(data, cuts))) + decoder.flush() == data.decode(errors="replace")
+    assert "".join(map(decoder.feed, pieces(data, cuts))) + decoder.flush() == data.decode(
+        errors="replace"
+    )
 
 
 @given(st.text(min_size=1, max_size=6))

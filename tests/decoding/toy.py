@@ -108,7 +108,9 @@ class Translations:
 
     def step(self, state, ids):
         source, position, _ = state
-        assert (np.diff(source) >= 0).all()  # hypotheses of one source stay side by side, sources in their order
+        assert (
+            np.diff(source) >= 0
+        ).all()  # hypotheses of one source stay side by side, sources in their order
         self.widths.append(len(source))
         state = (source, position + 1, ids.copy())
         return state, self._log_probs(state)
@@ -159,7 +161,10 @@ def every_output(stepper, prompt, max_tokens):
         for body in itertools.product(words, repeat=length - 1):
             for last in lasts:
                 ids = [*body, last]
-                total = sum(float(log_probs_after(stepper, [*prompt, *ids[:i]])[ids[i]]) for i in range(length))
+                total = sum(
+                    float(log_probs_after(stepper, [*prompt, *ids[:i]])[ids[i]])
+                    for i in range(length)
+                )
                 yield ids, total
 
 

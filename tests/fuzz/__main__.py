@@ -18,7 +18,9 @@ ATTACKS = {"damage": 2000, "published": 1000, "kills": 200, "files": 2000, "opti
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("attacks", nargs="*", help=f"which of {', '.join(ATTACKS)}; all by default")
     parser.add_argument("--count", type=int, help="attempts of each attack")
     parser.add_argument("--seed", type=int, default=0)
@@ -26,10 +28,15 @@ def main() -> int:
     unknown = set(arguments.attacks) - ATTACKS.keys()
     if unknown:
         parser.error(f"unknown attack {', '.join(sorted(unknown))}; known: {', '.join(ATTACKS)}")
-    print("| attack | tried | refused in one line | worked | wrong |\n|---|---|---|---|---|", flush=True)
+    print(
+        "| attack | tried | refused in one line | worked | wrong |\n|---|---|---|---|---|",
+        flush=True,
+    )
     wrong = []
     for name in arguments.attacks or ATTACKS:
-        counts = import_module(f"tests.fuzz.{name}").run(arguments.count or ATTACKS[name], arguments.seed)
+        counts = import_module(f"tests.fuzz.{name}").run(
+            arguments.count or ATTACKS[name], arguments.seed
+        )
         print(counts.row(name), flush=True)
         wrong += [f"{name}, seed {arguments.seed}: {what}" for what in counts.wrong]
     for what in wrong:

@@ -30,7 +30,11 @@ class Ended:
         """What is wrong with it, or None: it worked in silence, or was refused by one clear line."""
         if self.code is None:
             return self.err
-        if "Traceback" in self.err or "Warning" in self.err or self.err.startswith("seqloom: unexpected "):
+        if (
+            "Traceback" in self.err
+            or "Warning" in self.err
+            or self.err.startswith("seqloom: unexpected ")
+        ):
             return f"raw error: {self.err[:300]!r}"
         if self.code and (self.err.count("\n") != 1 or not self.err.startswith("seqloom: ")):
             return f"not one line: {self.err[:300]!r}"
@@ -54,11 +58,15 @@ class Worker:
             spent, peak = time.monotonic() - start, max(peak, _resident(child.pid) - base)
             if spent > self.seconds or peak > self.memory:
                 self.stop()
-                return Ended(None, "", f"stopped after {spent:.0f} s with {peak >> 20} MB more memory", spent)
+                return Ended(
+                    None, "", f"stopped after {spent:.0f} s with {peak >> 20} MB more memory", spent
+                )
         line = child.stdout.readline()
         if not line:
             self.stop()
-            return Ended(None, "", f"the process died ({child.returncode})", time.monotonic() - start)
+            return Ended(
+                None, "", f"the process died ({child.returncode})", time.monotonic() - start
+            )
         return Ended(**json.loads(line))
 
     def stop(self) -> None:
@@ -72,8 +80,13 @@ class Worker:
             self.restarts += 1
             root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
             path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-            self.child = subprocess.Popen([sys.executable, "-m", __name__], cwd=self.directory, stdin=subprocess.PIPE,
-                                          stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
+            self.child = subprocess.Popen(
+                [sys.executable, "-m", __name__],
+                cwd=self.directory,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": path},
+            )
         return self.child
 
 
@@ -89,7 +102,10 @@ def _run(args: list[str], stdin: str) -> dict[str, Any]:
     from seqloom.cli.main import run
 
     real, start = (sys.argv, sys.stdin, sys.stdout, sys.stderr), time.monotonic()
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in range(2))
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+        for _ in range(2)
+    )
     code: object = 0
     with open(stdin, encoding="utf-8", errors="surrogateescape") as source:
         sys.argv, sys.stdin, sys.stdout, sys.stderr = ["seqloom", *args], source, out, err
@@ -102,14 +118,19 @@ def _run(args: list[str], stdin: str) -> dict[str, Any]:
         finally:
             sys.argv, sys.stdin, sys.stdout, sys.stderr = real
     said = [_text(stream)[:5000] for stream in (out, err)]
-    return {"code": code if isinstance(code, int) else 1, "out": said[0], "err": said[1], "seconds": time.monotonic() - start}
+    return {
+        "code": code if isinstance(code, int) else 1,
+        "out": said[0],
+        "err": said[1],
+        "seconds": time.monotonic() - start,
+    }
 
 
 def _text(stream: io.TextIOWrapper) -> str:
     stream.flush()
     buffer = stream.buffer
     assert isinstance(buffer, io.BytesIO)
-    return buffer.getvalue()[:1 << 20].decode("utf-8", "replace")
+    return buffer.getvalue()[: 1 << 20].decode("utf-8", "replace")
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:

@@ -11,7 +11,9 @@ class Counts:
 
     refused: int = 0
     worked: int = 0
-    wrong: list[str] = field(default_factory=list)  # what was done and what came of it, so that it can be repeated
+    wrong: list[str] = field(
+        default_factory=list
+    )  # what was done and what came of it, so that it can be repeated
 
     @property
     def tried(self) -> int:

@@ -79,9 +79,21 @@ class Worker:
     def _start(self) -> subprocess.Popen[bytes]:
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open as long as the process)
-        return subprocess.Popen([sys.executable, "-m", "tests.fuzz.damage", "worker", str(self.specimens), str(self.seed)],
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
-                                env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"})
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.fuzz.damage",
+                "worker",
+                str(self.specimens),
+                str(self.seed),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            bufsize=0,
+            env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        )
 
     def attempt(self, number: int) -> tuple[str, str]:
         """(refused, worked or wrong, what was done and what came of it)."""
@@ -95,7 +107,9 @@ class Worker:
         lines: list[bytes] = []
         while len(lines) < 2:  # what is done, then what came of it
             ready, _, _ = select.select([process.stdout], [], [], SECONDS)
-            line = process.stdout.readline() if ready else b""  # not buffered, or `select` would not see the rest
+            line = (
+                process.stdout.readline() if ready else b""
+            )  # not buffered, or `select` would not see the rest
             if not line:
                 return self._gone(lines, "" if not ready else "died")
             lines.append(line)
@@ -113,7 +127,9 @@ class Worker:
         code = self.process.wait()
         self.process = None
         done = json.loads(lines[0]) if lines else "?"
-        return "wrong", f"{done} -> " + (f"the process ended with {code}" if why else f"not over after {SECONDS} s")
+        return "wrong", f"{done} -> " + (
+            f"the process ended with {code}" if why else f"not over after {SECONDS} s"
+        )
 
     def end(self) -> None:
         if self.process is not None and self.process.stdin is not None:
@@ -125,7 +141,9 @@ class Worker:
 # ---- in the worker
 
 
-def attempt(specimens: Path, seed: int, number: int, tell: Any, *, trace: bool = False) -> tuple[str, str]:
+def attempt(
+    specimens: Path, seed: int, number: int, tell: Any, *, trace: bool = False
+) -> tuple[str, str]:
     from seqloom import load
     from seqloom.errors import SeqloomError
     from tests.fuzz.damages import damage, pick
@@ -156,7 +174,10 @@ def attempt(specimens: Path, seed: int, number: int, tell: Any, *, trace: bool =
             if trace:
                 traceback.print_exc()
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            return "wrong", f"{type(error).__name__}: {str(error)[:200]} ({Path(frame.filename).name}:{frame.lineno})"
+            return (
+                "wrong",
+                f"{type(error).__name__}: {str(error)[:200]} ({Path(frame.filename).name}:{frame.lineno})",
+            )
 
 
 def _inform(place: Path) -> None:
@@ -177,7 +198,9 @@ def _serve(specimens: Path, seed: int) -> None:
         if int(line) == CRASH:
             print(json.dumps("a crash"), flush=True)
             os.abort()
-        result = attempt(specimens, seed, int(line), lambda done: print(json.dumps(done), flush=True))
+        result = attempt(
+            specimens, seed, int(line), lambda done: print(json.dumps(done), flush=True)
+        )
         print(json.dumps(result), flush=True)
 
 

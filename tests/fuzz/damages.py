@@ -14,9 +14,46 @@ import numpy as np
 from seqloom.arrays import read_arrays, write_arrays
 
 Draw = np.random.Generator
-ODD: list[Any] = [None, True, False, -1, 0, 1, 2, 3, 7, 1 << 31, (1 << 32) - 2, 1 << 62, 10**30, -(10**30), 0.5, -0.5, 1e308,
-                  float("nan"), float("inf"), "", "x", "bpe", "word", "0", "\ud800", "a" * 2000, [], [1], ["x", "x"], [[]], {},
-                  {"x": 1}, [None], "../..", "/", "hs", "adaptive", "imported"]
+ODD: list[Any] = [
+    None,
+    True,
+    False,
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    1 << 31,
+    (1 << 32) - 2,
+    1 << 62,
+    10**30,
+    -(10**30),
+    0.5,
+    -0.5,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "bpe",
+    "word",
+    "0",
+    "\ud800",
+    "a" * 2000,
+    [],
+    [1],
+    ["x", "x"],
+    [[]],
+    {},
+    {"x": 1},
+    [None],
+    "../..",
+    "/",
+    "hs",
+    "adaptive",
+    "imported",
+]
 FLOATS = [np.nan, np.inf, -np.inf, 1e38, -1e38, 1e12, 3.0, -3.0, 0.0, 1.0]
 
 
@@ -34,7 +71,11 @@ def _resize(draw: Draw, array: np.ndarray) -> np.ndarray:
     axis = int(draw.integers(array.ndim))
     size = array.shape[axis]
     wanted = pick(draw, [0, 1, max(size - 1, 0), size // 2, size + 1, 2 * size, size + 1000])
-    return np.take(array, np.arange(wanted) % max(size, 1), axis) if size else np.zeros_like(array, shape=(1,) * array.ndim)
+    return (
+        np.take(array, np.arange(wanted) % max(size, 1), axis)
+        if size
+        else np.zeros_like(array, shape=(1,) * array.ndim)
+    )
 
 
 def _retype(draw: Draw, array: np.ndarray) -> np.ndarray:
@@ -44,8 +85,13 @@ def _retype(draw: Draw, array: np.ndarray) -> np.ndarray:
 
 
 def _rerank(draw: Draw, array: np.ndarray) -> np.ndarray:
-    shapes = [array.reshape(-1), array[None], array[..., None], array.reshape(-1)[:1].reshape(()) if array.size else array,
-              array.T if array.ndim > 1 else array[None, None]]
+    shapes = [
+        array.reshape(-1),
+        array[None],
+        array[..., None],
+        array.reshape(-1)[:1].reshape(()) if array.size else array,
+        array.T if array.ndim > 1 else array[None, None],
+    ]
     return pick(draw, shapes)
 
 
@@ -66,15 +112,41 @@ def _extreme(draw: Draw, array: np.ndarray) -> np.ndarray:
         return array
     made = array.copy()
     flat = made.reshape(-1)
-    places = draw.integers(flat.size, size=int(draw.integers(1, 4))) if draw.random() < 0.8 else np.arange(flat.size)
+    places = (
+        draw.integers(flat.size, size=int(draw.integers(1, 4)))
+        if draw.random() < 0.8
+        else np.arange(flat.size)
+    )
     if array.dtype.kind == "f":
         flat[places] = pick(draw, FLOATS)
         return made
     limits = np.iinfo(array.dtype)
     for at in places:
-        near = [int(at) - 1, int(at), int(at) // 4 - 1, int(flat[at]) + 1, int(flat[at]) - 1, int(flat.max())]
-        value = pick(draw, [0, -1, 1, int(limits.min), int(limits.max), *near, len(array), len(array) - 1, 1 << 31])
-        flat[at] = np.array(value).astype(array.dtype) if limits.min <= value <= limits.max else limits.max
+        near = [
+            int(at) - 1,
+            int(at),
+            int(at) // 4 - 1,
+            int(flat[at]) + 1,
+            int(flat[at]) - 1,
+            int(flat.max()),
+        ]
+        value = pick(
+            draw,
+            [
+                0,
+                -1,
+                1,
+                int(limits.min),
+                int(limits.max),
+                *near,
+                len(array),
+                len(array) - 1,
+                1 << 31,
+            ],
+        )
+        flat[at] = (
+            np.array(value).astype(array.dtype) if limits.min <= value <= limits.max else limits.max
+        )
     return made
 
 
@@ -86,7 +158,11 @@ ARRAYS = [_resize, _retype, _rerank, _noise, _noise, _extreme, _extreme, _extrem
 
 
 def damage_arrays(draw: Draw, place: Path) -> str:
-    files = [file for file in (place / "model.safetensors", place / "tokenizer.safetensors") if file.is_file()]
+    files = [
+        file
+        for file in (place / "model.safetensors", place / "tokenizer.safetensors")
+        if file.is_file()
+    ]
     file = pick(draw, files)
     arrays = {name: np.array(array) for name, array in read_arrays(file).items()}
     if not arrays:
@@ -142,7 +218,10 @@ def _edit_header(draw: Draw, raw: bytearray) -> bytearray:
     if names:
         entry = header[pick(draw, names)]
         key = pick(draw, sorted(entry))
-        entry[key] = pick(draw, [*ODD[:20], [0], [1 << 40], [-1, 4], [0, 1 << 60], "F64", "I8", [*entry["shape"], 0]])
+        entry[key] = pick(
+            draw,
+            [*ODD[:20], [0], [1 << 40], [-1, 4], [0, 1 << 60], "F64", "I8", [*entry["shape"], 0]],
+        )
     text = json.dumps(header).encode()
     return bytearray(len(text).to_bytes(8, "little") + text + raw[8 + size :])
 
@@ -151,8 +230,18 @@ def _edit_header(draw: Draw, raw: bytearray) -> bytearray:
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for key, inner in list(items)[:40] for found in ((*path, key), *_paths(inner, (*path, key)))]
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    return [
+        found
+        for key, inner in list(items)[:40]
+        for found in ((*path, key), *_paths(inner, (*path, key)))
+    ]
 
 
 def edit_json(draw: Draw, value: Any) -> str:
@@ -165,7 +254,9 @@ def edit_json(draw: Draw, value: Any) -> str:
     if way == "delete":
         del inner[path[-1]]
     elif way == "add" and isinstance(inner, dict):
-        inner[pick(draw, ["x", "", "order", "config", "type", "id", "../x", "source"])] = pick(draw, ODD)
+        inner[pick(draw, ["x", "", "order", "config", "type", "id", "../x", "source"])] = pick(
+            draw, ODD
+        )
     elif way == "nest":
         deep: Any = 1
         for _ in range(3000 if draw.random() < 0.3 else 3):
@@ -173,7 +264,11 @@ def edit_json(draw: Draw, value: Any) -> str:
         inner[path[-1]] = deep
     else:
         old = inner[path[-1]]
-        near = [old + 1, old - 1, old * 2, -old] if isinstance(old, int | float) and not isinstance(old, bool) else []
+        near = (
+            [old + 1, old - 1, old * 2, -old]
+            if isinstance(old, int | float) and not isinstance(old, bool)
+            else []
+        )
         inner[path[-1]] = pick(draw, [*near, *near, *ODD])
     return f"{way} {'.'.join(map(str, path))} {reprlib.repr(inner.get(path[-1])) if isinstance(inner, dict) else ''}"
 
@@ -190,17 +285,23 @@ def damage_config(draw: Draw, place: Path) -> str:
 
 def to_json(value: Any) -> str:
     """Also of what is nested deeper than the library writes."""
+
     def written(value: Any) -> str:
         depth = 0
         while isinstance(value, list) and len(value) == 1:
             depth, value = depth + 1, value[0]
         if isinstance(value, dict):
-            text = "{" + ", ".join(f"{json.dumps(key)}: {written(inner)}" for key, inner in value.items()) + "}"
+            text = (
+                "{"
+                + ", ".join(f"{json.dumps(key)}: {written(inner)}" for key, inner in value.items())
+                + "}"
+            )
         elif isinstance(value, list):
             text = "[" + ", ".join(map(written, value)) + "]"
         else:
             text = json.dumps(value)
         return "[" * depth + text + "]" * depth
+
     return written(value)
 
 
@@ -214,7 +315,9 @@ def damage_tokenizer(draw: Draw, place: Path) -> str:
     way = int(draw.integers(8))
     what = ["", "an id", "prefix", "a merge", "unknown", "longest word", "added", "normalizer"][way]
     if way == 1 and isinstance(model["vocab"], dict):
-        model["vocab"][pick(draw, sorted(model["vocab"]))] = pick(draw, [4294967294, -1, 0, 1, 10**7, 1.5, "x", None])
+        model["vocab"][pick(draw, sorted(model["vocab"]))] = pick(
+            draw, [4294967294, -1, 0, 1, 10**7, 1.5, "x", None]
+        )
     elif way == 2:
         model["continuing_subword_prefix"] = pick(draw, ["##", "aaaa", "é", "", 5, "\u0120"])
     elif way == 3 and model.get("merges"):
@@ -226,15 +329,38 @@ def damage_tokenizer(draw: Draw, place: Path) -> str:
     elif way == 5:
         model["max_input_chars_per_word"] = pick(draw, [10**18, 0, -1, "x", 5])
     elif way == 6:
-        flags = {name: bool(draw.integers(2)) for name in ("single_word", "lstrip", "rstrip", "normalized", "special")}
-        token = {"id": pick(draw, [4294967294, 5, 300, 0]), "content": pick(draw, ["a", "zzz", "", "the"]), **flags}
+        flags = {
+            name: bool(draw.integers(2))
+            for name in ("single_word", "lstrip", "rstrip", "normalized", "special")
+        }
+        token = {
+            "id": pick(draw, [4294967294, 5, 300, 0]),
+            "content": pick(draw, ["a", "zzz", "", "the"]),
+            **flags,
+        }
         value["added_tokens"] = [*value["added_tokens"], token]
     elif way == 7:
-        value[pick(draw, ["normalizer", "pre_tokenizer", "decoder", "post_processor"])] = pick(draw, [
-            None, {"type": "Lowercase"}, {"type": "Replace", "pattern": {"Regex": "(a+)+b"}, "content": "x"}, {"type": "x"}, 5,
-            {"type": "Strip", "content": "a", "start": 9, "stop": 9}, {"type": "Metaspace", "replacement": "_"},
-            {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Removed", "invert": False}, {"type": "WordPiece"},
-            {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, {"type": "Sequence", "pretokenizers": []}])
+        value[pick(draw, ["normalizer", "pre_tokenizer", "decoder", "post_processor"])] = pick(
+            draw,
+            [
+                None,
+                {"type": "Lowercase"},
+                {"type": "Replace", "pattern": {"Regex": "(a+)+b"}, "content": "x"},
+                {"type": "x"},
+                5,
+                {"type": "Strip", "content": "a", "start": 9, "stop": 9},
+                {"type": "Metaspace", "replacement": "_"},
+                {
+                    "type": "Split",
+                    "pattern": {"Regex": "("},
+                    "behavior": "Removed",
+                    "invert": False,
+                },
+                {"type": "WordPiece"},
+                {"type": "Precompiled", "precompiled_charsmap": "AAAA"},
+                {"type": "Sequence", "pretokenizers": []},
+            ],
+        )
     else:
         what = edit_json(draw, pick(draw, [value, model]))
     file.write_text(to_json(value), "utf-8")
@@ -280,11 +406,21 @@ def damage_members(draw: Draw, place: Path, specimens: Path) -> str:
 
 def damage(draw: Draw, place: Path, specimens: Path) -> str:
     """Damage a copy of a saved model, or one of its members, once or twice."""
-    ways: list[Callable[[Draw, Path], str]] = [damage_arrays, damage_arrays, damage_arrays, damage_config, damage_config,
-                                               damage_tokenizer, damage_bytes]
+    ways: list[Callable[[Draw, Path], str]] = [
+        damage_arrays,
+        damage_arrays,
+        damage_arrays,
+        damage_config,
+        damage_config,
+        damage_tokenizer,
+        damage_bytes,
+    ]
     done = []
     for _ in range(1 if draw.random() < 0.8 else 2):
-        inner = [place, *sorted(path.parent for path in place.rglob("config.json") if path.parent != place)]
+        inner = [
+            place,
+            *sorted(path.parent for path in place.rglob("config.json") if path.parent != place),
+        ]
         where = pick(draw, inner) if draw.random() < 0.5 else place
         if draw.random() < (0.25 if len(inner) > 1 else 0.02):
             done.append(damage_members(draw, where, specimens))

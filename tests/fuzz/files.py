@@ -24,16 +24,23 @@ TEXT = "the cat sat on the mat\nthe dog met a cat\na dog and a cat slept on the 
 
 
 def _word2vec_binary(words: int = 3, width: int = 4) -> bytes:
-    rows = b"".join(f"w{i} ".encode() + struct.pack("<4f", *(0.5 * i + j for j in range(4))) + b"\n" for i in range(3))
+    rows = b"".join(
+        f"w{i} ".encode() + struct.pack("<4f", *(0.5 * i + j for j in range(4))) + b"\n"
+        for i in range(3)
+    )
     return f"{words} {width}\n".encode() + rows
 
 
 def _fasttext_bin() -> bytes:
     """The beginning of a fastText model: magic, version, arguments, then a dictionary that promises much."""
-    arguments = struct.pack("<12i", 4, 5, 5, 1, 5, 1, 1, 1, 100, 3, 6, 100) + struct.pack("<d", 1e-4)
+    arguments = struct.pack("<12i", 4, 5, 5, 1, 5, 1, 1, 1, 100, 3, 6, 100) + struct.pack(
+        "<d", 1e-4
+    )
     dictionary = struct.pack("<3i2q", 2, 2, 0, 10, -1)
     dictionary += b"the\0" + struct.pack("<qb", 5, 0) + b"cat\0" + struct.pack("<qb", 3, 0)
-    matrices = b"".join(b"\0" + struct.pack("<2q", rows, 4) + b"\1" * 16 * rows for rows in (102, 2))
+    matrices = b"".join(
+        b"\0" + struct.pack("<2q", rows, 4) + b"\1" * 16 * rows for rows in (102, 2)
+    )
     return struct.pack("<2i", 793712314, 12) + arguments + dictionary + matrices
 
 
@@ -43,18 +50,27 @@ def _parquet() -> bytes:
     except ImportError:
         return b"PAR1" + b"\0" * 50 + b"PAR1"
     place = io.BytesIO()
-    polars.DataFrame({"text": ["good cat", "bad dog"] * 3, "label": ["x", "y"] * 3}).write_parquet(place)
+    polars.DataFrame({"text": ["good cat", "bad dog"] * 3, "label": ["x", "y"] * 3}).write_parquet(
+        place
+    )
     return place.getvalue()
 
 
-ARPA = ("\\data\\\nngram 1=5\nngram 2=3\n\n\\1-grams:\n-99\t<s>\t-0.3\n-1\t</s>\n-1.2\t<unk>\n-0.5\tcat\t-0.2\n"
-        "-0.6\tdog\t-0.1\n\n"
-        "\\2-grams:\n-0.2\t<s> cat\n-0.4\tcat dog\n-0.3\tdog </s>\n\n\\end\\\n")
+ARPA = (
+    "\\data\\\nngram 1=5\nngram 2=3\n\n\\1-grams:\n-99\t<s>\t-0.3\n-1\t</s>\n-1.2\t<unk>\n-0.5\tcat\t-0.2\n"
+    "-0.6\tdog\t-0.1\n\n"
+    "\\2-grams:\n-0.2\t<s> cat\n-0.4\tcat dog\n-0.3\tdog </s>\n\n\\end\\\n"
+)
 CONLLU = "1\tthe\tthe\tDET\t_\t_\t0\t_\t_\t_\n2\tcat\tcat\tNOUN\t_\t_\t0\t_\t_\t_\n\n"
 SOUND: dict[str, tuple[str, bytes]] = {  # kind: name, content
     "text": ("a.txt", TEXT.encode()),
-    "jsonl": ("a.jsonl", b"".join(json.dumps({"text": t, "label": x, "n": {"m": [1, 2.5]}}).encode() + b"\n"
-                                  for t, x in [("good cat", "x"), ("bad dog", "y")] * 4)),
+    "jsonl": (
+        "a.jsonl",
+        b"".join(
+            json.dumps({"text": t, "label": x, "n": {"m": [1, 2.5]}}).encode() + b"\n"
+            for t, x in [("good cat", "x"), ("bad dog", "y")] * 4
+        ),
+    ),
     "csv": ("a.csv", b'text,label\n"good, cat",x\nbad dog,y\n' + b"fine cat,x\nawful dog,y\n" * 3),
     "tsv": ("a.tsv", b"text\tlabel\ngood cat\tx\nbad dog\ty\n" * 3),
     "parquet": ("a.parquet", _parquet()),
@@ -69,10 +85,13 @@ SOUND: dict[str, tuple[str, bytes]] = {  # kind: name, content
     "fasttext": ("a.bin", _fasttext_bin()),
     "questions": ("a.questions", b": family\nthe cat a dog\ncat the dog a\n"),
     "pairs": ("a.pairs", b"cat dog 5.0\nthe a 2.5\n"),
-    "tokenizer": ("tokenizer.json", b'{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,'
-                  b'"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},'
-                  b'"post_processor":null,"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},'
-                  b'"merges":[["a","b"]]}}'),
+    "tokenizer": (
+        "tokenizer.json",
+        b'{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,'
+        b'"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},'
+        b'"post_processor":null,"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},'
+        b'"merges":[["a","b"]]}}',
+    ),
     "vocabulary": ("a.vocab", b"the\ncat\ndog\n"),
 }
 
@@ -81,44 +100,106 @@ LANGUAGE = [
     ["fit", "ngram", "{file}", "--order", "2", *FIT],
     ["fit", "ngram", "{file}", "--tokenizer", "byte", "--unit", "stream", *FIT],
     ["fit", "ngram", "{file}", "--tokenizer", "bpe", "--vocab-size", "260", "--order", "2", *FIT],
-    ["fit", "ngram", "{file}", "--tokenizer", "word", "--normalize", "topic", "--unit", "document", "--order", "2", *FIT],
-    ["fit", "ngram", "-", "--order", "1", *FIT], ["fit", "ngram", "{file}", "--encoding", "utf-16", "--order", "2", *FIT],
-    ["fit", "ngram", "{file}", "--memory", "1M", *FIT], ["fit", "cache", "{file}", *FIT],
+    [
+        "fit",
+        "ngram",
+        "{file}",
+        "--tokenizer",
+        "word",
+        "--normalize",
+        "topic",
+        "--unit",
+        "document",
+        "--order",
+        "2",
+        *FIT,
+    ],
+    ["fit", "ngram", "-", "--order", "1", *FIT],
+    ["fit", "ngram", "{file}", "--encoding", "utf-16", "--order", "2", *FIT],
+    ["fit", "ngram", "{file}", "--memory", "1M", *FIT],
+    ["fit", "cache", "{file}", *FIT],
     ["fit", "hmm", "{file}", "--states", "2", "--iterations", "2", *FIT],
     ["fit", "word2vec", "{file}", "--min-count", "1", "--dimensions", "4", "--epochs", "1", *FIT],
     ["fit", "glove", "{file}", "--min-count", "1", "--dimensions", "4", "--epochs", "1", *FIT],
-    ["evaluate", "words", "{file}", "-q"], ["evaluate", "bytes", "{file}", "-q", "--json"], ["evaluate", "bytes", "-", "-q"],
-    ["score", "words", "{file}", "-q"], ["score", "bytes", "{file}", "-q"], ["score", "words", "-", "-q", "--tokens"],
-    ["tokenize", "{file}", "-q"], ["tokenize", "{file}", "--kind", "char", "--json", "-q"],
+    ["evaluate", "words", "{file}", "-q"],
+    ["evaluate", "bytes", "{file}", "-q", "--json"],
+    ["evaluate", "bytes", "-", "-q"],
+    ["score", "words", "{file}", "-q"],
+    ["score", "bytes", "{file}", "-q"],
+    ["score", "words", "-", "-q", "--tokens"],
+    ["tokenize", "{file}", "-q"],
+    ["tokenize", "{file}", "--kind", "char", "--json", "-q"],
     ["tokenize", "{file}", "--kind", "wordpiece", "--vocab-size", "60", "--ids", "-q"],
-    ["data", "describe", "{file}", "-q"], ["phrases", "{file}", "--min-count", "1", "-q"],
-    ["fit", "ngram", "{file}", "--column", "text", "--order", "2", *FIT], ["score", "words", "{file}", "--column", "n.m", "-q"],
+    ["data", "describe", "{file}", "-q"],
+    ["phrases", "{file}", "--min-count", "1", "-q"],
+    ["fit", "ngram", "{file}", "--column", "text", "--order", "2", *FIT],
+    ["score", "words", "{file}", "--column", "n.m", "-q"],
 ]
-LABELS = [["fit", "naive-bayes", "{file}", *FIT], ["fit", "naive-bayes", "-", *FIT], ["evaluate", "classes", "{file}", "-q"],
-          ["predict", "classes", "{file}", "-q"],
-          ["fit", "fasttext-classifier", "{file}", "--dimensions", "4", "--buckets", "100", "--epochs", "1", *FIT]]
-TAGS = [["fit", "hmm-tagger", "{file}", *FIT], ["fit", "hmm-tagger", "{file}", "--scheme", "iob1", *FIT],
-        ["evaluate", "tags", "{file}", "-q"], ["predict", "tags", "{file}", "-q"]]
-CONVERT = [["convert", "{file}", "{out}", "-q"], ["convert", "{file}", "{out}.vec", "--form", "word2vec", "-q"],
-           ["nearest", "{file}", "cat", "-q"], ["evaluate", "{file}", "--on", "sound.questions", "-q"],
-           ["embed", "{file}", "cat", "-q"]]
+LABELS = [
+    ["fit", "naive-bayes", "{file}", *FIT],
+    ["fit", "naive-bayes", "-", *FIT],
+    ["evaluate", "classes", "{file}", "-q"],
+    ["predict", "classes", "{file}", "-q"],
+    [
+        "fit",
+        "fasttext-classifier",
+        "{file}",
+        "--dimensions",
+        "4",
+        "--buckets",
+        "100",
+        "--epochs",
+        "1",
+        *FIT,
+    ],
+]
+TAGS = [
+    ["fit", "hmm-tagger", "{file}", *FIT],
+    ["fit", "hmm-tagger", "{file}", "--scheme", "iob1", *FIT],
+    ["evaluate", "tags", "{file}", "-q"],
+    ["predict", "tags", "{file}", "-q"],
+]
+CONVERT = [
+    ["convert", "{file}", "{out}", "-q"],
+    ["convert", "{file}", "{out}.vec", "--form", "word2vec", "-q"],
+    ["nearest", "{file}", "cat", "-q"],
+    ["evaluate", "{file}", "--on", "sound.questions", "-q"],
+    ["embed", "{file}", "cat", "-q"],
+]
 OTHERS = {
-    "questions": [["evaluate", "vectors", "--on", "{file}", "-q"]], "pairs": [["evaluate", "vectors", "--on", "{file}", "-q"]],
-    "tokenizer": [["tokenize", "sound.txt", "--tokenizer", "{file}", "-q"],
-                  ["fit", "ngram", "sound.txt", "--tokenizer", "{file}", "--order", "2", *FIT]],
-    "vocabulary": [["fit", "ngram", "sound.txt", "--vocab-file", "{file}", "--order", "2", *FIT],
-                   ["tokenize", "sound.txt", "--kind", "char", "--vocab-file", "{file}", "-q"]],
+    "questions": [["evaluate", "vectors", "--on", "{file}", "-q"]],
+    "pairs": [["evaluate", "vectors", "--on", "{file}", "-q"]],
+    "tokenizer": [
+        ["tokenize", "sound.txt", "--tokenizer", "{file}", "-q"],
+        ["fit", "ngram", "sound.txt", "--tokenizer", "{file}", "--order", "2", *FIT],
+    ],
+    "vocabulary": [
+        ["fit", "ngram", "sound.txt", "--vocab-file", "{file}", "--order", "2", *FIT],
+        ["tokenize", "sound.txt", "--kind", "char", "--vocab-file", "{file}", "-q"],
+    ],
 }
-FITTING = {**dict.fromkeys(("text", "parquet"), LANGUAGE), **dict.fromkeys(("jsonl", "csv", "tsv"), LANGUAGE + LABELS),
-           "labels": LABELS, **dict.fromkeys(("conll", "conllu", "slash"), TAGS),
-           **dict.fromkeys(("arpa", "word2vec", "glove", "binary", "fasttext"), CONVERT), **OTHERS}
-EVERY = [*LANGUAGE, *LABELS, *TAGS, *CONVERT, *(args for several in OTHERS.values() for args in several)]
+FITTING = {
+    **dict.fromkeys(("text", "parquet"), LANGUAGE),
+    **dict.fromkeys(("jsonl", "csv", "tsv"), LANGUAGE + LABELS),
+    "labels": LABELS,
+    **dict.fromkeys(("conll", "conllu", "slash"), TAGS),
+    **dict.fromkeys(("arpa", "word2vec", "glove", "binary", "fasttext"), CONVERT),
+    **OTHERS,
+}
+EVERY = [
+    *LANGUAGE,
+    *LABELS,
+    *TAGS,
+    *CONVERT,
+    *(args for several in OTHERS.values() for args in several),
+]
 
 
 # ---- ways to break a file
 
+
 def _cut(data: bytes, rng: random.Random) -> bytes:
-    return data[:rng.randrange(len(data) + 1)]
+    return data[: rng.randrange(len(data) + 1)]
 
 
 def _flip(data: bytes, rng: random.Random) -> bytes:
@@ -143,9 +224,26 @@ def _numbers(data: bytes, rng: random.Random) -> bytes:
     if not places:
         return data
     at = rng.choice(places)
-    other = rng.choice([b"0", b"-1", b"1e39", b"-1e39", b"1e308", b"inf", b"nan", b"9" * 18, b"9" * 400, b"-" + b"9" * 30,
-                        b"4294967296", b"2147483648", b"0x10", b"1_0", b"\xd9\xa3"])
-    return data[:at] + other + data[at + 1:]
+    other = rng.choice(
+        [
+            b"0",
+            b"-1",
+            b"1e39",
+            b"-1e39",
+            b"1e308",
+            b"inf",
+            b"nan",
+            b"9" * 18,
+            b"9" * 400,
+            b"-" + b"9" * 30,
+            b"4294967296",
+            b"2147483648",
+            b"0x10",
+            b"1_0",
+            b"\xd9\xa3",
+        ]
+    )
+    return data[:at] + other + data[at + 1 :]
 
 
 def _header(data: bytes, rng: random.Random) -> bytes:
@@ -155,8 +253,8 @@ def _header(data: bytes, rng: random.Random) -> bytes:
     changed = bytearray(data)
     form = rng.choice(("<i", "<q", "<I"))
     at = rng.randrange(min(len(data) - 8, 160))
-    value = rng.choice((0, 1, 2**31 - 1, 2**30) if form != "<i" else (-1, 0, 2**31 - 1, -2**31))
-    changed[at:at + struct.calcsize(form)] = struct.pack(form, value)
+    value = rng.choice((0, 1, 2**31 - 1, 2**30) if form != "<i" else (-1, 0, 2**31 - 1, -(2**31)))
+    changed[at : at + struct.calcsize(form)] = struct.pack(form, value)
     return bytes(changed)
 
 
@@ -171,28 +269,43 @@ def _lines(data: bytes, rng: random.Random) -> bytes:
         elif change == 1:
             lines.insert(i, lines[i])
         elif change == 2 and i + 1 < len(lines):
-            lines[i:i + 2] = [lines[i] + lines[i + 1]]
+            lines[i : i + 2] = [lines[i] + lines[i + 1]]
         else:
             rng.shuffle(lines)
     return b"\n".join(lines)
 
 
 def _long_line(data: bytes, rng: random.Random) -> bytes:
-    filler = rng.choice([b"a", b"ab ", "é".encode(), b"1 ", b"\t", b" ", b"__label__x ", b'"', b"\\", b"/", b","])
+    filler = rng.choice(
+        [b"a", b"ab ", "é".encode(), b"1 ", b"\t", b" ", b"__label__x ", b'"', b"\\", b"/", b","]
+    )
     return data + filler * (rng.choice((10_000, 300_000)) // len(filler)) + data
 
 
 def _recoded(data: bytes, rng: random.Random) -> bytes:
-    return data.decode("latin-1").encode(rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-8-sig", "cp037")))
+    return data.decode("latin-1").encode(
+        rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-8-sig", "cp037"))
+    )
 
 
 BREAK: list[Callable[[bytes, random.Random], bytes]] = [
-    _cut, _flip, _numbers, _numbers, _header, _lines, _long_line, _recoded, _inserted(b"\0", b"\0" * 4000),
+    _cut,
+    _flip,
+    _numbers,
+    _numbers,
+    _header,
+    _lines,
+    _long_line,
+    _recoded,
+    _inserted(b"\0", b"\0" * 4000),
     _inserted(b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xef\xbb\xbf"),
     _inserted(b"\r", b"\r\n", b"\n\n\n", b"\x0b", b"\x1c", "\u2028".encode(), b"\x1a"),
-    _inserted(b"[" * 5000, b'{"a":' * 3000, b'"', b"\\u", b'{"text": null}\n', b'{"text": [[[[1]]]]}\n'),
+    _inserted(
+        b"[" * 5000, b'{"a":' * 3000, b'"', b"\\u", b'{"text": null}\n', b'{"text": [[[[1]]]]}\n'
+    ),
     lambda data, rng: data.replace(b"\n", rng.choice((b"\r\n", b"\r", b"", b"\n\n"))),
-    lambda data, rng: data.rstrip(b"\n"), lambda data, rng: rng.choice((b"", b"\n", b" ", b"\0", b"\xef\xbb\xbf")),
+    lambda data, rng: data.rstrip(b"\n"),
+    lambda data, rng: rng.choice((b"", b"\n", b" ", b"\0", b"\xef\xbb\xbf")),
     lambda data, rng: rng.randbytes(rng.choice((1, 100, 10_000))),
 ]
 PACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
@@ -216,7 +329,11 @@ def _file(rng: random.Random, place: Path) -> tuple[str, Path, str]:
     done = f"{kind} broken by {ways} as {name}"
     if rng.random() < 0.15:
         suffix = rng.choice(list(PACK))
-        data = PACK[suffix](data if rng.random() < 0.8 else data + b"a" * (130 << 20 if rng.random() < 0.05 else 1 << 20))
+        data = PACK[suffix](
+            data
+            if rng.random() < 0.8
+            else data + b"a" * (130 << 20 if rng.random() < 0.05 else 1 << 20)
+        )
         broken = rng.choice((None, None, _cut, _flip))
         name, data = name + suffix, broken(data, rng) if broken else data
         done += f"{suffix}{' broken too' if broken else ''}"
@@ -231,9 +348,30 @@ def _file(rng: random.Random, place: Path) -> tuple[str, Path, str]:
 
 MODELS = {
     "words": ["fit", "ngram", "sound.txt", "--order", "2", "--tokenizer", "word"],
-    "bytes": ["fit", "ngram", "sound.txt", "--tokenizer", "byte", "--unit", "stream", "--order", "3"],
-    "classes": ["fit", "naive-bayes", "sound.labels"], "tags": ["fit", "hmm-tagger", "sound.conll"],
-    "vectors": ["fit", "word2vec", "sound.txt", "--min-count", "1", "--dimensions", "4", "--epochs", "1"],
+    "bytes": [
+        "fit",
+        "ngram",
+        "sound.txt",
+        "--tokenizer",
+        "byte",
+        "--unit",
+        "stream",
+        "--order",
+        "3",
+    ],
+    "classes": ["fit", "naive-bayes", "sound.labels"],
+    "tags": ["fit", "hmm-tagger", "sound.conll"],
+    "vectors": [
+        "fit",
+        "word2vec",
+        "sound.txt",
+        "--min-count",
+        "1",
+        "--dimensions",
+        "4",
+        "--epochs",
+        "1",
+    ],
 }
 
 
@@ -241,7 +379,12 @@ def run(count: int, seed: int) -> Counts:
     counts = Counts()
     with tempfile.TemporaryDirectory(prefix="seqloom-fuzz-") as folder:
         home = Path(folder)
-        for kind, name in (("text", "txt"), ("labels", "labels"), ("conll", "conll"), ("questions", "questions")):
+        for kind, name in (
+            ("text", "txt"),
+            ("labels", "labels"),
+            ("conll", "conll"),
+            ("questions", "questions"),
+        ):
             (home / f"sound.{name}").write_bytes(SOUND[kind][1])
         worker = Worker(folder)
         try:
@@ -262,7 +405,10 @@ def _attempt(number: int, seed: int, home: Path, worker: Worker, counts: Counts)
         place = Path(folder)
         kind, path, done = _file(rng, place)
         args = rng.choice(FITTING[kind] if rng.random() < 0.85 else EVERY)
-        args = [arg.format(file=os.path.relpath(path, home), out=os.path.relpath(place / "out", home)) for arg in args]
+        args = [
+            arg.format(file=os.path.relpath(path, home), out=os.path.relpath(place / "out", home))
+            for arg in args
+        ]
         ended = worker.run(args, str(path) if "-" in args and path.is_file() else os.devnull)
     fault = ended.fault()
     if fault is not None:

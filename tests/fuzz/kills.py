@@ -31,8 +31,10 @@ from .specimens import random_encoder
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 PROMPT = 10.0  # seconds that an answer may take on a busy machine
-LINE = re.compile(r"interrupted.*(the same command to resume|with --resume to continue|starts over|what was finished is kept"
-                  r"|before anything was begun)")
+LINE = re.compile(
+    r"interrupted.*(the same command to resume|with --resume to continue|starts over|what was finished is kept"
+    r"|before anything was begun)"
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,16 @@ USE = ("info", "out")
 
 
 NETWORK = ("--steps", "60", "--evaluate-every", "20", "--d-hidden", "16")
-ON_ENCODER = ("--encoder", "encoder", "--steps", "30", "--batch-size", "4", "--evaluate-every", "10")
+ON_ENCODER = (
+    "--encoder",
+    "encoder",
+    "--steps",
+    "30",
+    "--batch-size",
+    "4",
+    "--evaluate-every",
+    "10",
+)
 TRANSLATOR = ("--tokenizer", "char", "--steps", "30", "--evaluate-every", "10")
 
 
@@ -66,24 +77,80 @@ COMMANDS = (
     _fit("hmm", "text", "--states", "12", "--iterations", "40", "--tolerance", "0"),
     _fit("word2vec", "text", *VECTORS, "--deterministic"),
     _fit("glove", "text", *VECTORS),
-    _fit("fasttext-classifier", "labelled.tsv", "--dimensions", "16", "--epochs", "60", "--deterministic"),
-    _fit("lstm", "text", "--tokenizer", "byte", "--d-hidden", "32", "--steps", "60", "--batch-size", "8", "--truncation", "16",
-         "--evaluate-every", "20"),
+    _fit(
+        "fasttext-classifier",
+        "labelled.tsv",
+        "--dimensions",
+        "16",
+        "--epochs",
+        "60",
+        "--deterministic",
+    ),
+    _fit(
+        "lstm",
+        "text",
+        "--tokenizer",
+        "byte",
+        "--d-hidden",
+        "32",
+        "--steps",
+        "60",
+        "--batch-size",
+        "8",
+        "--truncation",
+        "16",
+        "--evaluate-every",
+        "20",
+    ),
     _fit("classifier", "labelled.tsv", *NETWORK),
     _fit("tagger", "tagged.conll", *NETWORK),
     _fit("forecaster", "series.csv", "--horizon", "7", *NETWORK),
     _fit("seq2seq", "pairs.tsv", "--d-hidden", "16", "--d-embed", "16", *TRANSLATOR),
-    _fit("transformer", "pairs.tsv", "--d-model", "16", "--n-layers", "1", "--n-heads", "2", *TRANSLATOR),
+    _fit(
+        "transformer",
+        "pairs.tsv",
+        "--d-model",
+        "16",
+        "--n-layers",
+        "1",
+        "--n-heads",
+        "2",
+        *TRANSLATOR,
+    ),
     replace(_fit("classifier", "labelled.tsv", *ON_ENCODER), name="classifier-published"),
     replace(_fit("classifier", "labelled.tsv", *ON_ENCODER, "--frozen"), name="classifier-frozen"),
     replace(_fit("tagger", "tagged.conll", *ON_ENCODER), name="tagger-published"),
-    Command("translate", ("translate", "translator", "sources", "-o", "out", "--resume"), "out", ("",)),
+    Command(
+        "translate", ("translate", "translator", "sources", "-o", "out", "--resume"), "out", ("",)
+    ),
     Command("convert-gguf", ("convert", "llama.gguf", "out", "--bits", "4"), "out", MODEL, USE),
     Command("convert-published", ("convert", "theirs", "out"), "out", MODEL, USE),
-    Command("compare", ("compare", "text", "--rungs", "uniform,byte-1,byte-3,bpe-2,byte-mixture", "--work", "work", "-o", "out",
-                        "--no-curve", "--no-samples"), "out", ("comparison.json",)),
-    Command("tokenize-save", ("tokenize", "text", "--kind", "unigram", "--vocab-size", "2000", "--save", "out"), "out", ("*",)),
-    Command("tokenize-ids", ("tokenize", "long", "--kind", "word", "--ids-file", "out"), "out", ("",)),
+    Command(
+        "compare",
+        (
+            "compare",
+            "text",
+            "--rungs",
+            "uniform,byte-1,byte-3,bpe-2,byte-mixture",
+            "--work",
+            "work",
+            "-o",
+            "out",
+            "--no-curve",
+            "--no-samples",
+        ),
+        "out",
+        ("comparison.json",),
+    ),
+    Command(
+        "tokenize-save",
+        ("tokenize", "text", "--kind", "unigram", "--vocab-size", "2000", "--save", "out"),
+        "out",
+        ("*",),
+    ),
+    Command(
+        "tokenize-ids", ("tokenize", "long", "--kind", "word", "--ids-file", "out"), "out", ("",)
+    ),
     Command("convert-arpa", ("convert", "model", "out.arpa"), "out.arpa", ("",)),
     Command("convert-model", ("convert", "model.arpa", "out"), "out", MODEL, USE),
 )
@@ -108,17 +175,41 @@ class Attack:
         (place / "text").write_text(text[:120_000])
         (place / "long").write_text(text * 8)
         lines = [line for line in text[:200_000].splitlines() if line.strip()]
-        (place / "labelled.tsv").write_text("".join(f"{'long' if len(x) > 40 else 'short'}\t{x}\n" for x in lines))
+        (place / "labelled.tsv").write_text(
+            "".join(f"{'long' if len(x) > 40 else 'short'}\t{x}\n" for x in lines)
+        )
         (place / "tagged.conll").write_text("".join(f"{_tagged(x)}\n" for x in lines[:600]))
-        (place / "series.csv").write_text("date,load\n" + "".join(
-            f"{date(2022, 1, 1) + timedelta(d)},{d % 7 + len(lines[d]) / 50}\n" for d in range(500)))
-        (place / "pairs.tsv").write_text("".join(f"{x[:20].strip()}\t{x[:20].strip()[::-1]}\n" for x in lines[:400]))
+        (place / "series.csv").write_text(
+            "date,load\n"
+            + "".join(
+                f"{date(2022, 1, 1) + timedelta(d)},{d % 7 + len(lines[d]) / 50}\n"
+                for d in range(500)
+            )
+        )
+        (place / "pairs.tsv").write_text(
+            "".join(f"{x[:20].strip()}\t{x[:20].strip()[::-1]}\n" for x in lines[:400])
+        )
         (place / "sources").write_text("".join(f"{x[:20]}\n" for x in lines[:3000]))
-        random_encoder("bert", context=64, d_model=32, n_layers=2, n_heads=2, d_mlp=48).save(place / "encoder")
+        random_encoder("bert", context=64, d_model=32, n_layers=2, n_heads=2, d_mlp=48).save(
+            place / "encoder"
+        )
         llama_file(place / "llama.gguf")
         self._whole("convert", "encoder", "theirs", "--form", "hugging-face")
-        self._whole("fit", "seq2seq", "pairs.tsv", "-o", "translator", "--d-hidden", "8", "--d-embed", "8", "--tokenizer",
-                    "char", "--steps", "5")
+        self._whole(
+            "fit",
+            "seq2seq",
+            "pairs.tsv",
+            "-o",
+            "translator",
+            "--d-hidden",
+            "8",
+            "--d-embed",
+            "8",
+            "--tokenizer",
+            "char",
+            "--steps",
+            "5",
+        )
         self._whole("fit", "ngram", "text", "-o", "model", "--order", "3")
         self._whole("convert", "model", "model.arpa")
 
@@ -132,7 +223,10 @@ class Attack:
         before = _digests(self.place / command.output, ("*",))
         trail: list[str] = []
         for _ in range(min(draw.randint(1, 4), most)):
-            how, delay = draw.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL]), draw.uniform(0.3, seconds)
+            how, delay = (
+                draw.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL]),
+                draw.uniform(0.3, seconds),
+            )
             trail.append(f"{how.name} after {delay:.2f} s")
             wrong = self._end(command, how, delay)
             there = _digests(self.place / command.output, ("*",))
@@ -142,8 +236,14 @@ class Attack:
         found = self._start(command.args).communicate(timeout=300)[1].decode()
         whole = _alike(_digests(self.place / command.output, command.same), digests)
         wrong = "" if whole else f"other bytes in the end ({found})"
-        left = sorted(p.name for p in self.place.iterdir() if p.name.startswith((f".{command.output}", f"{command.output}.")))
-        if not wrong and [name for name in left if name not in (command.output, f"{command.output}.json")]:
+        left = sorted(
+            p.name
+            for p in self.place.iterdir()
+            if p.name.startswith((f".{command.output}", f"{command.output}."))
+        )
+        if not wrong and [
+            name for name in left if name not in (command.output, f"{command.output}.json")
+        ]:
             wrong = f"left behind: {left}"
         if not wrong and command.check:
             checked = self._start(command.check)
@@ -190,7 +290,10 @@ class Attack:
             self._clean(command)
             begun = time.monotonic()
             self._whole(*command.args)
-            self.expected[command.name] = (_digests(self.place / command.output, command.same), time.monotonic() - begun)
+            self.expected[command.name] = (
+                _digests(self.place / command.output, command.same),
+                time.monotonic() - begun,
+            )
         return self.expected[command.name]
 
     def _put(self, source: Path, target: Path) -> None:
@@ -207,9 +310,14 @@ class Attack:
         assert child.returncode == 0, f"{args}: {err}"
 
     def _start(self, args: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-m", "seqloom.cli", *args], cwd=self.place, stdout=subprocess.DEVNULL,
-                                stderr=subprocess.PIPE, preexec_fn=_hears_ctrl_c,
-                                env={**os.environ, "SEQLOOM_CACHE": str(self.place / "cache")})
+        return subprocess.Popen(
+            [sys.executable, "-m", "seqloom.cli", *args],
+            cwd=self.place,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=_hears_ctrl_c,
+            env={**os.environ, "SEQLOOM_CACHE": str(self.place / "cache")},
+        )
 
 
 def _tagged(line: str) -> str:
@@ -223,7 +331,11 @@ def _hears_ctrl_c() -> None:
 
 def _digests(output: Path, patterns: tuple[str, ...]) -> dict[str, str]:
     """Hashes of the files that are there, by name; of a report without what clocks decide."""
-    paths = [output] if output.is_file() else [p for pattern in patterns if pattern for p in output.glob(pattern)]
+    paths = (
+        [output]
+        if output.is_file()
+        else [p for pattern in patterns if pattern for p in output.glob(pattern)]
+    )
     found = {}
     for path in paths:
         data = path.read_bytes() if path.is_file() else b""

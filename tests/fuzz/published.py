@@ -31,16 +31,47 @@ from .specimens import REVERSED, TEXT, random_encoder
 
 SMALL: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_layers": 1}
 ENCODER: dict[str, Any] = {**SMALL, "context": 24, "d_mlp": 12}
-TRANSLATOR: dict[str, Any] = {**SMALL, "n_decoder_layers": 1, "tokenizer": "bpe", "vocab_size": 270, "shared_vocabulary": True}
+TRANSLATOR: dict[str, Any] = {
+    **SMALL,
+    "n_decoder_layers": 1,
+    "tokenizer": "bpe",
+    "vocab_size": 270,
+    "shared_vocabulary": True,
+}
 TRANSLATORS: dict[str, dict[str, Any]] = {
-    "marian": {"norm": "post"}, "bart": {"norm": "post", "positions": "learned", "context": 250, "embedding_norm": True},
-    "t5": {"positions": "t5", "norm_kind": "rms", "bias": False, "scaled_attention": False, "scaled_embedding": False,
-           "scaled_output": True}}
-GPT2: dict[str, Any] = {**SMALL, "context": 8, "positions": "learned", "tokenizer": "bpe", "vocab_size": 270}
-LLAMA: dict[str, Any] = {**SMALL, "context": 8, "tokenizer": "bpe", "vocab_size": 270, "bias": False, "norm_kind": "rms",
-                         "activation": "swiglu"}
-USES = {"gpt": ["generate", "{out}", "the cat", "--max-tokens", "5", "-q"], "bert": ["fill", "{out}", "the [MASK] sat", "-q"],
-        "sentence-encoder": ["embed", "{out}", "the cat sat", "-q"], "transformer": ["translate", "{out}", "{text}", "-q"]}
+    "marian": {"norm": "post"},
+    "bart": {"norm": "post", "positions": "learned", "context": 250, "embedding_norm": True},
+    "t5": {
+        "positions": "t5",
+        "norm_kind": "rms",
+        "bias": False,
+        "scaled_attention": False,
+        "scaled_embedding": False,
+        "scaled_output": True,
+    },
+}
+GPT2: dict[str, Any] = {
+    **SMALL,
+    "context": 8,
+    "positions": "learned",
+    "tokenizer": "bpe",
+    "vocab_size": 270,
+}
+LLAMA: dict[str, Any] = {
+    **SMALL,
+    "context": 8,
+    "tokenizer": "bpe",
+    "vocab_size": 270,
+    "bias": False,
+    "norm_kind": "rms",
+    "activation": "swiglu",
+}
+USES = {
+    "gpt": ["generate", "{out}", "the cat", "--max-tokens", "5", "-q"],
+    "bert": ["fill", "{out}", "the [MASK] sat", "-q"],
+    "sentence-encoder": ["embed", "{out}", "the cat sat", "-q"],
+    "transformer": ["translate", "{out}", "{text}", "-q"],
+}
 
 
 def make_models() -> dict[str, Any]:
@@ -53,7 +84,9 @@ def make_models() -> dict[str, Any]:
         made[name] = model_class("transformer")(**TRANSLATOR, **options).fit(REVERSED, train=train)
     made["bart"].learnt |= {"source_start": 3}
     made["bert"] = random_encoder("bert", **ENCODER)
-    made["albert"] = random_encoder("bert", **ENCODER, shared_layers=True, d_embed=6, activation="gelu")
+    made["albert"] = random_encoder(
+        "bert", **ENCODER, shared_layers=True, d_embed=6, activation="gelu"
+    )
     made["sentences"] = random_encoder("sentence-encoder", **ENCODER, activation="gelu")
     return made
 
@@ -65,7 +98,10 @@ def make_all(place: Path) -> dict[str, str]:
     made = make_models()
     for name, model in made.items():
         interop.write(model, place / name)
-    llama_file(place / "llama.gguf", tokenizer__chat_template="{% for m in messages %}{{ m.content }}{% endfor %}")
+    llama_file(
+        place / "llama.gguf",
+        tokenizer__chat_template="{% for m in messages %}{{ m.content }}{% endfor %}",
+    )
     return {name: model.name for name, model in made.items()} | {"llama.gguf": "gpt"}
 
 
@@ -73,7 +109,14 @@ def damage(draw: np.random.Generator, place: Path) -> str:
     """Once or twice; a GGUF file in its header, a directory in any of its files."""
     if place.is_file():
         return _damage_gguf(draw, place)
-    ways = [damage_arrays, damage_arrays, _damage_values, _damage_values, damage_tokenizer, damage_bytes]
+    ways = [
+        damage_arrays,
+        damage_arrays,
+        _damage_values,
+        _damage_values,
+        damage_tokenizer,
+        damage_bytes,
+    ]
     done = []
     for _ in range(1 if draw.random() < 0.8 else 2):
         try:
@@ -86,7 +129,9 @@ def damage(draw: np.random.Generator, place: Path) -> str:
 
 
 def _damage_values(draw: np.random.Generator, place: Path) -> str:
-    file = pick(draw, sorted(file for file in place.rglob("*.json") if file.name != "tokenizer.json"))
+    file = pick(
+        draw, sorted(file for file in place.rglob("*.json") if file.name != "tokenizer.json")
+    )
     value = json.loads(file.read_text("utf-8")) or {"x": 1}
     what = edit_json(draw, value)
     file.write_text(to_json(value), "utf-8")
@@ -102,14 +147,21 @@ def _damage_gguf(draw: np.random.Generator, file: Path) -> str:
     elif way == "noise":
         for place in draw.integers(len(raw), size=int(draw.integers(1, 6))):
             raw[place] = int(draw.integers(256))
-    elif way == "number":  # one of the sizes, offsets and types, which are where most of the first bytes are
+    elif (
+        way == "number"
+    ):  # one of the sizes, offsets and types, which are where most of the first bytes are
         at = int(draw.integers(16_000))
-        form, odd = pick(draw, [("<q", [-1, 0, 1, 1 << 20, 1 << 40, (1 << 63) - 1]), ("<i", [-1, 0, 2, 14, 1 << 30])])
-        raw[at:at + struct.calcsize(form)] = struct.pack(form, pick(draw, odd))
+        form, odd = pick(
+            draw,
+            [("<q", [-1, 0, 1, 1 << 20, 1 << 40, (1 << 63) - 1]), ("<i", [-1, 0, 2, 14, 1 << 30])],
+        )
+        raw[at : at + struct.calcsize(form)] = struct.pack(form, pick(draw, odd))
     else:
         changed = values()
         key = pick(draw, sorted(changed))
-        changed[key] = pick(draw, [*(value for value in ODD if _fits(value)), [0, 1], ["a", "a"], "llama"])
+        changed[key] = pick(
+            draw, [*(value for value in ODD if _fits(value)), [0, 1], ["a", "a"], "llama"]
+        )
         file.write_bytes(gguf(changed, list(weights().items())))
         return f"{key} = {reprlib.repr(changed[key])}"
     file.write_bytes(raw)
@@ -120,7 +172,11 @@ def _fits(value: Any) -> bool:
     """Whether a GGUF file can say it: texts, numbers without sign of 32 bits, and floats of 32."""
     if isinstance(value, int):
         return 0 <= value < 1 << 32
-    return abs(value) < 1e38 if isinstance(value, float) else isinstance(value, str) and value.isprintable()
+    return (
+        abs(value) < 1e38
+        if isinstance(value, float)
+        else isinstance(value, str) and value.isprintable()
+    )
 
 
 def run(count: int, seed: int) -> Counts:
@@ -139,11 +195,17 @@ def run(count: int, seed: int) -> Counts:
     return counts
 
 
-def _attempt(number: int, seed: int, home: Path, made: dict[str, str], worker: Worker, counts: Counts) -> None:
+def _attempt(
+    number: int, seed: int, home: Path, made: dict[str, str], worker: Worker, counts: Counts
+) -> None:
     draw, rng = np.random.default_rng([seed, number]), random.Random(f"{seed} {number}")
     name = rng.choice(list(made))
     with tempfile.TemporaryDirectory(dir=home) as folder:
-        sound, place, out = home / "sound" / name, Path(folder) / name, os.path.relpath(f"{folder}/out", home)
+        sound, place, out = (
+            home / "sound" / name,
+            Path(folder) / name,
+            os.path.relpath(f"{folder}/out", home),
+        )
         (shutil.copytree if sound.is_dir() else shutil.copyfile)(sound, place)
         done = damage(draw, place)
         bits = ["--bits", rng.choice("84")] if rng.random() < 0.2 else []

@@ -14,10 +14,20 @@ def test_hostile_files_work_or_are_refused_in_one_line():
     assert counts.worked
 
 
-@pytest.mark.parametrize(("code", "err", "wrong"), [
-    (0, "", False), (1, "seqloom: no such file: a\n", False), (1, "Traceback (most recent call last)\n", True), (1, "", True),
-    (1, "seqloom: unexpected KeyError: 'a' (run again with --debug for the trace)\n", True), (None, "stopped after 60 s", True),
-    (1, "seqloom: two\nlines\n", True), (1, f"seqloom: {'x' * 1000}\n", True), (0, "RuntimeWarning: overflow\n", True)])
+@pytest.mark.parametrize(
+    ("code", "err", "wrong"),
+    [
+        (0, "", False),
+        (1, "seqloom: no such file: a\n", False),
+        (1, "Traceback (most recent call last)\n", True),
+        (1, "", True),
+        (1, "seqloom: unexpected KeyError: 'a' (run again with --debug for the trace)\n", True),
+        (None, "stopped after 60 s", True),
+        (1, "seqloom: two\nlines\n", True),
+        (1, f"seqloom: {'x' * 1000}\n", True),
+        (0, "RuntimeWarning: overflow\n", True),
+    ],
+)
 def test_wrong_endings_are_seen(code, err, wrong):
     assert (Ended(code, "", err, 0.1).fault() is not None) == wrong
 

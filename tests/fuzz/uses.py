@@ -24,10 +24,20 @@ def need(good: bool, what: str) -> None:
 
 def use(model: Any) -> None:
     """Every verb of its task, those that go through kernels first."""
-    {"language model": _language, "classifier": _classifier, "tagger": _tagger, "word vectors": _vectors,
-     "forecaster": _forecaster, "translator": _translator, "masked language model": _masked,
-     "sentence vectors": _sentences}[model.task](model)
-    need(isinstance(model.label(), str) and isinstance(model.summary(), str), "label and summary are text")
+    {
+        "language model": _language,
+        "classifier": _classifier,
+        "tagger": _tagger,
+        "word vectors": _vectors,
+        "forecaster": _forecaster,
+        "translator": _translator,
+        "masked language model": _masked,
+        "sentence vectors": _sentences,
+    }[model.task](model)
+    need(
+        isinstance(model.label(), str) and isinstance(model.summary(), str),
+        "label and summary are text",
+    )
     need(isinstance(model.parameters, int), "parameters are counted")
 
 
@@ -35,20 +45,32 @@ def _language(model: Any) -> None:
     for prompt in ("", "the cat sa"):
         need(isinstance(model.generate(prompt, max_tokens=12, seed=1), str), "generate gives text")
     model.generate("the", max_tokens=4, beams=2)
-    need(all(0 <= word.probability <= 1.01 for word in model.complete("the c", 3)), "suggestions have probabilities")
+    need(
+        all(0 <= word.probability <= 1.01 for word in model.complete("the c", 3)),
+        "suggestions have probabilities",
+    )
     imported = getattr(model.config, "smoothing", "") == "imported"
     stepper, ids = model.stepper(), model.tokenizer.encode("the cat sat on the")
     state, log_probs = stepper.start(1)
     for token in [*ids[:4].tolist(), stepper.eos_id]:
         total = float(np.exp(log_probs.astype(np.float64)).sum())
-        need(log_probs.shape == (1, model.tokenizer.vocab_size) and not math.isnan(total), "a row of probabilities")
+        need(
+            log_probs.shape == (1, model.tokenizer.vocab_size) and not math.isnan(total),
+            "a row of probabilities",
+        )
         need(imported or abs(total - 1) < 0.02, f"probabilities sum to one, not {total}")
         state, log_probs = stepper.step(state, np.array([token]))
     scores = model.token_scores("the cat sat on the zebra")
-    need(all(score <= (1e3 if imported else 0.02) for score in scores), f"log-probabilities, not {scores}")
+    need(
+        all(score <= (1e3 if imported else 0.02) for score in scores),
+        f"log-probabilities, not {scores}",
+    )
     need(not math.isnan(model.evaluate(TEXT[:80], samples=0)["perplexity"]), "a perplexity")
     if model.name == "hmm":
-        need(np.isfinite(model.beliefs("the cat")[1]).all() and len(model.top_words(2)) > 0, "beliefs")
+        need(
+            np.isfinite(model.beliefs("the cat")[1]).all() and len(model.top_words(2)) > 0,
+            "beliefs",
+        )
     if model.name == "ngram":
         model.full_scores("the cat")
 
@@ -61,25 +83,37 @@ def _translator(model: Any) -> None:
     scores = model.score(sources, targets)
     need(all(score < 0.02 for score in scores), f"log-probabilities, not {scores}")
     for weights in model.alignments(sources, targets) or []:
-        need(bool(np.allclose(weights.sum(1), 1, atol=1e-3)), "the weights of the source sum to one")
+        need(
+            bool(np.allclose(weights.sum(1), 1, atol=1e-3)), "the weights of the source sum to one"
+        )
 
 
 def _masked(model: Any) -> None:
-    for vectors in (hidden.vectors for hidden in model.hidden(["the cat", ("sat", "zebra 漢"), ""])):
+    for vectors in (
+        hidden.vectors for hidden in model.hidden(["the cat", ("sat", "zebra 漢"), ""])
+    ):
         need(bool(np.isfinite(vectors).all()), "vectors are finite")
     if not model.config.head:
         return
     for fill in model.fill("the [MASK] sat on [MASK]", 3):
         need(isinstance(fill.text, str) and fill.score < 0.02, "a text with its log-probability")
-    need(all(score < 0.02 for score in model.token_scores("the cat sat on the long long log")), "log-probabilities")
+    need(
+        all(score < 0.02 for score in model.token_scores("the cat sat on the long long log")),
+        "log-probabilities",
+    )
     need(model.evaluate("the cat\nsat\n", samples=0)["pseudo_perplexity"] >= 0.9, "a perplexity")
 
 
 def _sentences(model: Any) -> None:
     texts = ["the cat sat on the log", "", "zebra 漢"]
     vectors = model.embed(texts)
-    need(vectors.shape == (3, model.dimensions) and bool(np.isfinite(vectors).all()), "a vector for every text")
-    need(all(abs(cosine) < 1.02 for _, cosine in model.nearest("the log", 3, among=texts)), "cosines")
+    need(
+        vectors.shape == (3, model.dimensions) and bool(np.isfinite(vectors).all()),
+        "a vector for every text",
+    )
+    need(
+        all(abs(cosine) < 1.02 for _, cosine in model.nearest("the log", 3, among=texts)), "cosines"
+    )
 
 
 def _classifier(model: Any) -> None:
@@ -99,7 +133,9 @@ def _classifier(model: Any) -> None:
 
 def _tagger(model: Any) -> None:
     found = model.predict([words for words, _ in TAGGED])
-    need([len(tags) for tags in found] == [len(words) for words, _ in TAGGED], "a tag for every word")
+    need(
+        [len(tags) for tags in found] == [len(words) for words, _ in TAGGED], "a tag for every word"
+    )
     need(all(isinstance(tag, str) for tags in found for tag in tags), "tags are text")
     model.predict("the cat saw Zanzibar 42")
     model.evaluate(TAGGED, samples=0)
@@ -108,7 +144,9 @@ def _tagger(model: Any) -> None:
 def _forecaster(model: Any) -> None:
     wave = np.repeat(np.array(WAVE)[:, None], len(model.columns), axis=1)
     made = model.forecast(wave)
-    need(made.tracks[0].values.shape == (model.horizon, len(model.columns)), "a value for each step")
+    need(
+        made.tracks[0].values.shape == (model.horizon, len(model.columns)), "a value for each step"
+    )
     need(bool(np.isfinite(made.tracks[0].values).all()), "values are finite")
     need(model.evaluate(wave, samples=0)["mse"] >= 0, "an error")
     model.anomalies(wave)
@@ -121,10 +159,17 @@ def _vectors(model: Any) -> None:
     some = [word for word in table.words[:4] if word.split() == [word]]
     for word in [*some, *WORDS]:
         try:
-            near = model.nearest(word, 3) + model.nearest([word] * 5, 2)[0] + model.analogy(word, word, word, 2)
+            near = (
+                model.nearest(word, 3)
+                + model.nearest([word] * 5, 2)[0]
+                + model.analogy(word, word, word, 2)
+            )
         except DataError:  # it may not know the word
             continue
-        need(all(isinstance(name, str) and abs(score) < 1.02 for name, score in near), f"cosines, not {near}")
+        need(
+            all(isinstance(name, str) and abs(score) < 1.02 for name, score in near),
+            f"cosines, not {near}",
+        )
         need(bool(np.isfinite(model.embed(word)).all()), "a vector")
         need(abs(model.similarity(word, word)) < 1.02, "a cosine")
     if len(some) > 2:

@@ -8,7 +8,10 @@ from tests.generated.names import names_page
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 COMMAND = "python -m tests.generated"
-PAGES: dict[str, Callable[[], str]] = {"reference-cli.md": commands_page, "reference-python.md": names_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "reference-cli.md": commands_page,
+    "reference-python.md": names_page,
+}
 
 
 def write() -> None:

@@ -28,7 +28,11 @@ Rows = dict[str, tuple[str, str]]  # by parameter: the flag, and what it does
 
 def commands_page() -> str:
     with _context(cli.main, "seqloom") as ctx:
-        parts = [HEAD, "## Options of every command", _table(_rows(cli.main.get_command(ctx, "models"), EVERY))]
+        parts = [
+            HEAD,
+            "## Options of every command",
+            _table(_rows(cli.main.get_command(ctx, "models"), EVERY)),
+        ]
         for name in cli.main.list_commands(ctx):
             command = cli.main.get_command(ctx, name)
             assert command is not None
@@ -54,18 +58,33 @@ def _command(command: click.Command, path: str, level: str = "##") -> list[str]:
 
 
 def _fit() -> list[str]:
-    own = [name for name, entry in MODELS.items() if entry.fitted and entry.target.startswith("seqloom.")]
+    own = [
+        name
+        for name, entry in MODELS.items()
+        if entry.fitted and entry.target.startswith("seqloom.")
+    ]
     shared: Rows = {}
-    parts = ["## seqloom fit", "`seqloom fit MODEL [DATA]... -o DIR`", "Train a model on text, labelled texts or tagged "
-             "sentences, and save it."]
+    parts = [
+        "## seqloom fit",
+        "`seqloom fit MODEL [DATA]... -o DIR`",
+        "Train a model on text, labelled texts or tagged sentences, and save it.",
+    ]
     first = _rows(_command_for("lstm"))
-    groups = {"Options of every model": {name: first[name] for name in ("output", "valid")},
-              "Training": _config_rows(TrainConfig) | {name: first[name] for name in ("device", "restart", "start")} | {
-                  "memory": _rows(_command_for("ngram"))["memory"]},
-              "Tokenizer and units": _config_rows(TextConfig)}
-    readings = {task.reading: task.phrase for task in reversed(list(tasks.every())) if task.name in
-                {MODELS[name].task for name in own}}
-    groups |= {f"Data of {phrase}": _config_rows(reading) for reading, phrase in reversed(readings.items())}
+    groups = {
+        "Options of every model": {name: first[name] for name in ("output", "valid")},
+        "Training": _config_rows(TrainConfig)
+        | {name: first[name] for name in ("device", "restart", "start")}
+        | {"memory": _rows(_command_for("ngram"))["memory"]},
+        "Tokenizer and units": _config_rows(TextConfig),
+    }
+    readings = {
+        task.reading: task.phrase
+        for task in reversed(list(tasks.every()))
+        if task.name in {MODELS[name].task for name in own}
+    }
+    groups |= {
+        f"Data of {phrase}": _config_rows(reading) for reading, phrase in reversed(readings.items())
+    }
     for title, rows in groups.items():
         parts += [f"### {title}", _table(rows)]
         shared |= {name: row for name, row in rows.items() if name not in shared}
@@ -73,12 +92,28 @@ def _fit() -> list[str]:
         command = _command_for(name)
         reading = _config_rows(tasks.get(MODELS[name].task).reading)
         known = shared | reading
-        rows = {key: row for key, row in _rows(command).items() if key not in (*EVERY, "valid") and known.get(key) != row}
+        rows = {
+            key: row
+            for key, row in _rows(command).items()
+            if key not in (*EVERY, "valid") and known.get(key) != row
+        }
         takes = config_class(name).fit_arguments
-        more = "the training options" if "train" in takes else " and ".join(
-            f"`{flag}`" for key, flag in (("memory", "--memory"), ("run", "--restart")) if key in takes)
-        parts += [f"### seqloom fit {name}", _prose(command.help or ""), *([f"It takes {more}."] if more else []), _table(rows),
-                  _examples(command)]
+        more = (
+            "the training options"
+            if "train" in takes
+            else " and ".join(
+                f"`{flag}`"
+                for key, flag in (("memory", "--memory"), ("run", "--restart"))
+                if key in takes
+            )
+        )
+        parts += [
+            f"### seqloom fit {name}",
+            _prose(command.help or ""),
+            *([f"It takes {more}."] if more else []),
+            _table(rows),
+            _examples(command),
+        ]
     return [part for part in parts if part]
 
 
@@ -97,10 +132,23 @@ def _rows(command: click.Command | None, only: tuple[str, ...] = ()) -> Rows:
     with _context(command) as ctx:
         for option in command.params:
             shown = isinstance(option, click.Option) and not option.hidden
-            if isinstance(option, click.Option) and shown and option.name and (not only or option.name in only):
+            if (
+                isinstance(option, click.Option)
+                and shown
+                and option.name
+                and (not only or option.name in only)
+            ):
                 value = "" if option.is_flag else " " + option.make_metavar(ctx)
-                flags = ", ".join(option.opts) + value + ("".join(f" / {flag}" for flag in option.secondary_opts))
-                default = f"  [default: {option.default}]" if option.show_default and option.default is not None else ""
+                flags = (
+                    ", ".join(option.opts)
+                    + value
+                    + ("".join(f" / {flag}" for flag in option.secondary_opts))
+                )
+                default = (
+                    f"  [default: {option.default}]"
+                    if option.show_default and option.default is not None
+                    else ""
+                )
                 required = "  [required]" if option.required else ""
                 rows[option.name] = f"`{flags}`", f"{option.help or ''}{default}{required}"
     return rows

@@ -22,21 +22,42 @@ WIDTH = 110
 def names_page() -> str:
     public = {name: getattr(seqloom, name) for name in seqloom.__all__ if not name.startswith("__")}
     contracts = {name: value for name, value in public.items() if _is_contract(value)}
-    models = {name: value for name, value in public.items() if _is_model(value) and name not in contracts}
+    models = {
+        name: value for name, value in public.items() if _is_model(value) and name not in contracts
+    }
     functions = {name: value for name, value in public.items() if inspect.isroutine(value)}
     modules = {name: value for name, value in public.items() if inspect.ismodule(value)}
-    classes = {name: value for name, value in public.items()
-               if name not in {*contracts, *models, *functions, *modules}}
+    classes = {
+        name: value
+        for name, value in public.items()
+        if name not in {*contracts, *models, *functions, *modules}
+    }
     parts = [HEAD, "## Functions", *(_function(name, value) for name, value in functions.items())]
     for name, module in modules.items():
         inside = {key: getattr(module, key) for key in module.__all__}
-        parts += [f"## seqloom.{name}", _first(module),
-                  *(_function(key, value, f"seqloom.{name}.") for key, value in inside.items() if callable(value))]
-    parts += ["## Data, tokenizers and training", *(_class(name, value) for name, value in classes.items())]
-    parts += ["## Contracts", "What all models of a task can do.", *(_class(name, value) for name, value in contracts.items())]
+        parts += [
+            f"## seqloom.{name}",
+            _first(module),
+            *(
+                _function(key, value, f"seqloom.{name}.")
+                for key, value in inside.items()
+                if callable(value)
+            ),
+        ]
+    parts += [
+        "## Data, tokenizers and training",
+        *(_class(name, value) for name, value in classes.items()),
+    ]
+    parts += [
+        "## Contracts",
+        "What all models of a task can do.",
+        *(_class(name, value) for name, value in contracts.items()),
+    ]
     parts += ["## Models"]
     for name, model in models.items():
-        contract = next(key for base in model.__mro__ for key, value in contracts.items() if value is base)
+        contract = next(
+            key for base in model.__mro__ for key, value in contracts.items() if value is base
+        )
         parts.append(_model(name, model, contracts[contract]))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -54,13 +75,20 @@ def _function(name: str, value: Any, before: str = "seqloom.") -> str:
 
 
 def _block(call: str) -> str:
-    lines = textwrap.wrap(call, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        call, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
     return "\n".join(["```text", *lines, "```"])
 
 
 def _class(name: str, cls: Any) -> str:
     bases = [base for base in reversed(cls.__mro__) if base.__module__.startswith("seqloom.")]
-    parts = [f"### {name}", _block(f"seqloom.{name}{_signature(cls)}"), _first(cls), _methods(cls, bases)]
+    parts = [
+        f"### {name}",
+        _block(f"seqloom.{name}{_signature(cls)}"),
+        _first(cls),
+        _methods(cls, bases),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -69,15 +97,23 @@ def _model(name: str, model: Any, contract: Any) -> str:
     entry = MODELS.get(model.name)
     summary = _first(model) if vars(model).get("__doc__") else entry.summary if entry else ""
     what = f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
-    parts = [f"### {name}", _block(f"seqloom.{name}({options})"),
-             f"{what} A model of the contract [{contract.__name__}](#{contract.__name__.lower()}).",
-             _methods(model, [model], set(dir(contract)))]
+    parts = [
+        f"### {name}",
+        _block(f"seqloom.{name}({options})"),
+        f"{what} A model of the contract [{contract.__name__}](#{contract.__name__.lower()}).",
+        _methods(model, [model], set(dir(contract))),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _methods(cls: Any, bases: list[Any], known: Collection[str] = ()) -> str:
     """The public methods and properties with a docstring that these classes write."""
-    names = dict.fromkeys(name for base in bases for name in vars(base) if not name.startswith("_") and name not in known)
+    names = dict.fromkeys(
+        name
+        for base in bases
+        for name in vars(base)
+        if not name.startswith("_") and name not in known
+    )
     rows = []
     for name in names:
         value = inspect.getattr_static(cls, name)
@@ -99,13 +135,19 @@ def _signature(value: Any) -> str:
         found = inspect.signature(value)
     except ValueError:
         return "(...)"
-    bare = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values() if p.name not in ("self", "cls")]
+    bare = [
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in found.parameters.values()
+        if p.name not in ("self", "cls")
+    ]
     return str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
 
 
 def _first(value: Any) -> str:
     """The first paragraph of a docstring, as one line."""
     text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
-    if text.startswith(f"{getattr(value, '__name__', '')}("):  # which dataclasses make of their fields
+    if text.startswith(
+        f"{getattr(value, '__name__', '')}("
+    ):  # which dataclasses make of their fields
         return ""
     return re.sub(r"(?<!`)(<\w+>|\bdict\[\w+)(?!`)", r"`\1`", text)

@@ -13,20 +13,43 @@ import pytest
 HOME = Path(__file__).parent / "fasttext"
 PROBES = ("moonlight", "catsat", "日本日", "é", "zzz", "neverseen", "slept")  # in none of the texts
 
-TEXT = ("the cat sat on the mat while the naïve dog barked at the 日本 moon\n" * 30
-        + "running runner runs ran and the cats and the dogs sat\n" * 30)
-LABELLED = "".join(f"__label__{'good' if i % 2 else 'bad'} the {'nice' if i % 2 else 'awful'} film number {i % 9} was shown\n"
-                   for i in range(600))
-MANY = LABELLED + "".join(f"__label__{i} x{i}\n" for i in range(260))  # 256 codes need as many words and labels
+TEXT = (
+    "the cat sat on the mat while the naïve dog barked at the 日本 moon\n" * 30
+    + "running runner runs ran and the cats and the dogs sat\n" * 30
+)
+LABELLED = "".join(
+    f"__label__{'good' if i % 2 else 'bad'} the {'nice' if i % 2 else 'awful'} film number {i % 9} was shown\n"
+    for i in range(600)
+)
+MANY = LABELLED + "".join(
+    f"__label__{i} x{i}\n" for i in range(260)
+)  # 256 codes need as many words and labels
 
-UNSUPERVISED = {"skipgram": {"model": "skipgram"}, "cbow": {"model": "cbow", "minn": 2, "maxn": 4},
-                "no-ngrams": {"model": "skipgram", "maxn": 0}, "single-letters": {"model": "cbow", "minn": 1, "maxn": 3},
-                "tree": {"loss": "hs"}, "no-lengths": {"model": "skipgram", "minn": 5, "maxn": 4},
-                "min-count-0": {"minCount": 0}, "epoch-0": {"epoch": 0}, "window-0": {"ws": 0}, "sample-2": {"t": 2.0},
-                "label": {"label": "dog"}}
-SUPERVISED = {"plain": {}, "word-ngrams": {"minn": 2, "maxn": 3, "wordNgrams": 2}, "hierarchical": {"loss": "hs"}}
-QUANTISED = {"codes": {}, "lengths-apart": {"qnorm": True}, "output-too": {"qout": True, "qnorm": True},
-             "pruned": {"cutoff": 280, "qnorm": True}, "other-stretches": {"dsub": 3}}
+UNSUPERVISED = {
+    "skipgram": {"model": "skipgram"},
+    "cbow": {"model": "cbow", "minn": 2, "maxn": 4},
+    "no-ngrams": {"model": "skipgram", "maxn": 0},
+    "single-letters": {"model": "cbow", "minn": 1, "maxn": 3},
+    "tree": {"loss": "hs"},
+    "no-lengths": {"model": "skipgram", "minn": 5, "maxn": 4},
+    "min-count-0": {"minCount": 0},
+    "epoch-0": {"epoch": 0},
+    "window-0": {"ws": 0},
+    "sample-2": {"t": 2.0},
+    "label": {"label": "dog"},
+}
+SUPERVISED = {
+    "plain": {},
+    "word-ngrams": {"minn": 2, "maxn": 3, "wordNgrams": 2},
+    "hierarchical": {"loss": "hs"},
+}
+QUANTISED = {
+    "codes": {},
+    "lengths-apart": {"qnorm": True},
+    "output-too": {"qout": True, "qnorm": True},
+    "pruned": {"cutoff": 280, "qnorm": True},
+    "other-stretches": {"dsub": 3},
+}
 NAMES = [*UNSUPERVISED, *SUPERVISED, *QUANTISED]
 
 
@@ -47,7 +70,9 @@ def train(name, place):
         model = fasttext.train_supervised(str(place / "text"), **options | SUPERVISED[name])
     else:
         model = fasttext.train_supervised(str(place / "text"), **options, minn=2, maxn=3, loss="hs")
-        model.quantize(str(place / "text"), retrain=False, thread=threads, verbose=0, **QUANTISED[name])
+        model.quantize(
+            str(place / "text"), retrain=False, thread=threads, verbose=0, **QUANTISED[name]
+        )
     model.save_model(str(place / file_of(name)))
     return model, place / file_of(name)
 
@@ -90,16 +115,23 @@ def record(names, place):
         words, counts = model.get_words(include_freq=True)
         labels = [] if name in UNSUPERVISED else model.get_labels()
         facts[name] = {"words": words, "labels": labels, "counts": counts.tolist()}
-        arrays[name] = np.array([model.get_word_vector(word) for word in (*words, *PROBES)], np.float32)
-        arrays[f"{name}.output"] = np.zeros(0) if name in QUANTISED else np.array(model.get_output_matrix(), np.float32)
+        arrays[name] = np.array(
+            [model.get_word_vector(word) for word in (*words, *PROBES)], np.float32
+        )
+        arrays[f"{name}.output"] = (
+            np.zeros(0) if name in QUANTISED else np.array(model.get_output_matrix(), np.float32)
+        )
     (HOME / "facts.json").write_text(json.dumps(facts, ensure_ascii=False) + "\n", encoding="utf-8")
     np.savez_compressed(HOME / "vectors.npz", **arrays)
 
 
 # ---- its classifier
 
-TOPICS = {"sea": "wave ship sail salt storm harbour", "sky": "wing cloud bird wind storm star",
-          "land": "hill road horse dust field"}
+TOPICS = {
+    "sea": "wave ship sail salt storm harbour",
+    "sky": "wing cloud bird wind storm star",
+    "land": "hill road horse dust field",
+}
 
 
 def topic_texts(n, seed, length):
@@ -129,8 +161,9 @@ def accuracy(source, place):
     random.Random(0).shuffle(train)  # fastText reads a file in its order
     for name, rows in (("a.txt", train), ("b.txt", test)):
         (place / name).write_text("".join(f"__label__{label} {text}\n" for text, label in rows))
-    peer = fasttext.train_supervised(str(place / "a.txt"), lr=0.3, epoch=4, dim=20, wordNgrams=1, thread=12,
-                                     verbose=0)  # with fewer threads than ten it leaves rows uninitialised
+    peer = fasttext.train_supervised(
+        str(place / "a.txt"), lr=0.3, epoch=4, dim=20, wordNgrams=1, thread=12, verbose=0
+    )  # with fewer threads than ten it leaves rows uninitialised
     return peer.test(str(place / "b.txt"))[1]
 
 

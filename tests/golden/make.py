@@ -28,15 +28,24 @@ def glove(package):
     from seqloom.metrics.bias_words import built_in
 
     known = built_in()
-    wanted = {word for pairs in (known.pairs["gender"], known.pairs["gender_equal"]) for pair in pairs for word in pair}
+    wanted = {
+        word
+        for pairs in (known.pairs["gender"], known.pairs["gender_equal"])
+        for pair in pairs
+        for word in pair
+    }
     wanted |= {*known.words("neutral"), *known.words("occupations")}
     for name in ("instruments-weapons", "career-family", "math-arts", "science-arts"):
         wanted |= {word for group in known.test(name) for word in group}
     wanted |= {word.lower() for word in wanted}
-    words = polars.read_parquet(package / "data" / "glove_6B_index.parquet")["index"].to_list()[:60_000]
+    words = polars.read_parquet(package / "data" / "glove_6B_index.parquet")["index"].to_list()[
+        :60_000
+    ]
     rows = [i for i, word in enumerate(words) if word in wanted]
     matrix = np.load(package / "data" / "glove_6B_50d_emb.npy", mmap_mode="r")[rows]
-    np.savez_compressed(GLOVE, words=np.array([words[i] for i in rows]), matrix=matrix.astype(np.float16))
+    np.savez_compressed(
+        GLOVE, words=np.array([words[i] for i in rows]), matrix=matrix.astype(np.float16)
+    )
 
 
 def main():

@@ -22,7 +22,11 @@ def case(name, source):
 def asked(given):
     """pytorch-crf's answers: the loss, its gradients, and the best paths."""
     peer = pytest.importorskip("torchcrf").CRF(len(given["start"]), batch_first=True)
-    named = {"start": peer.start_transitions, "transitions": peer.transitions, "end": peer.end_transitions}
+    named = {
+        "start": peer.start_transitions,
+        "transitions": peer.transitions,
+        "end": peer.end_transitions,
+    }
     with torch.no_grad():
         for name, value in named.items():
             value.copy_(torch.tensor(given[name]))
@@ -30,21 +34,35 @@ def asked(given):
     mask = torch.arange(emissions.shape[1]) < torch.tensor(given["lengths"])[:, None]
     loss = -peer(emissions, torch.tensor(given["tags"]), mask=mask, reduction="sum")
     loss.backward()
-    return {"loss": loss.item(), "gradients": {name: rounded(value.grad, 7) for name, value in named.items()},
-            "paths": peer.decode(emissions, mask=mask)}
+    return {
+        "loss": loss.item(),
+        "gradients": {name: rounded(value.grad, 7) for name, value in named.items()},
+        "paths": peer.decode(emissions, mask=mask),
+    }
 
 
 def rounded(values, digits):
-    return round(values.item(), digits) if values.dim() == 0 else [rounded(value, digits) for value in values]
+    return (
+        round(values.item(), digits)
+        if values.dim() == 0
+        else [rounded(value, digits) for value in values]
+    )
 
 
 def record():
     torch.manual_seed(5)
     cases = {}
     for name, (k, lengths) in CASES.items():
-        given = {"start": torch.randn(k), "transitions": torch.randn(k, k), "end": torch.randn(k),
-                 "emissions": torch.randn(len(lengths), max(lengths), k) * 2}
+        given = {
+            "start": torch.randn(k),
+            "transitions": torch.randn(k, k),
+            "end": torch.randn(k),
+            "emissions": torch.randn(len(lengths), max(lengths), k) * 2,
+        }
         given = {key: rounded(value, 3) for key, value in given.items()}
-        given |= {"tags": torch.randint(k, (len(lengths), max(lengths))).tolist(), "lengths": lengths}
+        given |= {
+            "tags": torch.randint(k, (len(lengths), max(lengths))).tolist(),
+            "lengths": lengths,
+        }
         cases[name] = given | asked(given)
     FILE.write_text(json.dumps(cases) + "\n", encoding="utf-8")

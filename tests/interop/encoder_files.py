@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import json
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "dog", "a", "ran", "."]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "mat",
+    "##s",
+    "dog",
+    "a",
+    "ran",
+    ".",
+]
 TEXTS = ["the cat sat", "a dog ran on the mats .", ("the cat", "a dog ran"), ".", ("", "the")]
 FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
-_SMALL = {"vocab_size": len(WORDS), "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4,
-          "intermediate_size": 24, "max_position_embeddings": 20}
+_SMALL = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+    "max_position_embeddings": 20,
+}
 
 
 def make_config(family, **options):
@@ -17,11 +39,27 @@ def make_config(family, **options):
     if family == "bert":
         return transformers.BertConfig(**{**_SMALL, **options})
     if family == "roberta":
-        return transformers.RobertaConfig(**{**_SMALL, "max_position_embeddings": 21, "pad_token_id": 0, "type_vocab_size": 1,
-                                             **options})
+        return transformers.RobertaConfig(
+            **{
+                **_SMALL,
+                "max_position_embeddings": 21,
+                "pad_token_id": 0,
+                "type_vocab_size": 1,
+                **options,
+            }
+        )
     if family == "distilbert":
-        return transformers.DistilBertConfig(**{"vocab_size": len(WORDS), "dim": 16, "n_layers": 3, "n_heads": 4,
-                                                "hidden_dim": 24, "max_position_embeddings": 20, **options})
+        return transformers.DistilBertConfig(
+            **{
+                "vocab_size": len(WORDS),
+                "dim": 16,
+                "n_layers": 3,
+                "n_heads": 4,
+                "hidden_dim": 24,
+                "max_position_embeddings": 20,
+                **options,
+            }
+        )
     made = {"albert": transformers.AlbertConfig, "electra": transformers.ElectraConfig}[family]
     return made(**{**_SMALL, "embedding_size": 8, **options})
 
@@ -49,5 +87,11 @@ def save(network, place, words=WORDS):
 
 def write_tokenizer(place, words=WORDS):
     (place / "vocab.txt").write_text("\n".join(words) + "\n")
-    roles = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "mask_token": "[MASK]", "unk_token": "[UNK]"}
+    roles = {
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "pad_token": "[PAD]",
+        "mask_token": "[MASK]",
+        "unk_token": "[UNK]",
+    }
     (place / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, **roles}))

@@ -31,14 +31,22 @@ def encoded(value):
 
 def gguf(values=(), tensors=(), *, version=3, counts=None, alignment=32, offsets=None):
     """The bytes of a file. A tensor is (name, float32 array), or (name, shape as in NumPy, type, bytes)."""
-    values, tensors = dict(values), [t if len(t) == 4 else (t[0], t[1].shape, 0, t[1].astype("<f4").tobytes()) for t in tensors]
+    values, tensors = (
+        dict(values),
+        [
+            t if len(t) == 4 else (t[0], t[1].shape, 0, t[1].astype("<f4").tobytes())
+            for t in tensors
+        ],
+    )
     n_tensors, n_values = counts or (len(tensors), len(values))
     head = b"GGUF" + struct.pack("<IQQ", version, n_tensors, n_values)
     head += b"".join(text(key) + encoded(value) for key, value in values.items())
     at, body = 0, b""
     for i, (name, shape, kind, raw) in enumerate(tensors):
         start = at if offsets is None else offsets[i]
-        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape[::-1], kind, start)
+        head += text(name) + struct.pack(
+            f"<I{len(shape)}QIQ", len(shape), *shape[::-1], kind, start
+        )
         body += raw + bytes(-len(raw) % alignment)
         at = len(body)
     return head + bytes(-len(head) % alignment) + body

@@ -17,18 +17,40 @@ PROMPT = "the cat sat"
 def small_gpt2(**options):
     import transformers
 
-    return transformers.GPT2Config(**{
-        "vocab_size": V, "n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 80, "bos_token_id": V - 1,
-        "eos_token_id": V - 1, "initializer_range": 0.2, **options})
+    return transformers.GPT2Config(
+        **{
+            "vocab_size": V,
+            "n_embd": 24,
+            "n_layer": 2,
+            "n_head": 4,
+            "n_positions": 80,
+            "bos_token_id": V - 1,
+            "eos_token_id": V - 1,
+            "initializer_range": 0.2,
+            **options,
+        }
+    )
 
 
 def small_llama(**options):
     import transformers
 
-    return transformers.LlamaConfig(**{
-        "vocab_size": V, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "intermediate_size": 40, "max_position_embeddings": 80, "bos_token_id": V - 1, "eos_token_id": V - 1,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}, "initializer_range": 0.2, **options})
+    return transformers.LlamaConfig(
+        **{
+            "vocab_size": V,
+            "hidden_size": 24,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "intermediate_size": 40,
+            "max_position_embeddings": 80,
+            "bos_token_id": V - 1,
+            "eos_token_id": V - 1,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 500.0},
+            "initializer_range": 0.2,
+            **options,
+        }
+    )
 
 
 def saved(place, config, *, seed=0, tokenizer=True, **saving):
@@ -51,8 +73,16 @@ def write_tokenizer(place, **settings):
     ids = {token: i for i, token in enumerate(TOKENS)}
     spec = byte_level_spec(ids, MERGES, [byte_level()], [added_token(V - 1, TOKENS[-1])])
     (place / "tokenizer.json").write_text(json.dumps(spec), encoding="utf-8")
-    (place / "tokenizer_config.json").write_text(json.dumps({
-        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": TOKENS[-1], "eos_token": TOKENS[-1], **settings}))
+    (place / "tokenizer_config.json").write_text(
+        json.dumps(
+            {
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                "bos_token": TOKENS[-1],
+                "eos_token": TOKENS[-1],
+                **settings,
+            }
+        )
+    )
 
 
 def their_logits(place, ids, unknown=""):
@@ -62,7 +92,9 @@ def their_logits(place, ids, unknown=""):
 
     net, info = transformers.AutoModelForCausalLM.from_pretrained(place, output_loading_info=True)
     assert not info["missing_keys"]
-    assert not [name for name in info["unexpected_keys"] if not unknown or not name.endswith(unknown)]
+    assert not [
+        name for name in info["unexpected_keys"] if not unknown or not name.endswith(unknown)
+    ]
     assert not info["mismatched_keys"]
     with torch.no_grad():
         return net.eval()(torch.tensor(np.asarray(ids)[None])).logits[0].numpy()

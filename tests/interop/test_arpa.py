@@ -14,9 +14,36 @@ from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.language.uniform import Uniform
 
 LN10 = math.log(10)
-ODD = ["a", "b", "the", "<s>", "</s>", "<unk>", "\\", "\\<s>", "\\\\", "\\u{20}", "\\u{5c}<s>", "\\data\\", "\\end\\",
-       "中文", "猫", "👍🏽", "👨‍👩‍👧", "x\u00a0y", "\u2028", "\u3000", "\x1c", "-1.5", "\ufeff", "é", "\\u{110000}"]
-WORDS = st.sampled_from(ODD) | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3)
+ODD = [
+    "a",
+    "b",
+    "the",
+    "<s>",
+    "</s>",
+    "<unk>",
+    "\\",
+    "\\<s>",
+    "\\\\",
+    "\\u{20}",
+    "\\u{5c}<s>",
+    "\\data\\",
+    "\\end\\",
+    "中文",
+    "猫",
+    "👍🏽",
+    "👨‍👩‍👧",
+    "x\u00a0y",
+    "\u2028",
+    "\u3000",
+    "\x1c",
+    "-1.5",
+    "\ufeff",
+    "é",
+    "\\u{110000}",
+]
+WORDS = st.sampled_from(ODD) | st.text(
+    st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3
+)
 
 
 def round_trip(model, path):
@@ -25,8 +52,16 @@ def round_trip(model, path):
 
 
 @pytest.mark.parametrize("name", ["model.arpa", "model.arpa.gz"])
-@pytest.mark.parametrize("options", [{"order": 3}, {"order": 1}, {"order": 4, "prune": (0, 1)},
-                                     {"order": 2, "smoothing": "witten-bell"}, {"order": 2, "smoothing": "absolute"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"order": 3},
+        {"order": 1},
+        {"order": 4, "prune": (0, 1)},
+        {"order": 2, "smoothing": "witten-bell"},
+        {"order": 2, "smoothing": "absolute"},
+    ],
+)
 def test_round_trip(tmp_path, shakespeare, name, options):
     train, test = shakespeare[:20_000], shakespeare[20_000:24_000]
     model = NGram(**options).fit(train)
@@ -55,16 +90,23 @@ def test_round_trip_of_odd_words(tmp_path_factory, rows, order):
     for line in [*lines, "never seen", "a b"]:
         assert again.token_scores(line) == pytest.approx(model.token_scores(line), abs=1e-5)
     kept = [model.tokenizer.token(i) for i in range(model.tokenizer.vocab_size)]
-    assert sorted(again.tokenizer.token(i) for i in range(again.tokenizer.vocab_size)) == sorted(kept)
+    assert sorted(again.tokenizer.token(i) for i in range(again.tokenizer.vocab_size)) == sorted(
+        kept
+    )
 
 
 @pytest.mark.parametrize("kind", ["byte", "char", "bpe", "wordpiece", "unigram"])
 def test_every_token_of_every_kind_keeps_its_name_apart(tmp_path, shakespeare, kind):
     """The model that is read splits at white space, but its numbers are those of the tokens."""
     size = {"vocab_size": 400} if kind in ("bpe", "wordpiece", "unigram") else {}
-    model = NGram(order=2, tokenizer=kind, unit="stream", **size).fit(shakespeare[:5000] + "\\x20 <unk> ##a a\0b 猫\n")
+    model = NGram(order=2, tokenizer=kind, unit="stream", **size).fit(
+        shakespeare[:5000] + "\\x20 <unk> ##a a\0b 猫\n"
+    )
     again = round_trip(model, tmp_path / "m.arpa")
-    assert again.tokenizer.vocab_size - model.tokenizer.vocab_size in (0, 1)  # <unk> where there was none
+    assert again.tokenizer.vocab_size - model.tokenizer.vocab_size in (
+        0,
+        1,
+    )  # <unk> where there was none
     ours = np.sort(model.trie.log_probs[1 : model.tokenizer.vocab_size + 1])
     theirs = np.sort(again.trie.log_probs[1 : again.tokenizer.vocab_size + 1])[-len(ours) :]
     assert np.allclose(ours, theirs, atol=1e-5)
@@ -101,10 +143,18 @@ ngram 3=1
 
 # (sentence, log10 probability of each token and </s>, matched orders), worked out on paper
 BY_HAND = [
-    ("a b", [-0.3, -0.1, -0.03125 - 0.2], [2, 3, 2]),                            # p(</s>|a b) = bo(a b) + p(</s>|b)
-    ("a a", [-0.3, -0.0625 - 0.125 - 0.5, -0.125 - 1.0], [2, 1, 1]),             # p(a|<s> a) = bo(<s> a) + bo(a) + p(a)
-    ("b a b", [-0.25 - 0.75, -0.9, -0.6, -0.03125 - 0.2], [1, 2, 2, 2]),         # p(b|<s>) = bo(<s>) + p(b)
-    ("zebra b", [-0.25 - 2.0, -0.75, -0.2], [1, 1, 2]),                          # <unk> has no back-off weight
+    ("a b", [-0.3, -0.1, -0.03125 - 0.2], [2, 3, 2]),  # p(</s>|a b) = bo(a b) + p(</s>|b)
+    (
+        "a a",
+        [-0.3, -0.0625 - 0.125 - 0.5, -0.125 - 1.0],
+        [2, 1, 1],
+    ),  # p(a|<s> a) = bo(<s> a) + bo(a) + p(a)
+    (
+        "b a b",
+        [-0.25 - 0.75, -0.9, -0.6, -0.03125 - 0.2],
+        [1, 2, 2, 2],
+    ),  # p(b|<s>) = bo(<s>) + p(b)
+    ("zebra b", [-0.25 - 2.0, -0.75, -0.2], [1, 1, 2]),  # <unk> has no back-off weight
     ("", [-0.25 - 1.0], [1]),
 ]
 
@@ -125,7 +175,11 @@ def test_numbers_worked_out_by_hand(tmp_path):
 
 
 def test_zero_probability_and_missing_unk(tmp_path):
-    text = HAND.replace("-2.0\t<unk>\n", "").replace("ngram 1=5", "ngram 1=4").replace("-0.75\tb", "-99\tb")
+    text = (
+        HAND.replace("-2.0\t<unk>\n", "")
+        .replace("ngram 1=5", "ngram 1=4")
+        .replace("-0.75\tb", "-99\tb")
+    )
     said = []
 
     class Ear:
@@ -147,6 +201,7 @@ def test_zero_probability_and_missing_unk(tmp_path):
 
 # ---- files of pruned models
 
+
 def brute_force(grams, order, context, word):
     """log10 p(word | context) as the format defines it; `grams`: {words: (log10 p, back-off)}."""
     context = tuple(context)[max(len(context) - order + 1, 0) :]
@@ -163,7 +218,10 @@ def arpa_text(grams, order):
     lines = ["\\data\\", *(f"ngram {k}={len(level)}" for k, level in enumerate(levels, 1))]
     for k, level in enumerate(levels, 1):
         lines += ["", f"\\{k}-grams:"]
-        lines += [f"{grams[g][0]}\t{' '.join(g)}" + (f"\t{grams[g][1]}" if k < order else "") for g in level]
+        lines += [
+            f"{grams[g][0]}\t{' '.join(g)}" + (f"\t{grams[g][1]}" if k < order else "")
+            for g in level
+        ]
     return "\n".join([*lines, "", "\\end\\", ""])
 
 
@@ -190,10 +248,15 @@ def test_pruned_files_that_lack_prefixes_and_suffixes(tmp_path_factory, seed, or
     for _ in range(12):
         sentence = [rng.choice(["a", "b", "c", "new"]) for _ in range(rng.randrange(7))]
         known = [w if (w,) in grams else "<unk>" for w in sentence]
-        expected = [brute_force(grams, order, ["<s>", *known[:i]], w) for i, w in enumerate([*known, "</s>"])]
+        expected = [
+            brute_force(grams, order, ["<s>", *known[:i]], w)
+            for i, w in enumerate([*known, "</s>"])
+        ]
         for read in (model, again):
             scores = read.token_scores(" ".join(sentence))
-            assert [s / LN10 for s in scores] == pytest.approx([p for p, _ in expected], abs=1e-4), sentence
+            assert [s / LN10 for s in scores] == pytest.approx(
+                [p for p, _ in expected], abs=1e-4
+            ), sentence
     state, row = model.stepper().start(1)
     for word in ("b", "a"):
         for w in ("a", "b", "c"):
@@ -204,6 +267,7 @@ def test_pruned_files_that_lack_prefixes_and_suffixes(tmp_path_factory, seed, or
 
 
 # ---- broken files
+
 
 def fails(path):
     with pytest.raises(DataError) as error:
@@ -217,30 +281,53 @@ def line_of(text, part):
     return next(i for i, line in enumerate(text.split("\n"), 1) if part in line)
 
 
-@pytest.mark.parametrize(("old", "new", "says", "at"), [
-    ("ngram 1=5", "ngram 1=6", "header promises 6 1-grams and this is number 6", "-2.0\t<unk>+1"),
-    ("ngram 1=5", "ngram 1=4", "number of 1-grams in the header may be wrong", "-2.0\t<unk>"),
-    ("ngram 2=4", "ngram 2=99999999999999", "99,999,999,999,999 2-grams and this is number 5", "-0.2\tb </s>+1"),
-    ("ngram 3=1", "ngram 3=0", "\\end\\", "-0.1\t<s> a b"),
-    ("ngram 2=4\n", "", "ngram 2=COUNT", "ngram 3"),
-    ("ngram 3=1\n", "", "no back-off weight at the highest order", "<s> a\t"),
-    ("\\end\\\n", "", "\\end\\", ""),
-    ("\\1-grams:", "\\2-grams:", "\\1-grams:", "\\2-grams"),
-    ("\\2-grams:", "\\3-grams:", "\\2-grams:", "\\3-grams"),
-    ("-0.6\ta b", "-0.6\ta q", "'q' is not among the unigrams", "a q"),
-    ("-0.6\ta b", "-0.6\t<s> a", "stands there twice", "-0.6\t<s> a"),
-    ("-0.75\tb", "-0.75\ta", "'a' appears twice among the unigrams", "-0.75\ta"),
-    ("-0.6\ta b", "O.6\ta b", "not a number: 'O.6", "O.6"),
-    ("a b\t-0.03125", "a b\tx", "not a number: '-0.6 x'", "a b\tx"),
-    ("a b\t-0.03125", "a b\t-0.03125 7", "expected a probability, 2 words and a back-off weight", "-0.03125 7"),
-    ("-0.1\t<s> a b", "-0.1\t<s> a b\t-0.5", "expected a probability, 3 words", "-0.1\t<s> a b\t-0.5"),
-    ("-0.6\ta b", "0.6\ta b", "above 0", "0.6\ta b"),
-    ("-0.6\ta b", "nan\ta b", "nan", "nan\ta b"),
-    ("b\t-0.5", "b\tinf", "inf", "b\tinf"),
-    ("\t</s>", "\tend", "unigrams lack </s>", None),
-    ("\\data\\", "\\dat\\", "not an ARPA file", None),
-    ("made by hand", "made by hand\n" * 2000, "not an ARPA file", None),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "says", "at"),
+    [
+        (
+            "ngram 1=5",
+            "ngram 1=6",
+            "header promises 6 1-grams and this is number 6",
+            "-2.0\t<unk>+1",
+        ),
+        ("ngram 1=5", "ngram 1=4", "number of 1-grams in the header may be wrong", "-2.0\t<unk>"),
+        (
+            "ngram 2=4",
+            "ngram 2=99999999999999",
+            "99,999,999,999,999 2-grams and this is number 5",
+            "-0.2\tb </s>+1",
+        ),
+        ("ngram 3=1", "ngram 3=0", "\\end\\", "-0.1\t<s> a b"),
+        ("ngram 2=4\n", "", "ngram 2=COUNT", "ngram 3"),
+        ("ngram 3=1\n", "", "no back-off weight at the highest order", "<s> a\t"),
+        ("\\end\\\n", "", "\\end\\", ""),
+        ("\\1-grams:", "\\2-grams:", "\\1-grams:", "\\2-grams"),
+        ("\\2-grams:", "\\3-grams:", "\\2-grams:", "\\3-grams"),
+        ("-0.6\ta b", "-0.6\ta q", "'q' is not among the unigrams", "a q"),
+        ("-0.6\ta b", "-0.6\t<s> a", "stands there twice", "-0.6\t<s> a"),
+        ("-0.75\tb", "-0.75\ta", "'a' appears twice among the unigrams", "-0.75\ta"),
+        ("-0.6\ta b", "O.6\ta b", "not a number: 'O.6", "O.6"),
+        ("a b\t-0.03125", "a b\tx", "not a number: '-0.6 x'", "a b\tx"),
+        (
+            "a b\t-0.03125",
+            "a b\t-0.03125 7",
+            "expected a probability, 2 words and a back-off weight",
+            "-0.03125 7",
+        ),
+        (
+            "-0.1\t<s> a b",
+            "-0.1\t<s> a b\t-0.5",
+            "expected a probability, 3 words",
+            "-0.1\t<s> a b\t-0.5",
+        ),
+        ("-0.6\ta b", "0.6\ta b", "above 0", "0.6\ta b"),
+        ("-0.6\ta b", "nan\ta b", "nan", "nan\ta b"),
+        ("b\t-0.5", "b\tinf", "inf", "b\tinf"),
+        ("\t</s>", "\tend", "unigrams lack </s>", None),
+        ("\\data\\", "\\dat\\", "not an ARPA file", None),
+        ("made by hand", "made by hand\n" * 2000, "not an ARPA file", None),
+    ],
+)
 def test_a_broken_file_is_named_with_its_line(tmp_path, old, new, says, at):
     assert old in HAND
     text = HAND.replace(old, new, 1)
@@ -263,7 +350,12 @@ def test_a_file_cut_anywhere_is_refused(tmp_path):
 
 def test_damaged_gzip(tmp_path):
     whole = gzip.compress(HAND.encode())
-    for data in (whole[:-40], whole[:40] + b"\xff\xff\xff" + whole[43:], whole[:10], whole[:-8] + bytes(8)):
+    for data in (
+        whole[:-40],
+        whole[:40] + b"\xff\xff\xff" + whole[43:],
+        whole[:10],
+        whole[:-8] + bytes(8),
+    ):
         path = tmp_path / "m.arpa.gz"
         path.write_bytes(data)
         assert "damaged" in fails(path)
@@ -282,6 +374,7 @@ def test_other_files(tmp_path):
 
 
 # ---- what cannot be written, and where
+
 
 @pytest.mark.parametrize("smoothing", ["add-k", "maximum-likelihood"])
 def test_some_smoothings_have_no_back_off(tmp_path, toy_text, smoothing):
@@ -315,13 +408,25 @@ def test_unwritable_place_and_failure_in_the_middle(tmp_path, toy_text, monkeypa
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("probability", "weight"), [("-1e39", "0"), ("-0.5", "-1e39"), ("-1e308", "-1e308"), ("-0.5", "1e39"),
-                                                     ("-0.5", "inf"), ("nan", "0"), ("-0.5", "1e308")])
+@pytest.mark.parametrize(
+    ("probability", "weight"),
+    [
+        ("-1e39", "0"),
+        ("-0.5", "-1e39"),
+        ("-1e308", "-1e308"),
+        ("-0.5", "1e39"),
+        ("-0.5", "inf"),
+        ("nan", "0"),
+        ("-0.5", "1e308"),
+    ],
+)
 def test_numbers_beyond_float32_are_never_or_refused(tmp_path, probability, weight):
     path = tmp_path / "m.arpa"
-    path.write_text("\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-1\t<s>\t-0.3\n-1\t</s>\n-1\t<unk>\n"
-                    f"{probability}\ta\t{weight}\n\n"
-                    "\\2-grams:\n-0.2\t<s> a\n\n\\end\\\n")
+    path.write_text(
+        "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-1\t<s>\t-0.3\n-1\t</s>\n-1\t<unk>\n"
+        f"{probability}\ta\t{weight}\n\n"
+        "\\2-grams:\n-0.2\t<s> a\n\n\\end\\\n"
+    )
     if weight[0] in "1i" or probability == "nan":
         with pytest.raises(DataError, match=r"line 9: .*back-off weight"):
             read_arpa(path)

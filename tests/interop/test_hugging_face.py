@@ -30,6 +30,7 @@ def entry(shape, start, end, kind="F32"):
 @pytest.fixture
 def make(tmp_path):
     """Write files by name, read the directory."""
+
     def make(*, values=VALUES, **files):
         for name, content in {"config__json": values, **files}.items():
             raw = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -47,8 +48,19 @@ def refused(words, call):
 
 # ---- what is read
 
-@pytest.mark.parametrize(("kind", "form"), [("F64", "<f8"), ("F32", "<f4"), ("F16", "<f2"), ("I64", "<i8"), ("I32", "<i4"),
-                                            ("U8", "u1"), ("BOOL", "?")])
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("F64", "<f8"),
+        ("F32", "<f4"),
+        ("F16", "<f2"),
+        ("I64", "<i8"),
+        ("I32", "<i4"),
+        ("U8", "u1"),
+        ("BOOL", "?"),
+    ],
+)
 def test_number_formats(make, kind, form):
     raw = np.array([[0, 1, 2], [3, 4, 5]]).astype(form)
     header = {"__metadata__": {"format": "pt"}, "w": entry([2, 3], 3, 3 + raw.nbytes, kind)}
@@ -67,7 +79,11 @@ def test_bfloat16_is_the_upper_half_of_float32(make):
 
 
 def test_empty_and_single_numbers(make):
-    found = make(model__safetensors=tensors({"none": entry([0, 5], 0, 0), "one": entry([], 0, 4)}, np.float32(3).tobytes()))
+    found = make(
+        model__safetensors=tensors(
+            {"none": entry([0, 5], 0, 0), "one": entry([], 0, 4)}, np.float32(3).tobytes()
+        )
+    )
     assert found.array("none").shape == (0, 5)
     assert found.array("one") == 3
 
@@ -75,6 +91,7 @@ def test_empty_and_single_numbers(make):
 def test_several_files(make):
     def file(name):
         return tensors({name: entry([2], 0, 8)}, np.arange(2, dtype=np.float32).tobytes())
+
     index = {"weight_map": {"a": "m-1-of-2.safetensors", "b": "m-2-of-2.safetensors"}}
     parts = {"m-1_of_2__safetensors": file("a"), "m-2_of_2__safetensors": file("b")}
     found = make(model__safetensors__index__json=index, **parts)
@@ -96,15 +113,21 @@ def test_a_directory_is_written_and_read_again(tmp_path):
 def test_it_is_written_as_the_library_reads_it(tmp_path):
     safetensors = pytest.importorskip("safetensors.numpy")
     write_directory(tmp_path / "d", VALUES, {"w": np.ones((2, 3), np.float32)}, {})
-    assert safetensors.load_file(tmp_path / "d" / "model.safetensors")["w"].tolist() == np.ones((2, 3)).tolist()
+    assert (
+        safetensors.load_file(tmp_path / "d" / "model.safetensors")["w"].tolist()
+        == np.ones((2, 3)).tolist()
+    )
 
 
 # ---- pickled weights
 
+
 def test_pickled_weights(tmp_path, make):
     torch = pytest.importorskip("torch")
-    torch.save({"w": torch.nn.Parameter(torch.ones(2, 3)), "half": torch.ones(2, dtype=torch.bfloat16)},
-               tmp_path / "pytorch_model.bin")
+    torch.save(
+        {"w": torch.nn.Parameter(torch.ones(2, 3)), "half": torch.ones(2, dtype=torch.bfloat16)},
+        tmp_path / "pytorch_model.bin",
+    )
     found = make()
     assert found.shapes == {"w": (2, 3), "half": (2,)}
     assert found.array("half").tolist() == [1, 1]
@@ -130,9 +153,14 @@ class Trap:
 def test_a_pickled_file_runs_nothing(tmp_path, make, capsys):
     torch = pytest.importorskip("torch")
     torch.save({"w": Trap()}, tmp_path / "pytorch_model.bin")
-    refused(r"cannot be read as weights alone \(Unsupported global: GLOBAL print was not an allowed global by default\)", make)
+    refused(
+        r"cannot be read as weights alone \(Unsupported global: GLOBAL print was not an allowed global by default\)",
+        make,
+    )
     assert "reached" not in capsys.readouterr().out
-    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"w": Trap()}))  # with a protocol that torch warns of
+    (tmp_path / "pytorch_model.bin").write_bytes(
+        pickle.dumps({"w": Trap()})
+    )  # with a protocol that torch warns of
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         refused(r"cannot be read as weights alone \(Unsupported operand 149\)", make)
@@ -147,13 +175,17 @@ def test_a_pickled_file_runs_nothing(tmp_path, make, capsys):
 # ---- files that lie
 
 LIES = [
-    (b"", "its header would have 0 bytes, the file has 0"), (b"abc", "damaged or cut off"),
+    (b"", "its header would have 0 bytes, the file has 0"),
+    (b"abc", "damaged or cut off"),
     (tensors({}, length=HUGE), "its header would have 1,152,921,504,606,846,976 bytes"),
-    (tensors(b"{" * 5000), "not a list of tensors"), (tensors(b"[" * 200_000), "not a list of tensors"),
-    (tensors(b"\xff\xfe{}"), "not a list"), (tensors([1]), "not a list of tensors"),
+    (tensors(b"{" * 5000), "not a list of tensors"),
+    (tensors(b"[" * 200_000), "not a list of tensors"),
+    (tensors(b"\xff\xfe{}"), "not a list"),
+    (tensors([1]), "not a list of tensors"),
     (tensors(b'{"a": 1' + b"0" * 5000 + b"}"), "not a list of tensors"),
     (tensors(b'{"a": {}, "a": {}}'), "each with one name"),
-    (tensors({"w": 3}), "'w' has no type, shape or place"), (tensors({"w": {"dtype": "F32"}}), "no type, shape or place"),
+    (tensors({"w": 3}), "'w' has no type, shape or place"),
+    (tensors({"w": {"dtype": "F32"}}), "no type, shape or place"),
     (tensors({"w": entry([2], 0, 8, ["F32"])}, bytes(8)), "no type, shape"),
     (tensors({"w": entry([2.0], 0, 8)}, bytes(8)), "no type"),
     (tensors({"w": entry([True], 0, 4)}, bytes(8)), "no type, shape"),
@@ -161,13 +193,22 @@ LIES = [
     (tensors({"w": entry([1] * 40, 0, 4)}, bytes(4)), "no type, shape"),
     (tensors({"w": entry([0, HUGE], 0, 0)}), "no type, shape"),
     (tensors({"w": entry("ab", 0, 4)}, bytes(4)), "no type, shape"),
-    (tensors({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4, 8]}}, bytes(8)), "no type, shape"),
-    (tensors({"w": entry([2], 0, 2, "F8_E4M3")}, bytes(8)), "of the type 'F8_E4M3', which cannot be read"),
+    (
+        tensors({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4, 8]}}, bytes(8)),
+        "no type, shape",
+    ),
+    (
+        tensors({"w": entry([2], 0, 2, "F8_E4M3")}, bytes(8)),
+        "of the type 'F8_E4M3', which cannot be read",
+    ),
     (tensors({"w": entry([3], 0, 12)}, bytes(8)), "'w' of 3 does not fit its place"),
     (tensors({"w": entry([3], 0, 8)}, bytes(8)), "does not fit its place"),
     (tensors({"w": entry([2], 8, 0)}, bytes(8)), "does not fit its place"),
     (tensors({"w": entry([1 << 20, 1 << 20], 0, 1 << 40)}), "does not fit its place"),
-    (tensors({"w": entry([2**32, 2**32], 0, 0)}), "does not fit its place"),  # 2^64 would wrap around to nothing
+    (
+        tensors({"w": entry([2**32, 2**32], 0, 0)}),
+        "does not fit its place",
+    ),  # 2^64 would wrap around to nothing
     (tensors({"a": entry([2], 0, 8), "b": entry([2], 4, 12)}, bytes(12)), "two tensors overlap"),
     (tensors({"a": entry([2], 0, 8), "b": entry([2], 0, 8)}, bytes(8)), "two tensors overlap"),
 ]
@@ -179,8 +220,17 @@ def test_a_file_that_lies_is_refused_in_one_line(make, raw, words):
 
 
 def test_a_million_tensors(make):
-    header = b"{" + b",".join(b'"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}' % i for i in range(1_000_000)) + b"}"
-    refused("it has 1,000,000 tensors; at most 100,000 can be read", lambda: make(model__safetensors=tensors(header)))
+    header = (
+        b"{"
+        + b",".join(
+            b'"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}' % i for i in range(1_000_000)
+        )
+        + b"}"
+    )
+    refused(
+        "it has 1,000,000 tensors; at most 100,000 can be read",
+        lambda: make(model__safetensors=tensors(header)),
+    )
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2 * LARGEST])
@@ -210,18 +260,34 @@ def test_damaged_bytes_give_one_line_or_a_tensor(make):
             assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize(("files", "words"), [
-    ({}, r"there are no weights in it; expected model\.safetensors"),
-    ({"values": {"n": 1}}, "model_type"), ({"values": [1]}, "must hold names and values"), ({"values": b"{"}, "damaged"),
-    ({"values": b"\xff"}, "damaged"), ({"values": b"[" * 200_000}, "damaged"),
-    ({"model__safetensors__index__json": {"weight_map": {"a": "../x.safetensors"}}}, "names no files of this directory"),
-    ({"model__safetensors__index__json": {"weight_map": {"a": "/etc/passwd"}}}, "names no files of this directory"),
-    ({"model__safetensors__index__json": {"weight_map": {"a": 3}}}, "names no files"),
-    ({"model__safetensors__index__json": {"weight_map": {}}}, "names no files"),
-    ({"model__safetensors__index__json": {}}, "names no files"),
-    ({"model__safetensors__index__json": {"weight_map": {"a": ".."}}}, "is missing"),
-    ({"model__safetensors__index__json": {"weight_map": {"a": "x.safetensors"}}}, r"x\.safetensors: is missing"),
-], ids=str)
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, r"there are no weights in it; expected model\.safetensors"),
+        ({"values": {"n": 1}}, "model_type"),
+        ({"values": [1]}, "must hold names and values"),
+        ({"values": b"{"}, "damaged"),
+        ({"values": b"\xff"}, "damaged"),
+        ({"values": b"[" * 200_000}, "damaged"),
+        (
+            {"model__safetensors__index__json": {"weight_map": {"a": "../x.safetensors"}}},
+            "names no files of this directory",
+        ),
+        (
+            {"model__safetensors__index__json": {"weight_map": {"a": "/etc/passwd"}}},
+            "names no files of this directory",
+        ),
+        ({"model__safetensors__index__json": {"weight_map": {"a": 3}}}, "names no files"),
+        ({"model__safetensors__index__json": {"weight_map": {}}}, "names no files"),
+        ({"model__safetensors__index__json": {}}, "names no files"),
+        ({"model__safetensors__index__json": {"weight_map": {"a": ".."}}}, "is missing"),
+        (
+            {"model__safetensors__index__json": {"weight_map": {"a": "x.safetensors"}}},
+            r"x\.safetensors: is missing",
+        ),
+    ],
+    ids=str,
+)
 def test_a_directory_that_is_none(make, files, words):
     refused(words, lambda: make(**files))
 

@@ -26,15 +26,21 @@ FORMS = ["word2vec", "word2vec-binary", "glove", "fasttext"]
 def vectors():
     rng = np.random.default_rng(2)
     words = WORDS + [f"word{i}" for i in range(300)]
-    matrix = (rng.normal(size=(len(words), 7)) * 10.0 ** rng.integers(-12, 12, (len(words), 1))).astype(np.float32)
+    matrix = (
+        rng.normal(size=(len(words), 7)) * 10.0 ** rng.integers(-12, 12, (len(words), 1))
+    ).astype(np.float32)
     return WordVectors.of(words, matrix)
 
 
 def same(found, wanted):
-    return list(found.words) == list(wanted.words) and found.matrix.tobytes() == wanted.matrix.tobytes()
+    return (
+        list(found.words) == list(wanted.words)
+        and found.matrix.tobytes() == wanted.matrix.tobytes()
+    )
 
 
 # ---- word2vec, GloVe, .vec
+
 
 @pytest.mark.parametrize("form", FORMS)
 def test_written_and_read_to_the_bit(vectors, tmp_path, form):
@@ -56,7 +62,9 @@ def test_text_without_polars(vectors, tmp_path, form, monkeypatch):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_gensim_reads_what_we_write(vectors, tmp_path, form):
-    part = vectors.subset([word for word in vectors.words if word != "\u00a0"])  # gensim takes it for white space
+    part = vectors.subset(
+        [word for word in vectors.words if word != "\u00a0"]
+    )  # gensim takes it for white space
     write_vectors(part, tmp_path / "v", form)
     words, matrix = gensim_answers.read(tmp_path / "v", form)
     assert words == list(part.words)
@@ -67,18 +75,24 @@ def test_gensim_reads_what_we_write(vectors, tmp_path, form):
 def test_we_write_what_gensim_has_read(tmp_path, form):
     """Byte for byte the file that gensim has read to the bit."""
     known = read_vectors(gensim_answers.HOME / "vectors.bin")
-    write_vectors(known.subset([word for word in known.words if word != "\u00a0"]), tmp_path / "v", form)
+    write_vectors(
+        known.subset([word for word in known.words if word != "\u00a0"]), tmp_path / "v", form
+    )
     assert gensim_answers.digest(tmp_path / "v") == gensim_answers.recorded()["read"][form]
 
 
-@pytest.mark.parametrize(("name", "options"), [("word2vec", {}), ("fasttext", {"buckets": 1000}), ("glove", {})])
+@pytest.mark.parametrize(
+    ("name", "options"), [("word2vec", {}), ("fasttext", {"buckets": 1000}), ("glove", {})]
+)
 def test_gensim_reads_what_we_trained(tmp_path, name, options):
     KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
     model = model_class(name)(dimensions=6, min_count=1, epochs=2, **options)
     model.fit(["the naïve cat sat on the 日本 mat", "a dog sat on the cat"] * 20)
     for form in ("word2vec", "word2vec-binary"):
         write_vectors(model.vectors, tmp_path / "v", form)
-        peer = KeyedVectors.load_word2vec_format(str(tmp_path / "v"), binary=form == "word2vec-binary")
+        peer = KeyedVectors.load_word2vec_format(
+            str(tmp_path / "v"), binary=form == "word2vec-binary"
+        )
         assert peer.index_to_key == list(model.vectors.words)
         assert peer.vectors.tobytes() == model.vectors.matrix.tobytes()
         assert peer["naïve"].tolist() == model.embed("naïve").tolist()
@@ -93,13 +107,15 @@ def test_we_read_what_gensim_writes(vectors, tmp_path, binary):
 
 def test_we_read_what_gensim_has_written():
     """Its text is the shortest that tells the float32 apart, so both files hold the same bits."""
-    text, binary = (read_vectors(gensim_answers.HOME / name) for name in ("vectors.txt", "vectors.bin"))
+    text, binary = (
+        read_vectors(gensim_answers.HOME / name) for name in ("vectors.txt", "vectors.bin")
+    )
     assert list(text.words) == list(binary.words) == gensim_answers.WORDS
     assert text.matrix.tobytes() == binary.matrix.tobytes()
     raw, at = (gensim_answers.HOME / "vectors.bin").read_bytes(), 0
     for word, row in zip(binary.words, binary.matrix):  # the last bytes of each entry
         at = raw.index(word.encode() + b" ", at) + len(word.encode()) + 1
-        assert row.tobytes() == raw[at:at + 28]
+        assert row.tobytes() == raw[at : at + 28]
         at += 28
 
 
@@ -107,7 +123,8 @@ def test_binary_with_and_without_newlines(vectors, tmp_path):
     """The tool of 2013 wrote a newline after each vector; Google's own large file has none."""
     write_vectors(vectors, tmp_path / "v", "word2vec-binary")
     raw = f"{len(vectors)} 7\n".encode() + b"".join(
-        word.encode() + b" " + row.tobytes() for word, row in zip(vectors.words, vectors.matrix))
+        word.encode() + b" " + row.tobytes() for word, row in zip(vectors.words, vectors.matrix)
+    )
     assert len(raw) == (tmp_path / "v").stat().st_size - len(vectors)
     (tmp_path / "google").write_bytes(raw)
     assert same(read_vectors(tmp_path / "google"), vectors)
@@ -152,8 +169,15 @@ def test_a_word_that_stands_twice_keeps_its_first_vector(tmp_path):
     from seqloom import progress
 
     said = []
-    reporter = type("Reporter", (), {"begin": lambda *a: progress._Silent(), "end": lambda *a: None,
-                                     "say": lambda self, message: said.append(message)})()
+    reporter = type(
+        "Reporter",
+        (),
+        {
+            "begin": lambda *a: progress._Silent(),
+            "end": lambda *a: None,
+            "say": lambda self, message: said.append(message),
+        },
+    )()
     (tmp_path / "v").write_text("a 1 2\nb 3 4\na 5 6\nc 7 8\n")
     with progress.reporting(reporter):
         found = read_vectors(tmp_path / "v")
@@ -170,9 +194,12 @@ def test_our_own_directory_is_read_too(vectors, tmp_path):
 
 # ---- what a file is
 
+
 @pytest.mark.parametrize("dimensions", [50, 100, 300])
 def test_the_first_bytes_of_a_long_vector_file_are_enough(tmp_path, dimensions):
-    many = WordVectors.of([f"w{i}" for i in range(99)], np.random.default_rng(0).normal(size=(99, dimensions)))
+    many = WordVectors.of(
+        [f"w{i}" for i in range(99)], np.random.default_rng(0).normal(size=(99, dimensions))
+    )
     write_vectors(many, tmp_path / "v", "glove")
     with open(tmp_path / "v", "rb") as file:
         assert vectors_instead_of_text(file.read(8192))  # cut in the middle of a line
@@ -183,30 +210,50 @@ def test_a_vector_file_is_told_from_a_text(vectors, tmp_path):
     for form in FORMS:
         write_vectors(wide, tmp_path / "v", form)
         assert vectors_instead_of_text((tmp_path / "v").read_bytes())
-    for text in (b"", b"to be or not to be\n", b"12 34\nan invoice of 1998\n", b"1 2 3\n4 5 6\n", b"3 4\n1 2\n",
-                 b"3 1\n1 2\n4 5\n", b"chapter 1\nchapter 2\n", b"the 1 2 3\nand so on\n",
-                 b"".join(b" ".join(b"%d" % (i * j % 97) for j in range(20)) + b"\n" for i in range(9))):  # walks in a graph
+    for text in (
+        b"",
+        b"to be or not to be\n",
+        b"12 34\nan invoice of 1998\n",
+        b"1 2 3\n4 5 6\n",
+        b"3 4\n1 2\n",
+        b"3 1\n1 2\n4 5\n",
+        b"chapter 1\nchapter 2\n",
+        b"the 1 2 3\nand so on\n",
+        b"".join(b" ".join(b"%d" % (i * j % 97) for j in range(20)) + b"\n" for i in range(9)),
+    ):  # walks in a graph
         assert vectors_instead_of_text(text) is None
     assert sniff_vectors(b"the 1 2 3\nand so on\n") is None
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", "is empty"),
-    (b"It was the best of times, it was the worst of times\n", "not a file of word vectors"),
-    (b"\x80\x04\x95abc", "pickle, as gensim's save.*save_word2vec_format"),
-    (b"PK\x03\x04", "zip archive"),
-    (b"\x93NUMPY\x01", "NumPy array without words"),
-    (b"\x1f\x8b\x08broken", "cannot be read or damaged"),
-    (b"3 2\na 1 2\nb 3 4\n", "first line says 3 words, but 2 lines follow; the file is cut off"),
-    (b"1 2\na 1 2\nb 3 4\n", "first line says 1 words, but 2 lines follow; there is something behind"),
-    (b"3 2\na 1 2\nb 3\nc 5 6\n", "v, line 3: expected a word and 2 numbers; got 'b 3'"),
-    (b"a 1 2\nb 3 nan\n", r"vector of 'b' \(row 1\) has a value that is not a finite number"),
-    (b"a 1 2\nb 3 1e39\n", "vector of 'b'"),
-    (b"a 1 2\nb 3 -1e30\n", r"vector of 'b' \(row 1\) is too long"),
-    (b"5 4\na \x00\x00\x80\x3f", "cut off: 5 words of 4 dimensions take at least 94 bytes"),
-    (b"2 1\nlongword \x00\x00\x80\x3fanotherlongword \x00", "cut off: the first line says 2 words, it holds 1"),
-    (b"1 1\na \x00\x00\x80\x3f\nabcdef", "7 bytes follow the 1 words"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"It was the best of times, it was the worst of times\n", "not a file of word vectors"),
+        (b"\x80\x04\x95abc", "pickle, as gensim's save.*save_word2vec_format"),
+        (b"PK\x03\x04", "zip archive"),
+        (b"\x93NUMPY\x01", "NumPy array without words"),
+        (b"\x1f\x8b\x08broken", "cannot be read or damaged"),
+        (
+            b"3 2\na 1 2\nb 3 4\n",
+            "first line says 3 words, but 2 lines follow; the file is cut off",
+        ),
+        (
+            b"1 2\na 1 2\nb 3 4\n",
+            "first line says 1 words, but 2 lines follow; there is something behind",
+        ),
+        (b"3 2\na 1 2\nb 3\nc 5 6\n", "v, line 3: expected a word and 2 numbers; got 'b 3'"),
+        (b"a 1 2\nb 3 nan\n", r"vector of 'b' \(row 1\) has a value that is not a finite number"),
+        (b"a 1 2\nb 3 1e39\n", "vector of 'b'"),
+        (b"a 1 2\nb 3 -1e30\n", r"vector of 'b' \(row 1\) is too long"),
+        (b"5 4\na \x00\x00\x80\x3f", "cut off: 5 words of 4 dimensions take at least 94 bytes"),
+        (
+            b"2 1\nlongword \x00\x00\x80\x3fanotherlongword \x00",
+            "cut off: the first line says 2 words, it holds 1",
+        ),
+        (b"1 1\na \x00\x00\x80\x3f\nabcdef", "7 bytes follow the 1 words"),
+    ],
+)
 def test_bad_files(tmp_path, content, message):
     (tmp_path / "v").write_bytes(content)
     with pytest.raises(DataError, match=message) as caught:
@@ -232,11 +279,24 @@ def test_other_refusals(vectors, tmp_path):
         read_vectors(late)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("3 2\na 1 2 3\nb 1 2 3\nc 3 4 5\n", "line 2: 'a 1' stands before 2 numbers; most lines have more"),
-    ("3 4\na 1 2 3\nb 1 2 3\nc 3 4 5\n", "line 2: expected a word and 4 numbers; got 'a 1 2 3'"),
-    ("99999999999 300\na 1 2 3\n", "the first line says 99,999,999,999 words, but 1 lines follow"),
-    ("a 1 2\nb 1 x\nc 3 4\n", "line 2: expected a word and 2 numbers; got 'b 1 x'")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "3 2\na 1 2 3\nb 1 2 3\nc 3 4 5\n",
+            "line 2: 'a 1' stands before 2 numbers; most lines have more",
+        ),
+        (
+            "3 4\na 1 2 3\nb 1 2 3\nc 3 4 5\n",
+            "line 2: expected a word and 4 numbers; got 'a 1 2 3'",
+        ),
+        (
+            "99999999999 300\na 1 2 3\n",
+            "the first line says 99,999,999,999 words, but 1 lines follow",
+        ),
+        ("a 1 2\nb 1 x\nc 3 4\n", "line 2: expected a word and 2 numbers; got 'b 1 x'"),
+    ],
+)
 def test_lines_that_do_not_fit_the_others_are_named(tmp_path, text, message):
     (tmp_path / "v").write_text(text)
     with pytest.raises(DataError, match=message):
@@ -250,14 +310,23 @@ def test_a_phrase_may_end_in_a_number(tmp_path, monkeypatch, form):
     lines = "a 1 2\nroute 66 1 2\nto infinity 3 4\nb 3 4\n"
     (tmp_path / "v").write_text(lines if form == "glove" else f"4 2\n{lines}")
     assert list(read_vectors(tmp_path / "v").words) == ["a", "route 66", "to infinity", "b"]
-    assert said == [f"{tmp_path / 'v'}, line {2 + (form == 'word2vec')}: 'route 66' stands before 2 numbers and was taken as "
-                    "one word, 1 more like it"]
+    assert said == [
+        f"{tmp_path / 'v'}, line {2 + (form == 'word2vec')}: 'route 66' stands before 2 numbers and was taken as "
+        "one word, 1 more like it"
+    ]
 
 
 def test_a_text_that_begins_with_a_table_is_a_text():
     row = b" ".join(b"%.1f" % (i / 3) for i in range(12))
-    assert vectors_instead_of_text(b"Mean temperatures\n" + b"January " + row + b"\nFebruary " + row + b"\n" * 3) is None
-    assert vectors_instead_of_text(b"2024 15\nJanuary " + row + b"\nFebruary " + row + b"\n") is None
+    assert (
+        vectors_instead_of_text(
+            b"Mean temperatures\n" + b"January " + row + b"\nFebruary " + row + b"\n" * 3
+        )
+        is None
+    )
+    assert (
+        vectors_instead_of_text(b"2024 15\nJanuary " + row + b"\nFebruary " + row + b"\n") is None
+    )
     assert vectors_instead_of_text(b"January " + row + b"\nFebruary " + row + b"\n") is not None
 
 
@@ -271,10 +340,15 @@ def test_a_mark_of_the_byte_order_is_no_part_of_a_word(tmp_path, text):
 
 # ---- fastText's model files
 
+
 @pytest.fixture(params=["recorded", "live"])
 def model_of(request, tmp_path):
     """A model of fastText's by its name, with its file: as it was once trained, and trained now where fastText is installed."""
-    return fasttext_models.recorded if request.param == "recorded" else lambda name: fasttext_models.train(name, tmp_path)
+    return (
+        fasttext_models.recorded
+        if request.param == "recorded"
+        else lambda name: fasttext_models.train(name, tmp_path)
+    )
 
 
 def agrees(model, path, words=("moonlight", "catsat", "日本日", "é", "zzz")):
@@ -284,7 +358,9 @@ def agrees(model, path, words=("moonlight", "catsat", "日本日", "é", "zzz"))
     assert [word for word in found.words] == model.get_words()
     for word in found.words:
         assert found[word] == pytest.approx(model.get_word_vector(word), rel=1e-5, abs=1e-7), word
-    assert file.unseen(words) == pytest.approx(np.array([model.get_word_vector(word) for word in words]), rel=1e-5, abs=1e-7)
+    assert file.unseen(words) == pytest.approx(
+        np.array([model.get_word_vector(word) for word in words]), rel=1e-5, abs=1e-7
+    )
     return file
 
 
@@ -299,17 +375,23 @@ def test_unsupervised_models(model_of, name):
     assert found.counts.tolist() == counts.tolist()
     assert found.knows("neverseen") == (file.options["maxn"] > 0)
     if found.knows("neverseen"):
-        assert found.embed("neverseen") == pytest.approx(model.get_word_vector("neverseen"), abs=1e-6)  # by its n-grams
+        assert found.embed("neverseen") == pytest.approx(
+            model.get_word_vector("neverseen"), abs=1e-6
+        )  # by its n-grams
     assert file.output.rows(np.arange(len(words))) == pytest.approx(model.get_output_matrix())
 
 
 @pytest.mark.parametrize("name", ["skipgram", "single-letters", "tree"])
-def test_an_unsupervised_model_converted_has_unseen_words_and_learns_further(model_of, tmp_path, name):
+def test_an_unsupervised_model_converted_has_unseen_words_and_learns_further(
+    model_of, tmp_path, name
+):
     model, path = model_of(name)
     convert_fasttext(path).save(tmp_path / "ours")
     ours = seqloom.load(tmp_path / "ours")
     words = [*model.get_words(), "moonlight", "日本日", "é"]
-    assert ours.rows(words) == pytest.approx(np.array([model.get_word_vector(word) for word in words]), rel=1e-5, abs=1e-7)
+    assert ours.rows(words) == pytest.approx(
+        np.array([model.get_word_vector(word) for word in words]), rel=1e-5, abs=1e-7
+    )
     assert ours.config.loss == UNSUPERVISED[name].get("loss", "ns")
     assert ours.parameters > 60 * 4
     before, table = ours.embed("cats"), ours.input.copy()
@@ -318,14 +400,18 @@ def test_an_unsupervised_model_converted_has_unseen_words_and_learns_further(mod
     assert 0 < np.abs(ours.embed("cats") - before).max() < 0.5
     for word in ("日本", "</s>"):  # which the new text does not have
         assert (ours.input[ours.words.find([word])[0]] == table[model.get_word_id(word)]).all()
-    assert ours.embed("</s>") == pytest.approx(model.get_word_vector("</s>"))  # it has no n-grams that could have changed
+    assert ours.embed("</s>") == pytest.approx(
+        model.get_word_vector("</s>")
+    )  # it has no n-grams that could have changed
 
 
 @pytest.mark.parametrize("name", ["min-count-0", "epoch-0", "window-0", "sample-2", "label"])
 def test_options_of_other_ranges_do_not_hinder_a_conversion(model_of, name):
     model, path = model_of(name)
     ours = convert_fasttext(path)
-    assert ours.embed("catsat") == pytest.approx(model.get_word_vector("catsat"), rel=1e-5, abs=1e-7)
+    assert ours.embed("catsat") == pytest.approx(
+        model.get_word_vector("catsat"), rel=1e-5, abs=1e-7
+    )
     assert len(ours.counts) == len(ours.words)
 
 
@@ -364,9 +450,16 @@ def test_a_cut_model_file_is_refused_wherever_it_is_cut(tmp_path):
             read_vectors(tmp_path / "cut")
 
 
-@pytest.mark.parametrize(("at", "form", "value", "message"), [
-    (4, "<i", 99, "version 99"), (8, "<i", -5, "options make no sense"), (8, "<i", 9, "input matrix is .* ask for"),
-    (40, "<i", 100_000, "input matrix is"), (64, "<i", 3, "do not make 3 entries")])
+@pytest.mark.parametrize(
+    ("at", "form", "value", "message"),
+    [
+        (4, "<i", 99, "version 99"),
+        (8, "<i", -5, "options make no sense"),
+        (8, "<i", 9, "input matrix is .* ask for"),
+        (40, "<i", 100_000, "input matrix is"),
+        (64, "<i", 3, "do not make 3 entries"),
+    ],
+)
 def test_damaged_model_files(tmp_path, at, form, value, message):
     raw = bytearray(fasttext_models.recorded("skipgram")[1].read_bytes())
     struct.pack_into(form, raw, at, value)
@@ -392,8 +485,14 @@ def test_character_ngrams_without_fasttext():
         wanted = []
         for word in words:
             framed = f"<{word}>"
-            wanted.append([fnv(framed[i:i + n].encode()) % 1000 for i in range(len(framed)) for n in range(low, high + 1)
-                           if i + n <= len(framed) and not (n == 1 and (i == 0 or i + n == len(framed)))])
+            wanted.append(
+                [
+                    fnv(framed[i : i + n].encode()) % 1000
+                    for i in range(len(framed))
+                    for n in range(low, high + 1)
+                    if i + n <= len(framed) and not (n == 1 and (i == 0 or i + n == len(framed)))
+                ]
+            )
         spelled = [word.encode() for word in words]
         offsets = np.concatenate([[0], np.cumsum([len(s) for s in spelled])]).astype(np.int64)
         found, ends = ngram_buckets(padded(b"".join(spelled)), offsets, low, high, 1000)

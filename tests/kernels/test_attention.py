@@ -25,38 +25,77 @@ class Sequences:
 
     def __init__(self, lengths, counts, n_heads, n_keys, d_head, *, window=ENDLESS):
         self.lengths, self.counts = np.array(lengths, np.int64), np.array(counts, np.int64)
-        self.heads = Heads(n_heads, d_head, n_keys * d_head, np.float32(d_head ** -0.5), window)
+        self.heads = Heads(n_heads, d_head, n_keys * d_head, np.float32(d_head**-0.5), window)
         d_queries, d_keys = n_heads * d_head, n_keys * d_head
-        self.all = [normal(length, d_queries + 2 * d_keys, seed=r) for r, length in enumerate(lengths)]
+        self.all = [
+            normal(length, d_queries + 2 * d_keys, seed=r) for r, length in enumerate(lengths)
+        ]
         size = 2 * N_LAYERS * d_keys * PAGE + LANES
-        self.memory = np.full((len(lengths), -(-max(lengths) // PAGE) or 1, size), np.nan, np.float32)  # nobody may read these
+        self.memory = np.full(
+            (len(lengths), -(-max(lengths) // PAGE) or 1, size), np.nan, np.float32
+        )  # nobody may read these
         order = np.random.default_rng(0).permutation(self.memory.shape[0] * self.memory.shape[1])
-        self.pages = (self.memory.ctypes.data + 4 * size * order.reshape(self.memory.shape[:2])).astype(np.int64)
+        self.pages = (
+            self.memory.ctypes.data + 4 * size * order.reshape(self.memory.shape[:2])
+        ).astype(np.int64)
         for r, tokens in enumerate(self.all):  # at once, then the new ones again, in their place
             self.store(tokens, [r], [len(tokens)], [len(tokens)])
-        self.x = np.concatenate([tokens[len(tokens) - n:] for tokens, n in zip(self.all, counts)])
+        self.x = np.concatenate([tokens[len(tokens) - n :] for tokens, n in zip(self.all, counts)])
         self.tokens = self.store(self.x, np.arange(len(lengths)), self.counts, self.lengths)
 
     def places(self, rows, counts, lengths):
         counts = np.array(counts, np.int64)
-        return Tokens(self.pages[rows], np.cumsum(counts) - counts, counts, np.array(lengths, np.int64))
+        return Tokens(
+            self.pages[rows], np.cumsum(counts) - counts, counts, np.array(lengths, np.int64)
+        )
 
     def store(self, x, rows, counts, lengths):
         tokens = self.places(rows, counts, lengths)
-        store_tokens(x, self.heads.n_heads * self.heads.d_head, self.heads.d_keys, LAYER, tokens.pages, tokens.starts,
-                     tokens.counts, tokens.lengths)
+        store_tokens(
+            x,
+            self.heads.n_heads * self.heads.d_head,
+            self.heads.d_keys,
+            LAYER,
+            tokens.pages,
+            tokens.starts,
+            tokens.counts,
+            tokens.lengths,
+        )
         return tokens
 
-    def attend(self, x=None, tokens=None, *, causal=True, by_distance=None, relative=None, weights=NO_WEIGHTS):
-        by_distance = np.empty((self.heads.n_heads, 0), np.float32) if by_distance is None else by_distance
+    def attend(
+        self,
+        x=None,
+        tokens=None,
+        *,
+        causal=True,
+        by_distance=None,
+        relative=None,
+        weights=NO_WEIGHTS,
+    ):
+        by_distance = (
+            np.empty((self.heads.n_heads, 0), np.float32) if by_distance is None else by_distance
+        )
         relative = np.empty((0, self.heads.d_head), np.float32) if relative is None else relative
-        return attend_heads(TEAM, self.x if x is None else x, self.heads, LAYER, tokens or self.tokens, causal,
-                            by_distance, relative, weights)
+        return attend_heads(
+            TEAM,
+            self.x if x is None else x,
+            self.heads,
+            LAYER,
+            tokens or self.tokens,
+            causal,
+            by_distance,
+            relative,
+            weights,
+        )
 
     def expected(self, *, causal=True, by_distance=None, relative=None):
         """What all see, and their shares, padded to the longest."""
         n_heads, d, d_keys = self.heads.n_heads, self.heads.d_head, self.heads.d_keys
-        seen, shares = np.zeros((len(self.x), n_heads * d)), np.zeros((len(self.x), n_heads, max(self.lengths)))
+        seen, shares = (
+            np.zeros((len(self.x), n_heads * d)),
+            np.zeros((len(self.x), n_heads, max(self.lengths))),
+        )
         rows = iter(range(len(self.x)))
         for tokens, count in zip(self.all, self.counts):
             wide = tokens.astype(np.float64)
@@ -65,11 +104,21 @@ class Sequences:
                 for head in range(n_heads):
                     own = slice(head * d, head * d + d)
                     column = n_heads * d + head * d_keys // (n_heads * d) * d
-                    keys, values = wide[:, column:column + d], wide[:, column + d_keys:column + d_keys + d]
-                    seen[row, own], shares[row, head, :len(tokens)] = twin.attend(
-                        wide[place, own], keys, values, place=place, causal=causal, window=self.heads.window,
-                        scale=float(self.heads.scale), distances=None if by_distance is None else by_distance[head],
-                        relative=relative)
+                    keys, values = (
+                        wide[:, column : column + d],
+                        wide[:, column + d_keys : column + d_keys + d],
+                    )
+                    seen[row, own], shares[row, head, : len(tokens)] = twin.attend(
+                        wide[place, own],
+                        keys,
+                        values,
+                        place=place,
+                        causal=causal,
+                        window=self.heads.window,
+                        scale=float(self.heads.scale),
+                        distances=None if by_distance is None else by_distance[head],
+                        relative=relative,
+                    )
         return seen, shares
 
 
@@ -77,7 +126,9 @@ AROUND = [1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129]
 
 
 def check(sequences, **given):
-    weights = np.full((len(sequences.x), sequences.heads.n_heads, max(sequences.lengths)), np.nan, np.float32)
+    weights = np.full(
+        (len(sequences.x), sequences.heads.n_heads, max(sequences.lengths)), np.nan, np.float32
+    )
     found = sequences.attend(**given, weights=weights)
     seen, shares = sequences.expected(**given)
     np.testing.assert_allclose(found, seen, atol=2e-5)
@@ -114,7 +165,11 @@ def test_windows(window):
 @pytest.mark.parametrize("far", [1, 4, 300])
 @pytest.mark.parametrize("causal", [True, False])
 def test_scores_by_distance(causal, far):
-    check(Sequences([70, 3, 17], [70, 3, 17], 2, 2, 8), causal=causal, by_distance=3 * normal(2, 2 * far - 1, seed=9))
+    check(
+        Sequences([70, 3, 17], [70, 3, 17], 2, 2, 8),
+        causal=causal,
+        by_distance=3 * normal(2, 2 * far - 1, seed=9),
+    )
 
 
 @pytest.mark.parametrize("known", [1, 4, 300])
@@ -123,8 +178,11 @@ def test_vectors_of_distances(known):
 
 
 def test_distances_of_both_kinds_within_a_window():
-    check(Sequences([150, 3, 17], [150, 1, 5], 2, 1, 20, window=40), by_distance=normal(2, 21, seed=9),
-          relative=normal(12, 20, seed=8))
+    check(
+        Sequences([150, 3, 17], [150, 1, 5], 2, 1, 20, window=40),
+        by_distance=normal(2, 21, seed=9),
+        relative=normal(12, 20, seed=8),
+    )
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -161,7 +219,9 @@ def test_a_query_sees_the_same_alone_and_in_company(given, window):
     row = 0
     for r, (length, count) in enumerate(zip(sequences.lengths, sequences.counts)):
         for place in range(length - count, length):
-            alone = sequences.attend(sequences.x[row:row + 1].copy(), sequences.places([r], [1], [place + 1]), **given)
+            alone = sequences.attend(
+                sequences.x[row : row + 1].copy(), sequences.places([r], [1], [place + 1]), **given
+            )
             np.testing.assert_array_equal(alone[0], together[row])
             row += 1
 
@@ -172,7 +232,11 @@ def test_a_query_to_a_memory_sees_the_same_alone_and_in_company():
     row = 0
     for r, (length, count) in enumerate(zip(sequences.lengths, sequences.counts)):
         for _ in range(count):
-            alone = sequences.attend(sequences.x[row:row + 1].copy(), sequences.places([r], [1], [length]), causal=False)
+            alone = sequences.attend(
+                sequences.x[row : row + 1].copy(),
+                sequences.places([r], [1], [length]),
+                causal=False,
+            )
             np.testing.assert_array_equal(alone[0], together[row])
             row += 1
 
@@ -196,7 +260,9 @@ def test_copies_of_pages():
     old, new = normal(size + LANES), np.full(size + LANES, np.nan, np.float32)
     copy_tokens(old.ctypes.data, new.ctypes.data, N_LAYERS, d_keys, 17)
     for layer in range(N_LAYERS):
-        (keys, values), (new_keys, new_values) = (page[:size].reshape(N_LAYERS, 2, -1)[layer] for page in (old, new))
+        (keys, values), (new_keys, new_values) = (
+            page[:size].reshape(N_LAYERS, 2, -1)[layer] for page in (old, new)
+        )
         keys, new_keys = keys.reshape(d_keys, PAGE), new_keys.reshape(d_keys, PAGE)
         values, new_values = values.reshape(PAGE, d_keys), new_values.reshape(PAGE, d_keys)
         np.testing.assert_array_equal(new_keys[:, :17], keys[:, :17])
@@ -213,8 +279,8 @@ def test_layers_of_a_page_do_not_overlap():
     store_tokens(x, 3, d_keys, 1, pages, start, np.array([5]), np.array([9]))
     first, second = page[:-LANES].reshape(2, 2, -1)
     assert np.isnan(first).all()
-    np.testing.assert_array_equal(second[0].reshape(d_keys, PAGE)[:, 4:9], x[:, 3:3 + d_keys].T)
-    np.testing.assert_array_equal(second[1].reshape(PAGE, d_keys)[4:9], x[:, 3 + d_keys:])
+    np.testing.assert_array_equal(second[0].reshape(d_keys, PAGE)[:, 4:9], x[:, 3 : 3 + d_keys].T)
+    np.testing.assert_array_equal(second[1].reshape(PAGE, d_keys)[4:9], x[:, 3 + d_keys :])
     assert np.isfinite(second).sum() == 2 * 5 * d_keys
 
 
@@ -224,7 +290,7 @@ def test_what_is_not_a_number_is_noticed_within_its_sequence(causal):
     sequences.x[7, 16:] = np.nan
     sequences.store(sequences.x, [0, 1], [20, 20], [20, 20])
     broken = np.isnan(sequences.attend(causal=causal)).any(axis=1)
-    assert broken[7 if causal else 0:20].all()
+    assert broken[7 if causal else 0 : 20].all()
     assert not broken[20:].any()
 
 
@@ -233,7 +299,10 @@ def test_what_is_not_a_number_is_noticed_within_its_sequence(causal):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_additive_scores(kind):
-    queries, keys, energy = (3 * normal(*shape, seed=i).astype(kind) for i, shape in enumerate([(2, 4, 20), (2, 5, 20), (20,)]))
+    queries, keys, energy = (
+        3 * normal(*shape, seed=i).astype(kind)
+        for i, shape in enumerate([(2, 4, 20), (2, 5, 20), (20,)])
+    )
     scores = np.full((2, 4, 5), np.nan, kind)
     attention.additive_scores(queries, keys, energy, scores)
     expected = twin.additive_scores(*(a.astype(np.float64) for a in (queries, keys, energy)))
@@ -241,7 +310,10 @@ def test_additive_scores(kind):
 
 
 def test_gradients_of_additive_scores():
-    arrays = [normal(*shape, seed=i).astype(np.float64) for i, shape in enumerate([(2, 3, 7), (2, 4, 7), (7,)])]
+    arrays = [
+        normal(*shape, seed=i).astype(np.float64)
+        for i, shape in enumerate([(2, 3, 7), (2, 4, 7), (7,)])
+    ]
     above = normal(2, 3, 4, seed=9).astype(np.float64)
     above[1, 2], above[0, 1, 3] = 0, 0
     gradients = [np.ones_like(array) for array in arrays]  # to which they are added
@@ -273,20 +345,43 @@ def test_attention_to_a_memory(additive, covers):
     offsets, source = np.array([0, 4, 4, 11, 12]), np.array([2, 0, 1, 2, 3])
     queries, keys, vectors = normal(5, 20), normal(12, 20, seed=1), normal(12, 9, seed=2)
     none = np.empty(0, np.float32)
-    energy, covered = normal(20, seed=3) if additive else none, normal(20, seed=4) if covers else none
+    energy, covered = (
+        normal(20, seed=3) if additive else none,
+        normal(20, seed=4) if covers else none,
+    )
     coverage = np.abs(normal(5, 7, seed=5))
     before, out, weights = coverage.copy(), normal(5, 9, seed=6), np.zeros((5, 7), np.float32)
     start = out.copy()
-    attention.attend_memory(queries, vectors, keys, offsets, source, energy, np.float32(0.3), covered, coverage, out, weights)
+    attention.attend_memory(
+        queries,
+        vectors,
+        keys,
+        offsets,
+        source,
+        energy,
+        np.float32(0.3),
+        covered,
+        coverage,
+        out,
+        weights,
+    )
     for row, s in enumerate(source):
         steps = slice(offsets[s], offsets[s + 1])
         n = steps.stop - steps.start
         seen, shares = twin.attend_memory(
-            queries[row].astype(np.float64), vectors[steps], keys[steps], energy if additive else None, 0.3,
-            covered if covers else None, before[row, :n])
+            queries[row].astype(np.float64),
+            vectors[steps],
+            keys[steps],
+            energy if additive else None,
+            0.3,
+            covered if covers else None,
+            before[row, :n],
+        )
         np.testing.assert_allclose(out[row] - start[row], seen, atol=1e-5)
         np.testing.assert_allclose(weights[row, :n], shares, atol=1e-6)
-        np.testing.assert_allclose(coverage[row, :n] - before[row, :n], shares if covers else 0, atol=1e-6)
+        np.testing.assert_allclose(
+            coverage[row, :n] - before[row, :n], shares if covers else 0, atol=1e-6
+        )
         assert not weights[row, n:].any()
         np.testing.assert_array_equal(coverage[row, n:], before[row, n:])
 
@@ -299,8 +394,19 @@ def test_a_row_sees_of_its_memory_the_same_alone_and_in_company(additive):
     energy = normal(20, seed=3) if additive else none
 
     def attend(rows, out):
-        attention.attend_memory(queries[rows], vectors, keys, offsets, source[rows], energy, np.float32(0.3), none,
-                                np.empty((len(out), 0), np.float32), out, np.zeros((len(out), 7), np.float32))
+        attention.attend_memory(
+            queries[rows],
+            vectors,
+            keys,
+            offsets,
+            source[rows],
+            energy,
+            np.float32(0.3),
+            none,
+            np.empty((len(out), 0), np.float32),
+            out,
+            np.zeros((len(out), 7), np.float32),
+        )
 
     attend(slice(None), out)
     for row in range(3):

@@ -14,20 +14,32 @@ NONE = np.zeros(0, np.int64)
 
 def features(ids, longest=1, words=100, buckets=1000, spelled=NONE, ends=NONE):
     ids = np.array(ids, np.int32)
-    out, borders = np.empty(len(ids) * longest + len(spelled), np.uint32), np.zeros(np.sum(ids == END) + 1, np.int64)
+    out, borders = (
+        np.empty(len(ids) * longest + len(spelled), np.uint32),
+        np.zeros(np.sum(ids == END) + 1, np.int64),
+    )
     n = bag_features.list_features(ids, 0, longest, words, buckets, spelled, ends, out, borders)
     return [out[a:b].tolist() for a, b in pairwise(borders)], n
 
 
 # ---- features
 
+
 def test_words_and_the_end_are_features():
     assert features([5, 7, END, END, UNKNOWN, 5, END]) == ([[5, 7, 0], [0], [5, 0]], 6)
 
 
 def test_the_same_ngram_has_the_same_bucket_and_others_have_others():
-    (first, second, third), _ = features([5, 7, 9, END, 7, 9, END, 9, 7, END], longest=3, buckets=10**6)
-    grams = {"5 7": first[1], "5 7 9": first[2], "7 9": first[4], "7 9 end": first[5], "9 end": first[7]}
+    (first, second, third), _ = features(
+        [5, 7, 9, END, 7, 9, END, 9, 7, END], longest=3, buckets=10**6
+    )
+    grams = {
+        "5 7": first[1],
+        "5 7 9": first[2],
+        "7 9": first[4],
+        "7 9 end": first[5],
+        "9 end": first[7],
+    }
     assert [f for f in first if f < 100] == [5, 7, 9, 0]
     assert len(first) == 4 + 3 + 2
     assert second == [7, grams["7 9"], grams["7 9 end"], 9, grams["9 end"], 0]
@@ -79,6 +91,7 @@ def test_rows_are_ranks_of_the_marked_numbers():
 
 # ---- learning
 
+
 def problem(classes, seed=0, texts=40, rows=30, width=16):
     draw = np.random.default_rng(seed)
     borders = np.concatenate([[0], np.cumsum(draw.integers(1, 12, texts))])
@@ -105,11 +118,14 @@ def plain_train(order, rows, borders, labels, X, Y, tree, first, last):
     """The same descent, one text after the other, with the gradient by central differences of the loss."""
     X, Y, loss = X.astype(np.float64), Y.astype(np.float64), 0.0
     for i, doc in enumerate(order):
-        rate, mine = first + (last - first) * i / len(order), rows[borders[doc]:borders[doc + 1]]
+        rate, mine = first + (last - first) * i / len(order), rows[borders[doc] : borders[doc + 1]]
         h = X[mine].mean(axis=0)
         loss -= log_probs(h, Y, tree)[labels[doc]]
         dh = differences(lambda v, Y=Y, label=labels[doc]: -log_probs(v, Y, tree)[label], h)
-        dY = differences(lambda v, h=h, label=labels[doc]: -log_probs(h, v.reshape(-1, len(h)), tree)[label], Y.ravel())
+        dY = differences(
+            lambda v, h=h, label=labels[doc]: -log_probs(h, v.reshape(-1, len(h)), tree)[label],
+            Y.ravel(),
+        )
         np.add.at(X, mine, -rate * dh / len(mine))
         Y -= rate * dY.reshape(Y.shape)
     return loss, X, Y
@@ -146,8 +162,10 @@ def test_scores_are_the_products_with_the_mean(width):
     Y = draw.normal(size=(3, width)).astype(np.float32)
     out = np.empty((len(borders) - 1, 3))
     bag_classifier.score(rows, borders, X, Y, out)
-    wanted = [Y.astype(float) @ X[rows[a:b]].astype(float).mean(axis=0) if b > a else np.zeros(3)
-              for a, b in pairwise(borders)]
+    wanted = [
+        Y.astype(float) @ X[rows[a:b]].astype(float).mean(axis=0) if b > a else np.zeros(3)
+        for a, b in pairwise(borders)
+    ]
     assert abs(out - wanted).max() < 1e-5
     assert not out[3].any()
 
@@ -168,7 +186,7 @@ def test_first_vectors_are_even_and_do_not_depend_on_how_rows_are_cut():
     bag_classifier.fill_random(whole, 40, 0, np.uint64(3))
     parts = np.zeros_like(whole)
     for low in (0, 700):
-        bag_classifier.fill_random(parts[low:low + 1300], 40, low, np.uint64(3))
+        bag_classifier.fill_random(parts[low : low + 1300], 40, low, np.uint64(3))
     assert (whole == parts).all()
     used = whole[:, :40] * 40
     assert abs(used).max() <= 1
@@ -180,9 +198,13 @@ def test_first_vectors_are_even_and_do_not_depend_on_how_rows_are_cut():
 
 # ---- centroids
 
+
 def test_the_nearest_centroid_is_found():
     draw = np.random.default_rng(4)
-    points, places = draw.normal(size=(500, 2)).astype(np.float32), draw.normal(size=(256, 2)).astype(np.float32)
+    points, places = (
+        draw.normal(size=(500, 2)).astype(np.float32),
+        draw.normal(size=(256, 2)).astype(np.float32),
+    )
     codes = np.empty(500, np.uint8)
     apart = centroids.nearest(points, places, codes)
     distances = ((points[:, None] - places) ** 2).sum(axis=2)

@@ -43,7 +43,10 @@ def test_the_stamp_is_that_of_all_sources(tmp_path):
 
 
 def test_the_first_directory_that_can_be_written(untold, tmp_path, nowhere):
-    assert cache_directory("seqloom-1", nowhere, tmp_path / "new", tmp_path / "other") == tmp_path / "new" / "seqloom-1"
+    assert (
+        cache_directory("seqloom-1", nowhere, tmp_path / "new", tmp_path / "other")
+        == tmp_path / "new" / "seqloom-1"
+    )
     assert not (tmp_path / "other").exists()
 
 
@@ -60,7 +63,9 @@ def test_what_numba_was_told_holds(untold, tmp_path):
     assert found == tmp_path / "chosen" / "seqloom-1"
     untold.setenv("NUMBA_CACHE_DIR", str(found))  # as a process has it that this one starts
     assert cache_directory("seqloom-1", tmp_path / "not") == found
-    assert cache_directory("seqloom-2", tmp_path / "not") == found / "seqloom-2"  # one with other sources
+    assert (
+        cache_directory("seqloom-2", tmp_path / "not") == found / "seqloom-2"
+    )  # one with other sources
 
 
 def test_numba_uses_the_directory(untold, tmp_path):
@@ -68,14 +73,23 @@ def test_numba_uses_the_directory(untold, tmp_path):
     assert os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR == str(tmp_path / "seqloom-1")
 
 
-def test_directories_of_sources_that_are_gone_are_removed_beside_the_sources_alone(untold, tmp_path):
+def test_directories_of_sources_that_are_gone_are_removed_beside_the_sources_alone(
+    untold, tmp_path
+):
     for folder in ("__pycache__", "numba"):  # the second is shared with other installations
         (tmp_path / folder / "seqloom-1").mkdir(parents=True)
         (tmp_path / folder / "seqloom-2" / "deep").mkdir(parents=True)
         (tmp_path / folder / "other").mkdir()
         use_cache(tmp_path / folder / "seqloom-1")
-    assert sorted(path.name for path in (tmp_path / "__pycache__").iterdir()) == ["other", "seqloom-1"]
-    assert sorted(path.name for path in (tmp_path / "numba").iterdir()) == ["other", "seqloom-1", "seqloom-2"]
+    assert sorted(path.name for path in (tmp_path / "__pycache__").iterdir()) == [
+        "other",
+        "seqloom-1",
+    ]
+    assert sorted(path.name for path in (tmp_path / "numba").iterdir()) == [
+        "other",
+        "seqloom-1",
+        "seqloom-2",
+    ]
 
 
 CALLED = "from numba import njit\n@njit(cache=True)\ndef number():\n    return {}\n"
@@ -103,12 +117,20 @@ def test_a_change_of_another_file_is_seen(tmp_path):
     directories = []
     for number in (1, 2, 3):
         (package / "called.py").write_text(CALLED.format(number))
-        ran = subprocess.run([sys.executable, "-c", PROGRAM, PROGRAM], env=environment, check=True, capture_output=True,
-                             text=True, cwd=tmp_path)
+        ran = subprocess.run(
+            [sys.executable, "-c", PROGRAM, PROGRAM],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
         result, directory, *childs = ran.stdout.split()
         assert result == str(2 * number)
         assert childs == [result, directory]  # a process that it starts has the same
         assert list(Path(directory).rglob("caller*.nbi"))
-        assert [path.name for path in (package / "__pycache__").glob("seqloom-*")] == [Path(directory).name]
+        assert [path.name for path in (package / "__pycache__").glob("seqloom-*")] == [
+            Path(directory).name
+        ]
         directories.append(directory)
     assert len(set(directories)) == 3

@@ -20,7 +20,9 @@ AGREEMENT = {
     "bag_classifier": [
         "models/test_fasttext_classifier.py::test_codes_are_scored_as_the_rows_that_they_stand_for",
     ],
-    "beam": ["decoding/test_beam_options.py::test_the_kernel_in_batches_finds_what_its_twin_finds_for_each"],
+    "beam": [
+        "decoding/test_beam_options.py::test_the_kernel_in_batches_finds_what_its_twin_finds_for_each"
+    ],
     "cache": ["models/test_cache.py::test_window_counts"],
     "char_ngrams": ["interop/test_vectors.py::test_character_ngrams_without_fasttext"],
     "cooccurrence": [
@@ -28,7 +30,9 @@ AGREEMENT = {
         "models/test_cooccurrence.py::test_any_memory_and_any_number_of_threads",
     ],
     "crf": ["nn/test_crf.py::test_equal_to_all_paths_written_out"],
-    "edits": ["metrics/test_text_scores.py::test_edits_and_subsequences_are_those_of_the_whole_table"],
+    "edits": [
+        "metrics/test_text_scores.py::test_edits_and_subsequences_are_those_of_the_whole_table"
+    ],
     "features": ["models/test_naive_bayes.py::test_posterior_equals_scikit_learn"],
     "glove": ["models/test_glove.py::test_every_cell_is_visited_once_and_the_loss_is_the_formula"],
     "hmm": [
@@ -36,7 +40,10 @@ AGREEMENT = {
         "models/test_hidden.py::test_far_outliers_and_tiny_probabilities_are_still_exact",
     ],
     "hmm_paths": ["models/test_hmm_tagger.py::test_the_best_tagging_of_all"],
-    "maths": ["kernels/test_maths.py::test_norms", "kernels/test_maths.py::test_activation_functions"],
+    "maths": [
+        "kernels/test_maths.py::test_norms",
+        "kernels/test_maths.py::test_activation_functions",
+    ],
     "matmul": ["kernels/test_matmul.py::test_panels_of_any_layout"],
     "ngram_count": [
         "kernels/test_ngram_count.py::test_levels_equal_dictionaries",
@@ -82,7 +89,11 @@ def kernel_names(tree: ast.AST) -> set[tuple[str, str]]:
                 else:
                     files[alias.asname or alias.name] = alias.name
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in files:
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in files
+        ):
             found.add((files[node.value.id], node.attr))
     return found
 
@@ -117,4 +128,6 @@ def test_the_tests_of_the_table_exist():
     for test in chain.from_iterable(AGREEMENT.values()):
         path, _, function = test.partition("::")
         tree = ast.parse((ROOT / "tests" / path).read_text(encoding="utf-8"))
-        assert function in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, test
+        assert function in {
+            node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+        }, test

@@ -32,9 +32,13 @@ def test_it_is_its_slow_twin(n, kind):
     out = np.full(n, np.nan, kind)
     drop(x, np.uint64(seed), np.uint64(round(p * 2**32)), kind(1 / (1 - p)), out)
     half = n // 2
-    drawn = [bits(seed, i) & 0xFFFFFFFF for i in range(half)] + [bits(seed, i) >> 32 for i in range(half)]
+    drawn = [bits(seed, i) & 0xFFFFFFFF for i in range(half)] + [
+        bits(seed, i) >> 32 for i in range(half)
+    ]
     drawn += [bits(seed, half) & 0xFFFFFFFF] if n % 2 else []
-    expected = [value * kind(1 / (1 - p)) if r >= round(p * 2**32) else 0 for value, r in zip(x, drawn)]
+    expected = [
+        value * kind(1 / (1 - p)) if r >= round(p * 2**32) else 0 for value, r in zip(x, drawn)
+    ]
     assert out.tolist() == np.array(expected, kind).tolist()
 
 
@@ -47,7 +51,11 @@ def test_entries_fall_out_by_themselves(p):
     gone = (masks == 0).flatten(1).double()
     sure = 4 * math.sqrt(p * (1 - p) / gone.shape[1])
     assert abs(gone[0].mean().item() - p) < sure
-    for a, b in ((gone[0][1:], gone[0][:-1]), (gone[0][:100_000], gone[0][100_000:]), (gone[0], gone[1])):
+    for a, b in (
+        (gone[0][1:], gone[0][:-1]),
+        (gone[0][:100_000], gone[0][100_000:]),
+        (gone[0], gone[1]),
+    ):
         assert abs((a * b).mean().item() - p * p) < 2 * sure
 
 
@@ -68,7 +76,9 @@ def test_the_gradient_has_the_same_mask_and_the_seed_is_torchs():
 @pytest.mark.parametrize("slopes", [None, alibi_slopes(2)])
 def test_attention_with_dropout_is_the_formula_with_that_mask(slopes):
     q, k, v = (torch.randn(3, 2, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
-    causal, _ = causal_places(torch.arange(5)[None], slopes=None if slopes is None else slopes.double())
+    causal, _ = causal_places(
+        torch.arange(5)[None], slopes=None if slopes is None else slopes.double()
+    )
     torch.manual_seed(7)
     mask = dropout(torch.ones(3, 2, 5, 5, dtype=torch.float64), 0.3)
     torch.manual_seed(7)
@@ -81,8 +91,10 @@ def test_attention_with_dropout_is_the_formula_with_that_mask(slopes):
     expected = (torch.softmax(scores.masked_fill(hidden, -math.inf), -1) * mask) @ v
     assert torch.allclose(found, expected, atol=1e-12)
     weights = torch.randn_like(found)
-    for a, b in zip(torch.autograd.grad((found * weights).sum(), (q, k, v)),
-                    torch.autograd.grad((expected * weights).sum(), (q, k, v))):
+    for a, b in zip(
+        torch.autograd.grad((found * weights).sum(), (q, k, v)),
+        torch.autograd.grad((expected * weights).sum(), (q, k, v)),
+    ):
         assert torch.allclose(a, b, atol=1e-12)
 
 

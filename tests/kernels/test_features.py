@@ -11,8 +11,13 @@ from seqloom.kernels import features as kernels
 from seqloom.models.classify.features import empty_slots
 
 WORDS = 5
-documents = st.lists(st.lists(st.integers(-1, WORDS - 1).map(lambda w: kernels.UNKNOWN if w < 0 else w), max_size=12),
-                     min_size=1, max_size=6)
+documents = st.lists(
+    st.lists(
+        st.integers(-1, WORDS - 1).map(lambda w: kernels.UNKNOWN if w < 0 else w), max_size=12
+    ),
+    min_size=1,
+    max_size=6,
+)
 
 
 def flat(docs: list[list[int]]) -> np.ndarray:
@@ -29,19 +34,39 @@ def count(docs, labels, longest, presence):
     """The kernel's tables as {n-gram: (counts of the classes, occurrences)}."""
     room = sum(map(len, docs)) * longest + 1
     words, more = np.zeros((WORDS, 2), np.uint32), np.zeros((room, 2), np.uint32)
-    seen, stamps, more_seen, more_stamps = (np.zeros(n, np.int64) for n in (WORDS, WORDS, room, room))
+    seen, stamps, more_seen, more_stamps = (
+        np.zeros(n, np.int64) for n in (WORDS, WORDS, room, room)
+    )
     keys, slots = np.zeros(room, np.uint64), empty_slots(room)
     n, half = 0, len(docs) // 2
     for part, low in ((docs[:half], 0), (docs[half:], half)):  # in two portions, as a stream comes
-        n = kernels.add_documents(flat(part), labels[low:], low + 1, longest, presence, words, seen, stamps, keys, slots,
-                                  more, more_seen, more_stamps, n)
+        n = kernels.add_documents(
+            flat(part),
+            labels[low:],
+            low + 1,
+            longest,
+            presence,
+            words,
+            seen,
+            stamps,
+            keys,
+            slots,
+            more,
+            more_seen,
+            more_stamps,
+            n,
+        )
     names = {w: (w,) for w in range(WORDS)}
     for g in range(n):
         names[kernels.GROWING + g] = (*names[int(keys[g]) >> 32], int(keys[g]) & 0xFFFFFFFF)
     rows = {(w,): (words[w], seen[w]) for w in range(WORDS)}
     rows |= {names[kernels.GROWING + g]: (more[g], more_seen[g]) for g in range(n)}
     assert len(rows) == WORDS + n  # no n-gram twice
-    return {name: (tuple(c.tolist()), int(s) if presence else int(c.sum())) for name, (c, s) in rows.items() if c.any()}
+    return {
+        name: (tuple(c.tolist()), int(s) if presence else int(c.sum()))
+        for name, (c, s) in rows.items()
+        if c.any()
+    }
 
 
 @pytest.mark.parametrize("presence", [False, True])
@@ -54,7 +79,9 @@ def test_counts(presence, docs, longest):
         occurrences.update(grams(doc, longest))
         for gram in set(grams(doc, longest)) if presence else grams(doc, longest):
             counts[gram][label] += 1
-    assert count(docs, labels, longest, presence) == {g: (tuple(c), occurrences[g]) for g, c in counts.items()}
+    assert count(docs, labels, longest, presence) == {
+        g: (tuple(c), occurrences[g]) for g, c in counts.items()
+    }
 
 
 @pytest.mark.parametrize("presence", [False, True])
@@ -63,15 +90,27 @@ def test_counts(presence, docs, longest):
 def test_scores_and_lists(presence, docs, known, longest, seed):
     """Only n-grams of the `known` documents are features; all words are."""
     names = [(w,) for w in range(WORDS)]
-    names += sorted({g for doc in known for g in grams(doc, longest) if len(g) > 1}, key=lambda g: (len(g), g))
+    names += sorted(
+        {g for doc in known for g in grams(doc, longest) if len(g) > 1}, key=lambda g: (len(g), g)
+    )
     row = {name: i for i, name in enumerate(names)}
     keys = np.array([row[g[:-1]] << 32 | g[-1] for g in names[WORDS:]], np.uint64)
     slots = empty_slots(len(keys))
     kernels.fill_slots(keys, len(keys), slots)
     weights = np.random.default_rng(seed).normal(size=(len(names), 3))
     out, found = np.zeros((len(docs), 3)), np.zeros(len(docs), np.int64)
-    kernels.score_documents(flat(docs), longest, presence, WORDS, keys, slots, weights,
-                            np.zeros(len(names) if presence else 0, np.int32), out, found)
+    kernels.score_documents(
+        flat(docs),
+        longest,
+        presence,
+        WORDS,
+        keys,
+        slots,
+        weights,
+        np.zeros(len(names) if presence else 0, np.int32),
+        out,
+        found,
+    )
     for doc, scores, n in zip(docs, out, found):
         rows = [row[g] for g in grams(doc, longest) if g in row]
         listed = np.empty(len(doc) * longest + 1, np.int64)

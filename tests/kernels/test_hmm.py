@@ -17,12 +17,20 @@ from tests.twins import hmm as twin
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 7, 70])
 def test_products(width, n):
     rng = np.random.default_rng(n)
-    x, matrix, out = rng.random((n + 3, width)), rng.random((width, width)), np.full((n + 5, width), -1.0)
+    x, matrix, out = (
+        rng.random((n + 3, width)),
+        rng.random((width, width)),
+        np.full((n + 5, width), -1.0),
+    )
     multiply(x, 2, n, matrix, out, 1)
     assert np.allclose(out[1 : n + 1], x[2 : n + 2] @ matrix.T, rtol=1e-13)
     assert (out[0] == -1).all()
     assert (out[n + 1 :] == -1).all()
-    left, right, pairs = rng.random((width, 72)), rng.random((width, 72)), rng.random((width, width))
+    left, right, pairs = (
+        rng.random((width, 72)),
+        rng.random((width, 72)),
+        rng.random((width, width)),
+    )
     want = pairs + left[:, :n] @ right[:, :n].T
     add_products(left, right, n, pairs)
     assert np.allclose(pairs, want, rtol=1e-13)
@@ -69,7 +77,9 @@ def test_packing_keeps_every_token_once_and_in_time(lengths, n_states):
         assert np.array_equal(batch.known[batch.symbols], ids[batch.where])
         for lane, sequence in enumerate(batch.sequences.tolist()):
             assert batch.lengths[lane] == lengths[sequence]
-            assert np.array_equal(batch.where[batch.rows(lane)], begins[sequence] + np.arange(lengths[sequence]))
+            assert np.array_equal(
+                batch.where[batch.rows(lane)], begins[sequence] + np.arange(lengths[sequence])
+            )
         seen += batch.sequences.tolist()
         positions += batch.where.tolist()
     assert sorted(seen) == list(range(len(lengths)))
@@ -87,8 +97,10 @@ def test_best_pairs_against_all_taggings(seed):
     everything = [list(range(n_tags))] * len(allowed)
     sparse = (np.concatenate([[0], np.cumsum(counts)]), np.concatenate(allowed))
     for choice, candidates in ((everything, None), (allowed, sparse)):
-        want = [twin.best_pairs(moves, emissions[b : b + k], choice[b : b + k])
-                for b, k in zip(np.cumsum(lengths) - lengths, lengths)]
+        want = [
+            twin.best_pairs(moves, emissions[b : b + k], choice[b : b + k])
+            for b, k in zip(np.cumsum(lengths) - lengths, lengths)
+        ]
         if any(score == -np.inf for score, _ in want):
             with pytest.raises(DataError, match="no possible tagging"):
                 viterbi_pairs(moves, emissions, lengths, candidates)

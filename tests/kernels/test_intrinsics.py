@@ -23,9 +23,15 @@ RNG = np.random.default_rng(0)
 
 def of_vectors(make):
     """A compiled function whose arguments are arrays; `make` gets a builder and their pointers."""
+
     def code(context, builder, signature, arguments):
-        make(builder, *(context.make_array(kind)(context, builder, value).data
-                        for kind, value in zip(signature.args, arguments)))
+        make(
+            builder,
+            *(
+                context.make_array(kind)(context, builder, value).data
+                for kind, value in zip(signature.args, arguments)
+            ),
+        )
         return context.get_dummy_value()
 
     @intrinsic
@@ -42,12 +48,17 @@ def test_sums_of_products_of_bytes(monkeypatch, vnni):
 
     def make(builder, total, weights, numbers):
         at = builder.bitcast(total, ir.VectorType(ir.IntType(32), 16).as_pointer())
-        given = [builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1)
-                 for pointer, kind in ((weights, intrinsics.BYTES), (numbers, intrinsics.WORDS))]
+        given = [
+            builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1)
+            for pointer, kind in ((weights, intrinsics.BYTES), (numbers, intrinsics.WORDS))
+        ]
         builder.store(add_dots(builder, builder.load(at, align=4), *given), at, align=4)
 
     kernel = of_vectors(make)
-    weights, numbers = RNG.integers(0, 256, 64).astype(np.uint8), RNG.integers(-128, 128, 64).astype(np.int8)
+    weights, numbers = (
+        RNG.integers(0, 256, 64).astype(np.uint8),
+        RNG.integers(-128, 128, 64).astype(np.int8),
+    )
     for w, x in ((weights, numbers), (np.full(64, 255, np.uint8), np.full(64, -128, np.int8))):
         total = np.arange(16, dtype=np.int32)
         kernel(total, w, x)
@@ -58,7 +69,9 @@ def test_sums_of_products_of_bytes(monkeypatch, vnni):
 def test_halves_become_floats():
     def make(builder, bits, out, unused):
         words = builder.bitcast(bits, ir.VectorType(ir.IntType(16), 16).as_pointer())
-        builder.store(halves(builder, words), builder.bitcast(out, intrinsics.FLOATS.as_pointer()), align=4)
+        builder.store(
+            halves(builder, words), builder.bitcast(out, intrinsics.FLOATS.as_pointer()), align=4
+        )
 
     kernel, out = of_vectors(make), np.empty(16, np.float32)
     every = np.arange(1 << 16, dtype=np.uint16)
@@ -97,11 +110,11 @@ def in_lanes(x):
     sums, at = np.zeros((4, 16), x.dtype), 0
     for many in (4, 1):
         while at + 16 * many <= len(x):
-            sums[:many] += x[at:at + 16 * many].reshape(many, 16)
+            sums[:many] += x[at : at + 16 * many].reshape(many, 16)
             at += 16 * many
     lanes = sums[0] + sums[1] + sums[2] + sums[3]
     while len(lanes) > 1:
-        lanes = lanes[:len(lanes) // 2] + lanes[len(lanes) // 2:]
+        lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
     total = lanes[0]
     for number in x[at:]:
         total += number
@@ -112,6 +125,7 @@ def in_lanes(x):
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_sums_have_one_order(kind, liberties):
     """Also in a function that lets LLVM reorder all sums, and of a part of a larger array."""
+
     def summed(x):
         return sum_row(x[1, 2:])
 
@@ -123,6 +137,10 @@ def test_sums_have_one_order(kind, liberties):
         x = RNG.normal(size=(2, length + 2)).astype(kind)
         assert summed(x) == in_lanes(x[1, 2:])
         wanted = ((x[0, 2:] - 0.25).astype(float) * (x[1, 2:] - 0.25)).sum()
-        assert product(x, kind(0.25)) == pytest.approx(wanted, abs=1e-4 if kind is np.float32 else 1e-12)
-        whole = np.rint(8 * x)  # whose products are exact, whether or not they are rounded before they are added
+        assert product(x, kind(0.25)) == pytest.approx(
+            wanted, abs=1e-4 if kind is np.float32 else 1e-12
+        )
+        whole = np.rint(
+            8 * x
+        )  # whose products are exact, whether or not they are rounded before they are added
         assert product(whole, kind(0)) == in_lanes(whole[0, 2:] * whole[1, 2:])

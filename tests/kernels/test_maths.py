@@ -17,7 +17,9 @@ def normal(*shape, seed=0):
 
 # ---- of one number
 
-SPREAD = np.concatenate([np.linspace(-60, 60, 4001), np.linspace(-1, 1, 801), [-87, 87, 1e-20, -1e-20, 0]]).astype(np.float32)
+SPREAD = np.concatenate(
+    [np.linspace(-60, 60, 4001), np.linspace(-1, 1, 801), [-87, 87, 1e-20, -1e-20, 0]]
+).astype(np.float32)
 
 
 def of_each(function, x):
@@ -25,19 +27,27 @@ def of_each(function, x):
 
 
 def test_exp():
-    np.testing.assert_allclose(of_each(maths.exp, SPREAD), np.exp(SPREAD.astype(np.float64)), rtol=3e-7)
+    np.testing.assert_allclose(
+        of_each(maths.exp, SPREAD), np.exp(SPREAD.astype(np.float64)), rtol=3e-7
+    )
     assert 0 < maths.exp(np.float32(-1e9)) < 1e-37  # neither zero, which would be divided by, ...
     assert 1e38 < maths.exp(np.float32(1e9)) < np.inf  # ... nor infinite
 
 
-@pytest.mark.parametrize(("function", "expected", "tolerance"), [
-    (maths.tanh, np.tanh, {"rtol": 4e-7, "atol": 0}),
-    (maths.sigmoid, twin.sigmoid, {"rtol": 1e-6, "atol": 2e-7}),
-    (maths.gelu, twin.gelu, {"rtol": 1e-6, "atol": 1e-6}),
-    (maths.gelu_erf, twin.gelu_erf, {"rtol": 1e-6, "atol": 1e-6}),
-], ids=["tanh", "sigmoid", "gelu", "gelu_erf"])
+@pytest.mark.parametrize(
+    ("function", "expected", "tolerance"),
+    [
+        (maths.tanh, np.tanh, {"rtol": 4e-7, "atol": 0}),
+        (maths.sigmoid, twin.sigmoid, {"rtol": 1e-6, "atol": 2e-7}),
+        (maths.gelu, twin.gelu, {"rtol": 1e-6, "atol": 1e-6}),
+        (maths.gelu_erf, twin.gelu_erf, {"rtol": 1e-6, "atol": 1e-6}),
+    ],
+    ids=["tanh", "sigmoid", "gelu", "gelu_erf"],
+)
 def test_functions_of_one_number(function, expected, tolerance):
-    np.testing.assert_allclose(of_each(function, SPREAD), expected(SPREAD.astype(np.float64)), **tolerance)
+    np.testing.assert_allclose(
+        of_each(function, SPREAD), expected(SPREAD.astype(np.float64)), **tolerance
+    )
 
 
 def test_tanh_and_sigmoid_stay_within_their_bounds():
@@ -47,7 +57,9 @@ def test_tanh_and_sigmoid_stay_within_their_bounds():
     assert np.abs(of_each(maths.tanh, np.linspace(8, 10, 2001, dtype=np.float32))).max() == 1
 
 
-@pytest.mark.parametrize("function", [maths.exp, maths.tanh, maths.sigmoid, maths.gelu, maths.gelu_erf])
+@pytest.mark.parametrize(
+    "function", [maths.exp, maths.tanh, maths.sigmoid, maths.gelu, maths.gelu_erf]
+)
 def test_what_is_no_number_stays_that(function):
     assert np.isnan(function(np.float32(np.nan)))
     assert np.isnan(function(NEGATIVE_NAN))
@@ -113,7 +125,9 @@ def test_log_softmax(n, scale, shift):
         logits = x.astype(np.float64) + (given if len(given) else 0)
         shifted = logits - logits.max(axis=1, keepdims=True)
         expected = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * max(scale, abs(shift), 1))
+        np.testing.assert_allclose(
+            found, expected, rtol=1e-6, atol=1e-6 * max(scale, abs(shift), 1)
+        )
 
 
 def test_log_softmax_keeps_what_is_impossible():
@@ -139,12 +153,14 @@ def test_norms(n):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     found = x.copy()
     maths.norm_rows(found, weight, NO_BIAS, epsilon)
-    np.testing.assert_allclose(found, twin.rms_norm(x.astype(np.float64), weight, epsilon), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        found, twin.rms_norm(x.astype(np.float64), weight, epsilon), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_the_twins_cover_every_activation_function():
     assert (*twin.ACTIVATIONS, *twin.GATED) == maths.ACTIVATIONS
-    assert maths.ACTIVATIONS[maths.GATED:] == tuple(twin.GATED)
+    assert maths.ACTIVATIONS[maths.GATED :] == tuple(twin.GATED)
 
 
 @pytest.mark.parametrize("name", maths.ACTIVATIONS)
@@ -163,7 +179,9 @@ def test_rotary_positions(d_head):
     angles = np.random.default_rng(0).uniform(-10, 10, (20, d_head // 2))
     x, positions = normal(7, 3 * d_head + 5), np.array([0, 19, 3, 3, 7, 1, 0])
     expected = twin.rotate(x.astype(np.float64), positions, 3, angles)
-    maths.rotate(x, positions, 3, np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32))
+    maths.rotate(
+        x, positions, 3, np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    )
     np.testing.assert_allclose(x, expected, atol=2e-6)
 
 
@@ -177,7 +195,7 @@ def test_maxima_of_filters_over_characters():
     for word, length, maxima in zip(ids, lengths, out):
         padded = np.zeros((length + 2, 5), np.float32)
         padded[1:-1] = vectors[word[:length]]
-        places = [filters @ padded[i:i + 3].ravel() + bias for i in range(length)]
+        places = [filters @ padded[i : i + 3].ravel() + bias for i in range(length)]
         np.testing.assert_allclose(maxima, np.max(places, 0) if length else np.zeros(6), atol=1e-5)
 
 
@@ -196,9 +214,14 @@ def test_maxima_over_something_broken_are_no_numbers(broken):
 
 ROW_BY_ROW = {
     "log_softmax": lambda x: maths.log_softmax(x, NO_BIAS),
-    "layer": lambda x: maths.norm_rows(x, np.ones(x.shape[1], np.float32), np.ones(x.shape[1], np.float32), np.float32(1e-5)),
+    "layer": lambda x: maths.norm_rows(
+        x, np.ones(x.shape[1], np.float32), np.ones(x.shape[1], np.float32), np.float32(1e-5)
+    ),
     "rms": lambda x: maths.norm_rows(x, np.ones(x.shape[1], np.float32), NO_BIAS, np.float32(1e-5)),
-    **{name: lambda x, kind=kind: maths.activate(x, kind) for kind, name in enumerate(maths.ACTIVATIONS)},
+    **{
+        name: lambda x, kind=kind: maths.activate(x, kind)
+        for kind, name in enumerate(maths.ACTIVATIONS)
+    },
 }
 
 
@@ -210,7 +233,7 @@ def test_rows_do_not_see_each_other(name, n):
     result = ROW_BY_ROW[name](together)
     together = together if result is None else result
     for i in range(len(x)):
-        alone = x[i:i + 1].copy()
+        alone = x[i : i + 1].copy()
         result = ROW_BY_ROW[name](alone)
         np.testing.assert_array_equal((alone if result is None else result)[0], together[i])
 

@@ -44,8 +44,12 @@ def test_matrices_of_any_shape_and_by_threads(shape, n, biased):
 def test_kernels_multiply_as_python_does(kernel, n):
     weight, x, bias = normal(70, 33), normal(n, 33, seed=1), normal(70, seed=2)
     quantised = [Quantised.of(weight, bits) for bits in (8, 4)]
-    matrices = [pack(weight), pack(weight, bias), *(each.tiles() for each in quantised),
-                *(each.tiles(bias, fine=True) for each in quantised)]
+    matrices = [
+        pack(weight),
+        pack(weight, bias),
+        *(each.tiles() for each in quantised),
+        *(each.tiles(bias, fine=True) for each in quantised),
+    ]
     for matrix in matrices:
         np.testing.assert_array_equal(kernel(matrix, x), linear(matrix, x))
 
@@ -67,17 +71,29 @@ def test_quantised_matrices_have_the_same_name(bits, fine, n):
 
 def test_rows_that_do_not_lie_side_by_side():
     weight, wide = normal(24, 8), normal(9, 32, seed=1)
-    for x in (wide[:, :8], wide[:, ::4], np.asfortranarray(wide[:, :8]), wide[::-1, :8], wide.astype(np.float64)[:, :8]):
+    for x in (
+        wide[:, :8],
+        wide[:, ::4],
+        np.asfortranarray(wide[:, :8]),
+        wide[::-1, :8],
+        wide.astype(np.float64)[:, :8],
+    ):
         np.testing.assert_allclose(linear(pack(weight), x), x @ weight.T, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [pack, lambda weight, bias: Quantised.of(weight, 8).tiles(bias),
-                                  lambda weight, bias: Quantised.of(weight, 4).tiles(bias, fine=True)],
-                         ids=["float32", "8 bits", "4 bits, 16 of the inputs"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pack,
+        lambda weight, bias: Quantised.of(weight, 8).tiles(bias),
+        lambda weight, bias: Quantised.of(weight, 4).tiles(bias, fine=True),
+    ],
+    ids=["float32", "8 bits", "4 bits, 16 of the inputs"],
+)
 def test_a_row_is_multiplied_as_if_it_were_alone(make):
     """So that a text is read the same whichever others are beside it."""
     matrix, x = make(normal(331, 77), normal(331, seed=2)), normal(41, 77, seed=1)
-    alone = np.concatenate([linear(matrix, x[i:i + 1]) for i in range(len(x))])
+    alone = np.concatenate([linear(matrix, x[i : i + 1]) for i in range(len(x))])
     for n in range(1, len(x) + 1):
         np.testing.assert_array_equal(linear(matrix, x[:n]), alone[:n])
         np.testing.assert_array_equal(linear(matrix, x[-n:]), alone[-n:])
@@ -102,10 +118,19 @@ def layout(request):
     """The width of a panel, the kernel of panels and that of blocks as they are compiled for it."""
     vectors, many, some, few, block_rows, widest = LAYOUTS[request.param]
     patch, width = pytest.MonkeyPatch(), vectors * LANES
-    constants = {"VECTORS": vectors, "MANY": many, "SOME": some, "FEW": few, "WIDTH": width, "BLOCK_ROWS": block_rows,
-                 "WIDEST": widest}
-    pieces = {f"_{name}": product_piece(rows, vectors, prefetching=True)
-              for name, rows in (("many", many), ("some", some), ("few", few))}
+    constants = {
+        "VECTORS": vectors,
+        "MANY": many,
+        "SOME": some,
+        "FEW": few,
+        "WIDTH": width,
+        "BLOCK_ROWS": block_rows,
+        "WIDEST": widest,
+    }
+    pieces = {
+        f"_{name}": product_piece(rows, vectors, prefetching=True)
+        for name, rows in (("many", many), ("some", some), ("few", few))
+    }
     pieces |= {"_one": product_piece(1, vectors)}
     pieces |= {f"_rows_{n}": product_piece(block_rows, n, adding=True) for n in (4, 2, 1)}
     for name, value in (constants | pieces).items():
@@ -128,7 +153,7 @@ def test_panels_of_any_layout(layout, n, n_panels):
     laid = np.ascontiguousarray(weight.reshape(n_panels, width, 37).swapaxes(1, 2))
     out = np.full((n, rows), np.nan, np.float32)
     kernel(laid, bias, x, 0, part, out)
-    assert np.isnan(out[:, part * width:]).all()
+    assert np.isnan(out[:, part * width :]).all()
     kernel(laid, bias, x, part, n_panels, out)
     np.testing.assert_allclose(out, x @ weight.T + bias, atol=1e-4)
     kernel(laid, bias, x[-1:], 0, n_panels, alone := np.empty((1, rows), np.float32))
@@ -141,15 +166,25 @@ def test_panels_of_any_layout(layout, n, n_panels):
 def test_blocks_are_added(layout, rows, columns, steps, skip, step):
     """What is beyond the columns, up to whole vectors, and beyond the rows, may be anything."""
     block = layout[2]
-    a, b, before = normal(8, 30), normal(5 + 30 * step + LANES, seed=1), normal(8, 3 + 80 + LANES, seed=2)
+    a, b, before = (
+        normal(8, 30),
+        normal(5 + 30 * step + LANES, seed=1),
+        normal(8, 3 + 80 + LANES, seed=2),
+    )
     out = before.copy()
     block(a, rows, skip, b, 5, step, steps, out, 3, columns)
-    taken = np.stack([b[5 + step * i:][:columns] for i in range(steps)]) if steps else np.zeros((0, columns))
-    expected = before[:rows, 3:3 + columns] + a[:rows, skip:skip + steps].astype(np.float64) @ taken
-    np.testing.assert_allclose(out[:rows, 3:3 + columns], expected, atol=1e-5)
+    taken = (
+        np.stack([b[5 + step * i :][:columns] for i in range(steps)])
+        if steps
+        else np.zeros((0, columns))
+    )
+    expected = (
+        before[:rows, 3 : 3 + columns] + a[:rows, skip : skip + steps].astype(np.float64) @ taken
+    )
+    np.testing.assert_allclose(out[:rows, 3 : 3 + columns], expected, atol=1e-5)
     room = 3 + -(-columns // LANES) * LANES
     np.testing.assert_array_equal(out[:, :3], before[:, :3])
     np.testing.assert_array_equal(out[:, room:], before[:, room:])
     alone = before.copy()
-    block(a[rows - 1:rows].copy(), 1, skip, b, 5, step, steps, alone[rows - 1:rows], 3, columns)
-    np.testing.assert_array_equal(out[rows - 1, 3:3 + columns], alone[rows - 1, 3:3 + columns])
+    block(a[rows - 1 : rows].copy(), 1, skip, b, 5, step, steps, alone[rows - 1 : rows], 3, columns)
+    np.testing.assert_array_equal(out[rows - 1, 3 : 3 + columns], alone[rows - 1, 3 : 3 + columns])

@@ -17,11 +17,17 @@ def unfold(counted, bos):
     out, below = {}, []
     for k, level in enumerate(counted.levels, 1):
         last = level.words.tolist()
-        grams = [(w,) for w in last] if k == 1 else [below[p] + (w,) for p, w in zip(level.parents.tolist(), last)]
+        grams = (
+            [(w,) for w in last]
+            if k == 1
+            else [below[p] + (w,) for p, w in zip(level.parents.tolist(), last)]
+        )
         assert grams == sorted(set(grams))
         if k > 1:
             assert all(g[1:] == below[s] for g, s in zip(grams, level.suffixes.tolist()))
-        assert [g[0] == bos for g in grams] == [i >= counted.bos_begin[k - 1] for i in range(len(grams))]
+        assert [g[0] == bos for g in grams] == [
+            i >= counted.bos_begin[k - 1] for i in range(len(grams))
+        ]
         out[k] = dict(zip(grams, level.counts.tolist()))
         below = grams
     return out
@@ -29,12 +35,16 @@ def unfold(counted, bos):
 
 def expected(ids, order, vocab_size):
     units = [u.tolist() for u in np.split(ids, np.flatnonzero(ids == EOS) + 1)[:-1]]
-    return {k: {tuple(vocab_size if w == BOS else w for w in g): c for g, c in table.items()}
-            for k, table in count(units, order).items()}
+    return {
+        k: {tuple(vocab_size if w == BOS else w for w in g): c for g, c in table.items()}
+        for k, table in count(units, order).items()
+    }
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(0, 6), max_size=80), st.integers(1, 6), st.sampled_from([None, 300, 2000]))
+@given(
+    st.lists(st.integers(0, 6), max_size=80), st.integers(1, 6), st.sampled_from([None, 300, 2000])
+)
 def test_levels_equal_dictionaries(body, order, memory):
     ids = np.array([*body, EOS], np.uint16)
     counted = count_ngrams(ids, order, 7, EOS, Workspace(memory, memory is not None))
@@ -47,7 +57,9 @@ def test_levels_equal_dictionaries(body, order, memory):
 @pytest.mark.parametrize("memory", [None, 40_000, 200_000])
 def test_blocks_and_threads_do_not_change_the_result(memory, monkeypatch):
     rng = np.random.default_rng(1)
-    ids = np.minimum(rng.geometric(0.03, 30_000), 499).astype(np.uint32)  # zipf-like, with long units
+    ids = np.minimum(rng.geometric(0.03, 30_000), 499).astype(
+        np.uint32
+    )  # zipf-like, with long units
     ids[rng.random(len(ids)) < 0.01] = EOS
     ids[-1] = EOS
     reference = count_ngrams(ids, 4, 500, EOS, Workspace())

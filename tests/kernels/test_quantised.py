@@ -21,7 +21,7 @@ def made(rows, columns, bits, n):
 def product(kernel, tiles, x):
     out = np.full((len(x), 16 * len(tiles.scale)), np.nan, np.float32)
     kernel(tiles, *round_inputs(x, tiles.scale.shape[1], tiles.fine), 0, len(tiles.scale), out)
-    return out[:, :tiles.rows]
+    return out[:, : tiles.rows]
 
 
 def rounded(x, fine):
@@ -80,7 +80,9 @@ def test_a_part_of_the_tiles_is_written_alone(kernel, bits, fine):
     assert np.isnan(out[:, :16]).all()
     assert np.isnan(out[:, 48:]).all()
     np.testing.assert_array_equal(out[:, 16:48], linear(tiles, x)[:, 16:48])
-    np.testing.assert_allclose(linear(tiles, x), linear(matrix.tiles(fine=fine), x) + bias, atol=1e-6)
+    np.testing.assert_allclose(
+        linear(tiles, x), linear(matrix.tiles(fine=fine), x) + bias, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("bits", [8, 4])
@@ -88,7 +90,7 @@ def test_a_part_of_the_tiles_is_written_alone(kernel, bits, fine):
 def test_a_row_is_multiplied_as_if_it_were_alone(kernel, bits, fine):
     matrix, x = made(40, 70, bits, 23)
     tiles = matrix.tiles(fine=fine)
-    alone = np.concatenate([product(kernel, tiles, x[i:i + 1]) for i in range(len(x))])
+    alone = np.concatenate([product(kernel, tiles, x[i : i + 1]) for i in range(len(x))])
     for n in range(1, len(x) + 1):
         np.testing.assert_array_equal(product(kernel, tiles, x[:n]), alone[:n])
 
@@ -110,7 +112,9 @@ def test_rounding(fine):
     x[2, 64:] *= 1e-30
     numbers, scale, total = rounded(x, fine)
     expected, scales, sums = twin.rounded(x, twin.LARGEST_FINE if fine else 127)
-    assert np.abs(numbers - expected).max() <= fine  # among so many numbers float32 may choose the neighbour
+    assert (
+        np.abs(numbers - expected).max() <= fine
+    )  # among so many numbers float32 may choose the neighbour
     assert (numbers == expected).mean() > 0.98
     np.testing.assert_allclose(scale, scales, rtol=1e-6)
     np.testing.assert_array_equal(total, numbers.reshape(3, 3, 32).sum(axis=2))
@@ -129,7 +133,9 @@ def test_16_bits_are_hardly_rounded():
     matrix, x = made(48, 96, 8, 3)
     x[:, 5] = 40
     exact = x @ matrix.floats().T
-    coarse, fine = (np.abs(linear(matrix.tiles(fine=fine), x) - exact).max() for fine in (False, True))
+    coarse, fine = (
+        np.abs(linear(matrix.tiles(fine=fine), x) - exact).max() for fine in (False, True)
+    )
     assert fine < 0.01 < 100 * fine < coarse
 
 

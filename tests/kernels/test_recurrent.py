@@ -23,7 +23,9 @@ def normal(*shape, seed=0):
 def test_lstm(size, normed):
     gates, from_h, c = normal(3, 4 * size), normal(3, 4 * size, seed=1), normal(3, size, seed=2)
     norm = (normal(size, seed=3), normal(size, seed=4)) if normed else (NONE, NONE)
-    expected = twin.lstm(*(a.astype(np.float64) for a in (gates, from_h, c)), *(norm if normed else ()))
+    expected = twin.lstm(
+        *(a.astype(np.float64) for a in (gates, from_h, c)), *(norm if normed else ())
+    )
     h = np.full((3, size), np.nan, np.float32)
     recurrent.lstm_cell(gates, from_h, c, *norm, h)
     for found, right in zip((gates, c, h), expected):
@@ -36,34 +38,48 @@ def test_lstm(size, normed):
 def test_gru(size, keep, kind):
     from_x, from_h = normal(3, 3 * size).astype(kind), normal(3, 3 * size, seed=1).astype(kind)
     bias, before = normal(size, seed=2).astype(kind), normal(3, size, seed=3).astype(kind)
-    gates, inner, after = (np.full(shape, np.nan, kind) for shape in ((3, 3 * size), (3, size), (3, size)))
+    gates, inner, after = (
+        np.full(shape, np.nan, kind) for shape in ((3, 3 * size), (3, size), (3, size))
+    )
     recurrent.gru_cell(from_x, from_h, bias, before, keep, gates, inner, after)
     expected = twin.gru(*(a.astype(np.float64) for a in (from_x, from_h, bias, before)), keep)
     tolerance = 2e-6 if kind is np.float32 else 1e-14
     for found, right in zip((gates, after), expected):
         np.testing.assert_allclose(found, right, atol=tolerance)
-    np.testing.assert_allclose(inner, from_h[:, 2 * size:] + bias, atol=tolerance)
+    np.testing.assert_allclose(inner, from_h[:, 2 * size :] + bias, atol=tolerance)
 
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_gradients_of_the_gru(keep):
     """Of a loss that sees the new h twice: as this step's output, and through later steps."""
     size, rows = 4, 3
-    from_x, from_h, before = (normal(*shape, seed=i).astype(np.float64)
-                              for i, shape in enumerate([(rows, 3 * size), (rows, 3 * size), (rows, size)]))
-    bias, above, later = (normal(*shape, seed=5 + i).astype(np.float64)
-                          for i, shape in enumerate([(size,), (rows, size), (rows, size)]))
+    from_x, from_h, before = (
+        normal(*shape, seed=i).astype(np.float64)
+        for i, shape in enumerate([(rows, 3 * size), (rows, 3 * size), (rows, size)])
+    )
+    bias, above, later = (
+        normal(*shape, seed=5 + i).astype(np.float64)
+        for i, shape in enumerate([(size,), (rows, size), (rows, size)])
+    )
 
     def loss():
         return (twin.gru(from_x, from_h, bias, before, keep)[1] * (above + later)).sum()
 
-    gates, inner, after = (np.empty(shape) for shape in ((rows, 3 * size), (rows, size), (rows, size)))
+    gates, inner, after = (
+        np.empty(shape) for shape in ((rows, 3 * size), (rows, size), (rows, size))
+    )
     recurrent.gru_cell(from_x, from_h, bias, before, keep, gates, inner, after)
-    carried, d_from_x, d_from_h = later.copy(), np.full_like(from_x, np.nan), np.full_like(from_h, np.nan)
+    carried, d_from_x, d_from_h = (
+        later.copy(),
+        np.full_like(from_x, np.nan),
+        np.full_like(from_h, np.nan),
+    )
     recurrent.gru_cell_back(gates, inner, before, above, keep, carried, d_from_x, d_from_h)
     for array, gradient in ((before, carried), (from_x, d_from_x), (from_h, d_from_h)):
         np.testing.assert_allclose(gradient, finite_differences(loss, array), atol=1e-8)
-    np.testing.assert_allclose(d_from_h[:, 2 * size:].sum(axis=0), finite_differences(loss, bias), atol=1e-8)
+    np.testing.assert_allclose(
+        d_from_h[:, 2 * size :].sum(axis=0), finite_differences(loss, bias), atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -71,11 +87,16 @@ def test_gradients_of_the_gru(keep):
 def test_gru_whose_reset_comes_before_the_product(size, keep):
     from_x, from_h = normal(3, 3 * size), normal(3, 2 * size, seed=1)
     h, weight = normal(3, size, seed=2), normal(size, size, seed=3)
-    gates, reset = np.full((3, 2 * size), np.nan, np.float32), np.full((3, size), np.nan, np.float32)
-    recurrent.gru_reset(from_x[:, :2 * size], from_h, h, gates, reset)
+    gates, reset = (
+        np.full((3, 2 * size), np.nan, np.float32),
+        np.full((3, size), np.nan, np.float32),
+    )
+    recurrent.gru_reset(from_x[:, : 2 * size], from_h, h, gates, reset)
     candidate, out = np.full((3, size), np.nan, np.float32), np.full((3, size), np.nan, np.float32)
-    recurrent.gru_update(from_x[:, 2 * size:], reset @ weight.T, gates, h, keep, candidate, out)
-    expected = twin.gru_reset_before(*(a.astype(np.float64) for a in (from_x, from_h, h, weight)), keep)
+    recurrent.gru_update(from_x[:, 2 * size :], reset @ weight.T, gates, h, keep, candidate, out)
+    expected = twin.gru_reset_before(
+        *(a.astype(np.float64) for a in (from_x, from_h, h, weight)), keep
+    )
     for found, right in zip((gates, candidate, out), expected):
         np.testing.assert_allclose(found, right, atol=1e-5)
 
@@ -88,7 +109,9 @@ def test_rnn(size, relu, normed):
     norm = (normal(size, seed=3), normal(size, seed=4)) if normed else (NONE, NONE)
     out = np.full((3, size), np.nan, np.float32)
     recurrent.rnn_cell(from_x, from_h, *norm, relu, out)
-    expected = twin.rnn(from_x.astype(np.float64), from_h.astype(np.float64), relu, *(norm if normed else ()))
+    expected = twin.rnn(
+        from_x.astype(np.float64), from_h.astype(np.float64), relu, *(norm if normed else ())
+    )
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=5e-6)
 
 
@@ -98,14 +121,20 @@ def test_what_is_not_finite_is_noticed_in_its_row_alone(broken):
     size = 20
     c = normal(3, size)
     c[1, 7] = broken
-    gates, from_h, h = normal(3, 4 * size), normal(3, 4 * size, seed=1), np.empty((3, size), np.float32)
+    gates, from_h, h = (
+        normal(3, 4 * size),
+        normal(3, 4 * size, seed=1),
+        np.empty((3, size), np.float32),
+    )
     recurrent.lstm_cell(gates, from_h, c, NONE, NONE, h)
     assert not np.isfinite(c[1, 7])
     assert np.isfinite(c[[0, 2]]).all()
     before = normal(3, size)
     before[1, 7] = broken
     gates, inner, after = (np.empty((3, width), np.float32) for width in (3 * size, size, size))
-    recurrent.gru_cell(normal(3, 3 * size), normal(3, 3 * size), normal(size), before, True, gates, inner, after)
+    recurrent.gru_cell(
+        normal(3, 3 * size), normal(3, 3 * size), normal(size), before, True, gates, inner, after
+    )
     assert not np.isfinite(after[1, 7])
     assert np.isfinite(after[[0, 2]]).all()
     out = np.empty((3, size), np.float32)
@@ -121,9 +150,17 @@ def test_rows_that_are_no_numbers_stay_that():
     for kind, width in ((recurrent.LSTM, 4), (recurrent.GRU, 3), (recurrent.RNN, 1)):
         projected = normal(6, width * size)
         projected[1] = np.nan
-        h, c, out = np.zeros((2, size), np.float32), np.zeros((2, size), np.float32), np.empty((6, size), np.float32)
-        direction = recurrent.Direction(projected, pack(normal(width * size, size)), np.zeros(size, np.float32), h, c)
-        recurrent.walk_layer(kind, False, np.array([0, 3, 6]), np.array([0, 1]), direction, direction, out)
+        h, c, out = (
+            np.zeros((2, size), np.float32),
+            np.zeros((2, size), np.float32),
+            np.empty((6, size), np.float32),
+        )
+        direction = recurrent.Direction(
+            projected, pack(normal(width * size, size)), np.zeros(size, np.float32), h, c
+        )
+        recurrent.walk_layer(
+            kind, False, np.array([0, 3, 6]), np.array([0, 1]), direction, direction, out
+        )
         assert np.isfinite(out).all(axis=1).tolist() == [True, False, False, True, True, True]
 
 
@@ -162,25 +199,41 @@ def test_walks_are_steps_to_the_bit(name, size, both_ways, weights):
     def directions():
         for seed, (h, c) in zip((0, 10), firsts):
             matrix, b_h = normal(width, size, seed=1 + seed), normal(size, seed=2 + seed)
-            w_h = pack(matrix) if weights == "float32" else Quantised.of(matrix, int(weights[0])).tiles()
+            w_h = (
+                pack(matrix)
+                if weights == "float32"
+                else Quantised.of(matrix, int(weights[0])).tiles()
+            )
             yield recurrent.Direction(normal(total, width, seed=seed), w_h, b_h, h.copy(), c.copy())
 
     def walked():
         out = np.full((total, (1 + both_ways) * size), np.nan, np.float32)
         forward, backward = directions()
-        recurrent.walk_layer(KINDS[name], True, offsets, order, forward, backward if both_ways else forward, out)
+        recurrent.walk_layer(
+            KINDS[name], True, offsets, order, forward, backward if both_ways else forward, out
+        )
         return out, forward, backward
 
     with shared_by(2):
         found = list(helped(walked)) if both_ways else [walked()]
     for out, *walkers in found[-3:]:
-        for reverse, (walker, (first_h, first_c)) in enumerate(zip(walkers[:1 + both_ways], firsts)):
+        for reverse, (walker, (first_h, first_c)) in enumerate(
+            zip(walkers[: 1 + both_ways], firsts)
+        ):
             for s in range(n):
-                own_h, own_c = first_h[s:s + 1], first_c[s:s + 1]
+                own_h, own_c = first_h[s : s + 1], first_c[s : s + 1]
                 steps = range(offsets[s], offsets[s + 1])
                 for place in reversed(steps) if reverse else steps:
-                    own_h, own_c = step(name, walker.projected[place:place + 1], walker.w_h, walker.b_h, True, own_h, own_c)
-                    np.testing.assert_array_equal(out[place, reverse * size:][:size], own_h[0])
+                    own_h, own_c = step(
+                        name,
+                        walker.projected[place : place + 1],
+                        walker.w_h,
+                        walker.b_h,
+                        True,
+                        own_h,
+                        own_c,
+                    )
+                    np.testing.assert_array_equal(out[place, reverse * size :][:size], own_h[0])
                 np.testing.assert_array_equal(walker.h[s], own_h[0])
                 if name == "lstm":
                     np.testing.assert_array_equal(walker.c[s], own_c[0])

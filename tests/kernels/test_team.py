@@ -179,7 +179,9 @@ def test_an_error_is_raised_when_all_have_ended(broken):
 def test_a_helper_that_fails_is_ready_again():
     def work(team):
         with pytest.raises(MemoryError):
-            count_into(team, np.zeros(1 << 20, np.int64), 1 << 20, (1 << 20) - 1)  # the helper's own
+            count_into(
+                team, np.zeros(1 << 20, np.int64), 1 << 20, (1 << 20) - 1
+            )  # the helper's own
         return state(team, 1)
 
     count(new_team(), 1, 0)  # compiled
@@ -187,7 +189,10 @@ def test_a_helper_that_fails_is_ready_again():
 
 
 def test_copies_of_a_matrix_have_the_same_team():
-    for matrix in (pack(np.ones((5, 3), np.float32)), Quantised.of(np.ones((5, 3), np.float32), 8).tiles()):
+    for matrix in (
+        pack(np.ones((5, 3), np.float32)),
+        Quantised.of(np.ones((5, 3), np.float32), 8).tiles(),
+    ):
         copied = copy.deepcopy(matrix)
         assert copied.team is TEAM
         assert copied[0] is not matrix[0]
@@ -196,6 +201,7 @@ def test_copies_of_a_matrix_have_the_same_team():
 
 def test_no_thread_is_no_error(monkeypatch):
     """As in a container that has no more of them."""
+
     def refuse(self):
         raise RuntimeError("can't start new thread")
 
@@ -203,7 +209,9 @@ def test_no_thread_is_no_error(monkeypatch):
     monkeypatch.setattr(parallel._Helper, "start", refuse)
     with shared_by(3):
         assert TEAM[THREADS] == 1
-        assert (linear(pack(np.ones((200, 40), np.float32)), np.ones((1, 40), np.float32)) == 40).all()
+        assert (
+            linear(pack(np.ones((200, 40), np.float32)), np.ones((1, 40), np.float32)) == 40
+        ).all()
     assert parallel._helpers == []
 
 
@@ -227,8 +235,9 @@ def test_there_is_one_helper_of_a_number():
         assert state(team, 1) == other
 
 
-@pytest.mark.parametrize(("threads", "work", "parts"), [(0, 1 << 30, 9), (1, 1 << 30, 9), (4, 1, 9),
-                                                        (4, 1 << 30, 1)])
+@pytest.mark.parametrize(
+    ("threads", "work", "parts"), [(0, 1 << 30, 9), (1, 1 << 30, 9), (4, 1, 9), (4, 1 << 30, 1)]
+)
 def test_what_is_not_worth_it_is_done_alone(threads, work, parts):
     team = new_team()
     team[THREADS] = threads
@@ -299,8 +308,13 @@ PROGRAM = """
 
 def run(program):
     code = textwrap.dedent(PROGRAM) + textwrap.dedent(program)
-    return subprocess.run([sys.executable, "-c", code], timeout=3 * PATIENCE, capture_output=True, text=True,
-                          env={**os.environ, "SEQLOOM_THREADS": "2"})
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        timeout=3 * PATIENCE,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SEQLOOM_THREADS": "2"},
+    )
 
 
 def test_a_process_ends_while_helpers_are_awake():
@@ -337,7 +351,9 @@ def test_a_forked_process_has_helpers_of_its_own():
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to threads on this system")
+@pytest.mark.skipif(
+    not hasattr(signal, "pthread_kill"), reason="no signals to threads on this system"
+)
 def test_ctrl_c_is_heard_and_leaves_the_team_as_it_was():
     ran = run("""
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -29,7 +29,10 @@ def normal(*shape, seed=0):
 
 def matrix(rows, columns, seed, kind="float32"):
     """As kernels take it, with a bias; its floats; and the bias."""
-    weight, bias = normal(rows, columns, seed=seed) / np.float32(columns**0.5), normal(rows, seed=seed + 100)
+    weight, bias = (
+        normal(rows, columns, seed=seed) / np.float32(columns**0.5),
+        normal(rows, seed=seed + 100),
+    )
     if kind == "float32":
         return pack(weight, bias), weight, bias
     quantised = Quantised.of(weight, 8)
@@ -37,11 +40,19 @@ def matrix(rows, columns, seed, kind="float32"):
 
 
 def norm_of(kind):
-    return Norm(normal(D, seed=50), normal(D, seed=51) if kind == "layer" else np.empty(0, np.float32), EPSILON)
+    return Norm(
+        normal(D, seed=50),
+        normal(D, seed=51) if kind == "layer" else np.empty(0, np.float32),
+        EPSILON,
+    )
 
 
 def normed(x, norm):
-    return twin.layer_norm(x, norm.weight, norm.bias, EPSILON) if len(norm.bias) else twin.rms_norm(x, norm.weight, EPSILON)
+    return (
+        twin.layer_norm(x, norm.weight, norm.bias, EPSILON)
+        if len(norm.bias)
+        else twin.rms_norm(x, norm.weight, EPSILON)
+    )
 
 
 def around(x, pre, norm, change):
@@ -53,19 +64,28 @@ def heads(window=1 << 40):
     return Heads(N_HEADS, D_HEAD, D_KEYS, np.float32(D_HEAD**-0.5), window)
 
 
-def seen_by(queries, keys, values, offsets_of, *, causal, window=1 << 40, by_distance=None, relative=None):
+def seen_by(
+    queries, keys, values, offsets_of, *, causal, window=1 << 40, by_distance=None, relative=None
+):
     """What each query (N, heads d) sees of the keys and values of its sequence, one at a time."""
     out = np.zeros((len(queries), D_QUERIES))
     for r in range(len(LENGTHS)):
-        own = slice(*offsets_of[r:r + 2])
+        own = slice(*offsets_of[r : r + 2])
         for row in range(OFFSETS[r], OFFSETS[r + 1]):
             for head in range(N_HEADS):
                 column = head * N_KEYS // N_HEADS * D_HEAD
                 q = slice(head * D_HEAD, head * D_HEAD + D_HEAD)
                 out[row, q], _ = attention_twin.attend(
-                    queries[row, q], keys[own, column:column + D_HEAD], values[own, column:column + D_HEAD],
-                    place=row - OFFSETS[r], causal=causal, window=window, scale=D_HEAD**-0.5,
-                    distances=None if by_distance is None else by_distance[head], relative=relative)
+                    queries[row, q],
+                    keys[own, column : column + D_HEAD],
+                    values[own, column : column + D_HEAD],
+                    place=row - OFFSETS[r],
+                    causal=causal,
+                    window=window,
+                    scale=D_HEAD**-0.5,
+                    distances=None if by_distance is None else by_distance[head],
+                    relative=relative,
+                )
     return out
 
 
@@ -93,23 +113,44 @@ SELF = {
 
 @pytest.mark.parametrize("given", SELF.values(), ids=SELF)
 @pytest.mark.parametrize("pre", [True, False])
-@pytest.mark.parametrize(("norm_kind", "kind"), [("layer", "float32"), ("rms", "float32"), ("layer", "8 bits")])
+@pytest.mark.parametrize(
+    ("norm_kind", "kind"), [("layer", "float32"), ("rms", "float32"), ("layer", "8 bits")]
+)
 def test_self_attention(given, pre, norm_kind, kind):
-    causal, window, rotary = (given.get(name, default) for name, default in
-                              (("causal", True), ("window", 1 << 40), ("rotary", False)))
+    causal, window, rotary = (
+        given.get(name, default)
+        for name, default in (("causal", True), ("window", 1 << 40), ("rotary", False))
+    )
     by_distance, relative = given.get("by_distance"), given.get("relative")
     qkv, w_qkv, b_qkv = matrix(D_QUERIES + 2 * D_KEYS, D, 1, kind)
     out, w_out, b_out = matrix(D, D_QUERIES, 2, kind)
     norm, x = norm_of(norm_kind), normal(OFFSETS[-1], D, seed=3)
     positions = np.concatenate([np.arange(length) for length in LENGTHS])
-    angles = np.random.default_rng(4).uniform(-4, 4, (100, D_HEAD // 2)) if rotary else np.empty((0, 0))
-    rotation = Rotation(np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32), positions)
+    angles = (
+        np.random.default_rng(4).uniform(-4, 4, (100, D_HEAD // 2)) if rotary else np.empty((0, 0))
+    )
+    rotation = Rotation(
+        np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32), positions
+    )
 
     def make(run, x):
         scratch = Scratch(OFFSETS, D_KEYS)
         weights = np.zeros((len(x), N_HEADS, 70), np.float32)
-        run(x, pre, norm, qkv, out, heads(window), 0, scratch.tokens, causal, rotation,
-            NO_DISTANCES if by_distance is None else by_distance, NO_RELATIVE if relative is None else relative, weights)
+        run(
+            x,
+            pre,
+            norm,
+            qkv,
+            out,
+            heads(window),
+            0,
+            scratch.tokens,
+            causal,
+            rotation,
+            NO_DISTANCES if by_distance is None else by_distance,
+            NO_RELATIVE if relative is None else relative,
+            weights,
+        )
         return weights
 
     def change(inner):
@@ -117,7 +158,16 @@ def test_self_attention(given, pre, norm_kind, kind):
         if rotary:
             inner = twin.rotate(inner, positions, N_HEADS + N_KEYS, angles)
         queries, keys, values = np.split(inner, [D_QUERIES, D_QUERIES + D_KEYS], axis=1)
-        seen = seen_by(queries, keys, values, OFFSETS, causal=causal, window=window, by_distance=by_distance, relative=relative)
+        seen = seen_by(
+            queries,
+            keys,
+            values,
+            OFFSETS,
+            causal=causal,
+            window=window,
+            by_distance=by_distance,
+            relative=relative,
+        )
         return seen @ w_out.T + b_out
 
     found = by_threads(transformer.self_attention, make, x)
@@ -144,7 +194,12 @@ def test_cross_attention(pre, kind):
         return weights
 
     def change(inner):
-        seen = seen_by(inner @ w_query.T + b_query, *np.split(memory.astype(np.float64), 2, axis=1), sources, causal=False)
+        seen = seen_by(
+            inner @ w_query.T + b_query,
+            *np.split(memory.astype(np.float64), 2, axis=1),
+            sources,
+            causal=False,
+        )
         return seen @ w_out.T + b_out
 
     found = by_threads(transformer.cross_attention, make, x)
@@ -154,7 +209,9 @@ def test_cross_attention(pre, kind):
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("pre", [True, False])
-@pytest.mark.parametrize(("norm_kind", "kind"), [("layer", "float32"), ("rms", "float32"), ("layer", "8 bits")])
+@pytest.mark.parametrize(
+    ("norm_kind", "kind"), [("layer", "float32"), ("rms", "float32"), ("layer", "8 bits")]
+)
 def test_perceptron(name, pre, norm_kind, kind):
     d_mlp = 40
     up, w_up, b_up = matrix(d_mlp * (2 if name in twin.GATED else 1), D, 1, kind)

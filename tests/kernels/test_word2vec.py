@@ -39,8 +39,11 @@ def answers(h, Y, chosen, kind):
     """For each chosen output: its row, how far it is from what it should say, and its share of the loss."""
     scores = np.array([h @ Y[j] for j, _ in chosen])
     said = sigmoid(scores) if kind != kernel.ALL else np.exp(scores) / np.exp(scores).sum()
-    return [(j, label - p, -np.log(p if label else 1 - p) if kind != kernel.ALL or label else 0.0)
-            for (j, label), p in zip(chosen, said) if label >= 0]
+    return [
+        (j, label - p, -np.log(p if label else 1 - p) if kind != kernel.ALL or label else 0.0)
+        for (j, label), p in zip(chosen, said)
+        if label >= 0
+    ]
 
 
 def turns(n, free):
@@ -48,14 +51,23 @@ def turns(n, free):
     if not free:
         return list(range(n))
     apart = -(-n // (kernel.PLACES * kernel.RUN)) * kernel.RUN
-    order = [p * apart + r + i for r in range(0, apart, kernel.RUN) for p in range(kernel.PLACES) for i in range(kernel.RUN)]
+    order = [
+        p * apart + r + i
+        for r in range(0, apart, kernel.RUN)
+        for p in range(kernel.PLACES)
+        for i in range(kernel.RUN)
+    ]
     return [c if c < n else None for c in order]
 
 
 def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
     """One pass by the definition, in float64: all of a window is computed, then all of it moves."""
     draw, loss, examples = Random(seed), 0.0, 0
-    kept = [-1 if w == END else w for w in ids.tolist() if w == END or (w != GONE and draw() >> 32 <= keep[w])]
+    kept = [
+        -1 if w == END else w
+        for w in ids.tolist()
+        if w == END or (w != GONE and draw() >> 32 <= keep[w])
+    ]
 
     def choose(word):
         if outputs.kind == kernel.TREE:
@@ -70,8 +82,13 @@ def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
         return found
 
     turned = not cbow and bags.kind != kernel.OWN  # a word made of n-grams predicts its neighbours
-    places = [bags.rows[(bags.ends[w - 1] if w else 0):bags.ends[w]] for w in range(len(bags.ends))]
-    order = [c if c is not None and kept[c] >= 0 else None for c in turns(len(kept), turned or bags.kind == kernel.OWN)]
+    places = [
+        bags.rows[(bags.ends[w - 1] if w else 0) : bags.ends[w]] for w in range(len(bags.ends))
+    ]
+    order = [
+        c if c is not None and kept[c] >= 0 else None
+        for c in turns(len(kept), turned or bags.kind == kernel.OWN)
+    ]
     following = None
     for c, then in zip([None, *order], [*order, None]):
         chosen = following
@@ -93,7 +110,11 @@ def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
             move = np.zeros(D)
             for w in near:
                 h = X[places[word]].mean(axis=0) + move
-                chosen = [(j, int(j == w)) for j in range(len(Y))] if outputs.kind == kernel.ALL else choose(w)
+                chosen = (
+                    [(j, int(j == w)) for j in range(len(Y))]
+                    if outputs.kind == kernel.ALL
+                    else choose(w)
+                )
                 for j, step, lost in answers(h, Y, chosen, outputs.kind):
                     loss += lost
                     move += rate * step * Y[j]
@@ -109,7 +130,9 @@ def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
         for h, move in zip(hidden, moves):
             for j, step, lost in answers(h, Y, chosen, outputs.kind):
                 loss += lost
-                move += rate * step * (Y[j] + (ymoves[j] if cbow else 0))  # CBOW sees noise that is drawn twice
+                move += (
+                    rate * step * (Y[j] + (ymoves[j] if cbow else 0))
+                )  # CBOW sees noise that is drawn twice
                 ymoves[j] += rate * step * h
             examples += 1
         for w, move in zip(near, moves * len(near) if cbow else moves):
@@ -129,7 +152,11 @@ WORDS = Bags(np.arange(1, V + 1), np.arange(V, dtype=np.int32), 1, kernel.OWN, N
 def grams(kind):
     """Every word has three rows that no other word has, the first row of each with more weight."""
     bag = np.stack([np.arange(V), V + np.arange(V), 2 * V + np.arange(V)], axis=1)
-    weights = np.repeat(np.array([0.5, 0, -0.2], np.float32), V) if kind in (kernel.WEIGHTED, kernel.ATTENTION) else NONE
+    weights = (
+        np.repeat(np.array([0.5, 0, -0.2], np.float32), V)
+        if kind in (kernel.WEIGHTED, kernel.ATTENTION)
+        else NONE
+    )
     return Bags(3 * np.arange(1, V + 1), bag.reshape(-1).astype(np.int32), 3, kind, weights)
 
 
@@ -155,8 +182,12 @@ def test_a_pass_is_what_the_definition_says(cbow, loss, shrink, bags):
     X[:, :D], Y[:, :D] = random.normal(0, 0.4, (len(X), D)), random.normal(0, 0.4, (len(Y), D))
     X2, Y2 = X[:, :D].astype(np.float64), Y[:, :D].astype(np.float64)
     ids, keep, outputs = far_apart(450, 3, 8), keep_thresholds(COUNTS, 0.1), outputs_of(loss)
-    rate = 0.003 if loss == "softmax" and not cbow else 0.05  # softmax moves after each neighbour, not after each window
-    found = kernel.train(ids, cbow, X, bags, Y, outputs, keep, 2, shrink, np.float32(rate), np.uint64(77), *tables())
+    rate = (
+        0.003 if loss == "softmax" and not cbow else 0.05
+    )  # softmax moves after each neighbour, not after each window
+    found = kernel.train(
+        ids, cbow, X, bags, Y, outputs, keep, 2, shrink, np.float32(rate), np.uint64(77), *tables()
+    )
     expected = slow(ids, cbow, bags, X2, Y2, outputs, keep, 2, shrink, rate, 77)
     assert found[1] == expected[1] > 50
     assert found[0] == pytest.approx(expected[0], rel=2e-3 if rate == 0.003 else 1e-5)
@@ -174,11 +205,27 @@ def test_moves_are_the_slope_of_the_loss(loss):
     random = np.random.default_rng(1)
     X, Y = rows(V, D), rows(V - 1 if loss == "hs" else V, D)
     X[:, :D], Y[:, :D] = random.normal(0, 0.5, (V, D)), random.normal(0, 0.5, (len(Y), D))
-    ids, outputs, keep = np.array([1, 5, 2], np.uint32), outputs_of(loss), keep_thresholds(COUNTS, 0)
+    ids, outputs, keep = (
+        np.array([1, 5, 2], np.uint32),
+        outputs_of(loss),
+        keep_thresholds(COUNTS, 0),
+    )
 
     def run(X, Y, rate):
-        return kernel.train(ids, True, X, WORDS, Y, outputs, keep, 1, False, np.float32(rate), np.uint64(3),
-                            *tables())[0]
+        return kernel.train(
+            ids,
+            True,
+            X,
+            WORDS,
+            Y,
+            outputs,
+            keep,
+            1,
+            False,
+            np.float32(rate),
+            np.uint64(3),
+            *tables(),
+        )[0]
 
     X2, Y2 = X.copy(), Y.copy()
     run(X2, Y2, 1e-3)
@@ -189,16 +236,32 @@ def test_moves_are_the_slope_of_the_loss(loss):
                 table[w, d] = kept + np.float32(step)
                 slopes.append(run(X.copy(), Y.copy(), 0))
             table[w, d] = kept
-            share = 0.5 if table is X and w in (1, 2) else 1.0  # 5 predicts alone; of a mean each moves twice its slope
+            share = (
+                0.5 if table is X and w in (1, 2) else 1.0
+            )  # 5 predicts alone; of a mean each moves twice its slope
             slope = -(slopes[0] - slopes[1]) / 0.1
-            assert (moved[w, d] - kept) / 1e-3 == pytest.approx(slope / share, abs=0.02 + 0.05 * abs(slope))
+            assert (moved[w, d] - kept) / 1e-3 == pytest.approx(
+                slope / share, abs=0.02 + 0.05 * abs(slope)
+            )
 
 
 def test_a_number_that_is_none_shows_in_the_loss():
     X, Y = rows(V, D), rows(V, D)
     X[3] = np.nan
-    found = kernel.train(np.array([3, 4], np.uint32), False, X, WORDS, Y, outputs_of("ns"), keep_thresholds(COUNTS, 0), 1, True,
-                         np.float32(0.1), np.uint64(1), *tables())
+    found = kernel.train(
+        np.array([3, 4], np.uint32),
+        False,
+        X,
+        WORDS,
+        Y,
+        outputs_of("ns"),
+        keep_thresholds(COUNTS, 0),
+        1,
+        True,
+        np.float32(0.1),
+        np.uint64(1),
+        *tables(),
+    )
     assert np.isnan(found[0])
 
 
@@ -217,9 +280,14 @@ def test_noise_is_drawn_by_count_to_the_power():
 def test_the_tree_is_huffmans(seed):
     counts = np.random.default_rng(seed).integers(1, 60, 2 + 7 * seed)
     ends, nodes, turns = huffman(counts)
-    ways = [tuple(zip(nodes[low:high].tolist(), turns[low:high].tolist())) for low, high in zip([0, *ends[:-1]], ends)]
+    ways = [
+        tuple(zip(nodes[low:high].tolist(), turns[low:high].tolist()))
+        for low, high in zip([0, *ends[:-1]], ends)
+    ]
     assert len({tuple(turn for _, turn in way) for way in ways}) == len(counts)
-    assert sum(2.0**-len(way) for way in ways) == 1.0  # a whole tree, in which no word stands on the way to another
+    assert (
+        sum(2.0 ** -len(way) for way in ways) == 1.0
+    )  # a whole tree, in which no word stands on the way to another
     assert {way[0][0] for way in ways} == {0}
     assert {node for way in ways for node, _ in way} == set(range(len(counts) - 1))
     heap, cost = counts.tolist(), 0
@@ -242,40 +310,72 @@ def test_rows_with_weights():
     table = np.random.default_rng(0).normal(size=(9, 5)).astype(np.float32)
     out, shares = np.empty((3, 5), np.float32), np.array([0.5, 2, 1, 1, -1], np.float32)
     weighted_rows(table, np.array([2, 2, 5]), np.array([1, 4, 0, 8, 8], np.int32), shares, out)
-    assert out == pytest.approx(np.stack([0.5 * table[1] + 2 * table[4], np.zeros(5), table[0]]), abs=1e-6)
+    assert out == pytest.approx(
+        np.stack([0.5 * table[1] + 2 * table[4], np.zeros(5), table[0]]), abs=1e-6
+    )
 
 
-@pytest.mark.parametrize("kind", [kernel.SUM, kernel.WEIGHTED, kernel.ATTENTION], ids=["sum", "weighted", "attention"])
+@pytest.mark.parametrize(
+    "kind", [kernel.SUM, kernel.WEIGHTED, kernel.ATTENTION], ids=["sum", "weighted", "attention"]
+)
 def test_the_rows_of_a_word_move_along_their_slopes(kind):
     """One neighbour predicts one word; its vector is made of three rows, each with its share."""
     random, bags = np.random.default_rng(2), grams(kind)
     X, Y = rows(3 * V, D), rows(V, D)
     X[:, :D], Y[:, :D] = random.normal(0, 0.5, (3 * V, D)), random.normal(0, 0.5, (V, D))
     before, weights = X.copy(), bags.weights.copy()
-    ids, outputs, keep, rate = np.array([1, 5], np.uint32), outputs_of("softmax"), keep_thresholds(COUNTS, 0), 1e-3
+    ids, outputs, keep, rate = (
+        np.array([1, 5], np.uint32),
+        outputs_of("softmax"),
+        keep_thresholds(COUNTS, 0),
+        1e-3,
+    )
 
     def loss_of(X, weights):  # of 5 from 1, and of 1 from 5
         total = 0.0
         for near, word in ((1, 5), (5, 1)):
             places = [near, V + near, 2 * V + near]
-            shares = np.ones(3) if kind == kernel.SUM else np.exp(weights[places]) / np.exp(weights[places]).sum()
+            shares = (
+                np.ones(3)
+                if kind == kernel.SUM
+                else np.exp(weights[places]) / np.exp(weights[places]).sum()
+            )
             scores = Y[:, :D].astype(np.float64) @ (shares @ X[places, :D].astype(np.float64))
             total -= scores[word] - np.log(np.exp(scores).sum())
         return total
 
     first = loss_of(X, weights.astype(np.float64))
-    found = kernel.train(ids, False, X, bags, Y.copy(), outputs, keep, 1, False, np.float32(rate), np.uint64(3), *tables())
+    found = kernel.train(
+        ids,
+        False,
+        X,
+        bags,
+        Y.copy(),
+        outputs,
+        keep,
+        1,
+        False,
+        np.float32(rate),
+        np.uint64(3),
+        *tables(),
+    )
     assert found[0] == pytest.approx(first, rel=1e-3)
     for row in (1, V + 1, 2 * V + 5):
-        factor = 1 / 3 if kind == kernel.SUM else 3.0  # a mean of n rows moves as far as it should if its rows move n times
+        factor = (
+            1 / 3 if kind == kernel.SUM else 3.0
+        )  # a mean of n rows moves as far as it should if its rows move n times
         for d in (0, 7, D - 1):
             moved = before.astype(np.float64)
             moved[row, d] += 1e-4
             slope = (first - loss_of(moved, weights.astype(np.float64))) / 1e-4
-            assert (X[row, d] - before[row, d]) / rate == pytest.approx(factor * slope, rel=0.03, abs=2e-3)
+            assert (X[row, d] - before[row, d]) / rate == pytest.approx(
+                factor * slope, rel=0.03, abs=2e-3
+            )
         if kind == kernel.ATTENTION:
             moved = weights.astype(np.float64)
             moved[row] += 1e-4
             slope = (first - loss_of(before, moved)) / 1e-4
-            assert (bags.weights[row] - weights[row]) / rate == pytest.approx(slope, rel=0.03, abs=2e-3)
+            assert (bags.weights[row] - weights[row]) / rate == pytest.approx(
+                slope, rel=0.03, abs=2e-3
+            )
     assert kind == kernel.ATTENTION or (bags.weights == weights).all()

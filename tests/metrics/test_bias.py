@@ -29,8 +29,13 @@ class Table:
 @pytest.fixture
 def table():
     rng = np.random.default_rng(3)
-    return Table({f"{name}{i}": rng.normal(size=6) + (name in "xa") for name, size in
-                  (("x", 5), ("y", 4), ("a", 3), ("b", 6)) for i in range(size)})
+    return Table(
+        {
+            f"{name}{i}": rng.normal(size=6) + (name in "xa")
+            for name, size in (("x", 5), ("y", 4), ("a", 3), ("b", 6))
+            for i in range(size)
+        }
+    )
 
 
 def words_of(table, letter):
@@ -38,19 +43,31 @@ def words_of(table, letter):
 
 
 def cosine(u, v):
-    return sum(p * q for p, q in zip(u, v)) / math.sqrt(sum(p * p for p in u) * sum(q * q for q in v))
+    return sum(p * q for p, q in zip(u, v)) / math.sqrt(
+        sum(p * p for p in u) * sum(q * q for q in v)
+    )
 
 
 def slow_weat(table, x, y, a, b):
-    s = {w: statistics.mean(cosine(table.words[w], table.words[k]) for k in a)
-         - statistics.mean(cosine(table.words[w], table.words[k]) for k in b) for w in (*x, *y)}
-    effect = (statistics.mean(s[w] for w in x) - statistics.mean(s[w] for w in y)) / statistics.stdev(s.values())
+    s = {
+        w: statistics.mean(cosine(table.words[w], table.words[k]) for k in a)
+        - statistics.mean(cosine(table.words[w], table.words[k]) for k in b)
+        for w in (*x, *y)
+    }
+    effect = (
+        statistics.mean(s[w] for w in x) - statistics.mean(s[w] for w in y)
+    ) / statistics.stdev(s.values())
 
     def statistic(chosen):
         return sum(v if w in chosen else -v for w, v in s.items())
 
     every = [statistic(set(chosen)) for chosen in itertools.combinations(s, len(x))]
-    return effect, sum(value >= statistic(set(x)) - 1e-9 for value in every) / len(every), statistic(set(x)), len(every)
+    return (
+        effect,
+        sum(value >= statistic(set(x)) - 1e-9 for value in every) / len(every),
+        statistic(set(x)),
+        len(every),
+    )
 
 
 def test_equal_to_the_formulas_over_all_partitions(table):
@@ -72,7 +89,10 @@ def test_counting_by_halves(n):
     """Also with ties: small whole numbers."""
     values = np.random.default_rng(n).integers(0, 4, 11).astype(float)
     sums = [sum(c) for c in itertools.combinations(values, n)]
-    assert p_of_partition(values, n, 10, 0) == (sum(s >= values[:n].sum() for s in sums) / len(sums), len(sums))
+    assert p_of_partition(values, n, 10, 0) == (
+        sum(s >= values[:n].sum() for s in sums) / len(sums),
+        len(sums),
+    )
 
 
 def test_drawn_partitions_come_near_to_all(monkeypatch):
@@ -86,7 +106,9 @@ def test_drawn_partitions_come_near_to_all(monkeypatch):
     assert p_of_partition(values, 7, 500, 1) == p_of_partition(values, 7, 500, 1)
     assert p_of_partition(values, 7, 500, 1) != p_of_partition(values, 7, 500, 2)
     extreme = np.r_[np.full(7, 9.0), np.zeros(7)]
-    assert p_of_partition(extreme, 7, 100, 0)[0] <= 3 / 101  # the observed one counts, so it is never zero
+    assert (
+        p_of_partition(extreme, 7, 100, 0)[0] <= 3 / 101
+    )  # the observed one counts, so it is never zero
     assert p_of_partition(extreme, 7, 100, 0)[0] > 0
 
 
@@ -116,7 +138,9 @@ def test_refused(table):
 def test_what_neighbours_tell():
     """Two clusters: when the lean is the cluster, neighbours tell it; when it is the row's parity, they do not."""
     rng = np.random.default_rng(0)
-    where = np.repeat([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], 20, axis=0) + 0.1 * rng.normal(size=(40, 3))
+    where = np.repeat([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], 20, axis=0) + 0.1 * rng.normal(
+        size=(40, 3)
+    )
     assert told_by_neighbours(where, np.repeat([1.0, -1.0], 20) + 0.01 * rng.normal(size=40)) == 1.0
     assert told_by_neighbours(where, rng.normal(size=40)) < 0.75
     assert math.isnan(told_by_neighbours(where[:4], np.arange(4.0)))
@@ -124,6 +148,7 @@ def test_what_neighbours_tell():
 
 
 # ---- lists
+
 
 def test_built_in_lists_hang_together():
     known = built_in()
@@ -140,11 +165,24 @@ def test_built_in_lists_hang_together():
 
 def test_own_lists(tmp_path):
     place = tmp_path / "own.json"
-    place.write_text(json.dumps({"career": ["office"], "rich": ["gold", "gold"], "poles": [["up", "down"]],
-                                 "tests": {"t": ["career", "family", "rich", "arts"]},
-                                 "inline": {"X": ["p"], "Y": ["q"], "A": ["r"], "B": ["s"]}}))
+    place.write_text(
+        json.dumps(
+            {
+                "career": ["office"],
+                "rich": ["gold", "gold"],
+                "poles": [["up", "down"]],
+                "tests": {"t": ["career", "family", "rich", "arts"]},
+                "inline": {"X": ["p"], "Y": ["q"], "A": ["r"], "B": ["s"]},
+            }
+        )
+    )
     known = with_built_in(read_word_lists(place))
-    assert known.test("t") == (["office"], built_in().lists["family"], ["gold"], built_in().lists["arts"])
+    assert known.test("t") == (
+        ["office"],
+        built_in().lists["family"],
+        ["gold"],
+        built_in().lists["arts"],
+    )
     assert known.test("inline") == (["p"], ["q"], ["r"], ["s"])
     assert known.test("career, family,rich,arts") == known.test("t")
     assert known.pairs["poles"] == [("up", "down")]
@@ -155,11 +193,17 @@ def test_own_lists(tmp_path):
     assert word_list(str(tmp_path / "words.txt"), known) == ["baker", "cook"]
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("{", "not a JSON file"), ("3", "a JSON object of word lists"), ('{"a": 3}', "'a' is neither a list of words"),
-    ('{"a": [["b"]]}', "neither"), ('{"tests": {"t": ["a", "b"]}}', "'t' needs four lists"),
-    ('{"t": {"X": ["a"]}}', "'t' needs four lists"),
-])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not a JSON file"),
+        ("3", "a JSON object of word lists"),
+        ('{"a": 3}', "'a' is neither a list of words"),
+        ('{"a": [["b"]]}', "neither"),
+        ('{"tests": {"t": ["a", "b"]}}', "'t' needs four lists"),
+        ('{"t": {"X": ["a"]}}', "'t' needs four lists"),
+    ],
+)
 def test_bad_files(tmp_path, text, said):
     (tmp_path / "own.json").write_text(text)
     with pytest.raises(DataError, match=said):

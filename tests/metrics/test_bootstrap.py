@@ -25,7 +25,10 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
 def test_the_interval_narrows_with_data_and_widens_with_level():
     rng = np.random.default_rng(1)
     small, large = segments(rng, 50), segments(rng, 5000)
-    widths = [high - low for low, high in (interval(*large), interval(*small), interval(*small, level=0.99))]
+    widths = [
+        high - low
+        for low, high in (interval(*large), interval(*small), interval(*small, level=0.99))
+    ]
     assert widths[0] < widths[1] / 5
     assert widths[1] < widths[2]
 
@@ -100,10 +103,16 @@ def test_infinite_costs():
     assert math.isnan(paired(infinite, np.roll(infinite, 1), np.ones(3)).difference)
 
 
-@pytest.mark.parametrize(("values", "weights", "message"), [
-    ([], [], "shapes"), ([1.0], [1.0, 2.0], "shapes"), ([np.nan, 1.0], [1.0, 1.0], "NaN"),
-    ([-np.inf, 1.0], [1.0, 1.0], "NaN"), ([1.0, 1.0], [1.0, 0.0], "weight"),
-])
+@pytest.mark.parametrize(
+    ("values", "weights", "message"),
+    [
+        ([], [], "shapes"),
+        ([1.0], [1.0, 2.0], "shapes"),
+        ([np.nan, 1.0], [1.0, 1.0], "NaN"),
+        ([-np.inf, 1.0], [1.0, 1.0], "NaN"),
+        ([1.0, 1.0], [1.0, 0.0], "weight"),
+    ],
+)
 def test_bad_input(values, weights, message):
     with pytest.raises(ValueError, match=message):
         interval(np.array(values), np.array(weights))
@@ -123,5 +132,7 @@ def test_few_kinds_of_segments_are_drawn_by_their_number():
     assert (high - low) / 2 == pytest.approx(spread, rel=0.06)
     assert (high + low) / 2 == pytest.approx(0.7, abs=2e-4)
     few = bootstrap.interval(np.tile([0.0, 2.0], 500), np.tile([1.0, 3.0], 500), samples=4000)
-    many = bootstrap.interval(np.tile([0.0, 2.0], 500) + np.arange(1000) * 1e-12, np.tile([1.0, 3.0], 500), samples=4000)
+    many = bootstrap.interval(
+        np.tile([0.0, 2.0], 500) + np.arange(1000) * 1e-12, np.tile([1.0, 3.0], 500), samples=4000
+    )
     assert few == pytest.approx(many, abs=3e-3)

@@ -33,7 +33,11 @@ def test_z_scores_are_those_of_the_formula():
         assert row["z"] == pytest.approx(z_score(word, inside, outside), abs=0.005)
         assert row["count"] == inside[word]
     assert [row["word"] for row in characteristic_words(inside, outside, 1)] == ["not"]
-    assert characteristic_words(Counter(), outside, 3) == characteristic_words(inside, Counter(), 3) == []
+    assert (
+        characteristic_words(Counter(), outside, 3)
+        == characteristic_words(inside, Counter(), 3)
+        == []
+    )
 
 
 def test_a_word_counts_once_a_text():
@@ -43,7 +47,11 @@ def test_a_word_counts_once_a_text():
 def test_errors_are_compared_with_texts_of_their_class_that_were_recognised():
     gold = ["+"] * 60 + ["-"] * 40
     said = ["-"] * 20 + ["+"] * 40 + ["-"] * 40
-    texts = [f"not bad {i}" for i in range(20)] + [f"good {i}" for i in range(40)] + [f"bad {i}" for i in range(40)]
-    kind, = words_of_errors([{"gold": "+", "predicted": "-", "count": 20}], texts, gold, said, 5)
+    texts = (
+        [f"not bad {i}" for i in range(20)]
+        + [f"good {i}" for i in range(40)]
+        + [f"bad {i}" for i in range(40)]
+    )
+    (kind,) = words_of_errors([{"gold": "+", "predicted": "-", "count": 20}], texts, gold, said, 5)
     assert {row["word"] for row in kind["words"]} == {"not", "bad"}
     assert kind["count"] == 20

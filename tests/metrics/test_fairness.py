@@ -38,15 +38,25 @@ def test_rates_and_gaps_are_what_is_counted_one_by_one(classes):
         assert (row["group"], row["size"]) == (g, len(rows))
         assert row["accuracy"] == pytest.approx(share([gold[i] == said[i] for i in rows]))
         for c, one in enumerate(row["classes"]):
-            rates = (share([said[i] == c for i in rows]), share([said[i] == c for i in rows if gold[i] == c]),
-                     share([said[i] == c for i in rows if gold[i] != c]))
+            rates = (
+                share([said[i] == c for i in rows]),
+                share([said[i] == c for i in rows if gold[i] == c]),
+                share([said[i] == c for i in rows if gold[i] != c]),
+            )
             keys = ("selection_rate", "true_positive_rate", "false_positive_rate")
             assert [one[key] for key in keys] == pytest.approx(rates)
             found[g, c] = rates
     worst = []
     for c, row in enumerate(details["gaps"]):
-        gaps = [max(found[g, c][k] for g in groups) - min(found[g, c][k] for g in groups) for k in range(3)]
-        assert [row["demographic_parity"], row["true_positive_rate"], row["false_positive_rate"]] == pytest.approx(gaps)
+        gaps = [
+            max(found[g, c][k] for g in groups) - min(found[g, c][k] for g in groups)
+            for k in range(3)
+        ]
+        assert [
+            row["demographic_parity"],
+            row["true_positive_rate"],
+            row["false_positive_rate"],
+        ] == pytest.approx(gaps)
         assert row["equalised_odds"] == pytest.approx(max(gaps[1:]))
         worst.append(gaps)
     assert metrics["demographic_parity_gap"] == pytest.approx(max(gaps[0] for gaps in worst))
@@ -56,41 +66,79 @@ def test_rates_and_gaps_are_what_is_counted_one_by_one(classes):
     assert notes == ()
 
 
-@pytest.mark.parametrize(("seed", "parity", "odds"), [
-    (0, 0.08520390175108705, 0.1796131896005072), (1, 0.07802988378527942, 0.15517241379310345),
-    (2, 0.06953814218993248, 0.11145131659522356)])
+@pytest.mark.parametrize(
+    ("seed", "parity", "odds"),
+    [
+        (0, 0.08520390175108705, 0.1796131896005072),
+        (1, 0.07802988378527942, 0.15517241379310345),
+        (2, 0.06953814218993248, 0.11145131659522356),
+    ],
+)
 def test_gaps_are_those_of_fairlearn(seed, parity, odds):
     """demographic_parity_difference and equalized_odds_difference of fairlearn 0.15.0, computed once."""
     gold, said, where = case(seed)
-    row = judge_groups(NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("g", where), samples=0)[1]["gaps"][1]
-    assert (row["demographic_parity"], row["equalised_odds"]) == pytest.approx((parity, odds), abs=1e-12)
+    row = judge_groups(NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("g", where), samples=0)[
+        1
+    ]["gaps"][1]
+    assert (row["demographic_parity"], row["equalised_odds"]) == pytest.approx(
+        (parity, odds), abs=1e-12
+    )
 
 
 def test_intervals_are_those_of_resampled_rows():
     gold, said, where = case(1, n=150)
     groups = by_name("g", where)
-    metrics, details, _ = judge_groups(NAMES, one_hot(gold, 2), one_hot(said, 2), groups, samples=4000)
+    metrics, details, _ = judge_groups(
+        NAMES, one_hot(gold, 2), one_hot(said, 2), groups, samples=4000
+    )
     rng, drawn = np.random.default_rng(5), []
     for _ in range(2000):
-        rows = np.concatenate([rng.choice(np.flatnonzero(groups.places == g), (groups.places == g).sum()) for g in range(3)])
-        again = judge_groups(NAMES, one_hot(gold[rows], 2), one_hot(said[rows], 2),
-                             groups._replace(places=groups.places[rows]), samples=0)[0]
-        drawn.append([again["accuracy_gap"], again["demographic_parity_gap"], again["equalised_odds_gap"]])
+        rows = np.concatenate(
+            [
+                rng.choice(np.flatnonzero(groups.places == g), (groups.places == g).sum())
+                for g in range(3)
+            ]
+        )
+        again = judge_groups(
+            NAMES,
+            one_hot(gold[rows], 2),
+            one_hot(said[rows], 2),
+            groups._replace(places=groups.places[rows]),
+            samples=0,
+        )[0]
+        drawn.append(
+            [again["accuracy_gap"], again["demographic_parity_gap"], again["equalised_odds_gap"]]
+        )
     expected = np.quantile(drawn, [0.025, 0.975], axis=0).T
-    found = [metrics[f"{key}_gap_interval"] for key in ("accuracy", "demographic_parity", "equalised_odds")]
+    found = [
+        metrics[f"{key}_gap_interval"]
+        for key in ("accuracy", "demographic_parity", "equalised_odds")
+    ]
     np.testing.assert_allclose(found, expected, atol=0.025)
-    assert details["gaps"][0]["demographic_parity_interval"] == metrics["demographic_parity_gap_interval"]  # two classes
+    assert (
+        details["gaps"][0]["demographic_parity_interval"]
+        == metrics["demographic_parity_gap_interval"]
+    )  # two classes
 
 
 def test_gaps_of_equal_groups_are_those_of_chance():
     rng = np.random.default_rng(2)
     gold, said = rng.integers(0, 2, (2, 600))
     where = rng.choice(["a", "b"], 600).tolist()
-    metrics = judge_groups(NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("g", where), samples=200)[0]
+    metrics = judge_groups(
+        NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("g", where), samples=200
+    )[0]
     assert 0 < metrics["demographic_parity_gap_chance"] < 0.08
     unfair = np.where(np.array(where) == "a", 1, said)
-    metrics = judge_groups(NAMES, one_hot(gold, 2), one_hot(unfair, 2), by_name("g", where), samples=200)[0]
-    assert metrics["demographic_parity_gap_interval"][0] > 0.4 > 0.08 > metrics["demographic_parity_gap_chance"]
+    metrics = judge_groups(
+        NAMES, one_hot(gold, 2), one_hot(unfair, 2), by_name("g", where), samples=200
+    )[0]
+    assert (
+        metrics["demographic_parity_gap_interval"][0]
+        > 0.4
+        > 0.08
+        > metrics["demographic_parity_gap_chance"]
+    )
 
 
 def test_a_group_without_a_class_is_left_out_of_its_rate():
@@ -103,15 +151,27 @@ def test_a_group_without_a_class_is_left_out_of_its_rate():
     shown = tables._groups(details["groups"], "site") + tables._gaps(details["gaps"])
     assert "nan" not in shown
     assert "-" in shown
-    _, details, _ = judge_groups(NAMES, one_hot(gold[:2], 2), one_hot(said[:2], 2), by_name("s", ["a", "b"]), samples=20)
+    _, details, _ = judge_groups(
+        NAMES, one_hot(gold[:2], 2), one_hot(said[:2], 2), by_name("s", ["a", "b"]), samples=20
+    )
     assert details["gaps"][1]["true_positive_rate"] is None  # one group alone has no gap
     with pytest.raises(DataError, match="'site' has one value only, 'a'"):
-        judge_groups(NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("site", ["a"] * 6), samples=0)
+        judge_groups(
+            NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("site", ["a"] * 6), samples=0
+        )
 
 
 def test_several_labels():
     gold, said = np.array([[1, 1], [0, 1], [1, 0]], bool), np.array([[1, 0], [0, 1], [1, 0]], bool)
-    metrics, details, _ = judge_groups(["x", "y"], gold, said, by_name("g", ["a", "a", "b"]), samples=10)
+    metrics, details, _ = judge_groups(
+        ["x", "y"], gold, said, by_name("g", ["a", "a", "b"]), samples=10
+    )
     assert metrics["accuracy_gap"] == 0.5
-    assert details["groups"][0]["classes"][1] == {"class": "y", "support": 2, "predicted": 1, "selection_rate": 0.5,
-                                                 "true_positive_rate": 0.5, "false_positive_rate": None}
+    assert details["groups"][0]["classes"][1] == {
+        "class": "y",
+        "support": 2,
+        "predicted": 1,
+        "selection_rate": 0.5,
+        "true_positive_rate": 0.5,
+        "false_positive_rate": None,
+    }

@@ -21,15 +21,32 @@ def parts():
 def test_against_the_formulas(parts):
     truth, point, bands = parts
     std, naive = np.array([2.0, 3.0]), np.array([1.0, 5.0])
-    metrics, details = judge(truth, point, bands, np.arange(40), columns=["a", "b"], std=std, naive=naive)
-    cells = [(i, h, c) for i in range(40) for h in range(5) for c in range(2) if np.isfinite(truth[i, h, c])]
+    metrics, details = judge(
+        truth, point, bands, np.arange(40), columns=["a", "b"], std=std, naive=naive
+    )
+    cells = [
+        (i, h, c)
+        for i in range(40)
+        for h in range(5)
+        for c in range(2)
+        if np.isfinite(truth[i, h, c])
+    ]
     errors = [truth[cell] - point[cell] for cell in cells]
     assert metrics["mse"] == pytest.approx(np.mean(np.square(errors)))
-    assert metrics["mae_original"] == pytest.approx(np.mean([abs(e) * std[c] for e, (_, _, c) in zip(errors, cells)]))
-    assert metrics["mase"] == pytest.approx(np.mean([abs(e) * std[c] / naive[c] for e, (_, _, c) in zip(errors, cells)]))
-    assert metrics["coverage_80"] == pytest.approx(np.mean([bands[(1, *x)] <= truth[x] <= bands[(5, *x)] for x in cells]))
-    losses = [max(level * (truth[x] - bands[(k, *x)]), (level - 1) * (truth[x] - bands[(k, *x)]))
-              for k, level in enumerate(LEVELS) for x in cells]
+    assert metrics["mae_original"] == pytest.approx(
+        np.mean([abs(e) * std[c] for e, (_, _, c) in zip(errors, cells)])
+    )
+    assert metrics["mase"] == pytest.approx(
+        np.mean([abs(e) * std[c] / naive[c] for e, (_, _, c) in zip(errors, cells)])
+    )
+    assert metrics["coverage_80"] == pytest.approx(
+        np.mean([bands[(1, *x)] <= truth[x] <= bands[(5, *x)] for x in cells])
+    )
+    losses = [
+        max(level * (truth[x] - bands[(k, *x)]), (level - 1) * (truth[x] - bands[(k, *x)]))
+        for k, level in enumerate(LEVELS)
+        for x in cells
+    ]
     assert metrics["pinball"] == pytest.approx(np.mean(losses))
     low, high = metrics["mse_interval"]
     assert low < metrics["mse"] < high

@@ -34,7 +34,10 @@ def test_perplexity_is_of_the_text_and_not_of_the_model():
 @pytest.mark.parametrize("text", ["ab\ncd", "ab\ncd\n"])
 def test_a_newline_that_the_text_lacks_is_paid_for_by_lines_alone(text):
     """By lines `</s>` is the newline: as many bytes as tokens. A stream has one `</s>`, which is no byte."""
-    lines, stream = (Uniform(tokenizer="byte", unit=unit).fit("x").evaluate(text, samples=0) for unit in ("line", "stream"))
+    lines, stream = (
+        Uniform(tokenizer="byte", unit=unit).fit("x").evaluate(text, samples=0)
+        for unit in ("line", "stream")
+    )
     assert (lines["tokens"], lines["bytes"]) == (6, 6)
     assert lines["bits_per_byte"] == pytest.approx(lines["nats"] / math.log(2) / 6)
     assert (stream["tokens"], stream["bytes"]) == (len(text) + 1, len(text))
@@ -42,14 +45,18 @@ def test_a_newline_that_the_text_lacks_is_paid_for_by_lines_alone(text):
 
 def test_uniform_bytes_read_eight_bits():
     assert bits_per_byte(np.full(1000, -math.log(256)), 1000) == pytest.approx(8, abs=1e-12)
-    assert bits_per_byte(np.full(500, 2 * -math.log(256)), 1000) == pytest.approx(8, abs=1e-12)  # pairs of bytes
+    assert bits_per_byte(np.full(500, 2 * -math.log(256)), 1000) == pytest.approx(
+        8, abs=1e-12
+    )  # pairs of bytes
 
 
 @given(st.lists(st.floats(-50, 0), min_size=1, max_size=50), st.integers(1, 500))
 def test_the_measures_agree(values, n_bytes):
     log_probs = np.array(values)
     assert math.log2(perplexity(log_probs)) == pytest.approx(bits_per_token(log_probs), abs=1e-9)
-    assert bits_per_byte(log_probs, n_bytes) * n_bytes * math.log(2) == pytest.approx(nats(log_probs))
+    assert bits_per_byte(log_probs, n_bytes) * n_bytes * math.log(2) == pytest.approx(
+        nats(log_probs)
+    )
     assert nats(log_probs) == pytest.approx(-sum(values))
 
 
@@ -92,7 +99,17 @@ def test_empty_and_broken_input():
 
 def test_summary():
     summary = summarize(np.log([0.5, 0.5, 0.25]), np.array([False, False, True]), 4)
-    assert summary == pytest.approx({
-        "bits_per_byte": 1.0, "bits_per_token": 4 / 3, "perplexity": 2 ** (4 / 3), "perplexity_without_oov": 2.0,
-        "nats": 4 * math.log(2), "tokens": 3, "oov_tokens": 1, "zero_tokens": 0, "bytes": 4})
+    assert summary == pytest.approx(
+        {
+            "bits_per_byte": 1.0,
+            "bits_per_token": 4 / 3,
+            "perplexity": 2 ** (4 / 3),
+            "perplexity_without_oov": 2.0,
+            "nats": 4 * math.log(2),
+            "tokens": 3,
+            "oov_tokens": 1,
+            "zero_tokens": 0,
+            "bytes": 4,
+        }
+    )
     assert summarize(np.log([0.5]), None, 1)["perplexity_without_oov"] == pytest.approx(2.0)

@@ -19,12 +19,22 @@ def test_ends_of_segments_do_not_depend_on_the_chunks(block, minimum):
     data = TEXT.encode()
     whole = line_segments(data, minimum=minimum, block=block)
     for size in (1, 3, 64, 5000):
-        chunks = [data[at:at + size] for at in range(0, len(data), size)]
-        assert segment_ends(chunks, len(data), minimum=minimum, block=block).tolist() == whole.tolist()
+        chunks = [data[at : at + size] for at in range(0, len(data), size)]
+        assert (
+            segment_ends(chunks, len(data), minimum=minimum, block=block).tolist() == whole.tolist()
+        )
 
 
-@pytest.mark.parametrize(("kind", "unit"), [("byte", "line"), ("byte", "stream"), ("whitespace", "line"),
-                                            ("whitespace", "stream"), ("whitespace", "document")])
+@pytest.mark.parametrize(
+    ("kind", "unit"),
+    [
+        ("byte", "line"),
+        ("byte", "stream"),
+        ("whitespace", "line"),
+        ("whitespace", "stream"),
+        ("whitespace", "document"),
+    ],
+)
 def test_costs_of_segments_do_not_depend_on_the_portions(kind, unit):
     corpus = Corpus.from_texts(TEXT)
     tokenizer = Tokenizer(kind=kind).fit(corpus)
@@ -36,7 +46,7 @@ def test_costs_of_segments_do_not_depend_on_the_portions(kind, unit):
     for size in (1, 11, 300, 500):
         parts = SegmentCosts(tokenizer, unit, corpus)
         for at in range(0, len(ids), size):
-            parts.add(ids[at:at + size], log_probs[at:at + size])
+            parts.add(ids[at : at + size], log_probs[at : at + size])
         found, weighed = parts.result()
         assert found == pytest.approx(costs)
         assert weighed.tolist() == weights.tolist()
@@ -47,7 +57,7 @@ def test_a_tally_of_portions_is_that_of_the_whole():
     log_probs, oov = np.log(rng.random(1000)).astype(np.float32), rng.random(1000) < 0.1
     total = likelihood.Tally()
     for at in range(0, 1000, 70):
-        total.add(log_probs[at:at + 70], oov[at:at + 70])
+        total.add(log_probs[at : at + 70], oov[at : at + 70])
     whole = likelihood.summarize(log_probs, oov, 4000)
     assert total.summary(4000) == pytest.approx(whole)
     assert whole["perplexity_without_oov"] == likelihood.perplexity_without_oov(log_probs, oov)

@@ -7,13 +7,25 @@ import pytest
 from seqloom import _version
 from seqloom.metrics.result import Result, Signature, short_hash
 
-FULL = Signature(model="ngram5-modified-kneser-ney", tokenizer="byte", data="ab12cd34", split="last-tenth",
-                 unit="stream", carry=False, context=4, seed=0, version="0.1.0", extras={"stride": 64})
+FULL = Signature(
+    model="ngram5-modified-kneser-ney",
+    tokenizer="byte",
+    data="ab12cd34",
+    split="last-tenth",
+    unit="stream",
+    carry=False,
+    context=4,
+    seed=0,
+    version="0.1.0",
+    extras={"stride": 64},
+)
 
 
 def test_the_line_names_everything_in_order():
-    assert str(FULL) == ("model:ngram5-modified-kneser-ney|tok:byte|data:ab12cd34|split:last-tenth|unit:stream|"
-                         "carry:no|context:4|seed:0|version:0.1.0|stride:64")
+    assert str(FULL) == (
+        "model:ngram5-modified-kneser-ney|tok:byte|data:ab12cd34|split:last-tenth|unit:stream|"
+        "carry:no|context:4|seed:0|version:0.1.0|stride:64"
+    )
 
 
 def test_what_does_not_apply_is_left_out():
@@ -28,13 +40,27 @@ def test_a_value_cannot_break_the_line():
 
 
 def test_json_has_no_infinity():
-    metrics = {"perplexity": math.inf, "worst": -np.inf, "unknown": math.nan, "interval": (np.float64(1.5), math.inf),
-               "tokens": np.int64(3), "without": None}
+    metrics = {
+        "perplexity": math.inf,
+        "worst": -np.inf,
+        "unknown": math.nan,
+        "interval": (np.float64(1.5), math.inf),
+        "tokens": np.int64(3),
+        "without": None,
+    }
     plain = Result(metrics, FULL, notes=("zero probabilities",)).to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == {
-        "metrics": {"perplexity": "inf", "worst": "-inf", "unknown": "nan", "interval": [1.5, "inf"], "tokens": 3,
-                    "without": None},
-        "signature": FULL.to_dict(), "notes": ["zero probabilities"]}
+        "metrics": {
+            "perplexity": "inf",
+            "worst": "-inf",
+            "unknown": "nan",
+            "interval": [1.5, "inf"],
+            "tokens": 3,
+            "without": None,
+        },
+        "signature": FULL.to_dict(),
+        "notes": ["zero probabilities"],
+    }
 
 
 def test_metrics_by_name():
@@ -54,7 +80,13 @@ def test_a_result_is_read_like_a_dictionary():
 
 
 def test_the_table():
-    metrics = {"bits_per_byte": 2.25, "interval": (2.0, 2.5), "tokens": np.int64(12345), "oov": None, "ppl": math.inf}
+    metrics = {
+        "bits_per_byte": 2.25,
+        "interval": (2.0, 2.5),
+        "tokens": np.int64(12345),
+        "oov": None,
+        "ppl": math.inf,
+    }
     assert str(Result(metrics, Signature(model="m", version="1"), ("a remark",))).splitlines() == [
         "bits_per_byte            2.2500",
         "interval       2.0000 to 2.5000",

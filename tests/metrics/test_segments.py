@@ -23,15 +23,18 @@ def test_sums_equal_the_obvious_loop(sizes, data):
 def test_different_tokens_same_segments():
     borders = np.array([5, 10])
     by_byte = segment_sums(np.ones(11), np.array([*range(1, 11), 10]), borders)
-    by_three = segment_sums(np.array([3.0, 3.0, 3.0, 1.0, 1.0]), np.array([3, 6, 9, 10, 10]), borders)
+    by_three = segment_sums(
+        np.array([3.0, 3.0, 3.0, 1.0, 1.0]), np.array([3, 6, 9, 10, 10]), borders
+    )
     assert by_byte.tolist() == [5, 6]  # the end symbol has no byte and belongs to the last segment
     assert by_three.tolist() == [6, 5]  # a token counts where it starts
     assert by_byte.sum() == by_three.sum()
 
 
 def test_infinite_costs_stay_in_their_segment():
-    assert segment_sums(np.array([1.0, np.inf, 2.0]), np.array([1, 2, 3]), np.array([1, 2, 3])).tolist() == [
-        1, np.inf, 2]
+    assert segment_sums(
+        np.array([1.0, np.inf, 2.0]), np.array([1, 2, 3]), np.array([1, 2, 3])
+    ).tolist() == [1, np.inf, 2]
 
 
 def test_segments_without_tokens_are_zero():
@@ -49,7 +52,11 @@ def test_bad_offsets():
             segment_sums(np.ones(2), np.array(ends), np.array(borders))
 
 
-@given(st.binary(max_size=60).map(lambda b: b.replace(b"\x00", b"\n")), st.integers(1, 20), st.integers(1, 3))
+@given(
+    st.binary(max_size=60).map(lambda b: b.replace(b"\x00", b"\n")),
+    st.integers(1, 20),
+    st.integers(1, 3),
+)
 def test_segments_cover_the_text(data, minimum, block):
     ends = line_segments(data, minimum=minimum, block=block)
     sizes = np.diff(ends, prepend=0)
@@ -71,7 +78,10 @@ def test_long_lines_are_cut_into_blocks():
     sizes = np.diff(line_segments(data), prepend=0)
     assert sizes[0] == 13
     assert (sizes[1:25] == 1000).all()
-    assert sizes[25:].tolist() == [1501, 15_000]  # the rest of the long line; then one that is not too long
+    assert sizes[25:].tolist() == [
+        1501,
+        15_000,
+    ]  # the rest of the long line; then one that is not too long
 
 
 def test_many_lines_are_joined():

@@ -17,7 +17,9 @@ from seqloom.metrics.rouge import common_subsequences, rouge
 from tests.golden import text_scores_answers
 
 CASES = ["odd", "mixed", "nothing", "empty", "silent"]
-cases = pytest.mark.parametrize(("name", "source"), [(name, source) for name in CASES for source in ("recorded", "live")])
+cases = pytest.mark.parametrize(
+    ("name", "source"), [(name, source) for name in CASES for source in ("recorded", "live")]
+)
 
 
 def near(value):
@@ -29,8 +31,15 @@ def test_equal_to_sacrebleu(name, source):
     hypotheses, references, said = text_scores_answers.case(name, source)
     for tokenize, lowercase in (("13a", False), ("13a", True), ("char", False), ("none", False)):
         score = bleu(hypotheses, references, tokenize=tokenize, lowercase=lowercase)
-        assert [score.value, score.details["precisions"], score.details["brevity_penalty"], score.signature] == [
-            near(value) if not isinstance(value, str) else value for value in said[f"bleu {tokenize} {int(lowercase)}"]]
+        assert [
+            score.value,
+            score.details["precisions"],
+            score.details["brevity_penalty"],
+            score.signature,
+        ] == [
+            near(value) if not isinstance(value, str) else value
+            for value in said[f"bleu {tokenize} {int(lowercase)}"]
+        ]
     for words, lowercase in ((0, False), (2, False), (0, True)):
         score = chrf(hypotheses, references, word_order=words, lowercase=lowercase)
         value, signature = said[f"chrf {words} {int(lowercase)}"]
@@ -57,7 +66,9 @@ def test_equal_to_jiwer(name, source):
     hypotheses, references, said = text_scores_answers.case(name, source)
     for metric, key in ((word_error_rate, "words"), (character_error_rate, "characters")):
         score = metric(hypotheses, references)
-        counts = [score.details[kind] for kind in ("substitutions", "deletions", "insertions", "hits")]
+        counts = [
+            score.details[kind] for kind in ("substitutions", "deletions", "insertions", "hits")
+        ]
         assert [score.value, *counts] == near(said[key])
         assert not score.higher_is_better
 
@@ -72,9 +83,15 @@ def test_overlaps_are_those_of_counters():
     overlap = ngram_overlap(*numbered(first, second), 4)
     for k, (a, b) in enumerate(zip(first, second)):
         for n in range(1, 5):
-            x, y = (Counter(tuple(words[i:i + n]) for i in range(len(words) - n + 1)) for words in (a, b))
+            x, y = (
+                Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+                for words in (a, b)
+            )
             assert overlap.shared[k, n - 1] == (x & y).total()
-            assert (overlap.in_hypotheses[k, n - 1], overlap.in_references[k, n - 1]) == (x.total(), y.total())
+            assert (overlap.in_hypotheses[k, n - 1], overlap.in_references[k, n - 1]) == (
+                x.total(),
+                y.total(),
+            )
 
 
 def test_edits_and_subsequences_are_those_of_the_whole_table():
@@ -85,8 +102,12 @@ def test_edits_and_subsequences_are_those_of_the_whole_table():
         edits[:, 0], edits[0] = range(len(a) + 1), range(len(b) + 1)
         for i in range(len(a)):
             for j in range(len(b)):
-                edits[i + 1, j + 1] = min(edits[i, j] + (a[i] != b[j]), edits[i, j + 1] + 1, edits[i + 1, j] + 1)
-                common[i + 1, j + 1] = common[i, j] + 1 if a[i] == b[j] else max(common[i, j + 1], common[i + 1, j])
+                edits[i + 1, j + 1] = min(
+                    edits[i, j] + (a[i] != b[j]), edits[i, j + 1] + 1, edits[i + 1, j] + 1
+                )
+                common[i + 1, j + 1] = (
+                    common[i, j] + 1 if a[i] == b[j] else max(common[i, j + 1], common[i + 1, j])
+                )
         rows = word_error_rate([" ".join(b)], [" ".join(a)]).statistics[0]
         assert rows[:3].sum() == edits[-1, -1]
         assert rows[2] - rows[1] == len(b) - len(a)
@@ -104,7 +125,9 @@ def systems():
     return hypotheses, worse, references
 
 
-@pytest.mark.parametrize("metric", [bleu, chrf, word_error_rate, exact_match, lambda a, b: rouge(a, b)["rougeL"]])
+@pytest.mark.parametrize(
+    "metric", [bleu, chrf, word_error_rate, exact_match, lambda a, b: rouge(a, b)["rougeL"]]
+)
 def test_a_part_and_the_bootstrap_need_no_second_look_at_the_texts(metric):
     hypotheses, worse, references = systems()
     score, other = metric(hypotheses, references), metric(worse, references)
@@ -114,8 +137,12 @@ def test_a_part_and_the_bootstrap_need_no_second_look_at_the_texts(metric):
     found = score.against(other, samples=300)
     assert found.difference == near(score.value - other.value)
     assert found.low <= found.difference <= found.high
-    slow = paired_statistic(score.statistics, other.statistics, lambda rows: float(score.formula(rows.sum(axis=0))),
-                            samples=300)
+    slow = paired_statistic(
+        score.statistics,
+        other.statistics,
+        lambda rows: float(score.formula(rows.sum(axis=0))),
+        samples=300,
+    )
     assert abs(found.low - slow.low) < 0.25 * (slow.high - slow.low) + 1e-9
     assert abs(found.high - slow.high) < 0.25 * (slow.high - slow.low) + 1e-9
     assert abs(found.p_value - slow.p_value) < 0.1

@@ -35,7 +35,9 @@ def best(vectors, query, k, among=None, without=()):
 
 
 def recall(found, wanted):
-    return np.mean([len({w for w, _ in a} & {w for w, _ in b}) / len(b) for a, b in zip(found, wanted)])
+    return np.mean(
+        [len({w for w, _ in a} & {w for w, _ in b}) / len(b) for a, b in zip(found, wanted)]
+    )
 
 
 @pytest.mark.parametrize("among", [None, 2900, 600, 100])
@@ -50,7 +52,9 @@ def test_nearly_all_neighbours_are_found_with_their_exact_cosines(vectors, among
         cosines = rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
         assert len({word for word, _ in answer}) == 10
         assert [score for _, score in answer] == pytest.approx(cosines, abs=1e-6)
-        assert sorted((score for _, score in answer), reverse=True) == [score for _, score in answer]
+        assert sorted((score for _, score in answer), reverse=True) == [
+            score for _, score in answer
+        ]
 
 
 def test_words_of_the_question_are_never_the_answer(vectors):
@@ -58,10 +62,14 @@ def test_words_of_the_question_are_never_the_answer(vectors):
     together = vectors.nearest(words, 10, approximate=True)
     wanted = [best(vectors, vectors[word], 10, without=[int(word[1:])]) for word in words]
     assert recall(together, wanted) >= 0.98
-    assert all(word not in {w for w, _ in answer} and len(answer) == 10 for word, answer in zip(words, together))
+    assert all(
+        word not in {w for w, _ in answer} and len(answer) == 10
+        for word, answer in zip(words, together)
+    )
     assert vectors.nearest("w39", 1, approximate=True)[0] == ("w40", pytest.approx(1, abs=1e-6))
     assert [vectors.nearest(word, 10, approximate=True) for word in words[:5]] == [
-        [(w, pytest.approx(score, abs=1e-6)) for w, score in answer] for answer in together[:5]]
+        [(w, pytest.approx(score, abs=1e-6)) for w, score in answer] for answer in together[:5]
+    ]
 
 
 def test_analogy(vectors):
@@ -69,8 +77,10 @@ def test_analogy(vectors):
     found = vectors.analogy(*names, 5, approximate=True)
     assert recall(found, vectors.analogy(*names, 5)) >= 0.98
     assert not any({a, b, c} & {w for w, _ in answer} for a, b, c, answer in zip(*names, found))
-    assert vectors.analogy("w1", "w2", "w3", 5, approximate=True) == vectors.analogy(
-        ["w1"], ["w2"], ["w3"], 5, approximate=True)[0]
+    assert (
+        vectors.analogy("w1", "w2", "w3", 5, approximate=True)
+        == vectors.analogy(["w1"], ["w2"], ["w3"], 5, approximate=True)[0]
+    )
     with pytest.raises(ConfigError, match="does not support the method mul"):
         vectors.analogy("w1", "w2", "w3", method="mul", approximate=True)
 
@@ -88,11 +98,17 @@ def test_a_graph_that_offers_too_few_of_the_part():
     """All neighbours lie behind `among`, so none of what is offered may be taken."""
     pytest.importorskip("usearch")
     direction = np.random.default_rng(2).normal(size=12)
-    matrix = np.concatenate([-direction + 0.1 * np.random.default_rng(3).normal(size=(200, 12)),
-                             direction + 0.1 * np.random.default_rng(4).normal(size=(800, 12))])
+    matrix = np.concatenate(
+        [
+            -direction + 0.1 * np.random.default_rng(3).normal(size=(200, 12)),
+            direction + 0.1 * np.random.default_rng(4).normal(size=(800, 12)),
+        ]
+    )
     made = WordVectors.of([f"w{i}" for i in range(1000)], matrix)
     query = direction.astype(np.float32)
-    assert made.nearest(query, 10, among=200, approximate=True) == made.nearest(query, 10, among=200)
+    assert made.nearest(query, 10, among=200, approximate=True) == made.nearest(
+        query, 10, among=200
+    )
 
 
 def test_built_once_and_alike_in_every_run(vectors):
@@ -139,7 +155,9 @@ def test_several_threads_find_the_same_neighbours(vectors):
 def test_without_usearch(monkeypatch):
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     made = WordVectors.of(["a", "b"], np.eye(2))
-    with pytest.raises(MissingExtra, match=r"needs usearch; install it: pip install 'seqloom\[approximate\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"needs usearch; install it: pip install 'seqloom\[approximate\]'"
+    ):
         made.nearest("a", approximate=True)
     assert made.nearest("a") == [("b", 0.0)]
 

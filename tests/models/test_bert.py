@@ -15,9 +15,17 @@ from seqloom.runtime.quantised import Quantised
 from tests.fuzz.specimens import random_encoder
 from tests.runtime.networks import LAYOUTS
 
-TEXTS = ["the [MASK] sat on [MASK]", ("cat [MASK]", "the log [MASK]"), "[MASK]", "the cat [MASK] a b c d e f g h"] * 3
+TEXTS = [
+    "the [MASK] sat on [MASK]",
+    ("cat [MASK]", "the log [MASK]"),
+    "[MASK]",
+    "the cat [MASK] a b c d e f g h",
+] * 3
 WIDE = {"d_model": 96, "n_heads": 6, "d_mlp": 128}
-FAR = {8: 0.2, 4: 2}  # nats of a token, on average, from the model that was rounded; its weights are large
+FAR = {
+    8: 0.2,
+    4: 2,
+}  # nats of a token, on average, from the model that was rounded; its weights are large
 
 
 def make(**options):
@@ -33,7 +41,9 @@ def by_torch(model):
     """With float32 activations, and the weights as they were rounded."""
     pytest.importorskip("torch")
     joined = [model.marks.join(model.encode(text), model.config.n_types) for text in TEXTS]
-    hidden = hidden_states(model.network(), [model.marks.hide(one) for one in joined], model.marks.pad)
+    hidden = hidden_states(
+        model.network(), [model.marks.hide(one) for one in joined], model.marks.pad
+    )
     return np.concatenate(model._guessed_by_torch(joined)), hidden
 
 
@@ -48,7 +58,10 @@ def test_both_networks_guess_the_same(layout, head, monkeypatch):
         np.testing.assert_allclose(found.vectors, vectors, atol=1e-5)
     monkeypatch.setattr(type(model.net), "on_cpu", False)
     assert np.array_equal(log_probs(model), expected)
-    assert all(np.array_equal(found.vectors, vectors) for found, vectors in zip(model.hidden(TEXTS), hidden))
+    assert all(
+        np.array_equal(found.vectors, vectors)
+        for found, vectors in zip(model.hidden(TEXTS), hidden)
+    )
 
 
 def test_groups_and_threads_change_nothing(monkeypatch):
@@ -64,11 +77,17 @@ def test_groups_and_threads_change_nothing(monkeypatch):
 
 # ---- fewer bits
 
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("bits", [8, 4])
 def test_as_the_same_weights_in_float32(bits, layout):
     """But for the inputs of products, which have 16 bits; log-probabilities are as low as -14 here."""
-    sizes = {"d_model": 48, "d_mlp": 64, **LAYOUTS[layout], **({"d_embed": 40} if "d_embed" in LAYOUTS[layout] else {})}
+    sizes = {
+        "d_model": 48,
+        "d_mlp": 64,
+        **LAYOUTS[layout],
+        **({"d_embed": 40} if "d_embed" in LAYOUTS[layout] else {}),
+    }
     model = make(**sizes).quantised(bits)
     expected, hidden = by_torch(model)
     np.testing.assert_allclose(log_probs(model), expected, atol=5e-3)
@@ -82,10 +101,16 @@ def test_near_the_model_and_kept_in_its_file(bits, tied, tmp_path):
     model = make(**WIDE, tied=tied)
     small = model.quantised(bits)
     assert 1e-3 < np.abs(log_probs(model) - log_probs(small)).mean() < FAR[bits]
-    assert all(name in small.weights.matrices for name, array in model.weights.items()
-               if array.ndim == 2 and name not in ("position.weight", "types.weight"))
-    assert {small.weights.matrices[name].bits for name in ("embedding.weight", "head.output.weight")
-            if name in small.weights} == {8}
+    assert all(
+        name in small.weights.matrices
+        for name, array in model.weights.items()
+        if array.ndim == 2 and name not in ("position.weight", "types.weight")
+    )
+    assert {
+        small.weights.matrices[name].bits
+        for name in ("embedding.weight", "head.output.weight")
+        if name in small.weights
+    } == {8}
     small.save(tmp_path / "m")
     again = seqloom.load(tmp_path / "m")
     assert again.label() == f"bert-3x96-{bits}bit"
@@ -109,9 +134,11 @@ def test_matrices_stay_mapped_and_are_never_float32(tmp_path, monkeypatch):
 
 def test_torch_is_not_needed(tmp_path):
     make().quantised(8).save(tmp_path / "m")
-    program = ("import sys\nsys.modules['torch'] = None\nimport seqloom\n"
-               f"model = seqloom.load(r'{tmp_path}/m')\n"
-               "print(model.fill('the [MASK] sat', 1), model.score('the cat'), model.hidden('the cat').vectors.shape)")
+    program = (
+        "import sys\nsys.modules['torch'] = None\nimport seqloom\n"
+        f"model = seqloom.load(r'{tmp_path}/m')\n"
+        "print(model.fill('the [MASK] sat', 1), model.score('the cat'), model.hidden('the cat').vectors.shape)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -120,11 +147,17 @@ def test_what_becomes_of_it_elsewhere_has_its_weights_in_float32(tmp_path):
     """As of sentence-encoder: a directory of transformers, and the encoder of a classifier."""
     pytest.importorskip("torch")
     for name in ("bert", "sentence-encoder"):
-        model = random_encoder(name, context=24, d_model=40, n_layers=1, n_heads=2, d_mlp=16).quantised(8)
+        model = random_encoder(
+            name, context=24, d_model=40, n_layers=1, n_heads=2, d_mlp=16
+        ).quantised(8)
         interop.write(model, tmp_path / f"{name}-theirs")
         again = interop.open(tmp_path / f"{name}-theirs")
         assert again.bits is None
-        assert all(np.array_equal(again.weights[key], array) for key, array in model.weights.items())
+        assert all(
+            np.array_equal(again.weights[key], array) for key, array in model.weights.items()
+        )
         model.save(tmp_path / name)
         opened = open_encoder(str(tmp_path / name)).weights
-        assert np.array_equal(opened["encoder.blocks.0.mlp.up.weight"], model.weights["blocks.0.mlp.up.weight"])
+        assert np.array_equal(
+            opened["encoder.blocks.0.mlp.up.weight"], model.weights["blocks.0.mlp.up.weight"]
+        )

@@ -27,4 +27,8 @@ def test_window_counts(window):
 def test_ring_equals_window():
     model = Cache(window=3).fit(TEXT)
     ids, lengths = model.encode(TEXT)
-    assert np.allclose(model.sequence_log_probs(ids, lengths), log_probs_by_steps(model.stepper(), ids, lengths), atol=1e-5)
+    assert np.allclose(
+        model.sequence_log_probs(ids, lengths),
+        log_probs_by_steps(model.stepper(), ids, lengths),
+        atol=1e-5,
+    )

@@ -31,13 +31,19 @@ TEXT = lines(0)
 
 
 def made(cls, **options):
-    width = {"d_model": 8, "n_heads": 2, "n_layers": 2, "context": 16} if cls is GPT else {"d_hidden": 8}
+    width = (
+        {"d_model": 8, "n_heads": 2, "n_layers": 2, "context": 16}
+        if cls is GPT
+        else {"d_hidden": 8}
+    )
     still = {"dropout": 0.0} | ({"input_dropout": 0.0} if cls in (RNN, LSTM, GRU) else {})
     return cls(**{"tokenizer": "whitespace", "unit": "line", **width, **still, **options})
 
 
 def fitted(cls, steps=4, place=None, **options):
-    train = {"steps": steps, "lr": 0.02, "batch_size": 4} | ({} if cls is GPT else {"truncation": 5})
+    train = {"steps": steps, "lr": 0.02, "batch_size": 4} | (
+        {} if cls is GPT else {"truncation": 5}
+    )
     return made(cls, **options).fit(TEXT, train=TrainConfig(**train), run=place)
 
 
@@ -45,14 +51,30 @@ def same(a, b):
     return all(np.array_equal(w, b.weights[name]) for name, w in a.weights.items())
 
 
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=40), st.integers(1, 12), st.none() | st.integers(1, 3),
-       st.integers(0, 3), st.booleans(), st.booleans())
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=40),
+    st.integers(1, 12),
+    st.none() | st.integers(1, 3),
+    st.integers(0, 3),
+    st.booleans(),
+    st.booleans(),
+)
 @settings(deadline=None, max_examples=150)
 def test_every_token_once_after_its_own_unit_alone(lengths, window, rows, before, carried, vary):
-    ids = np.concatenate([[*range(100 * unit + 1, 100 * unit + length), 0] for unit, length in enumerate(lengths)])
+    ids = np.concatenate(
+        [[*range(100 * unit + 1, 100 * unit + length), 0] for unit, length in enumerate(lengths)]
+    )
     if len(ids) < 6:
         return
-    batches = Separate(ids, 0, batch_size=rows, window=window, before=before, carried=carried, vary=vary and carried)
+    batches = Separate(
+        ids,
+        0,
+        batch_size=rows,
+        window=window,
+        before=before,
+        carried=carried,
+        vary=vary and carried,
+    )
     cursor, seen, kept = (1, 0), [], {}
     for _ in range(batches.length((1, 0))):
         assert cursor[0] == 1
@@ -61,9 +83,12 @@ def test_every_token_once_after_its_own_unit_alone(lengths, window, rows, before
         assert batch.count == mask.sum() > 0
         assert batch["inputs"].shape == (len(mask), before + mask.shape[1])
         for row, there in enumerate(mask):
-            targets, inputs = batch["targets"][row, there], batch["inputs"][row, :before + there.sum()]
-            assert there[:len(targets)].all()  # padding is on the right
-            assert (inputs[before + 1:] == targets[:-1]).all()
+            targets, inputs = (
+                batch["targets"][row, there],
+                batch["inputs"][row, : before + there.sum()],
+            )
+            assert there[: len(targets)].all()  # padding is on the right
+            assert (inputs[before + 1 :] == targets[:-1]).all()
             if not batch.fresh:  # it goes on with the unit that this row held
                 assert inputs[before] == kept[row]
             words = [w for w in (*inputs, *targets) if w]
@@ -84,10 +109,16 @@ def test_training_without_carry_is_another_training(cls):
 
 def parts(cls, ids, carry, **train):
     """A network, its batches and its task, without training."""
-    model = made(cls, carry=carry, learned_start=True) if cls in (RNN, LSTM, GRU) else made(cls, carry=carry)
+    model = (
+        made(cls, carry=carry, learned_start=True)
+        if cls in (RNN, LSTM, GRU)
+        else made(cls, carry=carry)
+    )
     model.tokenizer = model.make_tokenizer(TEXT)
     size, config = Size(8), TrainConfig(**train)
-    task = LanguageTraining(model, model.layers.batches(model, ids, config), size, ids, None, config)
+    task = LanguageTraining(
+        model, model.layers.batches(model, ids, config), size, ids, None, config
+    )
     torch.manual_seed(0)
     return model, task, task.build()
 
@@ -111,8 +142,10 @@ def gradient_of_the_last(cls, ids, unit, carry):
 def test_a_units_gradient_knows_nothing_of_the_unit_before(cls):
     unit = [7, 8, 7, 8]
     for carry in (True, False):
-        one, other = (gradient_of_the_last(cls, np.array([*before, 0, *unit, 0]), unit, carry)
-                      for before in ([2, 3, 4, 5], [4, 4, 2, 6, 3, 3]))
+        one, other = (
+            gradient_of_the_last(cls, np.array([*before, 0, *unit, 0]), unit, carry)
+            for before in ([2, 3, 4, 5], [4, 4, 2, 6, 3, 3])
+        )
         assert one.keys() == other.keys()
         assert all(torch.allclose(one[name], other[name], atol=1e-7) for name in one) is not carry
 
@@ -123,7 +156,9 @@ def test_what_is_trained_is_what_is_scored(cls):
     model, task, network = parts(cls, np.zeros(8, np.int64), False)
     ids, lengths = model.encode(TEXT)
     assert lengths.max() > 5 > 1 == lengths.min()
-    model, task, network = parts(cls, ids, False, batch_size=3, **({} if cls is GPT else {"truncation": 5}))
+    model, task, network = parts(
+        cls, ids, False, batch_size=3, **({} if cls is GPT else {"truncation": 5})
+    )
     network.eval()
     cursor, state, total = (0, 0), None, 0.0
     while cursor[0] == 0:
@@ -166,7 +201,9 @@ def test_bits_per_byte_of_the_valid_text_are_its_own(tmp_path):
     assert shown == pytest.approx(model.bits_per_byte(valid), rel=1e-3)
     ids, _ = model.encode(TEXT)
     train = [line for line in lines if "valid" not in line]
-    assert train[0]["bits_per_byte"] == pytest.approx(train[0]["loss"] / np.log(2) * len(ids) / len(TEXT), rel=1e-3)
+    assert train[0]["bits_per_byte"] == pytest.approx(
+        train[0]["loss"] / np.log(2) * len(ids) / len(TEXT), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("carry", [True, False])

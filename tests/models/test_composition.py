@@ -21,10 +21,20 @@ from seqloom.testing.forecaster import hours  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 
 RNG = np.random.default_rng(0)
-TEXTS = [("good fun", "+"), ("dull and long. Very dull.", "-"), ("fun", "+"), ("so dull", "-"), ("", "+")]
+TEXTS = [
+    ("good fun", "+"),
+    ("dull and long. Very dull.", "-"),
+    ("fun", "+"),
+    ("so dull", "-"),
+    ("", "+"),
+]
 SERIES = [(RNG.normal(i % 2, 1, (3 + i, 2)), "ab"[i % 2]) for i in range(5)]
-SENTENCES = [(["Ada", "met", "Bob", "Ray"], ["B-P", "O", "B-P", "I-P"]), (["so", "it", "is"], ["O", "O", "O"]),
-             (["Bob"], ["B-P"]), ([], [])]
+SENTENCES = [
+    (["Ada", "met", "Bob", "Ray"], ["B-P", "O", "B-P", "I-P"]),
+    (["so", "it", "is"], ["O", "O", "O"]),
+    (["Bob"], ["B-P"]),
+    ([], []),
+]
 QUICK = TrainConfig(steps=2, batch_size=3)
 
 
@@ -56,15 +66,20 @@ def test_texts_to_labels(encoder, pooling, tmp_path):
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("long", ["windows", "sentences"])
 def test_long_texts_to_labels(encoder, long, tmp_path):
-    model = NeuralClassifier(**small(encoder, long=long, max_length=3, characters="cnn", d_characters=4,
-                                     pooling="attention")).fit(TEXTS, train=QUICK)
+    model = NeuralClassifier(
+        **small(
+            encoder, long=long, max_length=3, characters="cnn", d_characters=4, pooling="attention"
+        )
+    ).fit(TEXTS, train=QUICK)
     check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]))
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_numbers_to_labels(encoder, tmp_path):
     options = {name: value for name, value in small(encoder).items() if name != "d_embed"}
-    model = NeuralClassifier(**options).fit([x for x, _ in SERIES], [y for _, y in SERIES], train=QUICK)
+    model = NeuralClassifier(**options).fit(
+        [x for x, _ in SERIES], [y for _, y in SERIES], train=QUICK
+    )
     check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([x for x, _ in SERIES]))
 
 
@@ -73,7 +88,9 @@ def test_numbers_to_labels(encoder, tmp_path):
 @pytest.mark.parametrize("characters", ["none", "cnn", "lstm"])
 def test_words_to_tags(encoder, crf, characters, tmp_path):
     spelled = {} if characters == "none" else {"d_characters": 4}
-    model = NeuralTagger(**small(encoder, crf=crf, characters=characters, **spelled)).fit(SENTENCES, train=QUICK)
+    model = NeuralTagger(**small(encoder, crf=crf, characters=characters, **spelled)).fit(
+        SENTENCES, train=QUICK
+    )
     check_round_trip(model, tmp_path / "m", lambda m: m.predict([words for words, _ in SENTENCES]))
 
 
@@ -86,7 +103,15 @@ def published(tmp_path_factory):
 def make_encoder(place, **options):
     from tests.fuzz.specimens import random_encoder
 
-    sizes = {"context": 12, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_mlp": 12, "pooler": True, **options}
+    sizes = {
+        "context": 12,
+        "d_model": 8,
+        "n_layers": 2,
+        "n_heads": 2,
+        "d_mlp": 12,
+        "pooler": True,
+        **options,
+    }
     random_encoder("bert", **sizes).save(place)
     return str(place)
 
@@ -95,10 +120,16 @@ def make_encoder(place, **options):
 @pytest.mark.parametrize("long", ["truncate", "windows", "sentences"])
 @pytest.mark.parametrize("pooling", [None, "attention"])
 def test_a_published_encoder_to_labels(published, frozen, long, pooling, tmp_path):
-    model = NeuralClassifier(encoder=published, frozen=frozen, long=long, pooling=pooling, max_length=6)
+    model = NeuralClassifier(
+        encoder=published, frozen=frozen, long=long, pooling=pooling, max_length=6
+    )
     model.fit(TEXTS, train=QUICK)
     before = seqloom.load(published).weights
-    kept = all(np.array_equal(before[name], model.weights[f"encoder.{name}"]) for name in before if name.startswith("blocks"))
+    kept = all(
+        np.array_equal(before[name], model.weights[f"encoder.{name}"])
+        for name in before
+        if name.startswith("blocks")
+    )
     assert kept == frozen
     check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]))
 
@@ -111,14 +142,22 @@ def test_a_published_encoder_to_tags(published, frozen, crf, tmp_path):
     check_round_trip(model, tmp_path / "m", lambda m: m.predict([words for words, _ in sentences]))
 
 
-HEADS = {"label": lambda: (NeuralClassifier(dropout=0.3), TEXTS),
-         "several labels": lambda: (NeuralClassifier(dropout=0.3), [(text, [label, "any"]) for text, label in TEXTS]),
-         "tags": lambda: (NeuralTagger(dropout=0.3, d_hidden=8, crf=False), SENTENCES),
-         "field": lambda: (NeuralTagger(dropout=0.3, d_hidden=8), SENTENCES),
-         "tuned": lambda: (NeuralClassifier(encoder=_home()), TEXTS),
-         "frozen": lambda: (NeuralClassifier(encoder=_home(), frozen=True), TEXTS),
-         "tuned tags": lambda: (NeuralTagger(encoder=_home()), SENTENCES),
-         "quantiles": lambda: (NeuralForecaster(dropout=0.3, horizon=4, window=20, d_hidden=8), hours(150))}
+HEADS = {
+    "label": lambda: (NeuralClassifier(dropout=0.3), TEXTS),
+    "several labels": lambda: (
+        NeuralClassifier(dropout=0.3),
+        [(text, [label, "any"]) for text, label in TEXTS],
+    ),
+    "tags": lambda: (NeuralTagger(dropout=0.3, d_hidden=8, crf=False), SENTENCES),
+    "field": lambda: (NeuralTagger(dropout=0.3, d_hidden=8), SENTENCES),
+    "tuned": lambda: (NeuralClassifier(encoder=_home()), TEXTS),
+    "frozen": lambda: (NeuralClassifier(encoder=_home(), frozen=True), TEXTS),
+    "tuned tags": lambda: (NeuralTagger(encoder=_home()), SENTENCES),
+    "quantiles": lambda: (
+        NeuralForecaster(dropout=0.3, horizon=4, window=20, d_hidden=8),
+        hours(150),
+    ),
+}
 
 
 def _home():
@@ -162,9 +201,16 @@ def killed(tmp_path_factory):
     place = tmp_path_factory.mktemp("killed")
     root = str(Path(__file__).parents[2])
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SEQLOOM_TEST_ENCODER", make_encoder(tmp_path_factory.mktemp("published") / "killed"))
-        done = subprocess.run([sys.executable, "-c", KILLED, root, str(place)], cwd=root, capture_output=True, text=True,
-                              check=False)
+        environment.setenv(
+            "SEQLOOM_TEST_ENCODER", make_encoder(tmp_path_factory.mktemp("published") / "killed")
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, root, str(place)],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         yield place
 
@@ -176,22 +222,31 @@ def test_after_kill_9_every_head_goes_on_to_the_same_bits(head, killed, monkeypa
     (whole, data), (resumed, _) = HEADS[head](), HEADS[head]()
     whole.fit(data, train=EIGHT)
     real, calls = loop._Loop._update, []
-    monkeypatch.setattr(loop._Loop, "_update", lambda self, rate: (calls.append(rate), real(self, rate))[1])
+    monkeypatch.setattr(
+        loop._Loop, "_update", lambda self, rate: (calls.append(rate), real(self, rate))[1]
+    )
     resumed.fit(data, train=EIGHT, run=killed / head)
     assert len(calls) == 3
     for name, value in whole.net.weights.items():
         assert np.array_equal(value, resumed.net.weights[name]), name
 
 
-@pytest.mark.parametrize(("name", "value", "said"), [
-    ("characters", ["a"], "vectors of characters"), ("shift", [0.5], "1 shifts for 2 classes"),
-    ("sizes", None, "for a vocabulary of")])
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("characters", ["a"], "vectors of characters"),
+        ("shift", [0.5], "1 shifts for 2 classes"),
+        ("sizes", None, "for a vocabulary of"),
+    ],
+)
 def test_a_model_whose_parts_do_not_fit_is_refused(name, value, said, tmp_path):
     import json
 
     from seqloom.errors import ModelError
 
-    NeuralClassifier(**small("bag", characters="cnn", d_characters=4)).fit(TEXTS, train=QUICK).save(tmp_path / "m")
+    NeuralClassifier(**small("bag", characters="cnn", d_characters=4)).fit(TEXTS, train=QUICK).save(
+        tmp_path / "m"
+    )
     config = json.loads((tmp_path / "m" / "config.json").read_text())
     if name == "sizes":
         config["learnt"]["sizes"]["further"] += 1
@@ -205,7 +260,9 @@ def test_a_model_whose_parts_do_not_fit_is_refused(name, value, said, tmp_path):
 def test_a_copy_of_a_forecaster_is_fitted_apart():
     import copy
 
-    model = seqloom.NeuralForecaster(d_hidden=4, horizon=2).fit([float(i % 5) for i in range(80)], train=QUICK)
+    model = seqloom.NeuralForecaster(d_hidden=4, horizon=2).fit(
+        [float(i % 5) for i in range(80)], train=QUICK
+    )
     other = copy.deepcopy(model)
     assert other.net.build.__self__ is other
 

@@ -41,7 +41,9 @@ def text(n=3000, vocab_size=200, seed=0):
 
 def as_dict(cells):
     rows = np.repeat(np.arange(len(cells.offsets) - 1), np.diff(cells.offsets))
-    return {(r, c): v for r, c, v in zip(rows.tolist(), cells.columns.tolist(), cells.values.tolist())}
+    return {
+        (r, c): v for r, c, v in zip(rows.tolist(), cells.columns.tolist(), cells.values.tolist())
+    }
 
 
 @pytest.mark.parametrize("window", [1, 4, 15, 30])
@@ -57,7 +59,11 @@ def test_against_a_double_loop(window, symmetric, weighting):
     assert list(found) == sorted(upper)
     exact = window <= cooccurrence.LARGEST
     for at, x in found.items():  # the nearest float32 of the exact fraction
-        assert x == np.float32(float(upper[at])) if exact else x == pytest.approx(float(upper[at]), rel=1e-6)
+        assert (
+            x == np.float32(float(upper[at]))
+            if exact
+            else x == pytest.approx(float(upper[at]), rel=1e-6)
+        )
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
@@ -68,10 +74,19 @@ def test_any_memory_and_any_number_of_threads(monkeypatch, symmetric):
     monkeypatch.setattr(cooccurrence, "POSITIONS", 500)
     for threads in ("1", "2", "3"):
         monkeypatch.setenv("SEQLOOM_THREADS", threads)
-        for memory in (None, 1, 150_000, 10_000_000):  # stretches of 1,024 tokens, of 3,125, and one
+        for memory in (
+            None,
+            1,
+            150_000,
+            10_000_000,
+        ):  # stretches of 1,024 tokens, of 3,125, and one
             cells = count_cells(ids, 3000, window=6, symmetric=symmetric, memory=memory)
             for name in ("offsets", "columns", "values"):
-                assert getattr(cells, name).tobytes() == getattr(whole, name).tobytes(), (threads, memory, name)
+                assert getattr(cells, name).tobytes() == getattr(whole, name).tobytes(), (
+                    threads,
+                    memory,
+                    name,
+                )
 
 
 def test_neighbours_are_seen_across_stretches():
@@ -79,7 +94,9 @@ def test_neighbours_are_seen_across_stretches():
     ids = np.full(5000, GONE, np.uint32)
     ids[[1000, 1023, 1024, 1500, 3071, 3072]] = 0, 1, 2, 3, 4, 5
     cells = count_cells(ids, 6, window=2, memory=1)
-    assert as_dict(cells) == {(i, j): 1 / (j - i) for i in range(6) for j in range(i + 1, min(i + 3, 6))}
+    assert as_dict(cells) == {
+        (i, j): 1 / (j - i) for i in range(6) for j in range(i + 1, min(i + 3, 6))
+    }
 
 
 @pytest.mark.parametrize("ids", [[], [END], [3, END, GONE, 4, END, END, 5]])
@@ -94,5 +111,8 @@ def test_a_full_disk_is_one_clear_line(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tempfile.TemporaryFile", full)
-    with pytest.raises(SeqloomError, match=r"no room for temporary files .* set TMPDIR to a larger disk or raise --memory"):
+    with pytest.raises(
+        SeqloomError,
+        match=r"no room for temporary files .* set TMPDIR to a larger disk or raise --memory",
+    ):
         count_cells(text(), 200, window=3, memory=1)

@@ -8,7 +8,14 @@ import pytest
 import seqloom
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bias_words import built_in
-from seqloom.models.vectors.debias import bias_direction, debias, equalise, known_pairs, neutralise, report
+from seqloom.models.vectors.debias import (
+    bias_direction,
+    debias,
+    equalise,
+    known_pairs,
+    neutralise,
+    report,
+)
 from seqloom.models.vectors.word_vectors import WordVectors
 
 PAIRS = [("she", "he"), ("woman", "man"), ("girl", "boy")]
@@ -33,7 +40,9 @@ def vectors():
 
 
 def cosines(a, b):
-    return (a / np.linalg.norm(a, axis=-1, keepdims=True)) @ (b / np.linalg.norm(b, axis=-1, keepdims=True)).T
+    return (a / np.linalg.norm(a, axis=-1, keepdims=True)) @ (
+        b / np.linalg.norm(b, axis=-1, keepdims=True)
+    ).T
 
 
 def test_direction_is_the_first_component_of_centred_pairs(vectors):
@@ -41,14 +50,21 @@ def test_direction_is_the_first_component_of_centred_pairs(vectors):
     found = bias_direction(vectors, PAIRS)
     covariance = np.zeros((12, 12))
     for pair in PAIRS:
-        rows = np.stack([vectors[word] / np.linalg.norm(vectors[word]) for word in pair]).astype(np.float64)
+        rows = np.stack([vectors[word] / np.linalg.norm(vectors[word]) for word in pair]).astype(
+            np.float64
+        )
         covariance += (rows - rows.mean(axis=0)).T @ (rows - rows.mean(axis=0)) / 2
     values, lines = np.linalg.eigh(covariance)
     assert abs(lines[:, -1] @ found.vector) == pytest.approx(1, abs=1e-6)
     assert found.explained == pytest.approx(values[-1] / values.sum(), abs=1e-6)
-    assert found.cosines(vectors, ["she", "woman", "girl"]).min() > found.cosines(vectors, ["he", "man", "boy"]).max()
+    assert (
+        found.cosines(vectors, ["she", "woman", "girl"]).min()
+        > found.cosines(vectors, ["he", "man", "boy"]).max()
+    )
     one = bias_direction(vectors, [("She", "HE")])
-    expected = vectors["she"] / np.linalg.norm(vectors["she"]) - vectors["he"] / np.linalg.norm(vectors["he"])
+    expected = vectors["she"] / np.linalg.norm(vectors["she"]) - vectors["he"] / np.linalg.norm(
+        vectors["he"]
+    )
     assert one.vector == pytest.approx(expected / np.linalg.norm(expected), abs=1e-6)
     assert one.explained == 1.0
 
@@ -58,9 +74,13 @@ def test_neutralised_words_lean_nowhere(vectors):
     made = neutralise(vectors, NEUTRAL, line)
     assert np.abs(line.cosines(made, NEUTRAL)).max() < 1e-6
     assert np.abs(line.cosines(vectors, NEUTRAL)).max() > 0.1
-    assert np.linalg.norm(made[NEUTRAL], axis=1) == pytest.approx(np.linalg.norm(vectors[NEUTRAL], axis=1), rel=1e-6)
+    assert np.linalg.norm(made[NEUTRAL], axis=1) == pytest.approx(
+        np.linalg.norm(vectors[NEUTRAL], axis=1), rel=1e-6
+    )
     flat = vectors[NEUTRAL] - np.outer(vectors[NEUTRAL] @ line.vector, line.vector)
-    assert np.diag(cosines(made[NEUTRAL], flat)) == pytest.approx(1, abs=1e-6)  # nothing else has changed
+    assert np.diag(cosines(made[NEUTRAL], flat)) == pytest.approx(
+        1, abs=1e-6
+    )  # nothing else has changed
     assert (made[["she", "he"]] == vectors[["she", "he"]]).all()
     assert (made.counts == vectors.counts).all()
 
@@ -71,11 +91,15 @@ def test_equalised_pairs_are_equally_far_from_every_neutral_word(vectors):
     for first, second in PAIRS:
         away = [np.linalg.norm(made[NEUTRAL] - made[word], axis=1) for word in (first, second)]
         assert away[0] == pytest.approx(away[1], abs=2e-6)
-        assert cosines(made[NEUTRAL], made[first]) == pytest.approx(cosines(made[NEUTRAL], made[second]), abs=1e-6)
+        assert cosines(made[NEUTRAL], made[first]) == pytest.approx(
+            cosines(made[NEUTRAL], made[second]), abs=1e-6
+        )
         leans = line.cosines(made, [first, second])
         assert leans[0] == pytest.approx(-leans[1], abs=1e-6)
         assert leans[0] > 0.1
-        before = [np.linalg.norm(vectors[NEUTRAL] - vectors[word], axis=1) for word in (first, second)]
+        before = [
+            np.linalg.norm(vectors[NEUTRAL] - vectors[word], axis=1) for word in (first, second)
+        ]
         assert np.abs(before[0] - before[1]).max() > 0.1
     assert made.fit_info["neutralised"] == 30
     assert made.fit_info["equalised"] == 6
@@ -90,16 +114,24 @@ def test_an_equalised_pair_is_that_of_the_paper(vectors):
     mean_part = (mean @ line.vector) * line.vector
     for word, unit in zip(PAIRS[0], units):
         part = (unit @ line.vector) * line.vector - mean_part
-        expected = mean - mean_part + np.sqrt(1 - np.sum((mean - mean_part) ** 2)) * part / np.linalg.norm(part)
+        expected = (
+            mean
+            - mean_part
+            + np.sqrt(1 - np.sum((mean - mean_part) ** 2)) * part / np.linalg.norm(part)
+        )
         assert made[word] / np.linalg.norm(made[word]) == pytest.approx(expected, abs=1e-6)
-    assert np.linalg.norm(made["he"]) == pytest.approx(np.linalg.norm(vectors[["he", "she"]], axis=1).mean(), rel=1e-6)
+    assert np.linalg.norm(made["he"]) == pytest.approx(
+        np.linalg.norm(vectors[["he", "she"]], axis=1).mean(), rel=1e-6
+    )
 
 
 def test_saved_and_loaded(vectors, tmp_path):
     made = debias(vectors, NEUTRAL, PAIRS)
     made.save(tmp_path / "d")
     assert (seqloom.load(tmp_path / "d").matrix == made.matrix).all()
-    assert (debias(seqloom.load(tmp_path / "d"), NEUTRAL, PAIRS).matrix != vectors.matrix).any()  # a mapped file is not written
+    assert (
+        debias(seqloom.load(tmp_path / "d"), NEUTRAL, PAIRS).matrix != vectors.matrix
+    ).any()  # a mapped file is not written
 
 
 def test_report_before_and_after(vectors, tmp_path):
@@ -107,17 +139,26 @@ def test_report_before_and_after(vectors, tmp_path):
     line = bias_direction(vectors, PAIRS)
     after = debias(vectors, NEUTRAL, PAIRS)
     four = (NEUTRAL[:8], NEUTRAL[8:16], ["she", "girl"], ["he", "boy"])
-    found = report(vectors, after, tests={"t": four}, direction=line, neutral=[*NEUTRAL, "nowhere"],
-                   on=[tmp_path / "pairs.txt"])
+    found = report(
+        vectors,
+        after,
+        tests={"t": four},
+        direction=line,
+        neutral=[*NEUTRAL, "nowhere"],
+        on=[tmp_path / "pairs.txt"],
+    )
     assert found["tests"]["t"]["partitions"] == 12870
     assert len(found["tests"]["t"]["effect_size"]) == 2
     assert found["neutral"]["missing"] == ["nowhere"]
     before, now = found["neutral"]["direct_bias"]
     assert before == pytest.approx(np.abs(line.cosines(vectors, NEUTRAL)).mean(), abs=1e-9)
     assert now < 1e-6 < before
-    assert found["neutral"]["mean_projection"][0] == pytest.approx(np.abs(vectors[NEUTRAL] @ line.vector).mean(), rel=1e-6)
+    assert found["neutral"]["mean_projection"][0] == pytest.approx(
+        np.abs(vectors[NEUTRAL] @ line.vector).mean(), rel=1e-6
+    )
     assert [r["spearman"] for r in found["cost"][str(tmp_path / "pairs.txt")]] == [
-        v.evaluate(tmp_path / "pairs.txt")["spearman"] for v in (vectors, after)]
+        v.evaluate(tmp_path / "pairs.txt")["spearman"] for v in (vectors, after)
+    ]
     assert len(report(vectors, direction=line, neutral=NEUTRAL)["neutral"]["direct_bias"]) == 1
 
 
@@ -132,7 +173,9 @@ def test_refused(vectors):
         bias_direction(vectors, [("he", "he")])
     with pytest.raises(DataError, match="no vector for 'jub1'; did you mean 'job1'"):
         neutralise(vectors, ["jub1"], line)
-    with pytest.raises(ConfigError, match="'he' is both among the words to neutralise and in a pair"):
+    with pytest.raises(
+        ConfigError, match="'he' is both among the words to neutralise and in a pair"
+    ):
         debias(vectors, ["job1", "he"], PAIRS)
     with pytest.raises(ConfigError, match="'she' is in two pairs"):
         equalise(vectors, [*PAIRS, ("she", "boy")], line)
@@ -150,8 +193,13 @@ def test_glove_leans_as_published():
     pairs = known_pairs(glove, known.pairs["gender_equal"])
     line = bias_direction(glove, known.pairs["gender"])
     after = debias(glove, known.words("neutral"), pairs, line)
-    found = report(glove, after, tests={name: known.test(name) for name in names}, direction=line,
-                   neutral=known.words("occupations"))
+    found = report(
+        glove,
+        after,
+        tests={name: known.test(name) for name in names},
+        direction=line,
+        neutral=known.words("occupations"),
+    )
     for name in names:
         assert 1.0 < found["tests"][name]["effect_size"][0] < 1.9
         assert found["tests"][name]["p_value"][0] < 0.001

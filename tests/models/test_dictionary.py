@@ -17,19 +17,29 @@ HOUSE = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a bo
 def drawn(n=60, seed=0):
     draw = random.Random(seed)
     words = list("abcdefgh")
-    return [(" ".join(draw.choices(words, k=draw.randint(0, 7))), " ".join(draw.choices(words, k=draw.randint(0, 6))))
-            for _ in range(n)]
+    return [
+        (
+            " ".join(draw.choices(words, k=draw.randint(0, 7))),
+            " ".join(draw.choices(words, k=draw.randint(0, 6))),
+        )
+        for _ in range(n)
+    ]
 
 
 def table_of(model):
     """t by words, the empty word as NULL."""
     source, target = model.tokenizers["source"], model.tokenizers["target"]
     names = {source.eos_id: "NULL"}
-    return {(names.get(e, source.token(e)), target.token(int(f))): float(p) for e in range(source.vocab_size)
-            for f, p in zip(*model.table.translations(e))}
+    return {
+        (names.get(e, source.token(e)), target.token(int(f))): float(p)
+        for e in range(source.vocab_size)
+        for f, p in zip(*model.table.translations(e))
+    }
 
 
-@pytest.mark.parametrize(("pairs", "iterations"), [(HOUSE, 1), (HOUSE, 7), (drawn(), 5)], ids=["once", "house", "drawn"])
+@pytest.mark.parametrize(
+    ("pairs", "iterations"), [(HOUSE, 1), (HOUSE, 7), (drawn(), 5)], ids=["once", "house", "drawn"]
+)
 def test_em_is_that_of_the_book(pairs, iterations):
     model = Dictionary(iterations=iterations, least=0.0).fit(pairs)
     t, likelihoods = model_one([(a.split(), b.split()) for a, b in pairs], iterations)
@@ -69,9 +79,14 @@ def test_the_classic_example():
 
 def test_words_are_replaced_in_their_places():
     model = Dictionary().fit(HOUSE * 2)
-    assert model.translate('  "das  Haus", 42\tZanzibars Buch! ') == '  "the  house", 42\tZanzibars book! '
+    assert (
+        model.translate('  "das  Haus", 42\tZanzibars Buch! ')
+        == '  "the  house", 42\tZanzibars book! '
+    )
     assert model.translate(["", " "]) == ["", " "]
-    spelled = Dictionary(tokenizer="char").fit([("abc", "xyz"), ("cab", "zxy"), ("bb", "yy"), ("a", "x")])
+    spelled = Dictionary(tokenizer="char").fit(
+        [("abc", "xyz"), ("cab", "zxy"), ("bb", "yy"), ("a", "x")]
+    )
     assert spelled.translate("a cab?") == "x zxy?"
 
 
@@ -86,8 +101,15 @@ def test_probabilities_of_the_next_word_sum_to_one():
     model = Dictionary(min_count=2).fit(drawn())
     for source in ("a b c", "unseen", ""):
         target = model.tokenizers["target"]
-        words = [target.token(i) for i in range(target.vocab_size) if i not in (target.eos_id, target.unk_id)]
-        each = [np.exp(row) for row in model.token_scores([source] * (len(words) + 1), [*words, "unseen"])]
+        words = [
+            target.token(i)
+            for i in range(target.vocab_size)
+            if i not in (target.eos_id, target.unk_id)
+        ]
+        each = [
+            np.exp(row)
+            for row in model.token_scores([source] * (len(words) + 1), [*words, "unseen"])
+        ]
         assert sum(row[0] for row in each) + each[0][1] == pytest.approx(1, abs=1e-5)
 
 
@@ -96,7 +118,9 @@ def test_rare_translations_are_dropped_and_the_others_share():
     assert few.parameters < full.parameters
     sums = np.add.reduceat(few.table.probs, few.table.starts[:-1][np.diff(few.table.starts) > 0])
     np.testing.assert_allclose(sums, 1, atol=1e-5)
-    assert Dictionary(least=1.0).fit(HOUSE).translate("das Buch") == "the book"  # the best always stays
+    assert (
+        Dictionary(least=1.0).fit(HOUSE).translate("das Buch") == "the book"
+    )  # the best always stays
 
 
 def test_a_table_that_contradicts_itself_is_refused(tmp_path):
@@ -119,7 +143,9 @@ def test_copy_aligns_bytes_in_their_places():
     assert model.token_scores(["ab"], ["ax"])[0].tolist() == [0.0, -np.inf, 0.0]
 
 
-@pytest.mark.parametrize("module", [copy, dictionary, lexical_table], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [copy, dictionary, lexical_table], ids=lambda module: module.__name__
+)
 def test_examples(module):
     outcome = doctest.testmod(module)
     assert (outcome.failed, outcome.attempted > 0) == (0, True)

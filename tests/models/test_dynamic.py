@@ -15,14 +15,19 @@ from seqloom.training.config import TrainConfig
 
 torch = pytest.importorskip("torch")
 
-SMALL = {"nplm": {"d_hidden": 16, "d_embed": 8, "order": 3}, "lstm": {"d_hidden": 16},
-         "gpt": {"d_model": 16, "n_heads": 2, "n_layers": 1, "context": 32}}
+SMALL = {
+    "nplm": {"d_hidden": 16, "d_embed": 8, "order": 3},
+    "lstm": {"d_hidden": 16},
+    "gpt": {"d_model": 16, "n_heads": 2, "n_layers": 1, "context": 32},
+}
 NAMES = list(SMALL)
 
 
 def network(name, text, steps, **options):
     options = {"tokenizer": "char", **SMALL[name], **options}
-    return registry.model_class(name)(**options).fit(text, train=TrainConfig(steps=steps, seed=1, optimizer="adamw"))
+    return registry.model_class(name)(**options).fit(
+        text, train=TrainConfig(steps=steps, seed=1, optimizer="adamw")
+    )
 
 
 def walk(seed, jumps, length=1500):
@@ -42,7 +47,10 @@ def model(request):
 def test_text_of_another_style_gains(model):
     """Trained on steps of one or two letters; read are steps of five or six, where it gains much, and the old ones."""
     for text, limit in ((walk(1, (5, 6)), 0.85), (walk(2, (1, 2)), 1.0)):
-        static, dynamic = model.evaluate(text, samples=0), model.evaluate(text, samples=0, dynamic=True, dynamic_lr=0.02)
+        static, dynamic = (
+            model.evaluate(text, samples=0),
+            model.evaluate(text, samples=0, dynamic=True, dynamic_lr=0.02),
+        )
         assert dynamic["nats"] < limit * static["nats"]
 
 
@@ -51,14 +59,19 @@ def test_rate_zero_is_the_static_evaluation(model):
     static, still = model.evaluate(text), model.evaluate(text, dynamic=True, dynamic_lr=0.0)
     assert still["nats"] == pytest.approx(static["nats"], rel=1e-6)
     ids, lengths = model.encode(text)
-    assert DynamicEvaluation(model, 0.0).text_log_probs(ids) == pytest.approx(model.sequence_log_probs(ids, lengths), abs=1e-5)
+    assert DynamicEvaluation(model, 0.0).text_log_probs(ids) == pytest.approx(
+        model.sequence_log_probs(ids, lengths), abs=1e-5
+    )
 
 
 def test_where_the_pieces_are_the_same_rate_zero_is_the_same_to_the_bit():
     """One sequence and the window in which it scores anyway. (torch's LSTM rounds otherwise where gradients are kept.)"""
     model = network("nplm", walk(0, (1, 2)), steps=5)
     ids, lengths = model.encode(walk(3, (1, 5), 700))
-    assert np.array_equal(DynamicEvaluation(model, 0.0, 4096).text_log_probs(ids), model.sequence_log_probs(ids, lengths))
+    assert np.array_equal(
+        DynamicEvaluation(model, 0.0, 4096).text_log_probs(ids),
+        model.sequence_log_probs(ids, lengths),
+    )
 
 
 def test_nothing_is_learnt_before_it_is_scored(model):
@@ -97,7 +110,9 @@ def test_one_step_against_equation(model):
     network = copy.deepcopy(model.network())
     pieces = list(model.layers.flat_features(model, network, ids, np.array([len(ids)]), 32))
     places, features = pieces[0]
-    torch.nn.functional.cross_entropy(network.output.log_probs(features), torch.from_numpy(ids[places])).backward()
+    torch.nn.functional.cross_entropy(
+        network.output.log_probs(features), torch.from_numpy(ids[places])
+    ).backward()
     with torch.no_grad():
         for weight in network.parameters():
             g = weight.grad.numpy()
@@ -106,7 +121,9 @@ def test_one_step_against_equation(model):
     with torch.no_grad():
         expected = model.flat_log_probs(network, ids, np.array([len(ids)]))
     assert found[32:] == pytest.approx(expected[32:], abs=1e-4)
-    assert np.abs(found[32:] - model.sequence_log_probs(ids, np.array([len(ids)]))[32:]).max() > 0.005
+    assert (
+        np.abs(found[32:] - model.sequence_log_probs(ids, np.array([len(ids)]))[32:]).max() > 0.005
+    )
 
 
 def test_units_are_read_in_the_order_of_the_text():
@@ -115,7 +132,7 @@ def test_units_are_read_in_the_order_of_the_text():
     model = network("lstm", walk(0, (1, 2)), steps=20, unit="line", carry=False)
     whole = DynamicEvaluation(model, 0.01).text_log_probs(model.encode("\n".join(lines))[0])
     part = DynamicEvaluation(model, 0.01).text_log_probs(model.encode("\n".join(lines[:6]))[0])
-    assert whole[:len(part)] == pytest.approx(part, abs=1e-6)
+    assert whole[: len(part)] == pytest.approx(part, abs=1e-6)
 
 
 def test_signature_says_so_and_others_are_refused(model):
@@ -137,7 +154,10 @@ def test_signature_says_so_and_others_are_refused(model):
 def test_other_output_layers(softmax):
     model = network("lstm", walk(0, (1, 2)), steps=30, softmax=softmax)
     text = walk(1, (5, 6), 600)
-    assert model.evaluate(text, samples=0, dynamic=True, dynamic_lr=0.005)["nats"] < model.evaluate(text, samples=0)["nats"]
+    assert (
+        model.evaluate(text, samples=0, dynamic=True, dynamic_lr=0.005)["nats"]
+        < model.evaluate(text, samples=0)["nats"]
+    )
 
 
 def test_on_the_command_line(tmp_path):
@@ -148,10 +168,15 @@ def test_on_the_command_line(tmp_path):
     network("lstm", walk(0, (1, 2)), steps=5).save(tmp_path / "m")
     (tmp_path / "text.txt").write_text(walk(1, (5, 6), 300))
     args = ["evaluate", str(tmp_path / "m"), str(tmp_path / "text.txt"), "--json", "-q"]
-    found = [json.loads(CliRunner().invoke(main, [*args, *more]).stdout)
-             for more in ([], ["--dynamic"], ["--dynamic", "--dynamic-lr", "0.02"])]
+    found = [
+        json.loads(CliRunner().invoke(main, [*args, *more]).stdout)
+        for more in ([], ["--dynamic"], ["--dynamic", "--dynamic-lr", "0.02"])
+    ]
     assert found[1]["signature"]["dynamic"] == "rms,lr=0.001,window=32"
     assert len({round(f["metrics"]["nats"], 3) for f in found}) == 3
-    assert found[0]["metrics"]["nats"] == seqloom.load(tmp_path / "m").evaluate(tmp_path / "text.txt")["nats"]
+    assert (
+        found[0]["metrics"]["nats"]
+        == seqloom.load(tmp_path / "m").evaluate(tmp_path / "text.txt")["nats"]
+    )
     refused = CliRunner().invoke(main, [*args, "--dynamic", "--against", str(tmp_path / "m")])
     assert refused.exit_code != 0

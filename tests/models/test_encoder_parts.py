@@ -17,21 +17,34 @@ from tests.fuzz.specimens import random_encoder
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize(("vocab_size", "options", "count"), [
-    (30522, {"pooler": True}, 109_482_240),  # BERT-base
-    (30522, {"pooler": True, "d_model": 1024, "n_layers": 24, "n_heads": 16}, 335_141_888),  # BERT-large
-    (50265, {"pooler": True, "n_types": 1, "position_offset": 2}, 124_645_632),  # RoBERTa-base
-    (30522, {"n_layers": 6, "n_types": 0}, 66_362_880),  # DistilBERT-base
-    (30000, {"pooler": True, "d_embed": 128, "shared_layers": True}, 11_683_584),  # ALBERT-base
-    (30522, {"d_model": 256, "n_heads": 4, "d_embed": 128, "d_mlp": 1024}, 13_483_008),  # ELECTRA-small, its body
-])
+@pytest.mark.parametrize(
+    ("vocab_size", "options", "count"),
+    [
+        (30522, {"pooler": True}, 109_482_240),  # BERT-base
+        (
+            30522,
+            {"pooler": True, "d_model": 1024, "n_layers": 24, "n_heads": 16},
+            335_141_888,
+        ),  # BERT-large
+        (50265, {"pooler": True, "n_types": 1, "position_offset": 2}, 124_645_632),  # RoBERTa-base
+        (30522, {"n_layers": 6, "n_types": 0}, 66_362_880),  # DistilBERT-base
+        (30000, {"pooler": True, "d_embed": 128, "shared_layers": True}, 11_683_584),  # ALBERT-base
+        (
+            30522,
+            {"d_model": 256, "n_heads": 4, "d_embed": 128, "d_mlp": 1024},
+            13_483_008,
+        ),  # ELECTRA-small, its body
+    ],
+)
 def test_published_numbers_of_parameters(vocab_size, options, count):
     from seqloom.models.encode.encoder_net import build_encoder
 
     with torch.device("meta"):
         network = build_encoder(EncoderLayout(**options), vocab_size)
     assert sum(parameter.numel() for parameter in network.parameters()) == count
-    assert sum(map(math.prod, encoder_shapes(EncoderLayout(**options), vocab_size).values())) == count
+    assert (
+        sum(map(math.prod, encoder_shapes(EncoderLayout(**options), vocab_size).values())) == count
+    )
 
 
 def test_marks_and_types():
@@ -42,7 +55,10 @@ def test_marks_and_types():
     assert [part.tolist() for part in roberta.join(ids)] == [[1, 7, 8, 2, 2, 9, 2], [0] * 7]
     assert bert.join(ids, 0).types.max() == 0
     for marks in (bert, roberta):
-        assert [len(marks.join(ids[:n]).ids) - sum(map(len, ids[:n])) for n in (1, 2)] == [marks.around(1), marks.around(2)]
+        assert [len(marks.join(ids[:n]).ids) - sum(map(len, ids[:n])) for n in (1, 2)] == [
+            marks.around(1),
+            marks.around(2),
+        ]
     with pytest.raises(ModelError, match="vocabulary"):
         Marks.of({"cls": 5, "sep": 1, "pad": 0, "separators": 1}, 5)
 
@@ -54,7 +70,9 @@ def test_pairs_are_cut_at_the_longer_text_first():
             lengths[0 if lengths[0] > lengths[1] else 1] -= 1
         found = list(map(len, cut_to([np.arange(a), np.arange(b)], most)))
         assert sum(found) == sum(lengths)
-        assert abs(found[0] - lengths[0]) <= (min(a, b) > most // 2)  # which of two equal ones goes first is free
+        assert abs(found[0] - lengths[0]) <= (
+            min(a, b) > most // 2
+        )  # which of two equal ones goes first is free
 
 
 def test_batches_hold_every_row_once_and_not_too_many_tokens():
@@ -62,7 +80,9 @@ def test_batches_hold_every_row_once_and_not_too_many_tokens():
     groups = list(batches(lengths, 120))
     assert sorted(place for group in groups for place in group) == list(range(200))
     assert all(len(group) * max(lengths[place] for place in group) <= 120 for group in groups)
-    assert sum(len(group) * max(lengths[place] for place in group) for group in groups) < 1.15 * sum(lengths)
+    assert sum(
+        len(group) * max(lengths[place] for place in group) for group in groups
+    ) < 1.15 * sum(lengths)
 
 
 def test_padding_is_at_the_right():
@@ -83,7 +103,11 @@ def test_hidden_tokens_in_a_text():
     cat, s = tokenizer.id("cat"), tokenizer.id("##s")
     assert write_tokens(tokenizer, "The [MASK] [MASK]!", "[MASK]", [cat, s]) == "The cats!"
     words = Tokenizer.from_tokens(["a", "b"])
-    assert encode_masked(words, "a [MASK] b", "[MASK]").tolist() == [words.id("a"), HIDDEN, words.id("b")]
+    assert encode_masked(words, "a [MASK] b", "[MASK]").tolist() == [
+        words.id("a"),
+        HIDDEN,
+        words.id("b"),
+    ]
 
 
 def test_what_is_too_long_is_cut_and_said_or_scored_in_parts(monkeypatch):
@@ -93,5 +117,7 @@ def test_what_is_too_long_is_cut_and_said_or_scored_in_parts(monkeypatch):
     assert len(model.hidden("the cat sat on the log the cat").tokens) == 8
     assert "1 of 1 texts are longer than the 8 tokens" in lines[0]
     parts = [model.token_scores(text) for text in ("the cat sat on", "the log the cat")]
-    assert model.token_scores("the cat sat on the log the cat") == pytest.approx(parts[0] + parts[1], abs=1e-5)
+    assert model.token_scores("the cat sat on the log the cat") == pytest.approx(
+        parts[0] + parts[1], abs=1e-5
+    )
     assert "scored in parts" in model.evaluate("the cat sat on the log the cat").notes[0]

@@ -38,6 +38,7 @@ def accuracy(model, valid):
 
 # ---- learning
 
+
 @pytest.mark.parametrize("loss", ["softmax", "hs"])
 def test_it_learns_from_sorted_texts(data, loss):
     train, test = data
@@ -61,13 +62,18 @@ def test_the_loss_is_the_mean_of_minus_log_p(data):
     run.X[:, :10], run.Y[:, :10] = model.input, model.output
     (found,), whole = run.run(None, {})
     assert whole
-    assert found == pytest.approx(-model.log_probs(train.texts)[np.arange(600), labels].mean(), rel=1e-5)
+    assert found == pytest.approx(
+        -model.log_probs(train.texts)[np.arange(600), labels].mean(), rel=1e-5
+    )
 
 
 def test_the_order_is_another_in_every_epoch_and_seed(fitted, data):
     _, bags = fitted._reader.learn(data[0].texts)
     labels = np.zeros(len(bags), np.int32)
-    one, two = (bag_training.Learning(FastTextClassifier(seed=seed).config, bags, 10, labels, 2) for seed in (0, 1))
+    one, two = (
+        bag_training.Learning(FastTextClassifier(seed=seed).config, bags, 10, labels, 2)
+        for seed in (0, 1)
+    )
     orders = [one._order(0), one._order(1), two._order(0)]
     assert all(sorted(order) == list(range(600)) for order in orders)
     assert len({tuple(order[:20]) for order in orders}) == 3
@@ -94,7 +100,10 @@ def test_character_ngrams_reach_words_never_seen(data):
     plain = FastTextClassifier(dimensions=20, epochs=20).fit(train)
     probs = plain.predict_proba(asked)
     assert (probs == probs[0]).all()  # nothing is known of these words
-    (features, borders), (word,) = model._reader.features(["sail", "zzsail"]), model._reader.features(["sail"])[:1]
+    (features, borders), (word,) = (
+        model._reader.features(["sail", "zzsail"]),
+        model._reader.features(["sail"])[:1],
+    )
     known, unknown = (set(features[a:b].tolist()) for a, b in pairwise(borders))
     assert known == set(word.tolist())
     assert len(known & unknown) == 1 + 6  # the end; sai ail il> sail ail> sail>
@@ -143,16 +152,28 @@ def test_words_begin_with_pretrained_vectors(data, tmp_path):
     draw = np.random.default_rng(0)
     words = [*sorted({word for text in train.texts for word in text.split()}), "ocean"]
     matrix = draw.normal(size=(len(words), 12)).astype(np.float32)
-    lean = [sum(1 if label == "sea" else -1 for text, label in zip(train.texts, train.labels) if word in text.split())
-            for word in words]
+    lean = [
+        sum(
+            1 if label == "sea" else -1
+            for text, label in zip(train.texts, train.labels)
+            if word in text.split()
+        )
+        for word in words
+    ]
     matrix[:, 0] = 3 * np.sign(lean)  # one dimension tells the two apart
     matrix[-1] = np.eye(12)[0] * 3
     WordVectors.of(words, matrix).save(tmp_path / "v")
-    still = FastTextClassifier(pretrained=str(tmp_path / "v"), dimensions=12, epochs=1, lr=1e-8).fit(train)
-    rows = [int(np.searchsorted(still.features.numbers, still.tokenizer.id(word))) for word in words]
+    still = FastTextClassifier(
+        pretrained=str(tmp_path / "v"), dimensions=12, epochs=1, lr=1e-8
+    ).fit(train)
+    rows = [
+        int(np.searchsorted(still.features.numbers, still.tokenizer.id(word))) for word in words
+    ]
     assert np.allclose(still.input[rows], matrix, atol=1e-5)
     learnt = FastTextClassifier(pretrained=str(tmp_path / "v"), dimensions=12, epochs=5).fit(train)
-    assert learnt.predict("ocean") == "sea"  # never seen in training, but where words of the sea are
+    assert (
+        learnt.predict("ocean") == "sea"
+    )  # never seen in training, but where words of the sea are
     with pytest.raises(ConfigError, match="vectors of 12 dimensions"):
         FastTextClassifier(pretrained=str(tmp_path / "v"), dimensions=13).fit(train)
 
@@ -160,8 +181,13 @@ def test_words_begin_with_pretrained_vectors(data, tmp_path):
 @pytest.mark.parametrize("tokenizer", ["char", "byte", "bpe"])
 def test_other_tokens(data, tokenizer):
     train, test = data
-    model = FastTextClassifier(tokenizer=tokenizer, ngrams=4, dimensions=16, epochs=10,
-                               **({"vocab_size": 400} if tokenizer == "bpe" else {})).fit(train)
+    model = FastTextClassifier(
+        tokenizer=tokenizer,
+        ngrams=4,
+        dimensions=16,
+        epochs=10,
+        **({"vocab_size": 400} if tokenizer == "bpe" else {}),
+    ).fit(train)
     assert accuracy(model, test) > 0.8
     with pytest.raises(ConfigError, match="character n-grams need words"):
         FastTextClassifier(tokenizer=tokenizer, max_ngram=4).fit(train)
@@ -179,19 +205,27 @@ def test_bad_input(data, tmp_path):
 
 
 def restored(model, arrays):
-    return FastTextClassifier.restore(Saved(model.config.to_dict(), model.learnt, {}, model.tokenizers, arrays, []))
+    return FastTextClassifier.restore(
+        Saved(model.config.to_dict(), model.learnt, {}, model.tokenizers, arrays, [])
+    )
 
 
 def test_a_file_that_contradicts_itself_is_refused(fitted):
     arrays = fitted.arrays()
-    for name, bad in (("features", arrays["features"][::-1].copy()), ("features", arrays["features"][:-1]),
-                      ("features", arrays["features"] + np.uint32(2_100_000)), ("output", arrays["output"][:2]),
-                      ("input", arrays["input"][:, :3]), ("counts", arrays["counts"][:2])):
+    for name, bad in (
+        ("features", arrays["features"][::-1].copy()),
+        ("features", arrays["features"][:-1]),
+        ("features", arrays["features"] + np.uint32(2_100_000)),
+        ("output", arrays["output"][:2]),
+        ("input", arrays["input"][:, :3]),
+        ("counts", arrays["counts"][:2]),
+    ):
         with pytest.raises(ModelError, match="damaged"):
             restored(fitted, {**arrays, name: bad})
 
 
 # ---- smaller
+
 
 @pytest.mark.parametrize("dimensions", [32, 15])
 def test_a_quantised_model_is_smaller_and_nearly_as_good(data, dimensions, tmp_path):
@@ -199,9 +233,13 @@ def test_a_quantised_model_is_smaller_and_nearly_as_good(data, dimensions, tmp_p
     model = FastTextClassifier(dimensions=dimensions, ngrams=2).fit(train)
     small = model.quantised()
     assert accuracy(small, test) >= accuracy(model, test) - 0.02
-    assert np.mean(np.array(small.predict(test.texts)) == np.array(model.predict(test.texts))) > 0.97
+    assert (
+        np.mean(np.array(small.predict(test.texts)) == np.array(model.predict(test.texts))) > 0.97
+    )
     sizes = [sum(array.nbytes for array in m.arrays().values()) for m in (model, small)]
-    assert sizes[1] < sizes[0] * (0.4 if dimensions == 15 else 0.3)  # the centroids weigh much in a model this small
+    assert sizes[1] < sizes[0] * (
+        0.4 if dimensions == 15 else 0.3
+    )  # the centroids weigh much in a model this small
     small.save(tmp_path / "q")
     again = seqloom.load(tmp_path / "q")
     assert (again.class_log_probs(test.texts) == small.class_log_probs(test.texts)).all()
@@ -245,6 +283,7 @@ def test_kmeans_is_better_than_the_points_that_it_began_with():
 
 # ---- tuning
 
+
 def test_tuning_keeps_the_better_of_two_settings(data, monkeypatch):
     train, test = data
     good, bad = {"lr": 0.5, "epochs": 20}, {"lr": 1e-4, "epochs": 1}
@@ -265,7 +304,9 @@ def test_tuning_keeps_the_better_of_two_settings(data, monkeypatch):
 
 def test_tuning_searches_in_its_time_and_leaves_what_was_given(data, tmp_path):
     train, test = data
-    model = FastTextClassifier(dimensions=10, ngrams=2, tune=True, minutes=0.02, quantise=True).fit(train, valid=test)
+    model = FastTextClassifier(dimensions=10, ngrams=2, tune=True, minutes=0.02, quantise=True).fit(
+        train, valid=test
+    )
     told, best = model.fit_info["tuning"], model.fit_info["tuning"]["settings"]
     assert told["trials"] > 1
     assert told["accuracy"] >= told["accuracy_before"]
@@ -318,6 +359,7 @@ def test_proposals_come_nearer_to_the_best():
 
 
 # ---- against fastText
+
 
 @pytest.mark.parametrize("source", ["recorded", "live"])
 def test_as_good_as_fasttext(source, tmp_path):

@@ -32,8 +32,9 @@ def both(model, examples, monkeypatch):
 @pytest.mark.parametrize("long", ["truncate", "windows", "sentences"])
 @pytest.mark.parametrize("encoder", ["bag", "bigru", "transformer"])
 def test_texts(encoder, long, monkeypatch):
-    model = NeuralClassifier(**small(encoder, long=long, max_length=4, characters="cnn", d_characters=4)).fit(
-        TEXTS, train=TRAIN)
+    model = NeuralClassifier(
+        **small(encoder, long=long, max_length=4, characters="cnn", d_characters=4)
+    ).fit(TEXTS, train=TRAIN)
     alone, together = both(model, [text for text, _ in TEXTS] + ["Xylo unknown"], monkeypatch)
     assert np.allclose(alone, together, atol=2e-6)
 
@@ -41,8 +42,9 @@ def test_texts(encoder, long, monkeypatch):
 def test_several_labels_and_numbers_with_gaps(monkeypatch):
     series = [x.copy() for x, _ in SERIES]
     series[0][1, 0] = np.nan
-    model = NeuralClassifier(encoder="cnn", d_hidden=8).fit(series, [(y,) if y == "a" else ("a", y) for _, y in SERIES],
-                                                            train=TRAIN)
+    model = NeuralClassifier(encoder="cnn", d_hidden=8).fit(
+        series, [(y,) if y == "a" else ("a", y) for _, y in SERIES], train=TRAIN
+    )
     assert model.multi_label
     alone, together = both(model, series, monkeypatch)
     assert np.allclose(alone, together, atol=2e-6)
@@ -76,9 +78,17 @@ def test_quantised_ones_never_need_torch(bits):
 
 def test_torch_is_not_imported_for_a_few(tmp_path):
     NeuralClassifier(**small("transformer")).fit(TEXTS, train=TRAIN).save(tmp_path / "m")
-    NeuralTagger(**small("bilstm", d_characters=4)).fit(SENTENCES, train=TRAIN).quantised(8).save(tmp_path / "t")
-    program = ("import sys, seqloom\nmodel, tagger = (seqloom.load(path) for path in sys.argv[1:])\n"
-               "print(model.predict('good fun'), tagger.predict(['Ada', 'met']), 'torch' in sys.modules)")
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "m"), str(tmp_path / "t")], capture_output=True,
-                          text=True, check=True)
+    NeuralTagger(**small("bilstm", d_characters=4)).fit(SENTENCES, train=TRAIN).quantised(8).save(
+        tmp_path / "t"
+    )
+    program = (
+        "import sys, seqloom\nmodel, tagger = (seqloom.load(path) for path in sys.argv[1:])\n"
+        "print(model.predict('good fun'), tagger.predict(['Ada', 'met']), 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "m"), str(tmp_path / "t")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split()[-1] == "False"

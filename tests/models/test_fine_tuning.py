@@ -42,8 +42,16 @@ def said():
         yield heard.lines
 
 
-@pytest.mark.parametrize("options", [{}, {"shared_layers": True, "n_layers": 3}, {"d_embed": 6, "n_types": 0},
-                                     {"position_offset": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"shared_layers": True, "n_layers": 3},
+        {"d_embed": 6, "n_types": 0},
+        {"position_offset": 2},
+    ],
+    ids=str,
+)
 def test_its_vectors_are_those_of_the_encoder_itself(options, tmp_path):
     place = make_encoder(tmp_path / "encoder", **options)
     encoder, texts = seqloom.load(place), ["the cat sat", "on a log", "", "cat"]
@@ -73,9 +81,14 @@ def test_the_encoder_is_read_once_and_not_in_every_epoch(place, monkeypatch):
     from seqloom.nn.published import PublishedEncoder
 
     real, calls = PublishedEncoder.forward, []
-    monkeypatch.setattr(PublishedEncoder, "forward",
-                        lambda self, x, *others: (calls.append(len(x)), real(self, x, *others))[1])
-    NeuralClassifier(encoder=place, frozen=True).fit(TEXTS, train=TrainConfig(epochs=5, batch_size=2))
+    monkeypatch.setattr(
+        PublishedEncoder,
+        "forward",
+        lambda self, x, *others: (calls.append(len(x)), real(self, x, *others))[1],
+    )
+    NeuralClassifier(encoder=place, frozen=True).fit(
+        TEXTS, train=TrainConfig(epochs=5, batch_size=2)
+    )
     assert sum(calls) == len(TEXTS)
 
 
@@ -87,10 +100,21 @@ def test_the_first_subword_of_each_word_has_its_tag(place):
     assert encoded.counts.tolist() == [1, 2, 1, 1]  # fourteen subwords do not fit into ten
     batch = encoded.batch(np.arange(4))
     starts = np.cumsum(batch["counts"]) - batch["counts"]
-    firsts = [[names(batch["ids"][starts[i] + batch["rows"][i, j], batch["places"][i, j]]) for j in range(len(words))]
-              for i, words in enumerate(sentences)]
-    assert firsts == [["the", "cat", "sat"] if names(opened.tokenizer.encode("cats")[0]) == "cat" else ["the", "c", "sat"],
-                      ["a"] * 7, [], ["[UNK]", "on"]]
+    firsts = [
+        [
+            names(batch["ids"][starts[i] + batch["rows"][i, j], batch["places"][i, j]])
+            for j in range(len(words))
+        ]
+        for i, words in enumerate(sentences)
+    ]
+    assert firsts == [
+        ["the", "cat", "sat"]
+        if names(opened.tokenizer.encode("cats")[0]) == "cat"
+        else ["the", "c", "sat"],
+        ["a"] * 7,
+        [],
+        ["[UNK]", "on"],
+    ]
     assert batch["ids"].shape[1] <= 12
 
 
@@ -106,13 +130,26 @@ def test_the_encoder_learns_more_slowly_than_the_head(place):
     moved = {}
     for rate in (0.0, 1e-5, 1e-3):
         model = NeuralClassifier(encoder=place, encoder_lr=rate).fit(TEXTS, train=QUICK)
-        moved[rate] = max(float(np.abs(model.weights[name] - weight).max()) for name, weight in before.items())
+        moved[rate] = max(
+            float(np.abs(model.weights[name] - weight).max()) for name, weight in before.items()
+        )
     assert moved[0.0] == 0 < moved[1e-5] < 5e-5 < moved[1e-3]
     group = DelayedGroup(("a",), 0.5, 0.1)
-    assert [round(group.share(step, 8), 3) for step in range(8)] == [0, 0, 0, 0, 0.025, 0.05, 0.075, 0.1]
+    assert [round(group.share(step, 8), 3) for step in range(8)] == [
+        0,
+        0,
+        0,
+        0,
+        0.025,
+        0.05,
+        0.075,
+        0.1,
+    ]
 
 
-@pytest.mark.parametrize("options", [{}, {"shared_layers": True, "n_layers": 3}, {"d_embed": 6, "n_types": 0}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"shared_layers": True, "n_layers": 3}, {"d_embed": 6, "n_types": 0}], ids=str
+)
 def test_layers_are_released_from_the_last_one_down(options, tmp_path):
     """Of three equal parts, and the head before them; what is released learns, what is not stays to the bit."""
     place = make_encoder(tmp_path / "encoder", **{"n_layers": 2, **options})
@@ -120,17 +157,27 @@ def test_layers_are_released_from_the_last_one_down(options, tmp_path):
     config = NeuralClassifier(encoder=place, gradual=True, frozen_for=0.6).config
     groups = slower(opened.published, config, TrainConfig(lr=1e-3))
     blocks = 1 if options.get("shared_layers") else 2
-    assert [{name.split(".")[2] for name in part.patterns} for part in groups[:-1]] == [{"1"}, {"0"}][-blocks:]
+    assert [{name.split(".")[2] for name in part.patterns} for part in groups[:-1]] == [
+        {"1"},
+        {"0"},
+    ][-blocks:]
     assert all(name.startswith("reader.first.") for name in groups[-1].patterns)
     assert sorted(name for part in groups for name in part.patterns) == sorted(opened.weights)
     awake = [next(step for step in range(12) if part.share(step, 10) > 0) for part in groups]
     assert awake == ([2, 4, 6] if blocks == 2 else [3, 6])
     assert all(part.share(30, 10) == pytest.approx(config.encoder_lr / 1e-3) for part in groups)
     for steps, moving in ((awake[0], 0), (awake[0] + 1, 1), (10, len(groups))):
-        exact = NeuralClassifier(encoder=place, gradual=True, frozen_for=float(awake[-1]), hold_out=0.0)
+        exact = NeuralClassifier(
+            encoder=place, gradual=True, frozen_for=float(awake[-1]), hold_out=0.0
+        )
         model = exact.fit(TEXTS, train=TrainConfig(steps=steps, batch_size=3))
-        moved = [any(not np.array_equal(model.weights[name], opened.weights[name]) for name in part.patterns)
-                 for part in groups]
+        moved = [
+            any(
+                not np.array_equal(model.weights[name], opened.weights[name])
+                for name in part.patterns
+            )
+            for part in groups
+        ]
         assert moved == [i < moving for i in range(len(groups))]
 
 
@@ -140,7 +187,9 @@ def test_a_gradual_run_is_continued_to_the_bit(stop, place, tmp_path, monkeypatc
     from seqloom.training import loop
 
     def fit(run):
-        return NeuralClassifier(encoder=place, gradual=True).fit(TEXTS, train=TrainConfig(steps=10, batch_size=2), run=run)
+        return NeuralClassifier(encoder=place, gradual=True).fit(
+            TEXTS, train=TrainConfig(steps=10, batch_size=2), run=run
+        )
 
     whole, real = fit(tmp_path / "whole"), loop._Loop._update
 
@@ -155,9 +204,13 @@ def test_a_gradual_run_is_continued_to_the_bit(stop, place, tmp_path, monkeypatc
         with pytest.raises(KeyboardInterrupt):
             fit(tmp_path / "run")
     again = fit(tmp_path / "run")
-    assert all(np.array_equal(again.weights[name], weight) for name, weight in whole.weights.items())
+    assert all(
+        np.array_equal(again.weights[name], weight) for name, weight in whole.weights.items()
+    )
     plain = NeuralClassifier(encoder=place).fit(TEXTS, train=TrainConfig(steps=10, batch_size=2))
-    assert any(not np.array_equal(plain.weights[name], weight) for name, weight in whole.weights.items())
+    assert any(
+        not np.array_equal(plain.weights[name], weight) for name, weight in whole.weights.items()
+    )
 
 
 def test_defaults_of_fine_tuning_give_way_to_what_is_asked_for():
@@ -170,15 +223,29 @@ def test_defaults_of_fine_tuning_give_way_to_what_is_asked_for():
     assert (muon.optimizer, muon.lr) == ("muon", 1e-3)
 
 
-@pytest.mark.parametrize(("options", "asked", "used"), [
-    ({}, None, "adamw"), ({}, "muon", "muon"), ({}, "adamw", "adamw"), ({"frozen": True}, None, "muon"),
-    ({"gradual": True}, "muon", "muon")], ids=str)
-def test_the_optimizer_that_was_asked_for_is_used_and_recorded(options, asked, used, place, monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "asked", "used"),
+    [
+        ({}, None, "adamw"),
+        ({}, "muon", "muon"),
+        ({}, "adamw", "adamw"),
+        ({"frozen": True}, None, "muon"),
+        ({"gradual": True}, "muon", "muon"),
+    ],
+    ids=str,
+)
+def test_the_optimizer_that_was_asked_for_is_used_and_recorded(
+    options, asked, used, place, monkeypatch
+):
     from seqloom.training import update
 
     made, real = [], update.make_optimizer
-    monkeypatch.setattr(update, "make_optimizer", lambda *given: made.append(real(*given)) or made[-1])
-    model = NeuralClassifier(encoder=place, **options).fit(TEXTS, train=TrainConfig(steps=2, optimizer=asked))
+    monkeypatch.setattr(
+        update, "make_optimizer", lambda *given: made.append(real(*given)) or made[-1]
+    )
+    model = NeuralClassifier(encoder=place, **options).fit(
+        TEXTS, train=TrainConfig(steps=2, optimizer=asked)
+    )
     assert model.fit_info["train"]["optimizer"] == used
     assert type(made[0]).__name__ == {"adamw": "AdamW", "muon": "Muon"}[used]
     if used == "muon" and not options.get("frozen"):
@@ -203,8 +270,10 @@ def test_a_saved_model_needs_the_directory_no_more(tmp_path):
     import shutil
 
     place = make_encoder(tmp_path / "encoder")
-    for model, asked in ((NeuralClassifier(encoder=place, frozen=True).fit(TEXTS, train=QUICK), "cat"),
-                         (NeuralTagger(encoder=place).fit(SENTENCES, train=QUICK), ["cat"])):
+    for model, asked in (
+        (NeuralClassifier(encoder=place, frozen=True).fit(TEXTS, train=QUICK), "cat"),
+        (NeuralTagger(encoder=place).fit(SENTENCES, train=QUICK), ["cat"]),
+    ):
         model.save(tmp_path / "m")
         shutil.rmtree(place, ignore_errors=True)
         assert seqloom.load(tmp_path / "m").predict(asked) == model.predict(asked)
@@ -212,53 +281,103 @@ def test_a_saved_model_needs_the_directory_no_more(tmp_path):
 
 
 def test_several_labels_calibration_and_explanations_work_as_ever(place):
-    model = NeuralClassifier(encoder=place, frozen=True, calibrate="temperature", tune_threshold=True)
+    model = NeuralClassifier(
+        encoder=place, frozen=True, calibrate="temperature", tune_threshold=True
+    )
     model.fit(TEXTS, valid=TEXTS, train=QUICK)
     assert {"temperature", "shift"} <= set(model.learnt)
-    assert {share.feature for share in model.explain("the cat").shares} >= {"[CLS]", "the", "cat", "[SEP]"}
-    several = NeuralClassifier(encoder=place).fit([(text, [label, "any"]) for text, label in TEXTS], train=QUICK)
+    assert {share.feature for share in model.explain("the cat").shares} >= {
+        "[CLS]",
+        "the",
+        "cat",
+        "[SEP]",
+    }
+    several = NeuralClassifier(encoder=place).fit(
+        [(text, [label, "any"]) for text, label in TEXTS], train=QUICK
+    )
     assert several.predict_proba(["cat"]).shape == (1, 3)
-    attended = NeuralClassifier(encoder=place, pooling="attention").fit(TEXTS, train=QUICK).attention("the cat")
+    attended = (
+        NeuralClassifier(encoder=place, pooling="attention")
+        .fit(TEXTS, train=QUICK)
+        .attention("the cat")
+    )
     assert [name for name, _ in attended] == ["[CLS]", "the", "cat", "[SEP]"]
 
 
 def test_a_label_seen_once_is_learnt(place):
-    model = NeuralClassifier(encoder=place, frozen=True).fit([*TEXTS * 12, ("log", "once")], train=QUICK)
+    model = NeuralClassifier(encoder=place, frozen=True).fit(
+        [*TEXTS * 12, ("log", "once")], train=QUICK
+    )
     assert model.classes == ["+", "-", "once"]
 
 
 def test_what_is_too_long_is_said(place, said):
     long = [("the cat sat on the log " * 9, "+"), ("cat", "-")]
     NeuralClassifier(encoder=place, frozen=True).fit(long, train=QUICK)
-    assert any("1 of 2 texts are longer than the 12 tokens" in line and "--long windows" in line for line in said)
+    assert any(
+        "1 of 2 texts are longer than the 12 tokens" in line and "--long windows" in line
+        for line in said
+    )
     said.clear()
     NeuralClassifier(encoder=place, frozen=True, long="windows").fit(long, train=QUICK)
     assert not any("longer" in line for line in said)
     NeuralTagger(encoder=place).fit([(["cat"] * 30, ["N"] * 30)], train=QUICK)
-    assert any("1 of 1 sentences are longer than the 12 tokens" in line and "in parts" in line for line in said)
+    assert any(
+        "1 of 1 sentences are longer than the 12 tokens" in line and "in parts" in line
+        for line in said
+    )
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"encoder": "bilstn"}, r"bilstn is neither a directory nor one of bag, .*did you mean 'bilstm'"),
-    ({"encoder": "bilstn", "d_hidden": 4}, r"bilstn is neither a directory nor one of bag, .*did you mean 'bilstm'"),
-    ({"encoder": "nosuch", "characters": "cnn"}, r"nosuch is neither a directory nor one of bag, "),
-    ({"encoder": "{empty}"}, r"published weights are converted first: seqloom convert"),
-    ({"encoder": "{ngram}"}, r"holds the model ngram, not an encoder"),
-    ({"encoder": "{encoder}", "max_length": 2}, r"no room for a token"),
-    ({"encoder": "{encoder}", "characters": "cnn"}, r"characters has no effect with encoder"),
-    ({"encoder": "{encoder}", "d_hidden": 5}, r"d_hidden has no effect with encoder"),
-    ({"encoder": "{encoder}", "tokenizer": "char"}, r"tokenizer has no effect with encoder"),
-    ({"encoder": "{encoder}", "frozen": True, "encoder_lr": 0.1}, r"encoder_lr has no effect with frozen on"),
-    ({"encoder": "{encoder}", "frozen": True, "gradual": True}, r"gradual has no effect with frozen on"),
-    ({"encoder": "{encoder}", "frozen_for": 0.5}, r"frozen_for has no effect with gradual off"),
-    ({"encoder": "cnn", "gradual": True}, r"gradual has no effect with encoder cnn; it is for the directory"),
-    ({"encoder": "cnn", "frozen": True}, r"frozen has no effect with encoder cnn; it is for the directory"),
-    ({"encoder_lr": 0.1}, r"encoder_lr has no effect with encoder bilstm")], ids=str)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"encoder": "bilstn"},
+            r"bilstn is neither a directory nor one of bag, .*did you mean 'bilstm'",
+        ),
+        (
+            {"encoder": "bilstn", "d_hidden": 4},
+            r"bilstn is neither a directory nor one of bag, .*did you mean 'bilstm'",
+        ),
+        (
+            {"encoder": "nosuch", "characters": "cnn"},
+            r"nosuch is neither a directory nor one of bag, ",
+        ),
+        ({"encoder": "{empty}"}, r"published weights are converted first: seqloom convert"),
+        ({"encoder": "{ngram}"}, r"holds the model ngram, not an encoder"),
+        ({"encoder": "{encoder}", "max_length": 2}, r"no room for a token"),
+        ({"encoder": "{encoder}", "characters": "cnn"}, r"characters has no effect with encoder"),
+        ({"encoder": "{encoder}", "d_hidden": 5}, r"d_hidden has no effect with encoder"),
+        ({"encoder": "{encoder}", "tokenizer": "char"}, r"tokenizer has no effect with encoder"),
+        (
+            {"encoder": "{encoder}", "frozen": True, "encoder_lr": 0.1},
+            r"encoder_lr has no effect with frozen on",
+        ),
+        (
+            {"encoder": "{encoder}", "frozen": True, "gradual": True},
+            r"gradual has no effect with frozen on",
+        ),
+        ({"encoder": "{encoder}", "frozen_for": 0.5}, r"frozen_for has no effect with gradual off"),
+        (
+            {"encoder": "cnn", "gradual": True},
+            r"gradual has no effect with encoder cnn; it is for the directory",
+        ),
+        (
+            {"encoder": "cnn", "frozen": True},
+            r"frozen has no effect with encoder cnn; it is for the directory",
+        ),
+        ({"encoder_lr": 0.1}, r"encoder_lr has no effect with encoder bilstm"),
+    ],
+    ids=str,
+)
 def test_what_is_refused(options, message, place, tmp_path):
     (tmp_path / "empty").mkdir()
     seqloom.NGram(order=1).fit("a b\n").save(tmp_path / "ngram")
     homes = {"encoder": place, "empty": tmp_path / "empty", "ngram": tmp_path / "ngram"}
-    given = {name: value.format(**homes) if isinstance(value, str) else value for name, value in options.items()}
+    given = {
+        name: value.format(**homes) if isinstance(value, str) else value
+        for name, value in options.items()
+    }
     with pytest.raises(ConfigError, match=message) as error:
         NeuralClassifier(**given).fit(TEXTS, train=QUICK)
     assert "\n" not in str(error.value)
@@ -269,13 +388,23 @@ def test_numbers_are_refused(place):
         NeuralClassifier(encoder=place).fit([np.zeros(3), np.ones(4)], ["a", "b"], train=QUICK)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda c: c["learnt"].pop("published"), "does not go with its learned values"),
-    (lambda c: c["config"].update(encoder="bilstm", frozen=False), "does not go with its learned values"),
-    (lambda c: c["learnt"]["published"].update(cls=10_000), "is not in its vocabulary"),
-    (lambda c: c["learnt"]["published"]["layout"].update(d_model=7), "invalid learned value: 'published'"),
-    (lambda c: c["learnt"]["published"]["layout"].update(n_layers=1), "blocks.1"),
-    (lambda c: c["learnt"]["published"].pop("sep"), "invalid learned value: 'published'")])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c["learnt"].pop("published"), "does not go with its learned values"),
+        (
+            lambda c: c["config"].update(encoder="bilstm", frozen=False),
+            "does not go with its learned values",
+        ),
+        (lambda c: c["learnt"]["published"].update(cls=10_000), "is not in its vocabulary"),
+        (
+            lambda c: c["learnt"]["published"]["layout"].update(d_model=7),
+            "invalid learned value: 'published'",
+        ),
+        (lambda c: c["learnt"]["published"]["layout"].update(n_layers=1), "blocks.1"),
+        (lambda c: c["learnt"]["published"].pop("sep"), "invalid learned value: 'published'"),
+    ],
+)
 def test_a_damaged_model_is_refused(change, message, place, tmp_path):
     NeuralClassifier(encoder=place, frozen=True).fit(TEXTS, train=QUICK).save(tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text())

@@ -27,7 +27,10 @@ def wave(n=120, season=12, seed=0):
 
 def test_repeating():
     series = Series.of(np.stack([wave(), wave(seed=1)], axis=1))
-    assert Naive(horizon=3).fit(series).forecast(series).values.tolist() == [series.tracks[0].values[-1].tolist()] * 3
+    assert (
+        Naive(horizon=3).fit(series).forecast(series).values.tolist()
+        == [series.tracks[0].values[-1].tolist()] * 3
+    )
     model = SeasonalNaive(horizon=14, season=12).fit(series)
     last = series.tracks[0].values[-12:]
     np.testing.assert_allclose(model.forecast(series).values, np.concatenate([last, last[:2]]))
@@ -42,15 +45,17 @@ def test_repeating():
 def test_the_linear_window_is_ridge_regression(weights, normalise):
     linear_model = pytest.importorskip("sklearn.linear_model")
     series = hours(150)
-    model = LinearWindow(horizon=5, window=7, ridge=0.3, weights=weights, normalise=normalise).fit(series, valid=series)
+    model = LinearWindow(horizon=5, window=7, ridge=0.3, weights=weights, normalise=normalise).fit(
+        series, valid=series
+    )
     scaled = (series.tracks[0].values - model.scale["mean"]) / model.scale["std"]
     rows = {c: ([], []) for c in range(2)}
     for origin in range(7, 150 - 5 + 1):
         for c in range(2):
-            past = scaled[origin - 7:origin, c]
+            past = scaled[origin - 7 : origin, c]
             base = {"last": past[-1], "mean": past.mean(), "none": 0.0}[normalise]
             rows[c][0].append(past - base)
-            rows[c][1].append(scaled[origin:origin + 5, c] - base)
+            rows[c][1].append(scaled[origin : origin + 5, c] - base)
     parts = {c: (np.array(x), np.array(y)) for c, (x, y) in rows.items()}
     whole = np.concatenate([parts[0][0], parts[1][0]]), np.concatenate([parts[0][1], parts[1][1]])
     for c in range(2):
@@ -65,8 +70,13 @@ def test_a_level_that_was_never_seen_changes_nothing():
     series = hours(200)
     model = LinearWindow(horizon=4, window=24).fit(series)
     higher = series.tracks[0].values + 1000
-    np.testing.assert_allclose(model.forecast(Series.of(higher, series.times(series.tracks[0]).tolist(), columns=["c0", "c1"])
-                                              ).values, model.forecast(series).values + 1000, rtol=1e-6)
+    np.testing.assert_allclose(
+        model.forecast(
+            Series.of(higher, series.times(series.tracks[0]).tolist(), columns=["c0", "c1"])
+        ).values,
+        model.forecast(series).values + 1000,
+        rtol=1e-6,
+    )
 
 
 def test_columns_known_in_advance_count():
@@ -80,7 +90,9 @@ def test_columns_known_in_advance_count():
     blind = LinearWindow(horizon=10, window=5).fit(Series.of(sold[:200]))
     assert np.abs(blind.forecast(sold[:200]).values - sold[200:210]).max() > 8
     short = Series.of({"sold": sold, "promotion": promotion}, known_columns=["promotion"])
-    with pytest.raises(DataError, match="promotion must be known 10 steps after the last value, and is for 0"):
+    with pytest.raises(
+        DataError, match="promotion must be known 10 steps after the last value, and is for 0"
+    ):
         model.forecast(short)
 
 
@@ -100,10 +112,14 @@ def smoothed(values, alpha, beta, gamma, phi, cycle, level, trend, season, horiz
     return ahead
 
 
-@pytest.mark.parametrize(("trend", "seasonal"), [("damped", True), ("additive", True), ("none", True), ("damped", False)])
+@pytest.mark.parametrize(
+    ("trend", "seasonal"), [("damped", True), ("additive", True), ("none", True), ("damped", False)]
+)
 def test_smoothing_follows_the_equations(trend, seasonal):
     values = wave()
-    model = ExponentialSmoothing(horizon=9, season=12, trend=trend, seasonal=seasonal, window=50).fit(values)
+    model = ExponentialSmoothing(
+        horizon=9, season=12, trend=trend, seasonal=seasonal, window=50
+    ).fit(values)
     alpha, beta, gamma, phi = model.constants[:, 0]
     assert (beta == 0) == (trend == "none")
     assert (phi == 1) == (trend == "additive")
@@ -114,19 +130,28 @@ def test_smoothing_follows_the_equations(trend, seasonal):
         means = past[:12].mean(), past[12:24].mean()
         slope = (means[1] - means[0]) / 12
         level = means[0] - slope * 6.5
-        season = [(past[k] - level - slope * (k + 1) + past[12 + k] - level - slope * (k + 13)) / 2 for k in range(12)]
+        season = [
+            (past[k] - level - slope * (k + 1) + past[12 + k] - level - slope * (k + 13)) / 2
+            for k in range(12)
+        ]
     else:
         slope = (past[3] - past[0]) / 3
         level, season = past[:4].mean() - slope * 2.5, [0.0]
-    wanted = smoothed(past, alpha, beta, gamma, phi, cycle, level, slope if trend != "none" else 0.0, season, 9)
-    np.testing.assert_allclose(model.forecast_windows(windows([past[:, None]]), 9)[0, :, 0], wanted, rtol=1e-9)
+    wanted = smoothed(
+        past, alpha, beta, gamma, phi, cycle, level, slope if trend != "none" else 0.0, season, 9
+    )
+    np.testing.assert_allclose(
+        model.forecast_windows(windows([past[:, None]]), 9)[0, :, 0], wanted, rtol=1e-9
+    )
 
 
 def test_the_constants_are_about_the_best():
     """No point of a coarse grid is better by more than a little on the windows that they were chosen by."""
     values = wave(240)
     model = ExponentialSmoothing(horizon=6, season=12, window=48).fit(values)
-    (past, truth), = [(part.past, after) for part, after in model.windows_of(Series.of(values), most=60)]
+    ((past, truth),) = [
+        (part.past, after) for part, after in model.windows_of(Series.of(values), most=60)
+    ]
     mine = np.mean((model.forecast_windows(windows(past), 6) - truth) ** 2)
     for alpha in (0.05, 0.3, 0.8):
         for gamma in (0.001, 0.1, 0.4):
@@ -141,9 +166,16 @@ def test_smoothing_agrees_with_statsmodels():
     case = GOLDEN["smoothing"]
     given = [case[name] for name in ("alpha", "beta", "gamma", "phi")]
     start = case["level"], case["trend"], case["season"]
-    for n, wanted in ((0, case["fitted"][0]), (1, case["fitted"][1]), (57, case["fitted"][57]), (95, case["fitted"][95])):
+    for n, wanted in (
+        (0, case["fitted"][0]),
+        (1, case["fitted"][1]),
+        (57, case["fitted"][57]),
+        (95, case["fitted"][95]),
+    ):
         assert smoothed(case["values"][:n], *given, 12, *start, 1)[0] == pytest.approx(wanted)
-    np.testing.assert_allclose(smoothed(case["values"], *given, 12, *start, 11), case["forecast"][:11], rtol=1e-6)
+    np.testing.assert_allclose(
+        smoothed(case["values"], *given, 12, *start, 11), case["forecast"][:11], rtol=1e-6
+    )
 
 
 # ---- ARIMA
@@ -164,8 +196,12 @@ def arma_forecast(values, phi, theta, last, cycle, differences, horizon):
     errors = []
     for t in range(len(w) + horizon):
         known = t >= len(phi)
-        said = sum(phi[i] * w[t - 1 - i] for i in range(len(phi))) + sum(
-            x * errors[t - lag] for lag, x in weights.items() if 0 < lag <= t) if known else 0.0
+        said = (
+            sum(phi[i] * w[t - 1 - i] for i in range(len(phi)))
+            + sum(x * errors[t - lag] for lag, x in weights.items() if 0 < lag <= t)
+            if known
+            else 0.0
+        )
         if t == len(w):
             w = [*w, said]
             errors.append(0.0)
@@ -173,7 +209,7 @@ def arma_forecast(values, phi, theta, last, cycle, differences, horizon):
             errors.append(w[t] - said if known else 0.0)
     ahead = w[-horizon:]
     for level in reversed(kept):
-        ahead = [level + sum(ahead[:h + 1]) for h in range(horizon)]
+        ahead = [level + sum(ahead[: h + 1]) for h in range(horizon)]
     if cycle > 1:
         whole = y[-cycle:]
         for step in ahead:
@@ -182,24 +218,41 @@ def arma_forecast(values, phi, theta, last, cycle, differences, horizon):
     return ahead
 
 
-@pytest.mark.parametrize(("ar", "differences", "ma", "seasonal"), [
-    (2, 0, 1, True), (1, 1, 2, True), (0, 2, 1, False), (3, 0, 0, False), (0, 1, 0, True)])
+@pytest.mark.parametrize(
+    ("ar", "differences", "ma", "seasonal"),
+    [(2, 0, 1, True), (1, 1, 2, True), (0, 2, 1, False), (3, 0, 0, False), (0, 1, 0, True)],
+)
 def test_arima_follows_the_equations(ar, differences, ma, seasonal):
     values = wave()
-    model = Arima(horizon=15, season=12, ar=ar, differences=differences, ma=ma, seasonal=seasonal, window=60).fit(values)
+    model = Arima(
+        horizon=15, season=12, ar=ar, differences=differences, ma=ma, seasonal=seasonal, window=60
+    ).fit(values)
     past = (values[-60:] - model.scale["mean"]) / model.scale["std"]
     found = model.coefficients[:, 0]
-    wanted = arma_forecast(past, found[:ar], found[ar:ar + ma], found[-1] if seasonal else 0.0, 12 if seasonal else 1,
-                           differences, 15)
-    np.testing.assert_allclose(model.forecast_windows(windows([past[:, None]]), 15)[0, :, 0], wanted, rtol=1e-8, atol=1e-10)
+    wanted = arma_forecast(
+        past,
+        found[:ar],
+        found[ar : ar + ma],
+        found[-1] if seasonal else 0.0,
+        12 if seasonal else 1,
+        differences,
+        15,
+    )
+    np.testing.assert_allclose(
+        model.forecast_windows(windows([past[:, None]]), 15)[0, :, 0], wanted, rtol=1e-8, atol=1e-10
+    )
 
 
 def test_arima_agrees_with_statsmodels():
     """From the same coefficients the same forecast; its own, at the maximum of the likelihood, have no smaller squares."""
     case = GOLDEN["arima"]
     values, theirs = np.array(case["values"]), np.array(case["coefficients"])[:, None]
-    model = Arima(horizon=12, ar=2, differences=0, ma=1, seasonal=False, window=200).fit(values, valid=values)
-    (past, _), = [(part.past, after) for part, after in model.windows_of(Series.of(values), most=60)]
+    model = Arima(horizon=12, ar=2, differences=0, ma=1, seasonal=False, window=200).fit(
+        values, valid=values
+    )
+    ((past, _),) = [
+        (part.past, after) for part, after in model.windows_of(Series.of(values), most=60)
+    ]
     squares = [(model._errors(past, some) ** 2).sum() for some in (model.coefficients, theirs)]
     assert 0.99 * squares[1] < squares[0] < squares[1]
     model.coefficients = theirs
@@ -219,7 +272,10 @@ def test_arima_chooses_differences():
 
 def test_intervals_hold_as_often_as_they_say():
     values = wave(5000)
-    for model in (SeasonalNaive(horizon=6, season=12), LinearWindow(horizon=6, season=12, window=24)):
+    for model in (
+        SeasonalNaive(horizon=6, season=12),
+        LinearWindow(horizon=6, season=12, window=24),
+    ):
         result = model.fit(values[:4000]).evaluate(values[4000:])
         assert abs(result["coverage_80"] - 0.8) < 0.05
         assert abs(result["coverage_95"] - 0.95) < 0.03
@@ -233,7 +289,9 @@ def test_every_interval_holds_its_forecast():
         model = Naive(horizon=3, season=1).fit(sign * values[:200])
         made = model.forecast(sign * values[:200])
         (low, high), (lower, higher) = made.band(80), made.band(95)
-        assert ((lower <= low) & (low <= made.values) & (made.values <= high) & (high <= higher)).all()
+        assert (
+            (lower <= low) & (low <= made.values) & (made.values <= high) & (high <= higher)
+        ).all()
         assert (low < high).all()
         done = model.backtest(sign * values[200:])
         assert ((done.bands[1] <= done.point) & (done.point <= done.bands[5])).all()
@@ -248,8 +306,13 @@ def test_intervals_of_held_out_data_are_wider_than_those_of_the_training_data():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=260)
     model = LinearWindow(horizon=4, window=40, ridge=0.0, normalise="none").fit(noise)
-    fooled = LinearWindow(horizon=4, window=40, ridge=0.0, normalise="none").fit(noise, valid=noise[:])
-    widths = [float((one.scale["residuals"][5] - one.scale["residuals"][1]).mean()) for one in (model, fooled)]
+    fooled = LinearWindow(horizon=4, window=40, ridge=0.0, normalise="none").fit(
+        noise, valid=noise[:]
+    )
+    widths = [
+        float((one.scale["residuals"][5] - one.scale["residuals"][1]).mean())
+        for one in (model, fooled)
+    ]
     assert widths[0] > 1.1 * widths[1]
 
 
@@ -258,7 +321,9 @@ def test_intervals_from_a_short_held_out_part_take_their_shape_from_the_training
     rng = np.random.default_rng(0)
     training, held_out = np.cumsum(rng.normal(size=400)), np.cumsum(rng.choice([-1.0, 1.0], 40))
     residuals = Naive(horizon=1, season=1).fit(training, valid=held_out).scale["residuals"][:, 0, 0]
-    assert residuals[6] > 2 * residuals[4]  # quantiles of 97.5 and 75 %; of the held-out part alone they are equal
+    assert (
+        residuals[6] > 2 * residuals[4]
+    )  # quantiles of 97.5 and 75 %; of the held-out part alone they are equal
 
 
 def test_what_is_unusual_is_found():
@@ -275,7 +340,9 @@ def test_what_is_unusual_is_found():
         model.anomalies(values, rate=0.9)
 
 
-@pytest.mark.parametrize("gap", [slice(0, 100), slice(150, 250), slice(340, 400), slice(60, 200)], ids=str)
+@pytest.mark.parametrize(
+    "gap", [slice(0, 100), slice(150, 250), slice(340, 400), slice(60, 200)], ids=str
+)
 @pytest.mark.parametrize("kind", [Naive, SeasonalNaive, ExponentialSmoothing, LinearWindow, Arima])
 def test_long_runs_of_missing_values(kind, gap):
     """Read as the last value before them and never judged; forecasts and intervals stay numbers."""
@@ -298,26 +365,41 @@ def test_long_runs_of_missing_values(kind, gap):
 def test_nothing_but_missing_values_is_refused():
     with pytest.raises(DataError, match="has no numbers in value"):
         Naive(horizon=2).fit(np.full(50, np.nan))
-    with pytest.raises(DataError, match="no 6 steps in a row without a missing value; give a smaller horizon"):
+    with pytest.raises(
+        DataError, match="no 6 steps in a row without a missing value; give a smaller horizon"
+    ):
         LinearWindow(horizon=6, season=12).fit(np.where(np.arange(400) % 5, wave(400), np.nan))
 
 
 def test_windows_hold_nothing_of_the_future_and_fill_from_the_past():
     series = Series.of([1.0, None, 3.0, 4.0, None, 6.0])
-    scale = {"mean": np.zeros(1), "std": np.ones(1), "known_mean": np.zeros(0), "known_std": np.ones(0)}
+    scale = {
+        "mean": np.zeros(1),
+        "std": np.ones(1),
+        "known_mean": np.zeros(0),
+        "known_std": np.ones(0),
+    }
     prepared = Prepared.of(series, series.tracks[0], scale, 3, 2)
-    (origins, found), = prepared.windows(prepared.origins(1))
+    ((origins, found),) = prepared.windows(prepared.origins(1))
     assert origins.tolist() == [0, 1, 2, 3, 4, 5]
-    np.testing.assert_array_equal(found.past[..., 0], [[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 3], [1, 3, 4], [3, 4, 4]])
-    np.testing.assert_array_equal(found.present[..., 0], [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0]])
-    np.testing.assert_array_equal(prepared.truth(np.array([0, 4]), 2)[..., 0], [[1, np.nan], [np.nan, 6]])
+    np.testing.assert_array_equal(
+        found.past[..., 0], [[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 3], [1, 3, 4], [3, 4, 4]]
+    )
+    np.testing.assert_array_equal(
+        found.present[..., 0], [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0]]
+    )
+    np.testing.assert_array_equal(
+        prepared.truth(np.array([0, 4]), 2)[..., 0], [[1, np.nan], [np.nan, 6]]
+    )
     np.testing.assert_array_equal(prepared.truth(np.array([5]), 2)[..., 0], [[6, np.nan]])
 
 
 def test_what_is_forecast_well_is_not_an_anomaly_however_far_from_the_mean():
     rng = np.random.default_rng(0)
     values = np.cumsum(rng.normal(0, 0.3, 1500))
-    values -= np.convolve(np.pad(values, (60, 60), mode="edge"), np.ones(121) / 121, "valid")  # returns to its mean
+    values -= np.convolve(
+        np.pad(values, (60, 60), mode="edge"), np.ones(121) / 121, "valid"
+    )  # returns to its mean
     later = np.concatenate([values[-200:], values[-1] + np.linspace(0, 12, 300)])
     assert len(Naive(horizon=1, season=1).fit(values).anomalies(later, rate=0.001)) < 5
     trend = np.linspace(0, 50, 1000) + rng.normal(0, 0.5, 1000)
@@ -331,7 +413,7 @@ def test_scores_are_errors_in_units_of_the_usual_one_whatever_spread_a_model_exp
 
     values = wave(600)
     model, unsure = (kind(horizon=6, season=12).fit(values[:400]) for kind in (Naive, Unsure))
-    (times, scores), = model.anomalies(values[400:]).scores.values()
+    ((times, scores),) = model.anomalies(values[400:]).scores.values()
     held_out, later = (np.abs(np.diff(part)) for part in (values[319:400], values[400:]))
     np.testing.assert_allclose(scores, later[times - 1] / np.median(held_out))
     np.testing.assert_allclose(unsure.anomalies(values[400:]).scores[""][1], scores)

@@ -30,7 +30,9 @@ def weight(x, x_max=100.0, alpha=0.75):
 
 @pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("parts", [1, 7])
-def test_every_cell_is_visited_once_and_the_loss_is_the_formula(many_parts, monkeypatch, symmetric, parts):
+def test_every_cell_is_visited_once_and_the_loss_is_the_formula(
+    many_parts, monkeypatch, symmetric, parts
+):
     """With steps of next to nothing an epoch only measures."""
     monkeypatch.setattr(glove, "PARTS", parts)
     cells = count_cells(random_ids(), 90, window=3, symmetric=symmetric)
@@ -56,8 +58,12 @@ def test_steps_are_those_of_adagrad():
     draw = np.random.default_rng(0)
     for symmetric in (False, True):
         x = float(draw.uniform(0.2, 300))
-        cells = Cells(np.array([0, 0, 1, 1]), np.array([2], np.uint32), np.array([x], np.float32), symmetric)
-        learner = Factorisation(cells, GloveConfig(dimensions=d, lr=eta, bias_rate=of_biases, symmetric=symmetric))
+        cells = Cells(
+            np.array([0, 0, 1, 1]), np.array([2], np.uint32), np.array([x], np.float32), symmetric
+        )
+        learner = Factorisation(
+            cells, GloveConfig(dimensions=d, lr=eta, bias_rate=of_biases, symmetric=symmetric)
+        )
         w, c, (b_w, b_c) = (part.astype(np.float64) for part in learner.result())
         squares = [np.ones((3, d)), np.ones((3, d)), np.ones(3), np.ones(3)]
         for epoch in range(20):
@@ -82,7 +88,9 @@ def topic_text(n=600):
     draw = np.random.default_rng(2)
     words = np.array([topic.split() for topic in TOPICS])  # (2, 6)
     rows = (np.arange(n)[:, None] + (draw.random((n, 8)) < 0.1)) % 2
-    return "".join(" ".join(line) + " and the\n" for line in words[rows, draw.integers(0, 6, (n, 8))])
+    return "".join(
+        " ".join(line) + " and the\n" for line in words[rows, draw.integers(0, 6, (n, 8))]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +109,14 @@ def test_two_topics_separate(fitted):
 
 
 def test_which_vectors(fitted):
-    assert fitted.vectors.matrix.tobytes() == (fitted.matrix("input") + fitted.matrix("output")).tobytes()
+    assert (
+        fitted.vectors.matrix.tobytes()
+        == (fitted.matrix("input") + fitted.matrix("output")).tobytes()
+    )
     for which in ("input", "output"):
-        again = Glove(dimensions=10, epochs=40, window=5, min_count=2, vectors=which).fit(topic_text())
+        again = Glove(dimensions=10, epochs=40, window=5, min_count=2, vectors=which).fit(
+            topic_text()
+        )
         assert again.vectors.matrix.tobytes() == fitted.matrix(which).tobytes()
     assert fitted.parameters == 2 * 14 * 10 + 2 * 14
 
@@ -126,7 +139,9 @@ def bits(model):
     return b"".join(array.tobytes() for array in model.arrays().values())
 
 
-def test_the_same_bits_for_any_number_of_threads_and_any_memory(many_parts, monkeypatch, shakespeare):
+def test_the_same_bits_for_any_number_of_threads_and_any_memory(
+    many_parts, monkeypatch, shakespeare
+):
     text, made = shakespeare[:60_000], []
     for threads, memory in (("1", None), ("2", None), ("5", None), ("2", 50_000)):
         monkeypatch.setenv("SEQLOOM_THREADS", threads)
@@ -138,7 +153,9 @@ def test_the_same_bits_for_any_number_of_threads_and_any_memory(many_parts, monk
 def test_broken_off_it_goes_on_to_the_same_bits(many_parts, monkeypatch, shakespeare, tmp_path):
     text, rounds, whole = shakespeare[:60_000], [], Factorisation.round
     straight = bits(Glove(**OPTIONS).fit(text))
-    monkeypatch.setattr(learning._State, "due", lambda state: state.done >= 9 and not state.keeper.has_checkpoint())
+    monkeypatch.setattr(
+        learning._State, "due", lambda state: state.done >= 9 and not state.keeper.has_checkpoint()
+    )
 
     def dies(self, epoch, number):
         rounds.append((epoch, number))
@@ -157,7 +174,9 @@ def test_broken_off_it_goes_on_to_the_same_bits(many_parts, monkeypatch, shakesp
 
 
 def test_what_is_refused():
-    with pytest.raises(DataError, match="seen 5 times or more; give more text or a lower min_count"):
+    with pytest.raises(
+        DataError, match="seen 5 times or more; give more text or a lower min_count"
+    ):
         Glove().fit("a b c\n")
     with pytest.raises(DataError, match=r"no two words .* are next to each other in one line"):
         Glove(min_count=1).fit("a\nb\nc\n")

@@ -17,20 +17,31 @@ from seqloom.models.translate.transformer import Transformer
 from tests.models.test_translate_steps import made
 
 SOURCES = ["abcde", "a", "", "deadbeefcab", "bb"]
-NETWORKS = [(Seq2Seq, {}), (Seq2Seq, {"coverage": True, "input_feeding": True, "attention": "dot"}),
-            (Seq2Seq, {"attention": "none", "cell": "lstm"}), (Seq2Seq, {"bottleneck": "every-step", "reverse_source": True}),
-            (Seq2Seq, {"one_network": True, "shared_vocabulary": True}), (Transformer, {})]
+NETWORKS = [
+    (Seq2Seq, {}),
+    (Seq2Seq, {"coverage": True, "input_feeding": True, "attention": "dot"}),
+    (Seq2Seq, {"attention": "none", "cell": "lstm"}),
+    (Seq2Seq, {"bottleneck": "every-step", "reverse_source": True}),
+    (Seq2Seq, {"one_network": True, "shared_vocabulary": True}),
+    (Transformer, {}),
+]
 
 
 def by_beam(model, source, max_tokens):
-    best = beam_search(model.decoder([source]), [np.zeros(0, np.int64)], beams=1, max_tokens=max_tokens)[0][0]
+    best = beam_search(
+        model.decoder([source]), [np.zeros(0, np.int64)], beams=1, max_tokens=max_tokens
+    )[0][0]
     return best.ids.tolist(), best.finished
 
 
 def drawn_again(model, seed, scale=1.0):
     rng = np.random.default_rng(seed)
-    model.net.restore({name: (scale * rng.normal(0, 0.6, array.shape)).astype(np.float32)
-                       for name, array in model.weights.items()})
+    model.net.restore(
+        {
+            name: (scale * rng.normal(0, 0.6, array.shape)).astype(np.float32)
+            for name, array in model.weights.items()
+        }
+    )
 
 
 @pytest.mark.parametrize(("cls", "options"), NETWORKS, ids=str)
@@ -52,15 +63,18 @@ def test_translate_takes_it_and_says_the_same():
     for seed in range(5):
         drawn_again(model, seed)
         for source in SOURCES:
-            assert model.translate(source, beams=1) == model.translate(source, beams=1, nbest=1)[0].text
-    scored, = model.translations(["abc"], None)[0]
+            assert (
+                model.translate(source, beams=1)
+                == model.translate(source, beams=1, nbest=1)[0].text
+            )
+    (scored,) = model.translations(["abc"], None)[0]
     assert np.isfinite(scored.score)
 
 
 def test_ties_are_broken_as_by_one_beam():
     model = made(Seq2Seq)
     model.net.restore({name: array * 0 for name, array in model.weights.items()})
-    (ids, finished), = greedy(model.decoder(["abc"]), 1, 5)
+    ((ids, finished),) = greedy(model.decoder(["abc"]), 1, 5)
     assert (ids.tolist(), finished) == by_beam(model, "abc", 5)
 
 
@@ -86,7 +100,7 @@ def test_threads_share_a_model(cls):
     def work(number):
         together.wait()
         for source in sources[number:] + sources[:number]:
-            (ids, finished), = greedy(model.decoder([source]), 1, 40)
+            ((ids, finished),) = greedy(model.decoder([source]), 1, 40)
             found.append((source, (ids.tolist(), finished)))
 
     threads = [threading.Thread(target=work, args=[number]) for number in range(4)]

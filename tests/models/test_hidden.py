@@ -38,16 +38,23 @@ def chain(n_states, vocab_size, seed, *, zeros=False):
     emissions[rng.random(emissions.shape) < 0.2] = 0
     transitions[:, 0] += 0.1
     emissions[:, 0] += 0.1
-    return CategoricalHMM(made.start, transitions / transitions.sum(1, keepdims=True),
-                          emissions / emissions.sum(1, keepdims=True))
+    return CategoricalHMM(
+        made.start,
+        transitions / transitions.sum(1, keepdims=True),
+        emissions / emissions.sum(1, keepdims=True),
+    )
 
 
 def gaussian(kind, seed=0, n_states=3, d=2):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(n_states, d, d))
     full = root @ root.swapaxes(1, 2) + 0.3 * np.eye(d)
-    return GaussianHMM(rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states),
-                    rng.normal(size=(n_states, d)) * 2, full if kind == "full" else np.abs(root[:, 0]) + 0.3)
+    return GaussianHMM(
+        rng.dirichlet(np.ones(n_states)),
+        rng.dirichlet(np.ones(n_states), n_states),
+        rng.normal(size=(n_states, d)) * 2,
+        full if kind == "full" else np.abs(root[:, 0]) + 0.3,
+    )
 
 
 def cases():
@@ -67,7 +74,10 @@ def density(model, row):
     for mean, covariance in zip(model.means, model.covariances):
         full = np.diag(covariance) if covariance.ndim == 1 else covariance
         away = row - mean
-        out.append(math.exp(-0.5 * away @ np.linalg.inv(full) @ away) / math.sqrt(np.linalg.det(2 * math.pi * full)))
+        out.append(
+            math.exp(-0.5 * away @ np.linalg.inv(full) @ away)
+            / math.sqrt(np.linalg.det(2 * math.pi * full))
+        )
     return np.array(out)
 
 
@@ -80,7 +90,10 @@ def cut(seen):
 def test_everything_against_all_paths(case):
     model, data, seen = list(cases())[case]
     a, b = model.start, model.transitions
-    log_likelihoods, (beliefs, log_probs) = model.log_likelihood(data, LENGTHS), model.filter(data, LENGTHS)
+    log_likelihoods, (beliefs, log_probs) = (
+        model.log_likelihood(data, LENGTHS),
+        model.filter(data, LENGTHS),
+    )
     posteriors, (states, joints) = model.posteriors(data, LENGTHS), model.viterbi(data, LENGTHS)
     decoded, counts = model.posterior_decode(data, LENGTHS), model.expected(data, LENGTHS)
     ends, pairs, firsts = np.cumsum(LENGTHS), 0, 0
@@ -116,7 +129,9 @@ def test_step_by_step_filter_is_the_fast_one(case):
     for t, one in enumerate(data):
         belief, p = model.correct(belief if t == 0 else model.predict(belief), one)
         assert np.allclose(belief, beliefs[t], atol=1e-12)
-        assert (math.log(p) if isinstance(model, CategoricalHMM) else p) == pytest.approx(log_probs[t], abs=1e-10)
+        assert (math.log(p) if isinstance(model, CategoricalHMM) else p) == pytest.approx(
+            log_probs[t], abs=1e-10
+        )
     both, _ = model.correct(np.stack([model.start] * 2), data[:2])
     assert np.allclose(both[0], beliefs[0], atol=1e-12)
 
@@ -129,8 +144,14 @@ def source(request):
 @pytest.mark.parametrize("name", hmmlearn_answers.CHAINS)
 def test_hmmlearn_agrees(name, source):
     peer = hmmlearn_answers.case(name, source)
-    model, ids, lengths = CategoricalHMM(peer["start"], peer["transitions"], peer["emissions"]), peer["ids"], peer["lengths"]
-    assert model.log_likelihood(ids, lengths).sum() == pytest.approx(float(peer["score"]), rel=1e-12)
+    model, ids, lengths = (
+        CategoricalHMM(peer["start"], peer["transitions"], peer["emissions"]),
+        peer["ids"],
+        peer["lengths"],
+    )
+    assert model.log_likelihood(ids, lengths).sum() == pytest.approx(
+        float(peer["score"]), rel=1e-12
+    )
     assert np.allclose(model.posteriors(ids, lengths), peer["posteriors"], atol=1e-9)
     states, joints = model.viterbi(ids, lengths)
     assert np.array_equal(states, peer["path"])
@@ -145,7 +166,9 @@ def test_hmmlearn_agrees_on_numbers(kind, source):
     peer = hmmlearn_answers.case(kind, source)
     rows, lengths = peer["rows"], peer["lengths"]
     model = GaussianHMM(peer["start"], peer["transitions"], peer["means"], peer["covariances"])
-    assert model.log_likelihood(rows, lengths).sum() == pytest.approx(float(peer["score"]), rel=1e-10)
+    assert model.log_likelihood(rows, lengths).sum() == pytest.approx(
+        float(peer["score"]), rel=1e-10
+    )
     assert np.allclose(model.posteriors(rows, lengths), peer["posteriors"], atol=1e-9)
     assert np.array_equal(model.viterbi(rows, lengths)[0], peer["path"])
     ours = baum_welch(model, rows, lengths, iterations=1).model
@@ -165,7 +188,9 @@ def test_one_em_step_by_hand():
     """From the counts of all paths."""
     model = chain(3, 4, 0)
     ids = np.array([0, 1, 2, 3, 1, 1])
-    single, pairs = twin.posteriors(model.start, model.transitions, [model.emissions[:, x] for x in ids])
+    single, pairs = twin.posteriors(
+        model.start, model.transitions, [model.emissions[:, x] for x in ids]
+    )
     found = baum_welch(model, ids, iterations=1)
     assert np.allclose(found.model.start, single[0])
     assert np.allclose(found.model.transitions, pairs / pairs.sum(1, keepdims=True))
@@ -182,7 +207,15 @@ def test_one_em_step_by_hand():
 def test_em_climbs_and_reports_its_own_likelihood(k):
     truth = chain(3, 6, 7)
     ids, lengths = truth.sample(600, seed=0)[0], np.full(20, 30)
-    em = BaumWelch(lambda r: CategoricalHMM.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, restarts=3, k=k)
+    em = BaumWelch(
+        lambda r: CategoricalHMM.random(3, 6, seed=r),
+        ids,
+        lengths,
+        iterations=30,
+        tolerance=1e-7,
+        restarts=3,
+        k=k,
+    )
     objectives = []
     while not em.done:
         before = em.objectives
@@ -190,10 +223,16 @@ def test_em_climbs_and_reports_its_own_likelihood(k):
         objectives.append(em.objectives or before)
     assert all(b >= a - 1e-9 * abs(a) for run in objectives for a, b in itertools.pairwise(run))
     best = em.best
-    assert best.history[-1] == pytest.approx(best.model.log_likelihood(ids, lengths).sum(), rel=1e-12)
+    assert best.history[-1] == pytest.approx(
+        best.model.log_likelihood(ids, lengths).sum(), rel=1e-12
+    )
     assert best.history[-1] > best.history[0]
-    alone = [baum_welch(CategoricalHMM.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, k=k)
-             for r in range(3)]
+    alone = [
+        baum_welch(
+            CategoricalHMM.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, k=k
+        )
+        for r in range(3)
+    ]
     if not k:
         assert best.history == max((fit.history for fit in alone), key=lambda history: history[-1])
 
@@ -247,8 +286,14 @@ def test_threads_do_not_change_the_result(monkeypatch):
     for threads in ("1", "2", "5"):
         monkeypatch.setenv("SEQLOOM_THREADS", threads)
         counts = model.expected(ids, lengths)
-        found[threads] = [counts.log_likelihoods, counts.start, counts.transitions, counts.emissions,
-                          *model.viterbi(ids, lengths), model.posteriors(ids, lengths)]
+        found[threads] = [
+            counts.log_likelihoods,
+            counts.start,
+            counts.transitions,
+            counts.emissions,
+            *model.viterbi(ids, lengths),
+            model.posteriors(ids, lengths),
+        ]
     for threads in ("2", "5"):
         assert all(np.array_equal(a, b) for a, b in zip(found["1"], found[threads]))
     assert np.allclose(counts.transitions.sum(), len(ids) - (lengths > 0).sum())
@@ -258,7 +303,11 @@ def test_threads_do_not_change_the_result(monkeypatch):
 def test_impossible_sequences_are_defined():
     model = CategoricalHMM([1, 0], [[0.5, 0.5], [0, 1]], [[0.5, 0.5, 0], [0, 1, 0]])
     ids, lengths = np.array([0, 1, 2, 0, 0, 1, 1, 0]), np.array([3, 2, 3])
-    assert model.log_likelihood(ids, lengths).tolist() == [-math.inf, math.log(0.125), math.log(0.0625 / 2)]
+    assert model.log_likelihood(ids, lengths).tolist() == [
+        -math.inf,
+        math.log(0.125),
+        math.log(0.0625 / 2),
+    ]
     beliefs, log_probs = model.filter(ids, lengths)
     assert log_probs[2] == -math.inf
     assert beliefs[2].tolist() == [0, 0]
@@ -298,9 +347,17 @@ def test_nothing_and_one_token():
     assert np.isfinite(baum_welch(numbers, np.zeros((1, 2)), iterations=3).history).all()
 
 
-@pytest.mark.parametrize(("ids", "lengths", "message"), [
-    ([0, 4], None, "symbol 4 at position 1"), ([-1], None, "symbol -1"), ([0.5], None, "whole numbers"),
-    ([[0]], None, "flat"), ([0, 1], [1], "add up"), ([0, 1], [3, -1], "at least 0")])
+@pytest.mark.parametrize(
+    ("ids", "lengths", "message"),
+    [
+        ([0, 4], None, "symbol 4 at position 1"),
+        ([-1], None, "symbol -1"),
+        ([0.5], None, "whole numbers"),
+        ([[0]], None, "flat"),
+        ([0, 1], [1], "add up"),
+        ([0, 1], [3, -1], "at least 0"),
+    ],
+)
 def test_bad_symbols(ids, lengths, message):
     with pytest.raises(DataError, match=message):
         chain(2, 4, 0).log_likelihood(np.array(ids), lengths)
@@ -313,9 +370,13 @@ def test_bad_numbers_and_bad_parameters():
         gaussian("full").log_likelihood(rows)
     with pytest.raises(DataError, match="3 numbers; the model has 2"):
         gaussian("full").viterbi(np.zeros((4, 3)))
-    for start, transitions, emissions in (([0.5, 0.4], np.eye(2), np.eye(2)), ([1, 0], np.eye(3), np.eye(2)),
-                                          ([1, 0], np.eye(2), np.eye(3)), ([1.5, -0.5], np.eye(2), np.eye(2)),
-                                          ([np.nan, 1], np.eye(2), np.eye(2))):
+    for start, transitions, emissions in (
+        ([0.5, 0.4], np.eye(2), np.eye(2)),
+        ([1, 0], np.eye(3), np.eye(2)),
+        ([1, 0], np.eye(2), np.eye(3)),
+        ([1.5, -0.5], np.eye(2), np.eye(2)),
+        ([np.nan, 1], np.eye(2), np.eye(2)),
+    ):
         with pytest.raises(ConfigError):
             CategoricalHMM(start, transitions, emissions)
     with pytest.raises(ConfigError, match="rows of equal length"):
@@ -324,18 +385,32 @@ def test_bad_numbers_and_bad_parameters():
         gaussian("full").filter(["a"])
     with pytest.raises(ConfigError, match="covariance must be diagonal or full; got 'ful'"):
         GaussianHMM.random(2, np.zeros((4, 2)), seed=0, covariance="ful")
-    for covariances in (np.zeros((2, 2)), -np.ones((2, 2)), np.zeros((2, 2, 2)), np.ones((2, 3)), np.full((2, 2), np.inf)):
+    for covariances in (
+        np.zeros((2, 2)),
+        -np.ones((2, 2)),
+        np.zeros((2, 2, 2)),
+        np.ones((2, 3)),
+        np.full((2, 2), np.inf),
+    ):
         with pytest.raises(ConfigError):
             GaussianHMM([1, 0], np.eye(2), np.zeros((2, 2)), covariances)
 
 
 def test_far_outliers_and_tiny_probabilities_are_still_exact():
     """A left-to-right chain must pass a row that its only state finds 10,000 nats less likely than another state does."""
-    left_right = GaussianHMM([1, 0, 0], [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]], [[0.0], [10.0], [150.0]], np.ones((3, 1)))
+    left_right = GaussianHMM(
+        [1, 0, 0],
+        [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]],
+        [[0.0], [10.0], [150.0]],
+        np.ones((3, 1)),
+    )
     rows = np.array([0.1, 150.0, 9.0, 151.0, 149.0])
     log_seen = left_right.log_densities(rows[:, None])
-    scores = [math.log(p) + sum(log_seen[t, state] for t, state in enumerate(path))
-              for path, p in twin.paths(left_right.start, left_right.transitions, np.ones((5, 3))) if p > 0]
+    scores = [
+        math.log(p) + sum(log_seen[t, state] for t, state in enumerate(path))
+        for path, p in twin.paths(left_right.start, left_right.transitions, np.ones((5, 3)))
+        if p > 0
+    ]
     want = max(scores) + math.log(math.fsum(math.exp(s - max(scores)) for s in scores))
     assert left_right.log_likelihood(rows)[0] == pytest.approx(want, rel=1e-12)
     assert left_right.filter(rows)[1].sum() == pytest.approx(want, rel=1e-12)
@@ -345,12 +420,18 @@ def test_far_outliers_and_tiny_probabilities_are_still_exact():
     tiny = CategoricalHMM([1, 0], [[1 - 1e-16, 1e-200], [0, 1]], [[1, 1e-295], [0, 1]])
     assert tiny.log_likelihood([0, 1, 1], [3])[0] == pytest.approx(math.log(1e-200), rel=1e-12)
     assert tiny.log_likelihood([1, 0], [2])[0] == pytest.approx(math.log(1e-295), rel=1e-12)
-    assert tiny.expected(np.array([1, 0, 0]), np.array([3])).transitions.tolist() == pytest.approx(np.array([[2, 0], [0, 0]]))
+    assert tiny.expected(np.array([1, 0, 0]), np.array([3])).transitions.tolist() == pytest.approx(
+        np.array([[2, 0], [0, 0]])
+    )
 
 
 def test_no_underflow_and_no_overflow_over_long_texts():
     """State 1 cannot be reached but would explain all: its backward value grows without bound."""
-    model = CategoricalHMM([1, 0, 0], [[0.999, 0, 0.001], [0, 1, 0], [0.5, 0, 0.5]], [[1 - 1e-6, 1e-6], [0, 1], [0.5, 0.5]])
+    model = CategoricalHMM(
+        [1, 0, 0],
+        [[0.999, 0, 0.001], [0, 1, 0], [0.5, 0, 0.5]],
+        [[1 - 1e-6, 1e-6], [0, 1], [0.5, 0.5]],
+    )
     ids = np.ones(10_000, np.int64)
     posteriors = model.posteriors(ids)
     assert np.allclose(posteriors.sum(1), 1)
@@ -373,12 +454,16 @@ def test_sampling_follows_the_tables():
     firsts = [model.sample(1, seed=s)[1][0] for s in range(3000)]
     assert np.allclose(np.bincount(firsts, minlength=3) / 3000, model.start, atol=0.04)
     rows, states = gaussian("full").sample(40_000, seed=0)
-    assert np.allclose(np.cov(rows[states == 1].T), gaussian("full").covariances[1], rtol=0.1, atol=0.05)
+    assert np.allclose(
+        np.cov(rows[states == 1].T), gaussian("full").covariances[1], rtol=0.1, atol=0.05
+    )
 
 
 def test_free_values_as_the_documents_count_them():
     for s, k, n in ((2, 3, 7), (45, 50, 4229), (100, 10, 10_899)):
-        assert CategoricalHMM.random(s, k, seed=0).n_free == n == (s - 1) + s * (s - 1) + s * (k - 1)
+        assert (
+            CategoricalHMM.random(s, k, seed=0).n_free == n == (s - 1) + s * (s - 1) + s * (k - 1)
+        )
     assert gaussian("diagonal").n_free == 2 + 6 + 6 + 6
     assert gaussian("full").n_free == 2 + 6 + 6 + 9
     model, ids = chain(2, 3, 0), np.array([0, 1, 2, 1])
@@ -393,7 +478,9 @@ def test_forgetting():
     emissions = rng.dirichlet(np.ones(6), 4)
     ids = rng.integers(0, 6, 60)
     one, other = np.array([0.7, 0.1, 0.1, 0.1]), np.array([0.1, 0.1, 0.1, 0.7])
-    mixing = CategoricalHMM(one, 0.6 * rng.dirichlet(np.ones(4), 4) + 0.1, emissions).forgetting(ids, other)
+    mixing = CategoricalHMM(one, 0.6 * rng.dirichlet(np.ones(4), 4) + 0.1, emissions).forgetting(
+        ids, other
+    )
     assert mixing[0] > 0.1
     assert mixing[20] < 1e-8
     flat = np.full((4, 6), 1 / 6)
@@ -403,11 +490,15 @@ def test_forgetting():
 
 def test_floor_of_variances_and_states_without_data():
     rows = np.concatenate([np.zeros(50), np.random.default_rng(0).normal(5, 1, 50)])[:, None]
-    start = GaussianHMM([1, 0], [[0.9, 0.1], [0.1, 0.9]], [[0.1], [5.0]], np.ones((2, 1)), floor=0.01)
+    start = GaussianHMM(
+        [1, 0], [[0.9, 0.1], [0.1, 0.9]], [[0.1], [5.0]], np.ones((2, 1)), floor=0.01
+    )
     found = baum_welch(start, rows, iterations=20)
     assert found.model.covariances.min() == 0.01
     assert np.all(np.diff(found.history) >= -1e-9)
-    unused = CategoricalHMM([1, 0, 0], [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]], np.full((3, 2), 0.5))
+    unused = CategoricalHMM(
+        [1, 0, 0], [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]], np.full((3, 2), 0.5)
+    )
     kept = baum_welch(unused, [0, 1, 1], iterations=2).model
     assert kept.transitions[2].tolist() == [0, 0, 1]
     assert kept.emissions[2].tolist() == [0.5, 0.5]
@@ -416,7 +507,9 @@ def test_floor_of_variances_and_states_without_data():
 def test_a_falling_objective_is_an_error(monkeypatch):
     model = chain(3, 4, 0)
     ids = model.sample(50, seed=0)[0]
-    monkeypatch.setattr(CategoricalHMM, "maximise", lambda self, counts, k=0.0: CategoricalHMM.random(3, 4, seed=99))
+    monkeypatch.setattr(
+        CategoricalHMM, "maximise", lambda self, counts, k=0.0: CategoricalHMM.random(3, 4, seed=99)
+    )
     with pytest.raises(TrainingError, match="fell from"):
         baum_welch(baum_welch(model, ids, iterations=0).model, ids, iterations=3)
     with pytest.raises(ConfigError):

@@ -21,7 +21,9 @@ def parts(shakespeare):
 @pytest.fixture(scope="module")
 def members(parts):
     """One of low order, and one of high order that is too sure of itself; together they are worth more."""
-    sure = NGram(order=4, smoothing="maximum-likelihood", tokenizer="byte", unit="stream").fit(parts[0])
+    sure = NGram(order=4, smoothing="maximum-likelihood", tokenizer="byte", unit="stream").fit(
+        parts[0]
+    )
     return [NGram(order=2, tokenizer="byte", unit="stream").fit(parts[0]), sure]
 
 
@@ -38,13 +40,17 @@ def test_weights_are_the_best_ones(parts, members):
     low, high = 0.0, 1.0
     for _ in range(60):
         a, b = low + (high - low) / 3, high - (high - low) / 3
-        worse = likelihood(members, [a, 1 - a], parts[1]) < likelihood(members, [b, 1 - b], parts[1])
+        worse = likelihood(members, [a, 1 - a], parts[1]) < likelihood(
+            members, [b, 1 - b], parts[1]
+        )
         low, high = (a, high) if worse else (low, b)
     assert mixture.weights[0] == pytest.approx(low, abs=2e-4)
     assert 0.1 < mixture.weights[0] < 0.9
     assert mixture.weights.sum() == pytest.approx(1)
-    assert mixture.fit_info["weights"] == {f"{i}:{m.label()}": pytest.approx(w, abs=1e-6)
-                                           for i, (m, w) in enumerate(zip(members, mixture.weights))}
+    assert mixture.fit_info["weights"] == {
+        f"{i}:{m.label()}": pytest.approx(w, abs=1e-6)
+        for i, (m, w) in enumerate(zip(members, mixture.weights))
+    }
 
 
 def test_three_members_against_a_grid(parts, members):
@@ -108,7 +114,9 @@ def test_a_cache_helps_on_repetitive_text(parts, members):
     lines = [" ".join(rng.choice([*names, "and", "the", "of"], 6)) for _ in range(60)]
     held_out, test = " ".join(lines[:30]), " ".join(lines[30:])
     ngram = NGram(order=2, tokenizer="whitespace", unit="document").fit(parts[0] + " ".join(names))
-    cache = Cache(tokenizer="whitespace", unit="document", window=100).fit("any text", tokenizer=ngram.tokenizer)
+    cache = Cache(tokenizer="whitespace", unit="document", window=100).fit(
+        "any text", tokenizer=ngram.tokenizer
+    )
     mixture = Mixture.of([ngram, cache]).fit(held_out)
     assert mixture.weights[1] > 0.3
     assert mixture.perplexity(test) < ngram.perplexity(test) / 2
@@ -119,25 +127,34 @@ def test_each_member_carries_its_own_state_or_none(parts):
     """A network whose state goes on from line to line; an n-gram and a cache begin each line anew."""
     pytest.importorskip("torch")
     ngram = NGram(order=3, tokenizer="word", unit="line").fit(parts[0])
-    lstm = LSTM(d_hidden=4, tokenizer="word", unit="line").fit(parts[0][:5000], tokenizer=ngram.tokenizer,
-                                                              train=TrainConfig(steps=2))
-    cache = Cache(tokenizer="word", unit="line", window=50).fit("any text", tokenizer=ngram.tokenizer)
+    lstm = LSTM(d_hidden=4, tokenizer="word", unit="line").fit(
+        parts[0][:5000], tokenizer=ngram.tokenizer, train=TrainConfig(steps=2)
+    )
+    cache = Cache(tokenizer="word", unit="line", window=50).fit(
+        "any text", tokenizer=ngram.tokenizer
+    )
     for pair in ([ngram, lstm], [lstm, ngram], [cache, lstm]):
         mixture = Mixture.of(pair).fit(parts[1][:2000])
         assert mixture.carry
         ids, _ = mixture.encode(parts[2][:600])
         assert (ids == ngram.tokenizer.eos_id).sum() > 5
         probs = np.exp(np.stack([m.text_log_probs(ids) for m in pair]).astype(np.float64))
-        assert mixture.text_log_probs(ids) == pytest.approx(np.log(mixture.weights @ probs), abs=1e-5)
+        assert mixture.text_log_probs(ids) == pytest.approx(
+            np.log(mixture.weights @ probs), abs=1e-5
+        )
         anew = np.exp(lstm.sequence_log_probs(ids, unit_lengths(ids, ngram.tokenizer.eos_id)))
         assert np.abs(anew - probs[pair.index(lstm)]).max() > 1e-6  # so that the above could fail
-    alone = Mixture.of([ngram, NGram(order=1, unit="line").fit(parts[0], tokenizer=ngram.tokenizer)]).fit(parts[1][:2000])
+    alone = Mixture.of(
+        [ngram, NGram(order=1, unit="line").fit(parts[0], tokenizer=ngram.tokenizer)]
+    ).fit(parts[1][:2000])
     assert not alone.carry
 
 
 def test_members_must_fit_each_other(parts, members):
     chars = NGram(order=2, tokenizer="char", unit="stream").fit(parts[0])
-    with pytest.raises(ConfigError, match=r"share one tokenizer; ngram2.* has byte-257.* has char-"):
+    with pytest.raises(
+        ConfigError, match=r"share one tokenizer; ngram2.* has byte-257.* has char-"
+    ):
         Mixture.of([members[0], chars]).fit(parts[1])
     other = NGram(order=2, tokenizer="char", unit="stream").fit("abc")
     with pytest.raises(ConfigError, match="share one tokenizer"):
@@ -166,6 +183,7 @@ def test_saved_mixture_needs_nothing_else(parts, members, tmp_path):
 
 
 # ---- the uniform rung
+
 
 def test_a_uniform_byte_model_reads_eight_bits(shakespeare):
     text = shakespeare[:110_000]

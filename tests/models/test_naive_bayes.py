@@ -13,8 +13,17 @@ from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.models.classify.naive_bayes import NaiveBayes
 from seqloom.storage import Saved
 
-TOY = Labelled.of([("a fine film , fine and warm", "good"), ("warm", "good"), ("dull dull film", "bad"),
-                   ("a dull , cold , cold end", "bad"), ("so so", "fair"), ("fine , but dull", "fair"), ("", "good")])
+TOY = Labelled.of(
+    [
+        ("a fine film , fine and warm", "good"),
+        ("warm", "good"),
+        ("dull dull film", "bad"),
+        ("a dull , cold , cold end", "bad"),
+        ("so so", "fair"),
+        ("fine , but dull", "fair"),
+        ("", "good"),
+    ]
+)
 VARIANTS = ("multinomial", "bernoulli", "complement")
 
 
@@ -23,7 +32,9 @@ def generated(n: int, classes: str = "abc", seed: int = 0) -> Labelled:
     rng = np.random.default_rng(seed)
     labels = [classes[i] for i in rng.integers(0, len(classes), n)]
     shares = {c: np.random.default_rng(ord(c)).dirichlet(np.full(60, 0.8)) for c in classes}
-    texts = [" ".join(f"w{w}" for w in rng.choice(60, rng.integers(0, 31), p=shares[c])) for c in labels]
+    texts = [
+        " ".join(f"w{w}" for w in rng.choice(60, rng.integers(0, 31), p=shares[c])) for c in labels
+    ]
     return Labelled(texts, labels)
 
 
@@ -58,20 +69,38 @@ def sklearn_log_probs(train, texts, *, variant, ngrams, features, k, prior):
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
-    cut = CountVectorizer(tokenizer=str.split, token_pattern=None, lowercase=False, ngram_range=(1, ngrams),
-                          binary=features == "presence")
-    kind = {"multinomial": MultinomialNB, "bernoulli": BernoulliNB, "complement": ComplementNB}[variant]
-    peer = kind(alpha=k, fit_prior=prior == "data").fit(cut.fit_transform(train.texts), train.labels)
+    cut = CountVectorizer(
+        tokenizer=str.split,
+        token_pattern=None,
+        lowercase=False,
+        ngram_range=(1, ngrams),
+        binary=features == "presence",
+    )
+    kind = {"multinomial": MultinomialNB, "bernoulli": BernoulliNB, "complement": ComplementNB}[
+        variant
+    ]
+    peer = kind(alpha=k, fit_prior=prior == "data").fit(
+        cut.fit_transform(train.texts), train.labels
+    )
     return peer.predict_log_proba(cut.transform(texts))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("ngrams", "features", "k", "prior"), [(1, "counts", 1.0, "data"), (2, "presence", 0.3, "uniform"),
-                                                               (3, "counts", 0.01, "data"), (1, "presence", 2.0, "data")])
+@pytest.mark.parametrize(
+    ("ngrams", "features", "k", "prior"),
+    [
+        (1, "counts", 1.0, "data"),
+        (2, "presence", 0.3, "uniform"),
+        (3, "counts", 0.01, "data"),
+        (1, "presence", 2.0, "data"),
+    ],
+)
 def test_posterior_equals_scikit_learn(variant, ngrams, features, k, prior):
     options = {"variant": variant, "ngrams": ngrams, "features": features, "k": k, "prior": prior}
     train, texts = generated(400), generated(150, seed=1).texts
-    texts = [f"{text} never-seen w1 w2" for text in texts]  # unknown words, and none without a known one
+    texts = [
+        f"{text} never-seen w1 w2" for text in texts
+    ]  # unknown words, and none without a known one
     ours = NaiveBayes(tokenizer="whitespace", **options).fit(train).log_probs(texts)
     assert np.abs(ours - sklearn_log_probs(train, texts, **options)).max() < 1e-9
 
@@ -82,9 +111,13 @@ def test_multinomial_by_hand():
     model = NaiveBayes(k=2.0).fit(data)
     p = 2 / 3 * ((2 + 2) / (3 + 6)) * ((0 + 2) / (3 + 6)) ** 2
     q = 1 / 3 * ((0 + 2) / (3 + 6)) * ((2 + 2) / (3 + 6)) ** 2
-    assert model.predict_proba("x z z") == pytest.approx({"p": p / (p + q), "q": q / (p + q)}, abs=1e-12)
+    assert model.predict_proba("x z z") == pytest.approx(
+        {"p": p / (p + q), "q": q / (p + q)}, abs=1e-12
+    )
     assert model.parameters == (3 + 1) * 2
-    assert NaiveBayes(k=2.0, prior="uniform").fit(data).predict_proba("nothing known") == pytest.approx({"p": 0.5, "q": 0.5})
+    assert NaiveBayes(k=2.0, prior="uniform").fit(data).predict_proba(
+        "nothing known"
+    ) == pytest.approx({"p": 0.5, "q": 0.5})
 
 
 def test_ngrams_do_not_reach_over_unknown_words_or_texts():
@@ -93,7 +126,11 @@ def test_ngrams_do_not_reach_over_unknown_words_or_texts():
     assert names == {"a", "b", "a b", "b a"}  # and not "b b", from text to text
     model = NaiveBayes(ngrams=2).fit(data)
     assert {s.feature for s in model.explain("a new b").shares} == {"a", "b"}
-    assert {s.feature for s in model.explain("a\nb").shares} == {"a", "b", "a b"}  # a newline inside a text is a blank
+    assert {s.feature for s in model.explain("a\nb").shares} == {
+        "a",
+        "b",
+        "a b",
+    }  # a newline inside a text is a blank
 
 
 # ---- streams
@@ -101,12 +138,23 @@ def test_ngrams_do_not_reach_over_unknown_words_or_texts():
 
 def same(one: NaiveBayes, other: NaiveBayes) -> bool:
     pairs = zip(one.arrays().items(), other.arrays().items(), strict=True)
-    return one.classes == other.classes and one.tokenizer == other.tokenizer and all(
-        a == b and x.dtype == y.dtype and np.array_equal(x, y) for (a, x), (b, y) in pairs)
+    return (
+        one.classes == other.classes
+        and one.tokenizer == other.tokenizer
+        and all(a == b and x.dtype == y.dtype and np.array_equal(x, y) for (a, x), (b, y) in pairs)
+    )
 
 
-@pytest.mark.parametrize("options", [{}, {"min_count": 3, "ngrams": 3}, {"variant": "bernoulli", "ngrams": 2, "vocab_size": 30},
-                                     {"features": "presence", "min_count": 2, "ngrams": 2}, {"tokenizer": "byte"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"min_count": 3, "ngrams": 3},
+        {"variant": "bernoulli", "ngrams": 2, "vocab_size": 30},
+        {"features": "presence", "min_count": 2, "ngrams": 2},
+        {"tokenizer": "byte"},
+    ],
+)
 def test_partial_fit_equals_fit(options, monkeypatch):
     data = generated(300)
     order = np.argsort(data.labels, kind="stable")  # so that words and classes appear late
@@ -122,7 +170,9 @@ def test_partial_fit_equals_fit(options, monkeypatch):
     assert same(whole, parts)
     assert parts.fit_info["texts"] == 300
     if "tokenizer" not in options:
-        by_itself = Tokenizer(kind="word", min_count=whole.config.min_count, vocab_size=whole.config.vocab_size)
+        by_itself = Tokenizer(
+            kind="word", min_count=whole.config.min_count, vocab_size=whole.config.vocab_size
+        )
         assert whole.tokenizer == by_itself.fit(data.texts)
     monkeypatch.setenv("SEQLOOM_THREADS", "3")
     assert same(whole, NaiveBayes(**options).fit(data))
@@ -136,7 +186,11 @@ def test_many_words(monkeypatch):
     labels = [str(i % 3) for i in range(3000)]
     counts = Counter((word, label) for text, label in zip(texts, labels) for word in text.split())
     model = NaiveBayes().fit((texts, labels))
-    found = {(share.feature, label): share.count for label in "012" for share in model.top_features(label, 99_999)}
+    found = {
+        (share.feature, label): share.count
+        for label in "012"
+        for share in model.top_features(label, 99_999)
+    }
     assert {pair: n for pair, n in found.items() if n} == counts
     assert model.fit_info["features"] == len({word for word, _ in counts})
 
@@ -145,7 +199,9 @@ def test_partial_fit_from_a_file_and_after_loading(tmp_path):
     data = generated(200)
     data = Labelled([text or "w1" for text in data.texts], data.labels)
     path = tmp_path / "data.tsv"
-    path.write_text("text\tlabel\n" + "".join(f"{t}\t{c}\n" for t, c in zip(data.texts, data.labels)))
+    path.write_text(
+        "text\tlabel\n" + "".join(f"{t}\t{c}\n" for t, c in zip(data.texts, data.labels))
+    )
     for options in ({"ngrams": 3}, {"features": "presence", "ngrams": 2}):
         whole = NaiveBayes(**options).fit(data)
         streamed = NaiveBayes(**options).partial_fit(stream_labelled(path, size=70))
@@ -155,7 +211,11 @@ def test_partial_fit_from_a_file_and_after_loading(tmp_path):
         later = NaiveBayes.load(tmp_path / "half").partial_fit(data.part(slice(90, 200)))
         later.check_fitted()
         assert same(whole, later)
-        fitted = NaiveBayes(**options).fit(data.part(slice(0, 90))).partial_fit(data.part(slice(90, 200)))
+        fitted = (
+            NaiveBayes(**options)
+            .fit(data.part(slice(0, 90)))
+            .partial_fit(data.part(slice(90, 200)))
+        )
         fitted.check_fitted()
         assert same(whole, fitted)
 
@@ -185,19 +245,26 @@ def test_partial_fit_refuses_a_tokenizer_that_must_see_all():
 def test_explanations_add_up(variant, features):
     data = generated(200)
     model = NaiveBayes(variant=variant, features=features, ngrams=2, calibrate="temperature").fit(
-        data, valid=generated(100, seed=3))
+        data, valid=generated(100, seed=3)
+    )
     assert model.temperature != 1
     for text in [*generated(20, seed=2).texts, "", "w1 w1 w1 new"]:
         for n in (2, 100):
             for label, against in ((None, None), ("c", "a")):
                 found = model.explain(text, n, label=label, against=against)
-                total = found.prior + found.absent + sum(s.nats for s in found.shares) + found.others
+                total = (
+                    found.prior + found.absent + sum(s.nats for s in found.shares) + found.others
+                )
                 assert total == pytest.approx(found.log_odds, abs=1e-9)
                 assert [word for word, _ in found.tokens] == text.split()
-                assert sum(nats for _, nats in found.tokens) + found.prior + found.absent == pytest.approx(total, abs=1e-9)
+                assert sum(
+                    nats for _, nats in found.tokens
+                ) + found.prior + found.absent == pytest.approx(total, abs=1e-9)
                 assert found.log_odds >= 0 or label
                 probs = model.predict_proba(text)
-                assert found.log_odds == pytest.approx(math.log(probs[found.label] / probs[found.against]), abs=1e-9)
+                assert found.log_odds == pytest.approx(
+                    math.log(probs[found.label] / probs[found.against]), abs=1e-9
+                )
         assert found.others == 0
     shares = {s.feature: s.count for s in model.explain("w1 w1 w1 new").shares}
     assert shares["w1"] == 3
@@ -212,9 +279,14 @@ def test_explanation_and_top_features_name_the_words():
         model.explain("dull", label="xyz")
     found = model.explain("dull and cold", label="bad", against="good", n=1)
     assert (found.label, found.against, found.shares[0].feature) == ("bad", "good", "dull")
-    assert found.shares[0].nats == pytest.approx(math.log((3 + 1) / (10 + 11)) - math.log(1 / (8 + 11)))
+    assert found.shares[0].nats == pytest.approx(
+        math.log((3 + 1) / (10 + 11)) - math.log(1 / (8 + 11))
+    )
     top = model.top_features("bad", 2)
-    assert [(s.feature, s.count) for s in top] == [("cold", 2), ("dull", 3)]  # "fair" has a "dull" too
+    assert [(s.feature, s.count) for s in top] == [
+        ("cold", 2),
+        ("dull", 3),
+    ]  # "fair" has a "dull" too
     fair, good = math.log(1 / (6 + 11)), math.log(1 / (8 + 11))
     assert top[0].nats == pytest.approx(math.log((2 + 1) / (10 + 11)) - (fair + good) / 2)
     with pytest.raises(ConfigError, match="did you mean 'good'"):
@@ -226,7 +298,9 @@ def test_explanation_and_top_features_name_the_words():
 
 def test_temperature_is_the_best_on_valid():
     data, valid = generated(60), generated(400, seed=1)
-    valid = Labelled([f"{t} {t} {t}" for t in valid.texts], [*valid.labels[:-9], *"abcabcabc"])  # too sure: words come thrice
+    valid = Labelled(
+        [f"{t} {t} {t}" for t in valid.texts], [*valid.labels[:-9], *"abcabcabc"]
+    )  # too sure: words come thrice
     model = NaiveBayes(calibrate="temperature").fit(data, valid=valid)
     plain = NaiveBayes().fit(data)
     assert model.temperature > 1
@@ -235,10 +309,16 @@ def test_temperature_is_the_best_on_valid():
     def cost(temperature: float) -> float:
         scores = plain.log_probs(valid.texts) / temperature
         log_probs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-        return -log_probs[np.arange(len(valid)), [plain.classes.index(c) for c in valid.labels]].mean()
+        return -log_probs[
+            np.arange(len(valid)), [plain.classes.index(c) for c in valid.labels]
+        ].mean()
 
-    assert model.evaluate(valid, samples=10)["nats_per_text"] == pytest.approx(cost(model.temperature), abs=1e-9)
-    assert cost(model.temperature) < min(cost(model.temperature * 1.01), cost(model.temperature / 1.01))
+    assert model.evaluate(valid, samples=10)["nats_per_text"] == pytest.approx(
+        cost(model.temperature), abs=1e-9
+    )
+    assert cost(model.temperature) < min(
+        cost(model.temperature * 1.01), cost(model.temperature / 1.01)
+    )
     with pytest.raises(ConfigError, match="needs held-out texts"):
         NaiveBayes(calibrate="temperature").fit(data)
     with pytest.raises(DataError, match="share its classes"):
@@ -251,8 +331,15 @@ def test_temperature_is_the_best_on_valid():
 # ---- saving
 
 
-@pytest.mark.parametrize("options", [{"ngrams": 3, "calibrate": "temperature"}, {"variant": "bernoulli"}, {"tokenizer": "char"},
-                                     {"normalize": "case=lower,stem=porter", "variant": "complement"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ngrams": 3, "calibrate": "temperature"},
+        {"variant": "bernoulli"},
+        {"tokenizer": "char"},
+        {"normalize": "case=lower,stem=porter", "variant": "complement"},
+    ],
+)
 def test_saved_model_answers_the_same_to_the_bit(options, tmp_path):
     data = generated(100)
     valid = data if "calibrate" in options else None
@@ -270,9 +357,22 @@ def test_contradicting_tables_are_refused():
     model = NaiveBayes(ngrams=2).fit(TOY)
     good = model.arrays()
     beyond = good["keys"] | np.uint64(1 << 40)
-    for name, bad in (("weights", good["weights"][1:]), ("seen", good["seen"][1:]), ("keys", beyond)):
+    for name, bad in (
+        ("weights", good["weights"][1:]),
+        ("seen", good["seen"][1:]),
+        ("keys", beyond),
+    ):
         with pytest.raises(ModelError, match="damaged"):
-            NaiveBayes.restore(Saved(model.config.to_dict(), model.learnt, {}, model.tokenizers, {**good, name: bad}, []))
+            NaiveBayes.restore(
+                Saved(
+                    model.config.to_dict(),
+                    model.learnt,
+                    {},
+                    model.tokenizers,
+                    {**good, name: bad},
+                    [],
+                )
+            )
 
 
 # ---- bad input
@@ -304,7 +404,10 @@ def test_one_class_and_no_words():
     with pytest.raises(DataError, match="lower min_count"):
         model.fit(TOY)
     five = [("x " * 5, "a"), ("y " * 5, "b")]
-    assert {s.feature for s in model.partial_fit(five).top_features("a")} == {"x", "y"}  # nothing is left of the failed fit
+    assert {s.feature for s in model.partial_fit(five).top_features("a")} == {
+        "x",
+        "y",
+    }  # nothing is left of the failed fit
 
 
 def test_bad_input_is_named():
@@ -336,7 +439,11 @@ def test_bad_input_is_named():
 def test_vocabulary_from_a_file_and_literal_unk(tmp_path):
     (tmp_path / "words.txt").write_text("fine\ndull\nnever\n")
     model = NaiveBayes(vocab_file=str(tmp_path / "words.txt"), ngrams=2).fit(TOY)
-    assert {s.feature for s in model.top_features("bad", 99)} == {"dull", "fine", "dull dull"}  # what was never seen is nothing
+    assert {s.feature for s in model.top_features("bad", 99)} == {
+        "dull",
+        "fine",
+        "dull dull",
+    }  # what was never seen is nothing
     model = NaiveBayes(tokenizer="whitespace").fit([("a <unk> <unk> b", "x"), ("b <unk>", "y")])
     assert {s.feature for s in model.top_features("x", 99)} == {"a", "b"}
 

@@ -33,8 +33,11 @@ RNG = np.random.default_rng(0)
 TEXTS, LABELS = RNG.integers(2, 10, (40, 6)), RNG.integers(0, 2, 40)
 TEXTS[:, 0] = LABELS  # what tells the class
 VECTORS = RNG.normal(size=(10, 4)).astype(np.float32)
-DECLARED = {"embedding.weight": Declared((10, 4), "table"), "output.weight": Declared((2, 4), "output"),
-            "output.bias": Declared((2,), "vector")}
+DECLARED = {
+    "embedding.weight": Declared((10, 4), "table"),
+    "output.weight": Declared((2, 4), "output"),
+    "output.bias": Declared((2,), "vector"),
+}
 
 
 class Bags(nn.Module):
@@ -51,7 +54,9 @@ class Classify:
 
     def __init__(self, *, frozen=False, evaluated=True):
         self.frozen, self.evaluated = frozen, evaluated
-        self.batches = Examples([6] * 40, lambda i: Batch({"ids": TEXTS[i], "targets": LABELS[i]}), batch_size=10)
+        self.batches = Examples(
+            [6] * 40, lambda i: Batch({"ids": TEXTS[i], "targets": LABELS[i]}), batch_size=10
+        )
 
     def build(self):
         made = Bags()
@@ -59,7 +64,9 @@ class Classify:
         return made
 
     def loss(self, network, batch, state):
-        return nn.functional.cross_entropy(network(batch["ids"]), batch["targets"], reduction="sum"), None
+        return nn.functional.cross_entropy(
+            network(batch["ids"]), batch["targets"], reduction="sum"
+        ), None
 
     def evaluate(self, network):
         if not self.evaluated:
@@ -106,7 +113,9 @@ def test_the_network_is_where_it_is_wanted():
 def test_frozen_and_delayed_vectors():
     for steps, moved in ((3, False), (4, True)):
         how = Fitting(train=TrainConfig(steps=steps, lr=0.05))
-        network, _ = trained(Classify(evaluated=False), how, groups=[DelayedGroup(("embedding.weight",), 3.0)])
+        network, _ = trained(
+            Classify(evaluated=False), how, groups=[DelayedGroup(("embedding.weight",), 3.0)]
+        )
         assert (not np.array_equal(network.embedding.weight.detach().numpy(), VECTORS)) == moved
     network, _ = trained(Classify(frozen=True))
     assert np.array_equal(network.embedding.weight.detach().numpy(), VECTORS)
@@ -120,7 +129,9 @@ def test_a_run_is_continued_only_with_the_same_facts(tmp_path):
     with pytest.raises(ConfigError, match="unfinished run with other settings"):
         trained(Classify(), how, data="b")
     facts = json.loads((tmp_path / "run" / "run.json").read_text())["facts"]
-    assert not {"freeze", "delay", "lr_scale"} & facts["train"].keys()  # as in the runs of earlier versions
+    assert (
+        not {"freeze", "delay", "lr_scale"} & facts["train"].keys()
+    )  # as in the runs of earlier versions
 
 
 def test_the_caller_says_what_a_token_costs():
@@ -150,7 +161,12 @@ def test_ranks_are_integers_that_all_differ():
     recorder = Recorder()
     take_output(recorder.within("output"), "adaptive", 4, 10)
     specs = array_specs(recorder.declared)
-    assert (specs[RANKS].dtype, specs[RANKS].shape, specs[RANKS].low, specs[RANKS].high) == ("int64", (10,), 0, 9)
+    assert (specs[RANKS].dtype, specs[RANKS].shape, specs[RANKS].low, specs[RANKS].high) == (
+        "int64",
+        (10,),
+        0,
+        9,
+    )
     with pytest.raises(ModelError, match="same rank"):
         TrainedNetwork("bags", Bags).restore({RANKS: np.array([0, 0, 1])})
 
@@ -159,7 +175,13 @@ def test_vectors_are_checked_before_a_table_is_made(tmp_path):
     WordVectors.of(["cat", "dog"], np.eye(2)).save(tmp_path / "v")
     tokenizer, widths = Tokenizer(kind="whitespace").fit("cat dog bird\n"), []
     counts = np.ones(tokenizer.vocab_size)
-    first = open_first_layer(str(tmp_path / "v"), token_spellings(tokenizer), counts, check_width=widths.append, unknown="mean")
+    first = open_first_layer(
+        str(tmp_path / "v"),
+        token_spellings(tokenizer),
+        counts,
+        check_width=widths.append,
+        unknown="mean",
+    )
     assert widths == [first.dimensions] == [2]
     assert first.matrix[tokenizer.id("dog")].tolist() == [0.0, 1.0]
     assert first.matrix[tokenizer.id("bird")].tolist() == [0.5, 0.5]
@@ -167,10 +189,17 @@ def test_vectors_are_checked_before_a_table_is_made(tmp_path):
 
 
 def test_they_load_neither_language_models_nor_torch():
-    code = ("import sys\n"
-            "from seqloom.models.network import configs, first_layer, fitting, model, sizes, trained\n"
-            "print([m for m in sys.modules if m == 'torch' or m.startswith('seqloom.models.language')])")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import sys\n"
+        "from seqloom.models.network import configs, first_layer, fitting, model, sizes, trained\n"
+        "print([m for m in sys.modules if m == 'torch' or m.startswith('seqloom.models.language')])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 def test_dropout_follows_the_passes_over_the_data():
@@ -182,10 +211,18 @@ def test_dropout_follows_the_passes_over_the_data():
     assert passes(TrainConfig(minutes=1), 10**6, 1e6) == pytest.approx(short / 10)
 
 
-@pytest.mark.parametrize(("options", "expected"), [({}, (0.2, 0.1)), ({"dropout": 0.5}, (0.5, 0.25)),
-                                                   ({"dropout": 0.5, "input_dropout": 0.0}, (0.5, 0.0))])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (0.2, 0.1)),
+        ({"dropout": 0.5}, (0.5, 0.25)),
+        ({"dropout": 0.5, "input_dropout": 0.0}, (0.5, 0.0)),
+    ],
+)
 def test_what_is_given_is_not_chosen(options, expected):
     model = LSTM(tokenizer="byte", **options)
     found = settled(model.config, model.size_for(TrainConfig(epochs=9), 10**5, 257))
     assert (found.dropout, found.input_dropout) == expected
-    assert model.config.dropout == options.get("dropout")  # what the user said stays what the user said
+    assert model.config.dropout == options.get(
+        "dropout"
+    )  # what the user said stays what the user said

@@ -13,47 +13,99 @@ from tests.conftest import TOY  # noqa: E402
 
 QUICK = TrainConfig(steps=3, lr=0.02)
 VARIED = [
-    *[(LSTM, options) for options in (
-        {"n_layers": 2, "residual": True}, {"layer_norm": True}, {"d_projection": 5}, {"learned_start": True},
-        {"tied": False}, {"d_embed": 6}, {"d_embed": 6, "tied": False}, {"softmax": "adaptive"}, {"softmax": "sampled"},
-        {"softmax": "nce"}, {"weight_drop": 0.3, "recurrent_dropout": 0.2, "word_dropout": 0.2},
-        {"variational": False, "dropout": 0.3}, {"label_smoothing": 0.1}, {"forget_bias": 2.0})],
-    (RNN, {"activation": "relu"}), (GRU, {"reset": "before"}), (GRU, {"update": "replace"}),
+    *[
+        (LSTM, options)
+        for options in (
+            {"n_layers": 2, "residual": True},
+            {"layer_norm": True},
+            {"d_projection": 5},
+            {"learned_start": True},
+            {"tied": False},
+            {"d_embed": 6},
+            {"d_embed": 6, "tied": False},
+            {"softmax": "adaptive"},
+            {"softmax": "sampled"},
+            {"softmax": "nce"},
+            {"weight_drop": 0.3, "recurrent_dropout": 0.2, "word_dropout": 0.2},
+            {"variational": False, "dropout": 0.3},
+            {"label_smoothing": 0.1},
+            {"forget_bias": 2.0},
+        )
+    ],
+    (RNN, {"activation": "relu"}),
+    (GRU, {"reset": "before"}),
+    (GRU, {"update": "replace"}),
     (GRU, {"reset": "before", "update": "replace", "n_layers": 2}),
-    (NPLM, {"direct": True}), (NPLM, {"softmax": "adaptive", "direct": True}),
-    *[(GPT, options) for options in (
-        {"positions": "learned"}, {"positions": "sinusoidal"}, {"positions": "alibi"}, {"positions": "relative"},
-        {"positions": "relative", "max_distance": 3}, {"positions": "none"}, {"rope_scale": 3.0}, {"window": 2},
-        {"norm": "post"}, {"tied": False},
-        {"activation": "relu"}, {"softmax": "adaptive"}, {"softmax": "sampled"}, {"context": 7})],
+    (NPLM, {"direct": True}),
+    (NPLM, {"softmax": "adaptive", "direct": True}),
+    *[
+        (GPT, options)
+        for options in (
+            {"positions": "learned"},
+            {"positions": "sinusoidal"},
+            {"positions": "alibi"},
+            {"positions": "relative"},
+            {"positions": "relative", "max_distance": 3},
+            {"positions": "none"},
+            {"rope_scale": 3.0},
+            {"window": 2},
+            {"norm": "post"},
+            {"tied": False},
+            {"activation": "relu"},
+            {"softmax": "adaptive"},
+            {"softmax": "sampled"},
+            {"context": 7},
+        )
+    ],
 ]
 
 
 def made(cls, **options):
-    width = {"d_model": 8, "n_heads": 2, "n_layers": 2, "context": 12} if cls is GPT else {"d_hidden": 8}
+    width = (
+        {"d_model": 8, "n_heads": 2, "n_layers": 2, "context": 12}
+        if cls is GPT
+        else {"d_hidden": 8}
+    )
     return cls(**{"tokenizer": "whitespace", "unit": "line", **width, **options})
 
 
-@pytest.mark.parametrize(("cls", "options"), VARIED, ids=lambda v: v.__name__ if isinstance(v, type) else str(v))
+@pytest.mark.parametrize(
+    ("cls", "options"), VARIED, ids=lambda v: v.__name__ if isinstance(v, type) else str(v)
+)
 def test_every_option_trains_scores_steps_and_saves(cls, options, tmp_path):
     model = made(cls, **options).fit(TOY, train=QUICK)
     ids, lengths = model.encode(TOY)
     fast = model.sequence_log_probs(ids, lengths)
     assert np.allclose(fast, log_probs_by_steps(model.stepper(), ids, lengths), atol=2e-5)
     whole = np.array([len(ids)])
-    assert np.allclose(model.sequence_log_probs(ids, whole), log_probs_by_steps(model.stepper(), ids, whole), atol=2e-5)
+    assert np.allclose(
+        model.sequence_log_probs(ids, whole),
+        log_probs_by_steps(model.stepper(), ids, whole),
+        atol=2e-5,
+    )
     _, log_probs = model.stepper().start(1)
     assert abs(float(np.logaddexp.reduce(log_probs[0].astype(np.float64)))) < 1e-4
     plain = made(cls).fit(TOY, train=QUICK)
-    assert not np.allclose(plain.text_log_probs(ids), model.text_log_probs(ids), atol=1e-7)  # the option does something
+    assert not np.allclose(
+        plain.text_log_probs(ids), model.text_log_probs(ids), atol=1e-7
+    )  # the option does something
     model.save(tmp_path / "m")
     assert seqloom.load(tmp_path / "m").token_scores("the cat") == model.token_scores("the cat")
 
 
-@pytest.mark.parametrize("options", [
-    {"optimizer": "sgd", "lr": 0.5}, {"clip": "value", "clip_at": 0.01}, {"accumulate": 2}, {"gradient_noise": 1.0},
-    {"average": "exponential"}, {"random_truncation": True, "truncation": 12}, {"schedule": "noam", "warmup": 2.0}],
-    ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "sgd", "lr": 0.5},
+        {"clip": "value", "clip_at": 0.01},
+        {"accumulate": 2},
+        {"gradient_noise": 1.0},
+        {"average": "exponential"},
+        {"random_truncation": True, "truncation": 12},
+        {"schedule": "noam", "warmup": 2.0},
+    ],
+    ids=str,
+)
 def test_training_options_reach_the_engine(options):
     base = made(LSTM).fit(TOY, train=TrainConfig(steps=4))
     other = made(LSTM).fit(TOY, train=TrainConfig(steps=4, **options))
@@ -63,7 +115,9 @@ def test_training_options_reach_the_engine(options):
 def test_recomputing_changes_memory_and_not_results():
     plain = made(GPT, dropout=0.0).fit(TOY, train=TrainConfig(steps=3))
     again = made(GPT, dropout=0.0).fit(TOY, train=TrainConfig(steps=3, recompute=True))
-    assert all(np.allclose(plain.weights[name], again.weights[name], atol=1e-6) for name in plain.weights)
+    assert all(
+        np.allclose(plain.weights[name], again.weights[name], atol=1e-6) for name in plain.weights
+    )
     with pytest.raises(ConfigError, match="recompute has no effect on lstm: it is for gpt"):
         made(LSTM).fit(TOY, train=TrainConfig(steps=3, recompute=True))
 
@@ -84,7 +138,9 @@ def test_carry_goes_across_lines():
     carried, alone = (made(LSTM, carry=carry).fit(TOY, train=QUICK) for carry in (True, False))
     ids, lengths = carried.encode(TOY)
     assert len(lengths) > 2
-    assert not np.allclose(carried.text_log_probs(ids), carried.sequence_log_probs(ids, lengths), atol=1e-7)
+    assert not np.allclose(
+        carried.text_log_probs(ids), carried.sequence_log_probs(ids, lengths), atol=1e-7
+    )
     assert np.array_equal(alone.text_log_probs(ids), alone.sequence_log_probs(ids, lengths))
     assert carried.signature().to_dict()["carry"] != alone.signature().to_dict()["carry"]
 
@@ -114,7 +170,10 @@ def test_heads_must_divide_the_width():
 
 def test_tokenizer_and_weights_of_different_models_are_refused(tmp_path):
     model = made(RNN).fit(TOY, train=QUICK)
-    model.net.weights = {**model.weights, "embedding.weight": model.weights["embedding.weight"][:-1]}
+    model.net.weights = {
+        **model.weights,
+        "embedding.weight": model.weights["embedding.weight"][:-1],
+    }
     model.save(tmp_path / "m")
     with pytest.raises(ModelError, match="token vectors for a vocabulary of"):
         seqloom.load(tmp_path / "m")
@@ -137,7 +196,9 @@ def test_eight_bit_generation_from_the_command_line(tmp_path):
 
     made(LSTM).fit(TOY, train=QUICK).save(tmp_path / "m")
     NGram(order=2).fit(TOY).save(tmp_path / "n")
-    done = CliRunner().invoke(main, ["generate", str(tmp_path / "m"), "the", "--eight-bit", "--max-tokens", "5"])
+    done = CliRunner().invoke(
+        main, ["generate", str(tmp_path / "m"), "the", "--eight-bit", "--max-tokens", "5"]
+    )
     assert done.exit_code == 0, done.output
     refused = CliRunner().invoke(main, ["generate", str(tmp_path / "n"), "the", "--eight-bit"])
     assert isinstance(refused.exception, ConfigError)
@@ -146,7 +207,9 @@ def test_eight_bit_generation_from_the_command_line(tmp_path):
 
 @pytest.mark.parametrize("positions", ["rope", "alibi", "sinusoidal", "relative", "none"])
 def test_a_longer_context_without_training(positions, tmp_path):
-    model = made(GPT, positions=positions, unit="stream").fit(TOY * 3, train=TrainConfig(steps=20, lr=0.1))
+    model = made(GPT, positions=positions, unit="stream").fit(
+        TOY * 3, train=TrainConfig(steps=20, lr=0.1)
+    )
     longer = model.extended(30)
     assert (longer.config.context, model.config.context) == (30, 12)
     assert longer.config.rope_scale == (2.5 if positions == "rope" else 1.0)
@@ -157,7 +220,11 @@ def test_a_longer_context_without_training(positions, tmp_path):
     assert np.allclose(fast[:12], before[:12], atol=1e-6) == (positions != "rope")
     assert not np.allclose(fast, before, atol=1e-6)
     if positions == "rope":
-        assert np.allclose(model.extended(30, rope_scale=1.0).sequence_log_probs(ids, lengths)[:12], before[:12], atol=1e-6)
+        assert np.allclose(
+            model.extended(30, rope_scale=1.0).sequence_log_probs(ids, lengths)[:12],
+            before[:12],
+            atol=1e-6,
+        )
     else:
         with pytest.raises(ConfigError, match="rope_scale has no effect with"):
             model.extended(30, rope_scale=2.0)

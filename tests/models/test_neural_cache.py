@@ -15,8 +15,12 @@ from seqloom.training.config import TrainConfig
 
 pytest.importorskip("torch")
 
-SMALL = {"nplm": {"d_hidden": 12, "d_embed": 6, "order": 3}, "gru": {"d_hidden": 12, "d_embed": 8},
-         "lstm": {"d_hidden": 10, "n_layers": 2}, "gpt": {"d_model": 12, "n_heads": 2, "n_layers": 1, "context": 16}}
+SMALL = {
+    "nplm": {"d_hidden": 12, "d_embed": 6, "order": 3},
+    "gru": {"d_hidden": 12, "d_embed": 8},
+    "lstm": {"d_hidden": 10, "n_layers": 2},
+    "gpt": {"d_model": 12, "n_heads": 2, "n_layers": 1, "context": 16},
+}
 
 
 def network(name, text, steps=4, **options):
@@ -44,7 +48,11 @@ def twin(member, ids, window, theta, share):
         past = range(max(t - window, 0), t)
         weights = [math.exp(theta * float(vectors[t] @ vectors[i])) for i in past]
         hits = sum(w for i, w in zip(past, weights) if ids[i] == ids[t])
-        found.append(math.log((1 - share) * math.exp(score) + share * hits / sum(weights)) if weights else score)
+        found.append(
+            math.log((1 - share) * math.exp(score) + share * hits / sum(weights))
+            if weights
+            else score
+        )
     return found
 
 
@@ -54,8 +62,11 @@ def words():
     return " ".join(rng.choice([f"w{i}" for i in range(30)], 420))
 
 
-@pytest.mark.parametrize(("name", "options"), [("gru", {}), ("lstm", {}), ("gpt", {}), ("nplm", {}),
-                                              ("nplm", {"direct": True})], ids=["gru", "lstm", "gpt", "nplm", "direct"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("gru", {}), ("lstm", {}), ("gpt", {}), ("nplm", {}), ("nplm", {"direct": True})],
+    ids=["gru", "lstm", "gpt", "nplm", "direct"],
+)
 @pytest.mark.parametrize("window", [1, 7, 2000])
 def test_equals_the_slow_twin(words, name, options, window):
     """420 tokens are several blocks; both ways of scoring, each on its own."""
@@ -64,7 +75,9 @@ def test_equals_the_slow_twin(words, name, options, window):
     ids, lengths = cache.encode(words)
     expected = twin(member, ids.tolist(), window, 1.7, 0.4)
     assert cache.sequence_log_probs(ids, lengths) == pytest.approx(expected, abs=1e-4)
-    assert log_probs_by_steps(cache.stepper(), ids[:90], np.array([90])) == pytest.approx(expected[:90], abs=1e-4)
+    assert log_probs_by_steps(cache.stepper(), ids[:90], np.array([90])) == pytest.approx(
+        expected[:90], abs=1e-4
+    )
 
 
 def test_several_sequences_do_not_see_each_other(words):
@@ -83,7 +96,9 @@ def test_several_sequences_do_not_see_each_other(words):
 def test_carry_follows_the_member(words):
     lines = words.replace(" w1 ", "\n")
     for carry in (True, False):
-        cache = NeuralCache.of(network("gru", lines, unit="line", carry=carry), theta=1.0, share=0.5).fit(lines)
+        cache = NeuralCache.of(
+            network("gru", lines, unit="line", carry=carry), theta=1.0, share=0.5
+        ).fit(lines)
         assert cache.carry is carry
         assert cache.unit == "line"
         ids, lengths = cache.encode(lines)
@@ -117,8 +132,11 @@ def test_choice_is_the_best_of_a_search():
     chosen = NeuralCache.of(member, window=50).fit(text)
     best = chosen.score(text)
     assert 0 < chosen.share < 0.99
-    others = [NeuralCache.of(member, window=50, theta=theta, share=share).fit(text).score(text)
-              for theta in np.geomspace(chosen.theta / 10, chosen.theta * 10, 9) for share in np.linspace(0, 0.9, 10)]
+    others = [
+        NeuralCache.of(member, window=50, theta=theta, share=share).fit(text).score(text)
+        for theta in np.geomspace(chosen.theta / 10, chosen.theta * 10, 9)
+        for share in np.linspace(0, 0.9, 10)
+    ]
     assert max(others) < best + 0.002 * abs(best)
     assert best > sorted(others)[len(others) // 2] + 0.01 * abs(best)
     kept = NeuralCache.of(member, window=50, theta=chosen.theta).fit(text)
@@ -127,10 +145,17 @@ def test_choice_is_the_best_of_a_search():
     assert fixed.share == 0.25
     assert fixed.theta > 0
     assert chosen.fit_info["theta"] == chosen.theta
-    almost = NeuralCache.of(member, window=50, share=0.95).fit(text)  # where the best theta is another one
+    almost = NeuralCache.of(member, window=50, share=0.95).fit(
+        text
+    )  # where the best theta is another one
     best = almost.score(text)
     for factor in (0.25, 0.5, 2.0, 4.0):
-        assert NeuralCache.of(member, window=50, theta=factor * almost.theta, share=0.95).fit(text).score(text) <= best + 1e-3
+        assert (
+            NeuralCache.of(member, window=50, theta=factor * almost.theta, share=0.95)
+            .fit(text)
+            .score(text)
+            <= best + 1e-3
+        )
 
 
 def test_best_share_against_a_grid():
@@ -156,7 +181,9 @@ def test_a_state_may_be_longer_than_the_first_room_and_rows_differ(words):
     for row, prompt in enumerate(prompts):
         alone, first = prefill(cache.stepper(), [prompt])
         assert first[0] == pytest.approx(together[1][row], abs=1e-5)
-        assert cache.stepper().step(alone, ids[row:row + 1])[1][0] == pytest.approx(log_probs[row], abs=1e-5)
+        assert cache.stepper().step(alone, ids[row : row + 1])[1][0] == pytest.approx(
+            log_probs[row], abs=1e-5
+        )
 
 
 def test_a_member_of_a_mixture(words):
@@ -165,9 +192,13 @@ def test_a_member_of_a_mixture(words):
     ngram = NGram(order=2, unit="stream").fit(words, tokenizer=member.tokenizer)
     mixture = Mixture.of([cache, ngram]).fit(words)
     ids, lengths = mixture.encode(words)
-    mean = mixture.weights @ np.exp([m.sequence_log_probs(ids, lengths).astype(np.float64) for m in (cache, ngram)])
+    mean = mixture.weights @ np.exp(
+        [m.sequence_log_probs(ids, lengths).astype(np.float64) for m in (cache, ngram)]
+    )
     assert mixture.sequence_log_probs(ids, lengths) == pytest.approx(np.log(mean), abs=1e-4)
-    assert log_probs_by_steps(mixture.stepper(), ids[:60], np.array([60])) == pytest.approx(np.log(mean[:60]), abs=1e-4)
+    assert log_probs_by_steps(mixture.stepper(), ids[:60], np.array([60])) == pytest.approx(
+        np.log(mean[:60]), abs=1e-4
+    )
 
 
 def test_saved_it_needs_nothing_else(words, tmp_path):
@@ -203,8 +234,21 @@ def test_on_the_command_line(words, tmp_path):
 
     network("gru", words).save(tmp_path / "network")
     (tmp_path / "held.txt").write_text(words)
-    done = CliRunner().invoke(main, ["fit", "neural-cache", str(tmp_path / "held.txt"), "-o", str(tmp_path / "out"),
-                                     "--member", str(tmp_path / "network"), "--window", "64", "-q"])
+    done = CliRunner().invoke(
+        main,
+        [
+            "fit",
+            "neural-cache",
+            str(tmp_path / "held.txt"),
+            "-o",
+            str(tmp_path / "out"),
+            "--member",
+            str(tmp_path / "network"),
+            "--window",
+            "64",
+            "-q",
+        ],
+    )
     assert done.exit_code == 0, done.output
     assert "neural-cache64(gru-1x12)" in done.output
     assert seqloom.load(tmp_path / "out").config.window == 64

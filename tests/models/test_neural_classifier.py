@@ -21,14 +21,25 @@ from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 
-ORDER = [(" ".join(words), "yes" if words.index("a") < words.index("b") else "no")
-         for words in itertools.permutations(["a", "b", "c", "d"])]
-WORDS = [("good fun", "+"), ("dull", "-"), ("fun", "+"), ("so dull", "-"), ("good", "+"), ("dull day", "-")] * 3
+ORDER = [
+    (" ".join(words), "yes" if words.index("a") < words.index("b") else "no")
+    for words in itertools.permutations(["a", "b", "c", "d"])
+]
+WORDS = [
+    ("good fun", "+"),
+    ("dull", "-"),
+    ("fun", "+"),
+    ("so dull", "-"),
+    ("good", "+"),
+    ("dull day", "-"),
+] * 3
 
 
 def fitted(data, steps=60, valid=None, **options):
     options = {"d_embed": 16, "dropout": 0.0, "word_dropout": 0.0, **options}
-    return NeuralClassifier(**options).fit(data, valid=valid, train=TrainConfig(steps=steps, batch_size=8))
+    return NeuralClassifier(**options).fit(
+        data, valid=valid, train=TrainConfig(steps=steps, batch_size=8)
+    )
 
 
 def test_order_matters_to_an_lstm_and_not_to_a_bag():
@@ -37,8 +48,12 @@ def test_order_matters_to_an_lstm_and_not_to_a_bag():
 
 
 def test_words_never_seen_are_known_by_their_spelling():
-    train = [(f"{stem}{'ing' if i % 2 else 'ed'}", "ing" if i % 2 else "ed")
-             for i, stem in enumerate(["walk", "talk", "jump", "call", "play", "work", "kick", "lift"] * 4)]
+    train = [
+        (f"{stem}{'ing' if i % 2 else 'ed'}", "ing" if i % 2 else "ed")
+        for i, stem in enumerate(
+            ["walk", "talk", "jump", "call", "play", "work", "kick", "lift"] * 4
+        )
+    ]
     new = [("barking", "ing"), ("barked", "ed"), ("milling", "ing"), ("milled", "ed")]
     options = {"encoder": "bag", "word_dropout": 5.0}
     assert fitted(train, **options, characters="cnn", d_characters=16, steps=120).score(new) == 1.0
@@ -47,11 +62,18 @@ def test_words_never_seen_are_known_by_their_spelling():
 
 def test_numbers_of_any_length_with_gaps():
     rng = np.random.default_rng(0)
-    slow, fast = ([np.sin(speed * np.arange(20 + i) + rng.normal())[:, None] for i in range(12)] for speed in (0.2, 1.5))
+    slow, fast = (
+        [np.sin(speed * np.arange(20 + i) + rng.normal())[:, None] for i in range(12)]
+        for speed in (0.2, 1.5)
+    )
     fast[0][3] = np.nan
     model = NeuralClassifier(encoder="cnn", d_hidden=16, dropout=0.0).fit(
-        [*slow, *fast], ["slow"] * 12 + ["fast"] * 12, train=TrainConfig(steps=60))
-    assert model.predict([np.sin(0.2 * np.arange(30)), np.sin(1.5 * np.arange(30))]) == ["slow", "fast"]
+        [*slow, *fast], ["slow"] * 12 + ["fast"] * 12, train=TrainConfig(steps=60)
+    )
+    assert model.predict([np.sin(0.2 * np.arange(30)), np.sin(1.5 * np.arange(30))]) == [
+        "slow",
+        "fast",
+    ]
     assert model.sizes.missing
     assert model.summary() == "24 series, 2 classes"
     with pytest.raises(DataError, match="2 columns"):
@@ -76,9 +98,13 @@ def test_long_runs_of_missing_numbers():
     assert np.isfinite(model.class_log_probs([np.full(500, np.nan)])).all()
     whole = NeuralClassifier(**options).fit(rows, labels, train=TrainConfig(steps=5))
     mean = np.where(np.isnan(gaps[1]), float(whole.net.weights["reader.mean"][0]), gaps[1])
-    np.testing.assert_allclose(whole.class_log_probs([gaps[1]]), whole.class_log_probs([mean]), atol=1e-5)
+    np.testing.assert_allclose(
+        whole.class_log_probs([gaps[1]]), whole.class_log_probs([mean]), atol=1e-5
+    )
     with pytest.raises(DataError, match="hold no numbers"):
-        NeuralClassifier(**options).fit([np.full(5, np.nan)] * 12, labels[:12], train=TrainConfig(steps=5))
+        NeuralClassifier(**options).fit(
+            [np.full(5, np.nan)] * 12, labels[:12], train=TrainConfig(steps=5)
+        )
 
 
 def test_several_labels_each_on_its_own():
@@ -90,9 +116,16 @@ def test_several_labels_each_on_its_own():
 
 def test_rare_classes_count_as_much_when_balanced():
     rng = np.random.default_rng(1)
-    data = [(f"w{rng.integers(5)}", "often") for _ in range(90)] + [(f"w{rng.integers(5)}", "rare") for _ in range(10)]
-    plain, balanced = (fitted(data, encoder="bag", class_weights=how, valid=data) for how in ("none", "balanced"))
-    share = [np.mean(np.array(model.predict([text for text, _ in data])) == "rare") for model in (plain, balanced)]
+    data = [(f"w{rng.integers(5)}", "often") for _ in range(90)] + [
+        (f"w{rng.integers(5)}", "rare") for _ in range(10)
+    ]
+    plain, balanced = (
+        fitted(data, encoder="bag", class_weights=how, valid=data) for how in ("none", "balanced")
+    )
+    share = [
+        np.mean(np.array(model.predict([text for text, _ in data])) == "rare")
+        for model in (plain, balanced)
+    ]
     assert share[0] < 0.1
     assert plain.predict_proba("w9")["rare"] < balanced.predict_proba("w9")["rare"]
 
@@ -119,13 +152,17 @@ def test_what_stands_at_the_end_of_a_long_text_is_seen_in_windows_alone():
 
 def test_long_arrays_are_read_in_windows_and_have_no_sentences():
     labels = ["up", "down"] * 12
-    rows = [np.concatenate([np.zeros((20 + i % 3, 2)), np.full((2, 2), 1.0 if label == "up" else -1.0)])
-            for i, label in enumerate(labels)]
+    rows = [
+        np.concatenate([np.zeros((20 + i % 3, 2)), np.full((2, 2), 1.0 if label == "up" else -1.0)])
+        for i, label in enumerate(labels)
+    ]
     model = fitted(list(zip(rows, labels)), encoder="cnn", d_hidden=8, long="windows", max_length=6)
     assert model.encode([rows[0], rows[0][:0]]).counts.tolist() == [7, 1]
     assert model.predict(rows) == labels
     assert model.predict(rows[0]) == "up"
-    with pytest.raises(ConfigError, match="long sentences reads texts, but texts has numbers; give long windows"):
+    with pytest.raises(
+        ConfigError, match="long sentences reads texts, but texts has numbers; give long windows"
+    ):
         fitted(list(zip(rows, labels)), encoder="cnn", long="sentences")
 
 
@@ -142,7 +179,9 @@ def test_shares_of_words_add_up_to_the_log_odds():
     explanation = model.explain("good fun", n=1)
     assert (explanation.label, explanation.against) == ("+", "-")
     assert explanation.shares[0].feature in ("good", "fun")
-    assert explanation.log_odds == pytest.approx(explanation.prior + explanation.shares[0].nats + explanation.others)
+    assert explanation.log_odds == pytest.approx(
+        explanation.prior + explanation.shares[0].nats + explanation.others
+    )
     log_odds = np.subtract(*np.log([model.predict_proba("good fun")[label] for label in "+-"]))
     assert explanation.log_odds == pytest.approx(log_odds, abs=1e-4)
     with pytest.raises(ConfigError, match="no class 'x'"):
@@ -156,11 +195,17 @@ def test_words_of_long_texts_are_explained_in_the_order_of_the_text(long):
     explanation = model.explain(text, n=100)
     words = [*text.replace(".", " .").split(), "</s>"]
     if long == "sentences":
-        words = [w for sentence in text.split(". ") for w in [*sentence.rstrip(".").split(), ".", "</s>"][:4]]
+        words = [
+            w
+            for sentence in text.split(". ")
+            for w in [*sentence.rstrip(".").split(), ".", "</s>"][:4]
+        ]
     assert [word for word, _ in explanation.tokens] == words
     nats = dict(explanation.tokens)
     assert nats["dull"] == min(nats.values()) < 0 < nats["good"] == max(nats.values())
-    assert sum(nats for _, nats in explanation.tokens) == pytest.approx(explanation.log_odds - explanation.prior, abs=1e-3)
+    assert sum(nats for _, nats in explanation.tokens) == pytest.approx(
+        explanation.log_odds - explanation.prior, abs=1e-3
+    )
 
 
 def test_an_explanation_has_the_calibrated_log_odds():
@@ -169,7 +214,9 @@ def test_an_explanation_has_the_calibrated_log_odds():
     found = model.explain("good dull", label="+", against="-")
     log_odds = np.subtract(*np.log([model.predict_proba("good dull")[label] for label in "+-"]))
     assert found.log_odds == pytest.approx(log_odds, abs=1e-4)
-    assert sum(share.nats for share in found.shares) + found.prior == pytest.approx(log_odds, abs=1e-3)
+    assert sum(share.nats for share in found.shares) + found.prior == pytest.approx(
+        log_odds, abs=1e-3
+    )
 
 
 def test_one_of_several_labels_is_explained_against_its_absence():
@@ -177,7 +224,10 @@ def test_one_of_several_labels_is_explained_against_its_absence():
     model = fitted(data, encoder="bag")
     found = model.explain("ball", label="sport")
     p = model.predict_proba("ball")["sport"]
-    assert (found.against, found.log_odds) == ("not sport", pytest.approx(np.log(p / (1 - p)), abs=1e-4))
+    assert (found.against, found.log_odds) == (
+        "not sport",
+        pytest.approx(np.log(p / (1 - p)), abs=1e-4),
+    )
     assert max(found.tokens, key=lambda token: token[1])[0] == "ball"
 
 
@@ -195,9 +245,16 @@ def test_balanced_classes_also_choose_the_weights():
     """Never to predict the rare class has the best plain accuracy, so by that the weights of such a step would be kept."""
     rng = np.random.default_rng(0)
     rare = rng.random(400) < 0.1
-    data = [(" ".join(rng.choice(["a", "b"], 5, p=[1 / 3, 2 / 3] if one else [2 / 3, 1 / 3])), "-" if one else "+")
-            for one in rare]
-    model = fitted(data, encoder="bag", pooling="mean", class_weights="balanced", dropout=0.4, steps=100)
+    data = [
+        (
+            " ".join(rng.choice(["a", "b"], 5, p=[1 / 3, 2 / 3] if one else [2 / 3, 1 / 3])),
+            "-" if one else "+",
+        )
+        for one in rare
+    ]
+    model = fitted(
+        data, encoder="bag", pooling="mean", class_weights="balanced", dropout=0.4, steps=100
+    )
     found = model.predict([text for text, label in data if label == "-"]).count("-") / rare.sum()
     assert found > 0.5
 
@@ -216,29 +273,45 @@ def test_temperature_is_that_of_the_least_loss():
 
 def test_threshold_is_where_f1_is_best():
     probs = np.array([0.05, 0.1, 0.2, 0.3, 0.35, 0.4])
-    truth = np.array([0, 0, 0, 1, 0, 1])  # the second class is rarer; F1 is best when all above 0.25 are taken
+    truth = np.array(
+        [0, 0, 0, 1, 0, 1]
+    )  # the second class is rarer; F1 is best when all above 0.25 are taken
     log_probs = np.log(np.stack([1 - probs, probs], 1))
     shift = best_shift(log_probs, truth, False)
     assert (shifted(log_probs, 1.0, shift, False).argmax(1) == [0, 0, 0, 1, 1, 1]).all()
     several = best_shift(np.log(probs)[:, None], truth[:, None], True)
-    assert ((np.exp(shifted(np.log(probs)[:, None], 1.0, several, True)) > 0.5)[:, 0] == [0, 0, 0, 1, 1, 1]).all()
+    assert (
+        (np.exp(shifted(np.log(probs)[:, None], 1.0, several, True)) > 0.5)[:, 0]
+        == [0, 0, 0, 1, 1, 1]
+    ).all()
     assert best_shift(np.zeros((2, 3)), np.zeros(2, np.int64), False) is None
 
 
 def test_both_are_kept_in_the_model(tmp_path):
     import seqloom
 
-    model = fitted(WORDS, encoder="bag", valid=WORDS, calibrate="temperature", tune_threshold=True, steps=10)
+    model = fitted(
+        WORDS, encoder="bag", valid=WORDS, calibrate="temperature", tune_threshold=True, steps=10
+    )
     assert {"temperature", "shift"} <= set(model.learnt)
     model.save(tmp_path / "m")
     texts = [text for text, _ in WORDS]
-    assert np.array_equal(seqloom.load(tmp_path / "m").predict_proba(texts), model.predict_proba(texts))
+    assert np.array_equal(
+        seqloom.load(tmp_path / "m").predict_proba(texts), model.predict_proba(texts)
+    )
 
 
 def test_pretrained_vectors_frozen_or_not_and_of_words_never_seen(tmp_path):
-    vectors = WordVectors.of(["good", "fine", "dull", "bad"], [[1.0, 0], [0.9, 0.1], [-1, 0], [-0.9, 0.1]])
+    vectors = WordVectors.of(
+        ["good", "fine", "dull", "bad"], [[1.0, 0], [0.9, 0.1], [-1, 0], [-0.9, 0.1]]
+    )
     vectors.save(tmp_path / "v")
-    options = {"encoder": "bag", "pooling": "mean", "pretrained": str(tmp_path / "v"), "d_embed": None}
+    options = {
+        "encoder": "bag",
+        "pooling": "mean",
+        "pretrained": str(tmp_path / "v"),
+        "d_embed": None,
+    }
     model = fitted([("good", "+"), ("dull", "-")] * 9, **options, pretrained_training="frozen")
     place = model.tokenizer.id("good")
     assert model.weights["reader.embedding.weight"][place].tolist() == [1.0, 0.0]
@@ -266,10 +339,16 @@ def test_bucketed_batches_waste_little():
     from seqloom.models.sequence.task_net import example_batches
 
     rng = np.random.default_rng(0)
-    lengths = np.maximum(rng.lognormal(2.8, 0.6, 3000).astype(int), 1)  # words of sentences, about as in EWT
+    lengths = np.maximum(
+        rng.lognormal(2.8, 0.6, 3000).astype(int), 1
+    )  # words of sentences, about as in EWT
     tokenizer = Tokenizer(kind="whitespace").fit("a\n")
     encoded = TextInputs(tokenizer, max_length=512).encode(["a " * (n - 1) for n in lengths])
-    batches, cursor, used = example_batches(encoded, TrainConfig(), np.zeros(3000, np.int64)), (0, 0), []
+    batches, cursor, used = (
+        example_batches(encoded, TrainConfig(), np.zeros(3000, np.int64)),
+        (0, 0),
+        [],
+    )
     while cursor[0] == 0:
         batch = batches.batch(cursor)
         used.append((batch["ids"].size, batch["lengths"].sum()))
@@ -281,7 +360,12 @@ def test_bucketed_batches_waste_little():
 
 def test_classes_of_one_example_are_learnt_not_held_out():
     single = [(f"only{i}", f"class{i}") for i in range(6)]
-    model = fitted([*[(f"w{i} good", "+") for i in range(60)], *single], encoder="bag", class_weights="balanced", steps=200)
+    model = fitted(
+        [*[(f"w{i} good", "+") for i in range(60)], *single],
+        encoder="bag",
+        class_weights="balanced",
+        steps=200,
+    )
     assert [model.predict(text) for text, _ in single] == [label for _, label in single]
 
 
@@ -289,9 +373,13 @@ def test_classes_of_one_example_are_learnt_not_held_out():
 def test_a_share_of_the_examples_is_held_out(share, kept):
     """The rest is trained on; with nothing held out the last weights are the result."""
     pairs = [(f"word{i} {'good' if i % 2 else 'dull'}", str(i % 2)) for i in range(60)]
-    model = NeuralClassifier(encoder="bag", d_embed=4, hold_out=share).fit(pairs, train=TrainConfig(steps=3, batch_size=64))
+    model = NeuralClassifier(encoder="bag", d_embed=4, hold_out=share).fit(
+        pairs, train=TrainConfig(steps=3, batch_size=64)
+    )
     assert model.fit_info["epochs"] == 3
     assert (model.fit_info["best_step"] is not None) == bool(kept)
     data = as_labelled(pairs)
-    train, held = held_out(share, data, Fitting(), data.examples, [(label,) for label in data.labels])
+    train, held = held_out(
+        share, data, Fitting(), data.examples, [(label,) for label in data.labels]
+    )
     assert (len(train), 0 if held is None else len(held)) == (60 - kept, kept)

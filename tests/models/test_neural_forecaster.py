@@ -22,13 +22,19 @@ def known():
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-@pytest.mark.parametrize("options", [{}, {"columns": "together", "calendar": True, "normalise": "instance", "patch": 3}])
-def test_every_encoder_forecasts_and_has_the_shapes_that_its_options_say(encoder, options, tmp_path):
+@pytest.mark.parametrize(
+    "options", [{}, {"columns": "together", "calendar": True, "normalise": "instance", "patch": 3}]
+)
+def test_every_encoder_forecasts_and_has_the_shapes_that_its_options_say(
+    encoder, options, tmp_path
+):
     model = NeuralForecaster(encoder=encoder, **SMALL, **options).fit(hours(150), train=FEW)
     assert {name: value.shape for name, value in model.net.weights.items()} == model.fitted_shapes()
     model.save(tmp_path / "m")
     again = NeuralForecaster.load(tmp_path / "m")
-    np.testing.assert_array_equal(again.forecast(hours(100, seed=2)).values, model.forecast(hours(100, seed=2)).values)
+    np.testing.assert_array_equal(
+        again.forecast(hours(100, seed=2)).values, model.forecast(hours(100, seed=2)).values
+    )
 
 
 @pytest.mark.parametrize("columns", ["separate", "together"])
@@ -61,7 +67,11 @@ def test_the_loss_is_squared_error_and_pinball_loss_of_what_is_there():
         y = float(targets[i, h, c])
         if np.isfinite(y):
             point, low, high = map(float, output[i, h, c])
-            wanted.append((point - y) ** 2 + max(0.1 * (y - low), -0.9 * (y - low)) + max(0.9 * (y - high), -0.1 * (y - high)))
+            wanted.append(
+                (point - y) ** 2
+                + max(0.1 * (y - low), -0.9 * (y - low))
+                + max(0.9 * (y - high), -0.1 * (y - high))
+            )
     np.testing.assert_allclose(losses(output, targets).numpy(), wanted, rtol=1e-5)
 
 
@@ -70,7 +80,9 @@ def test_a_level_that_was_never_seen_changes_nothing():
     model = NeuralForecaster(**SMALL).fit(series, train=FEW)
     track = series.tracks[0]
     higher = Series.of(track.values + 500, series.times(track).tolist(), columns=["c0", "c1"])
-    np.testing.assert_allclose(model.forecast(higher).values, model.forecast(series).values + 500, rtol=1e-4)
+    np.testing.assert_allclose(
+        model.forecast(higher).values, model.forecast(series).values + 500, rtol=1e-4
+    )
 
 
 def test_it_learns():

@@ -12,10 +12,17 @@ from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
 from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 
-VERBS = [(["they", "can", "fish"], ["P", "V", "N"]), (["the", "can", "fell"], ["D", "N", "V"]),
-         (["they", "fish"], ["P", "V"]), (["the", "fish", "fell"], ["D", "N", "V"])] * 4
-NAMES = [(["Ada", "Lovelace", "met", "Bob"], ["B-PER", "I-PER", "O", "B-PER"]),
-         (["in", "New", "York"], ["O", "B-LOC", "I-LOC"]), (["it", "rained"], ["O", "O"])] * 4
+VERBS = [
+    (["they", "can", "fish"], ["P", "V", "N"]),
+    (["the", "can", "fell"], ["D", "N", "V"]),
+    (["they", "fish"], ["P", "V"]),
+    (["the", "fish", "fell"], ["D", "N", "V"]),
+] * 4
+NAMES = [
+    (["Ada", "Lovelace", "met", "Bob"], ["B-PER", "I-PER", "O", "B-PER"]),
+    (["in", "New", "York"], ["O", "B-LOC", "I-LOC"]),
+    (["it", "rained"], ["O", "O"]),
+] * 4
 
 
 def fitted(data, steps=60, **options):
@@ -45,14 +52,20 @@ def test_tags_come_back_in_the_scheme_of_the_data_and_are_legal():
 
 
 def test_faulty_tags_are_learnt_as_the_spans_they_mark():
-    data = Tagged.of([(["a", "b"], ["O", "I-X"]), (["b", "a"], ["B-X", "O"]), (["b", "b"], ["B-X", "I-X"])] * 4)
+    data = Tagged.of(
+        [(["a", "b"], ["O", "I-X"]), (["b", "a"], ["B-X", "O"]), (["b", "b"], ["B-X", "I-X"])] * 4
+    )
     model = fitted(data, work_in="data")
     assert model.predict(["a", "b"]) == ["O", "B-X"]
 
 
 def test_unknown_words_by_their_spelling():
-    train = [([f"{stem}{'ing' if i % 2 else 'ed'}"], ["G" if i % 2 else "D"])
-             for i, stem in enumerate(["walk", "talk", "jump", "call", "play", "work", "kick", "lift"] * 4)]
+    train = [
+        ([f"{stem}{'ing' if i % 2 else 'ed'}"], ["G" if i % 2 else "D"])
+        for i, stem in enumerate(
+            ["walk", "talk", "jump", "call", "play", "work", "kick", "lift"] * 4
+        )
+    ]
     model = fitted(train, word_dropout=5.0, steps=150)
     assert model.predict([["barking"], ["barked"]]) == [["G"], ["D"]]
     assert model.knows("Talking")
@@ -62,7 +75,9 @@ def test_unknown_words_by_their_spelling():
 
 def test_pretrained_words_that_training_lacks(tmp_path):
     WordVectors.of(["fell", "sank", "the"], [[1.0, 0], [1.0, 0.1], [-1.0, 0]]).save(tmp_path / "v")
-    model = fitted(VERBS, pretrained=str(tmp_path / "v"), d_embed=None, pretrained_training="frozen")
+    model = fitted(
+        VERBS, pretrained=str(tmp_path / "v"), d_embed=None, pretrained_training="frozen"
+    )
     assert model.sizes.further == 1
     assert model.rows["sank"] == model.sizes.vocab_size
     assert model.predict(["the", "fish", "sank"]) == ["D", "N", "V"]
@@ -70,7 +85,9 @@ def test_pretrained_words_that_training_lacks(tmp_path):
 
 
 def test_empty_sentences_and_tags_seen_only_in_valid():
-    model = NeuralTagger(d_hidden=8).fit([*VERBS, ([], [])], valid=[(["they"], ["NEW"])], train=TrainConfig(steps=2))
+    model = NeuralTagger(d_hidden=8).fit(
+        [*VERBS, ([], [])], valid=[(["they"], ["NEW"])], train=TrainConfig(steps=2)
+    )
     assert model.predict([[], ["they"], []])[::2] == [[], []]
     assert model.predict([[]]) == [[]]
 

@@ -16,19 +16,31 @@ from seqloom.models.language.smoothing import smoothing_named
 from tests.twins.ngrams import Model
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-METHODS = ["modified-kneser-ney", "kneser-ney", "absolute", "witten-bell", "add-k", "maximum-likelihood"]
+METHODS = [
+    "modified-kneser-ney",
+    "kneser-ney",
+    "absolute",
+    "witten-bell",
+    "add-k",
+    "maximum-likelihood",
+]
 
 
 @pytest.fixture(scope="module")
 def kenlm_text(shakespeare):
     """The text that KenLM was given: lower case, words and punctuation apart, the last tenth of the lines held out."""
-    lines = [" ".join(re.findall(r"[a-z']+|[^\sa-z']", line)) for line in shakespeare.lower().split("\n")]
+    lines = [
+        " ".join(re.findall(r"[a-z']+|[^\sa-z']", line)) for line in shakespeare.lower().split("\n")
+    ]
     lines = [line for line in lines if line]
     cut = 29_499
     return lines[:cut], lines[cut:]
 
 
-@pytest.mark.parametrize(("name", "order", "prune"), [("order3", 3, ()), ("order5", 5, ()), ("order4_pruned", 4, (0, 0, 1, 2))])
+@pytest.mark.parametrize(
+    ("name", "order", "prune"),
+    [("order3", 3, ()), ("order5", 5, ()), ("order4_pruned", 4, (0, 0, 1, 2))],
+)
 def test_every_token_equals_kenlm(kenlm_text, name, order, prune):
     train, test = kenlm_text
     model = NGram(order=order, prune=prune).fit(train)
@@ -36,7 +48,9 @@ def test_every_token_equals_kenlm(kenlm_text, name, order, prune):
     ours = [s for line in test[:400] for s in model.full_scores(line)][: len(golden)]
     assert [s.order for s in ours] == [int(g[1]) for g in golden]
     assert max(abs(s.log_prob / math.log(10) - float(g[2])) for s, g in zip(ours, golden)) < 1e-5
-    unknown = set(w for line in test for w in line.split()) - set(w for line in train for w in line.split())
+    unknown = set(w for line in test for w in line.split()) - set(
+        w for line in train for w in line.split()
+    )
     assert [s.oov for s in ours] == [g[0] in unknown for g in golden]
 
 
@@ -45,7 +59,9 @@ def test_discounts_equal_kenlm(kenlm_text):
     for line in (GOLDEN / "kenlm_order5_discounts.txt").read_text().splitlines():
         order, count, *discounts = line.split()
         assert model.fit_info["ngrams"][order] == int(count)
-        assert model.fit_info["discounts"][order] == pytest.approx([float(d.split("=")[1]) for d in discounts], abs=1e-4)
+        assert model.fit_info["discounts"][order] == pytest.approx(
+            [float(d.split("=")[1]) for d in discounts], abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -54,7 +70,9 @@ def test_smoothing_equals_the_formulas(method, order):
     rng = np.random.default_rng(7)
     units = [[f"w{min(rng.zipf(1.4), 400)}" for _ in range(rng.integers(1, 9))] for _ in range(650)]
     train, test = units[:600], units[600:]
-    model = NGram(order=order, smoothing=method, **({"k": 0.5} if method == "add-k" else {})).fit([" ".join(u) for u in train])
+    model = NGram(order=order, smoothing=method, **({"k": 0.5} if method == "add-k" else {})).fit(
+        [" ".join(u) for u in train]
+    )
     assert "fallbacks" not in model.fit_info
     vocabulary = {w for u in train for w in u} | {"</s>", "<unk>"}
     twin = Model([[*u, "</s>"] for u in train], order, vocabulary, method=method, k=0.5)
@@ -77,8 +95,11 @@ def test_a_distribution_is_the_scores_of_all_tokens(toy_text):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.text(st.sampled_from("ab "), max_size=8), min_size=1, max_size=8),
-       st.integers(1, 4), st.sampled_from(METHODS))
+@given(
+    st.lists(st.text(st.sampled_from("ab "), max_size=8), min_size=1, max_size=8),
+    st.integers(1, 4),
+    st.sampled_from(METHODS),
+)
 def test_sums_to_one_on_tiny_corpora(lines, order, method):
     model = NGram(order=order, smoothing=method, tokenizer="byte", unit="stream")
     try:
@@ -123,7 +144,9 @@ def test_discounts_where_counts_of_counts_are_missing():
     modified, plain = smoothing_named("modified-kneser-ney"), smoothing_named("kneser-ney")
     y = 60 / (60 + 2 * 20)
     usual = modified.weights(np.array([0, 60, 20, 10, 5, 0]), 99)
-    assert usual.discounts == pytest.approx((1 - 2 * y * 20 / 60, 2 - 3 * y * 10 / 20, 3 - 4 * y * 5 / 10))
+    assert usual.discounts == pytest.approx(
+        (1 - 2 * y * 20 / 60, 2 - 3 * y * 10 / 20, 3 - 4 * y * 5 / 10)
+    )
     assert not usual.note
     for few in ([0, 6, 2, 0, 5, 0], [0, 6, 2, 9, 5, 0]):  # 2 - 3 y 9 / 2 is below zero
         found = modified.weights(np.array(few), 99)
@@ -154,7 +177,9 @@ def test_long_texts_are_scored_by_an_index_to_the_same_bits(kenlm_text, smoothin
     together = model.token_scores(lines)
     assert (len(model.trie.index) > 1000) == (order > 1)
     assert together[:1500] == one_by_one
-    assert [model.token_scores(line) for line in lines[:200]] == one_by_one[:200]  # now with the index
+    assert [model.token_scores(line) for line in lines[:200]] == one_by_one[
+        :200
+    ]  # now with the index
 
 
 def test_memory_limit_gives_the_identical_model(shakespeare):
@@ -209,7 +234,9 @@ def test_order_above_the_corpus_is_refused():
         NGram(order=7).fit("a b c\n")
 
 
-@pytest.mark.parametrize("options", [{"order": 0}, {"smoothing": "knesser-ney"}, {"ordr": 3}, {"k": 0}])
+@pytest.mark.parametrize(
+    "options", [{"order": 0}, {"smoothing": "knesser-ney"}, {"ordr": 3}, {"k": 0}]
+)
 def test_wrong_options_name_the_problem(options):
     with pytest.raises(ConfigError) as error:
         NGram(**options)
@@ -236,7 +263,9 @@ def test_sparsity_report(toy_text):
     v = model.tokenizer.vocab_size
     assert [r.possible for r in rows] == [v - 1, (v - 1) * v, (v - 1) * v**2]
     assert rows[0].seen_in_test == 1.0
-    assert rows[2].seen_in_test == pytest.approx(5 / 6)  # (<s> the cat) .. (on the sea) new, (the sea </s>) seen
+    assert rows[2].seen_in_test == pytest.approx(
+        5 / 6
+    )  # (<s> the cat) .. (on the sea) new, (the sea </s>) seen
 
 
 def test_load_is_the_same_model(tmp_path, toy_text):

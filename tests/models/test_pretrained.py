@@ -21,8 +21,13 @@ from tests.golden import fasttext_models  # noqa: E402
 
 WORDS = ["elephant", *sorted(set(TOY.split()))[:15]]
 VECTORS = WordVectors.of(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 8)))
-SMALL = {LSTM: {"d_hidden": 6}, GRU: {"d_hidden": 6}, RNN: {"d_hidden": 6}, NPLM: {"d_hidden": 6, "order": 3},
-         GPT: {"n_heads": 2, "n_layers": 1, "context": 8}}
+SMALL = {
+    LSTM: {"d_hidden": 6},
+    GRU: {"d_hidden": 6},
+    RNN: {"d_hidden": 6},
+    NPLM: {"d_hidden": 6, "order": 3},
+    GPT: {"n_heads": 2, "n_layers": 1, "context": 8},
+}
 TRAIN = {"steps": 6, "lr": 0.02}
 
 
@@ -34,7 +39,9 @@ def place(tmp_path):
 
 def fitted(cls, place, *, run=None, text=TOY, train=None, **options):
     plain = {"tokenizer": "whitespace", "unit": "line", "pretrained": str(place), **SMALL[cls]}
-    return cls(**{**plain, **options}).fit(text, run=run, train=TrainConfig(**{**TRAIN, **(train or {})}))
+    return cls(**{**plain, **options}).fit(
+        text, run=run, train=TrainConfig(**{**TRAIN, **(train or {})})
+    )
 
 
 def known_rows(model):
@@ -45,22 +52,41 @@ def known_rows(model):
 
 # ---- how they are trained
 
+
 @pytest.mark.parametrize("cls", SMALL, ids=lambda cls: cls.name)
 def test_frozen_stays_to_the_bit_and_tuned_moves(cls, place):
     frozen, tuned = (fitted(cls, place, pretrained_training=how) for how in ("frozen", "tuned"))
     assert np.array_equal(*known_rows(frozen))
     rows, vectors = known_rows(tuned)
     assert (rows != vectors).any(axis=1).all()
-    assert np.allclose(rows, vectors, atol=0.02 * 6 * 1.5)  # it began there: Adam moves at most about lr a step
+    assert np.allclose(
+        rows, vectors, atol=0.02 * 6 * 1.5
+    )  # it began there: Adam moves at most about lr a step
     ids, lengths = frozen.encode(TOY)
-    assert np.allclose(frozen.sequence_log_probs(ids, lengths), log_probs_by_steps(frozen.stepper(), ids, lengths), atol=2e-5)
-    assert not np.array_equal(frozen.weights["embedding.weight"][frozen.tokenizer.id("was")], VECTORS["elephant"])
+    assert np.allclose(
+        frozen.sequence_log_probs(ids, lengths),
+        log_probs_by_steps(frozen.stepper(), ids, lengths),
+        atol=2e-5,
+    )
+    assert not np.array_equal(
+        frozen.weights["embedding.weight"][frozen.tokenizer.id("was")], VECTORS["elephant"]
+    )
 
 
-@pytest.mark.parametrize("options", [{"average": "exponential"}, {"gradient_noise": 0.1}, {"optimizer": "momentum"},
-                                     {"accumulate": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"average": "exponential"},
+        {"gradient_noise": 0.1},
+        {"optimizer": "momentum"},
+        {"accumulate": 2},
+    ],
+    ids=str,
+)
 def test_frozen_whatever_the_training(place, options):
-    assert np.array_equal(*known_rows(fitted(LSTM, place, pretrained_training="frozen", train=options)))
+    assert np.array_equal(
+        *known_rows(fitted(LSTM, place, pretrained_training="frozen", train=options))
+    )
 
 
 def test_gradual_begins_after_its_time(place):
@@ -70,7 +96,9 @@ def test_gradual_begins_after_its_time(place):
     assert (rows != vectors).any()
     frozen = fitted(LSTM, place, train={"steps": 4}, pretrained_training="frozen")
     waiting = fitted(LSTM, place, train={"steps": 4}, **gradual)
-    assert all(np.array_equal(frozen.weights[name], waiting.weights[name]) for name in frozen.weights)
+    assert all(
+        np.array_equal(frozen.weights[name], waiting.weights[name]) for name in frozen.weights
+    )
 
 
 def test_tied_and_frozen_freezes_the_output_and_says_so(place, monkeypatch):
@@ -86,7 +114,9 @@ def test_tied_and_frozen_freezes_the_output_and_says_so(place, monkeypatch):
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "momentum"])
-@pytest.mark.parametrize("cut", [3, 6, 9], ids=["while frozen", "while its rate rises", "afterwards"])
+@pytest.mark.parametrize(
+    "cut", [3, 6, 9], ids=["while frozen", "while its rate rises", "afterwards"]
+)
 def test_resume_to_the_bit(place, tmp_path, monkeypatch, cut, optimizer):
     """Frozen for 4 of 10 steps, then a rate that rises until step 8."""
     options = {"pretrained_training": "gradual", "pretrained_frozen_for": 0.4}
@@ -106,8 +136,10 @@ def test_resume_to_the_bit(place, tmp_path, monkeypatch, cut, optimizer):
         fitted(LSTM, place, run=tmp_path / "run", train=train, **options)
     kept, meta = Run(tmp_path / "run").load()
     assert meta["step"] == cut
-    assert np.array_equal(kept["weights.embedding.weight"], fitted(
-        LSTM, place, pretrained_training="frozen").weights["embedding.weight"]) == (cut <= 4)
+    assert np.array_equal(
+        kept["weights.embedding.weight"],
+        fitted(LSTM, place, pretrained_training="frozen").weights["embedding.weight"],
+    ) == (cut <= 4)
     resumed = fitted(LSTM, place, run=tmp_path / "run", train=train, **options)
     assert all(np.array_equal(whole.weights[name], resumed.weights[name]) for name in whole.weights)
 
@@ -123,6 +155,7 @@ def test_a_run_with_other_vectors_is_not_continued(place, tmp_path, monkeypatch)
 
 # ---- where they come from and go to
 
+
 @pytest.mark.parametrize("cls", [LSTM, NPLM, GPT], ids=lambda cls: cls.name)
 @pytest.mark.parametrize("how", ["frozen", "gradual"])
 def test_a_saved_model_needs_no_vectors(cls, how, place, tmp_path):
@@ -131,9 +164,13 @@ def test_a_saved_model_needs_no_vectors(cls, how, place, tmp_path):
     shutil.rmtree(place)
     loaded = seqloom.load(tmp_path / "model")
     assert loaded.token_scores("the cat sat") == model.token_scores("the cat sat")
-    assert loaded.generate("the", max_tokens=5, seed=1) == model.generate("the", max_tokens=5, seed=1)
+    assert loaded.generate("the", max_tokens=5, seed=1) == model.generate(
+        "the", max_tokens=5, seed=1
+    )
     ids, _ = model.encode(TOY)
-    assert np.array_equal(loaded.adapting(0.01).text_log_probs(ids), model.adapting(0.01).text_log_probs(ids))
+    assert np.array_equal(
+        loaded.adapting(0.01).text_log_probs(ids), model.adapting(0.01).text_log_probs(ids)
+    )
 
 
 @pytest.mark.parametrize("form", ["word2vec", "word2vec-binary", "glove", "fasttext"])
@@ -164,7 +201,10 @@ def test_what_is_known_is_recorded_and_said(unknown, place, monkeypatch):
     facts = model.fit_info["pretrained"]
     assert (facts["found"], facts["of"], facts["built"]) == (15, model.tokenizer.vocab_size, 0)
     assert facts["text"] == pytest.approx(share, abs=1e-4)
-    assert any(f"15 of {facts['of']} tokens have a vector, {share:.1%} of the text" in line for line in said)
+    assert any(
+        f"15 of {facts['of']} tokens have a vector, {share:.1%} of the text" in line
+        for line in said
+    )
     unknown_row = model.weights["embedding.weight"][model.tokenizer.id("was")]
     mean = known_rows(model)[1].mean(axis=0)
     assert np.allclose(unknown_row, mean, atol=1e-6) == (unknown == "mean")
@@ -174,7 +214,9 @@ def test_a_text_in_capitals_is_advised(place, monkeypatch):
     said = []
     monkeypatch.setattr(progress, "say", said.append)
     fitted(LSTM, place, text=TOY + TOY.upper())
-    assert any("15 more would be found in lower case: --normalize case=lower" in line for line in said)
+    assert any(
+        "15 more would be found in lower case: --normalize case=lower" in line for line in said
+    )
 
 
 def test_the_width_is_that_of_the_vectors(place):
@@ -188,19 +230,32 @@ def test_the_width_is_that_of_the_vectors(place):
 
 # ---- refused
 
+
 def test_refused(place, tmp_path):
     def refuses(error, says, cls=LSTM, where=place, **options):
         with pytest.raises(error, match=says):
             fitted(cls, where, **options)
 
-    refuses(ConfigError, "pretrained: .*nowhere: no such directory or file", where=tmp_path / "nowhere")
-    refuses(ConfigError, "d_embed is 5, but the vectors of .* have 8 dimensions; leave d_embed out or give 8", d_embed=5)
+    refuses(
+        ConfigError, "pretrained: .*nowhere: no such directory or file", where=tmp_path / "nowhere"
+    )
+    refuses(
+        ConfigError,
+        "d_embed is 5, but the vectors of .* have 8 dimensions; leave d_embed out or give 8",
+        d_embed=5,
+    )
     refuses(ConfigError, "d_embed is 5, but", NPLM, d_embed=5)
     refuses(ConfigError, "d_model is 16, but", GPT, d_model=16)
     refuses(ConfigError, "8 dimensions, not a multiple of 6, as 3 heads and rope", GPT, n_heads=3)
-    refuses(ConfigError, "the tokenizer bpe splits words; give tokenizer whitespace or word", tokenizer="bpe")
+    refuses(
+        ConfigError,
+        "the tokenizer bpe splits words; give tokenizer whitespace or word",
+        tokenizer="bpe",
+    )
     refuses(DataError, "none of the .* tokens, such as .*elephant", text="quite other words\n" * 9)
-    refuses(ConfigError, "vectors: these vectors have nothing to build", pretrained_unknown="subword")
+    refuses(
+        ConfigError, "vectors: these vectors have nothing to build", pretrained_unknown="subword"
+    )
     (tmp_path / "text").write_text(TOY)
     refuses(DataError, "not a file of word vectors", where=tmp_path / "text")
     fitted(LSTM, place).save(tmp_path / "model")
@@ -209,11 +264,19 @@ def test_refused(place, tmp_path):
     with pytest.raises(ConfigError, match="the tokenizer byte splits words"):
         model.fit(TOY, tokenizer=Tokenizer(kind="byte"))
     assert not model.fitted
-    model.fit(TOY, tokenizer=Tokenizer(kind="word").fit(TOY), train=TrainConfig(steps=1))  # its own option does not count
+    model.fit(
+        TOY, tokenizer=Tokenizer(kind="word").fit(TOY), train=TrainConfig(steps=1)
+    )  # its own option does not count
 
 
 def test_options_without_meaning():
-    with pytest.raises(ConfigError, match="pretrained_training has no effect with pretrained not given; give pretrained"):
+    with pytest.raises(
+        ConfigError,
+        match="pretrained_training has no effect with pretrained not given; give pretrained",
+    ):
         LSTM(pretrained_training="frozen")
-    with pytest.raises(ConfigError, match="pretrained_frozen_for has no effect with pretrained_training tuned; it is for"):
+    with pytest.raises(
+        ConfigError,
+        match="pretrained_frozen_for has no effect with pretrained_training tuned; it is for",
+    ):
         GPT(pretrained="v", pretrained_frozen_for=0.5)

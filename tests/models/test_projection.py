@@ -33,9 +33,13 @@ def test_pca_is_that_of_the_covariance():
 
 
 def test_pca_agrees_with_scikit_learn(vectors):
-    found = pytest.importorskip("sklearn.decomposition").PCA(2).fit(vectors.matrix.astype(np.float64))
+    found = (
+        pytest.importorskip("sklearn.decomposition").PCA(2).fit(vectors.matrix.astype(np.float64))
+    )
     mine = pca(vectors.matrix)
-    assert np.abs(mine.points) == pytest.approx(np.abs(found.transform(vectors.matrix.astype(np.float64))), abs=1e-6)
+    assert np.abs(mine.points) == pytest.approx(
+        np.abs(found.transform(vectors.matrix.astype(np.float64))), abs=1e-6
+    )
     assert mine.explained == pytest.approx(found.explained_variance_ratio_, abs=1e-9)
 
 
@@ -56,9 +60,13 @@ def test_maps_know_their_groups_and_compare_directions(vectors):
     spots, titles = map_words(vectors, {"a": ["fruit1", "fruit2"], "b": ["tool1", "fruit1"]})
     assert [(s.word, s.group) for s in spots] == [("fruit1", "a"), ("fruit2", "a"), ("tool1", "b")]
     assert "of the variance" in titles[0]
-    longer = WordVectors.of(vectors.words, vectors.matrix * np.arange(1, 37)[:, None])  # lengths do not matter
+    longer = WordVectors.of(
+        vectors.words, vectors.matrix * np.arange(1, 37)[:, None]
+    )  # lengths do not matter
     words = list(vectors.words)
-    assert [s.x for s in map_words(longer, words)[0]] == pytest.approx([s.x for s in map_words(vectors, words)[0]], abs=1e-5)
+    assert [s.x for s in map_words(longer, words)[0]] == pytest.approx(
+        [s.x for s in map_words(vectors, words)[0]], abs=1e-5
+    )
 
 
 def test_pairs_of_a_true_analogy_are_equal_arrows():

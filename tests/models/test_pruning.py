@@ -39,12 +39,20 @@ def test_change_of_one_bigram_by_definition():
             for x, p in rest.items():
                 without[x] = p
             seen = full > 0
-            changes[h, w] = math.expm1(context * float((full[seen] * np.log(full[seen] / without[seen])).sum()))
+            changes[h, w] = math.expm1(
+                context * float((full[seen] * np.log(full[seen] / without[seen])).sum())
+            )
     threshold = float(np.median(list(changes.values())))
     pruned = NGram(order=2, prune_entropy=threshold).fit(TOY).trie
-    kept = {(h, int(pruned.words[t])) for h in range(v + 1) for t in range(pruned.first[h + 1], pruned.first[h + 2])}
+    kept = {
+        (h, int(pruned.words[t]))
+        for h in range(v + 1)
+        for t in range(pruned.first[h + 1], pruned.first[h + 2])
+    }
     expected = {pair for pair, change in changes.items() if change >= threshold * (1 + 1e-4)}
-    border = {pair for pair, change in changes.items() if abs(change - threshold) <= threshold * 1e-4}
+    border = {
+        pair for pair, change in changes.items() if abs(change - threshold) <= threshold * 1e-4
+    }
     assert expected <= kept <= expected | border
     assert 0 < len(kept) < len(changes)
 

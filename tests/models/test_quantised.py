@@ -19,14 +19,27 @@ from tests.fuzz.specimens import SPECIMENS
 from tests.saved import ask
 
 TEXT = "the cat sat on the mat and the dog sat on the log\n" * 40
-FAR = {8: 0.1, 4: 0.8}  # nats of a token, in the small model of these tests; rounding the activations is part of it
+FAR = {
+    8: 0.1,
+    4: 0.8,
+}  # nats of a token, in the small model of these tests; rounding the activations is part of it
 
 
 @pytest.fixture(scope="module")
 def model():
     pytest.importorskip("torch")
-    return GPT(tokenizer="char", d_model=48, n_heads=4, n_kv_heads=2, n_layers=2, d_mlp=40, context=16, activation="swiglu",
-               norm_kind="rms", bias=False).fit(TEXT, train=TrainConfig(steps=60, batch_size=8, lr=0.01, seed=1))
+    return GPT(
+        tokenizer="char",
+        d_model=48,
+        n_heads=4,
+        n_kv_heads=2,
+        n_layers=2,
+        d_mlp=40,
+        context=16,
+        activation="swiglu",
+        norm_kind="rms",
+        bias=False,
+    ).fit(TEXT, train=TrainConfig(steps=60, batch_size=8, lr=0.01, seed=1))
 
 
 @pytest.fixture(scope="module", params=[8, 4])
@@ -36,20 +49,29 @@ def small(request, model):
 
 # ---- matrices
 
+
 @pytest.mark.parametrize("shape", [(40, 64), (3, 70), (17, 5)])
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("centre", [0, 9])  # far from zero, which what is beyond the last column must not bring in
+@pytest.mark.parametrize(
+    "centre", [0, 9]
+)  # far from zero, which what is beyond the last column must not bring in
 def test_a_weight_is_off_by_half_a_step_of_its_block(bits, shape, centre):
     weight = np.random.default_rng(0).normal(centre, size=shape).astype(np.float32)
     weight[1] *= 1000  # spoils only its own blocks
     weight[2] = 0
     blocks = Blocks.of(weight, bits)
-    step = np.repeat(blocks.scale.astype(np.float64), BLOCK, axis=1)[:, :shape[1]]
-    least = 0 if blocks.minimum is None else np.repeat(blocks.minimum.astype(np.float64), BLOCK, axis=1)[:, :shape[1]]
+    step = np.repeat(blocks.scale.astype(np.float64), BLOCK, axis=1)[:, : shape[1]]
+    least = (
+        0
+        if blocks.minimum is None
+        else np.repeat(blocks.minimum.astype(np.float64), BLOCK, axis=1)[:, : shape[1]]
+    )
     found = blocks.tiles().floats()
-    assert (np.abs(found - weight) <= step / 2 * 1.001 + np.abs(least) * 2 ** -11 + 1e-7).all()
-    size = np.abs(weight).max(axis=1, keepdims=True) if bits == 8 else np.ptp(weight, axis=1)[:, None]
-    assert (step <= size / (127 if bits == 8 else 15) * 1.002 + np.abs(least) * 2 ** -11).all()
+    assert (np.abs(found - weight) <= step / 2 * 1.001 + np.abs(least) * 2**-11 + 1e-7).all()
+    size = (
+        np.abs(weight).max(axis=1, keepdims=True) if bits == 8 else np.ptp(weight, axis=1)[:, None]
+    )
+    assert (step <= size / (127 if bits == 8 else 15) * 1.002 + np.abs(least) * 2**-11).all()
 
 
 @pytest.mark.parametrize("bits", [8, 4])
@@ -58,7 +80,7 @@ def test_tiny_weights_keep_their_size(bits):
     weight = (np.geomspace(1e-6, 1e-4, 64)[:, None] * np.linspace(-1, 1, BLOCK)).astype(np.float32)
     blocks = Blocks.of(weight, bits)
     apart = np.abs(blocks.tiles().floats() - weight)
-    assert (apart <= blocks.scale.astype(np.float64) * 0.501 + 2.0 ** -24).all()
+    assert (apart <= blocks.scale.astype(np.float64) * 0.501 + 2.0**-24).all()
 
 
 @pytest.mark.parametrize("bits", [8, 4])
@@ -69,7 +91,9 @@ def test_what_was_rounded_once_stays_as_it_is(bits):
     assert np.array_equal(once.floats(), again.floats())
 
 
-@pytest.mark.parametrize("rows", [slice(None), slice(16), slice(16, None), slice(5, 20), slice(7)], ids=str)
+@pytest.mark.parametrize(
+    "rows", [slice(None), slice(16), slice(16, None), slice(5, 20), slice(7)], ids=str
+)
 @pytest.mark.parametrize("bits", [8, 4])
 def test_some_rows_of_a_matrix(bits, rows):
     """Whole tiles are a view, others a copy; no number changes."""
@@ -92,6 +116,7 @@ def test_weights_without_a_scale_are_refused(bits, value):
 
 # ---- models
 
+
 def test_scores_are_near_those_of_the_same_weights_in_float32(model, small):
     """The kernel rounds activations, so it is held against float32 activations and the weights as they were rounded."""
     turned = model.quantised(small.bits)
@@ -104,15 +129,24 @@ def test_scores_are_near_those_of_the_same_weights_in_float32(model, small):
 
 
 def test_scores_are_near_those_of_the_model(model, small):
-    assert np.abs(np.subtract(small.token_scores(TEXT[:100]), model.token_scores(TEXT[:100]))).max() < FAR[small.bits]
-    assert abs(small.perplexity(TEXT) / model.perplexity(TEXT) - 1) < (0.003 if small.bits == 8 else 0.05)
+    assert (
+        np.abs(np.subtract(small.token_scores(TEXT[:100]), model.token_scores(TEXT[:100]))).max()
+        < FAR[small.bits]
+    )
+    assert abs(small.perplexity(TEXT) / model.perplexity(TEXT) - 1) < (
+        0.003 if small.bits == 8 else 0.05
+    )
 
 
 def test_scoring_stepping_and_prompts_agree(small):
     """But for sums in another order, after which a number may be rounded to its other neighbour."""
     ids = np.random.default_rng(0).integers(0, small.tokenizer.vocab_size, 60)
     lengths = np.array([1, 2, 40, 17])
-    assert np.allclose(small.sequence_log_probs(ids, lengths), LanguageModel.sequence_log_probs(small, ids, lengths), atol=0.05)
+    assert np.allclose(
+        small.sequence_log_probs(ids, lengths),
+        LanguageModel.sequence_log_probs(small, ids, lengths),
+        atol=0.05,
+    )
     whole = small.sequence_log_probs(ids, np.array([60]))
     first, state = small.stretch_log_probs(ids[:25], None)
     second, _ = small.stretch_log_probs(ids[25:], state)
@@ -125,13 +159,18 @@ def test_scoring_stepping_and_prompts_agree(small):
 
 
 def test_eight_bit_changes_nothing_in_it(small):
-    assert small.generate("the", eight_bit=True, max_tokens=8, seed=2) == small.generate("the", max_tokens=8, seed=2)
+    assert small.generate("the", eight_bit=True, max_tokens=8, seed=2) == small.generate(
+        "the", max_tokens=8, seed=2
+    )
 
 
 def test_it_is_small_in_memory_and_in_its_file(model, small, tmp_path):
     matrices = {name: array for name, array in model.weights.items() if array.ndim == 2}
     assert small.parameters == model.parameters
-    assert sum(array.nbytes for array in small.arrays().values()) < sum(a.nbytes for a in matrices.values()) / 2
+    assert (
+        sum(array.nbytes for array in small.arrays().values())
+        < sum(a.nbytes for a in matrices.values()) / 2
+    )
     assert small.bits == small.learnt["bits"]
     assert small.weights.keys() == model.weights.keys()
     assert small.label() == f"gpt-2x48-{small.bits}bit"
@@ -139,9 +178,15 @@ def test_it_is_small_in_memory_and_in_its_file(model, small, tmp_path):
     again = seqloom.load(tmp_path / "m")
     assert json.loads((tmp_path / "m" / "config.json").read_text())["learnt"]["bits"] == small.bits
     assert again.score(TEXT) == small.score(TEXT)
-    assert again.generate("the c", temperature=0, max_tokens=20) == small.generate("the c", temperature=0, max_tokens=20)
+    assert again.generate("the c", temperature=0, max_tokens=20) == small.generate(
+        "the c", temperature=0, max_tokens=20
+    )
     assert {array.dtype.name for array in again.arrays().values()} == {
-        "int8", "float16", "float32", *(["uint8"] if small.bits == 4 else [])}
+        "int8",
+        "float16",
+        "float32",
+        *(["uint8"] if small.bits == 4 else []),
+    }
 
 
 def test_the_matrices_of_a_file_stay_mapped(small, tmp_path):
@@ -162,14 +207,22 @@ def test_its_network_can_be_had_in_float32(small):
 
 def test_every_layout(tmp_path):
     pytest.importorskip("torch")
-    for options in ({"positions": "learned", "tied": False}, {"positions": "alibi", "softmax": "adaptive"}, {"norm": "post"}):
+    for options in (
+        {"positions": "learned", "tied": False},
+        {"positions": "alibi", "softmax": "adaptive"},
+        {"norm": "post"},
+    ):
         model = GPT(tokenizer="char", d_model=8, n_heads=2, n_layers=1, context=8, **options).fit(
-            TEXT, train=TrainConfig(steps=1, batch_size=2))
+            TEXT, train=TrainConfig(steps=1, batch_size=2)
+        )
         model.quantised(4).save(tmp_path / "m")
-        assert abs(seqloom.load(tmp_path / "m").score(TEXT[:90]) / model.score(TEXT[:90]) - 1) < 0.05
+        assert (
+            abs(seqloom.load(tmp_path / "m").score(TEXT[:90]) / model.score(TEXT[:90]) - 1) < 0.05
+        )
 
 
 # ---- what is refused
+
 
 def test_what_cannot_be_quantised(model, small):
     with pytest.raises(ConfigError, match=r"^bits is 3; it must be 8 or 4$"):
@@ -189,7 +242,9 @@ ROUNDED = [name for name in SPECIMENS if name.endswith("-bit")]
 
 def test_there_is_one_of_every_network():
     networks = {name for name in MODELS if issubclass(model_class(name), NetworkModel)}
-    assert {SPECIMENS[name]().name for name in ROUNDED} == networks - {"sentence-encoder"}  # which has a test of its own
+    assert {SPECIMENS[name]().name for name in ROUNDED} == networks - {
+        "sentence-encoder"
+    }  # which has a test of its own
 
 
 @pytest.mark.parametrize("name", ROUNDED)
@@ -203,11 +258,14 @@ def test_a_saved_one_answers_as_before_it_was_saved(name, tmp_path):
     assert model.label().endswith(f"-{model.bits}bit")
     assert again.parameters == model.parameters
     assert {key: array.tolist() for key, array in again.arrays().items()} == {
-        key: array.tolist() for key, array in model.arrays().items()}
+        key: array.tolist() for key, array in model.arrays().items()
+    }
     assert ask(again) == ask(model)
 
 
-@pytest.mark.parametrize("name", ["lstm-plain", "nplm", "classifier", "tagger-gru", "seq2seq", "forecaster"])
+@pytest.mark.parametrize(
+    "name", ["lstm-plain", "nplm", "classifier", "tagger-gru", "seq2seq", "forecaster"]
+)
 def test_answers_are_near_those_of_the_model(name):
     """Of networks after one step, which say little."""
     pytest.importorskip("torch")

@@ -10,7 +10,13 @@ from seqloom.models.encode import running
 from seqloom.models.encode.running import groups, hidden_states
 from tests.fuzz.specimens import random_encoder
 
-TEXTS = ["the cat sat on the log", "", "cat", "the dog ran", "a b c d e f g h i j k l m n o p q"] * 3
+TEXTS = [
+    "the cat sat on the log",
+    "",
+    "cat",
+    "the dog ran",
+    "a b c d e f g h i j k l m n o p q",
+] * 3
 
 
 def make(**options):
@@ -25,7 +31,9 @@ def test_vectors_of_texts(pooling, unit_length, monkeypatch):
     pytest.importorskip("torch")
     model = make(pooling=pooling, unit_length=unit_length)
     hidden = hidden_states(model.network(), model._inputs(TEXTS), model.marks.pad)
-    expected = np.array([{"mean": x.mean(0), "cls": x[0], "max": x.max(0)}[pooling] for x in hidden])
+    expected = np.array(
+        [{"mean": x.mean(0), "cls": x[0], "max": x.max(0)}[pooling] for x in hidden]
+    )
     if unit_length:
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(model.embed(TEXTS), expected, atol=1e-5)
@@ -39,13 +47,16 @@ def test_groups_and_portions_change_nothing(monkeypatch):
     monkeypatch.setattr(running, "GROUP", 9)
     inputs = model._inputs(TEXTS)
     parts = list(groups(inputs))
-    assert [one.ids.tolist() for part in parts for one in part] == [one.ids.tolist() for one in inputs]
+    assert [one.ids.tolist() for part in parts for one in part] == [
+        one.ids.tolist() for one in inputs
+    ]
     assert all(len(part) == 1 or sum(len(one.ids) for one in part) <= 9 for part in parts)
     assert len(parts) > 5
     monkeypatch.setattr(nearness, "TOGETHER", 4)
     np.testing.assert_allclose(model.embed(TEXTS), whole, atol=1e-6)
     assert [text for text, _ in model.nearest("the cat", 4, among=iter(TEXTS[:5]))] == [
-        text for text, _ in model.nearest("the cat", 4, among=TEXTS[:5])]
+        text for text, _ in model.nearest("the cat", 4, among=TEXTS[:5])
+    ]
 
 
 def test_what_is_too_long_is_cut_and_said(monkeypatch):
@@ -53,8 +64,10 @@ def test_what_is_too_long_is_cut_and_said(monkeypatch):
     monkeypatch.setattr(progress, "say", lines.append)
     model = make(longest=6)
     assert (model.embed("the cat sat on the log") == model.embed("the cat sat on")).all()
-    assert lines == ["1 of 1 texts are longer than the 6 tokens that this sentence-encoder model reads; their ends are left "
-                     "out"]
+    assert lines == [
+        "1 of 1 texts are longer than the 6 tokens that this sentence-encoder model reads; their ends are left "
+        "out"
+    ]
     assert not (make().embed("the cat sat on the log") == make().embed("the cat sat on")).all()
 
 
@@ -72,8 +85,11 @@ def test_fewer_bits(bits, least, tmp_path):
     """Other matrices than those of queries, keys and values are rounded; a saved model keeps every bit."""
     model = make(d_model=96, d_mlp=128, n_heads=6)
     made = model.quantised(bits)
-    assert {name.partition(".attention")[0] for name in made.weights.others if name.endswith("qkv.weight")} == {
-        f"blocks.{i}" for i in range(3)}
+    assert {
+        name.partition(".attention")[0]
+        for name in made.weights.others
+        if name.endswith("qkv.weight")
+    } == {f"blocks.{i}" for i in range(3)}
     assert "blocks.0.mlp.up.weight" in made.weights.matrices
     cosines = (model.embed(TEXTS) * made.embed(TEXTS)).sum(axis=1)
     assert least < cosines.min() < 0.9999999
@@ -91,9 +107,14 @@ def test_vectors_that_are_kept_can_be_searched(tmp_path):
     found = seqloom.load(tmp_path / "kept").nearest(model.embed("the cat"), 2)
     expected = model.nearest("the cat", 2, among=texts)
     assert [text for text, _ in found] == [text for text, _ in expected]
-    np.testing.assert_allclose([cosine for _, cosine in found], [cosine for _, cosine in expected], atol=1e-5)
+    np.testing.assert_allclose(
+        [cosine for _, cosine in found], [cosine for _, cosine in expected], atol=1e-5
+    )
 
 
 def test_word_vectors_among_given_texts():
     words = seqloom.WordVectors.of(["cat", "dog", "car"], [[1, 0.1], [1, 0.2], [0, 1]])
-    assert [text for text, _ in words.nearest("cat", 2, among=["car", "dog", "cat dog"])] == ["cat dog", "dog"]
+    assert [text for text, _ in words.nearest("cat", 2, among=["car", "dog", "cat dog"])] == [
+        "cat dog",
+        "dog",
+    ]

@@ -54,7 +54,13 @@ SMALL = {
     "tagger": {"encoder": "lstm", "d_hidden": 6, "d_characters": 4},
     "forecaster": {"horizon": 5, "d_hidden": 6},
     "seq2seq": {"tokenizer": "char", "d_embed": 6, "d_hidden": 8},
-    "transformer": {"tokenizer": "char", "d_model": 8, "n_heads": 2, "n_layers": 1, "n_decoder_layers": 1},
+    "transformer": {
+        "tokenizer": "char",
+        "d_model": 8,
+        "n_heads": 2,
+        "n_layers": 1,
+        "n_decoder_layers": 1,
+    },
 }
 DATA = {
     "language model": (TEXT, MORE),
@@ -105,7 +111,8 @@ def answer(model):
         scores = model.network().eval()
         encoded = model._encode([words for words, _ in TAGGED + MORE_TAGGED])
         batch = {
-            key: torch.from_numpy(array) for key, array in encoded.batch(np.arange(len(encoded))).items()
+            key: torch.from_numpy(array)
+            for key, array in encoded.batch(np.arange(len(encoded))).items()
         }
         return scores(batch).detach().numpy()
     if task == "forecaster":
@@ -118,7 +125,9 @@ def same(a, b):
 
 
 def test_all_networks_are_here():
-    networks = {name for name in registry.MODELS if "train" in registry.config_class(name).fit_arguments}
+    networks = {
+        name for name in registry.MODELS if "train" in registry.config_class(name).fit_arguments
+    }
     assert set(NAMES) == set(SMALL) == networks
 
 
@@ -162,7 +171,9 @@ def test_training_goes_on_with_the_weights_tokens_and_options_of_a_saved_model(n
 def test_a_loaded_model_or_the_model_itself_may_be_given(name, tmp_path):
     origin = first(name)
     origin.save(tmp_path / "old")
-    wanted = registry.model_class(name)().fit(data(name)[1], start=tmp_path / "old", train=train(name))
+    wanted = registry.model_class(name)().fit(
+        data(name)[1], start=tmp_path / "old", train=train(name)
+    )
     by_object = registry.model_class(name)().fit(
         data(name)[1], start=seqloom.load(tmp_path / "old"), train=train(name)
     )
@@ -254,7 +265,10 @@ FREE = [
     ("gru", {"dropout": 0.0}),
     ("nplm", {"samples": 7, "softmax": "sampled"}),
     ("gpt", {"context": 20, "rope_scale": 2.0, "dropout": 0.2}),
-    ("classifier", {"dropout": 0.1, "class_weights": "balanced", "label_smoothing": 0.1, "max_length": 4}),
+    (
+        "classifier",
+        {"dropout": 0.1, "class_weights": "balanced", "label_smoothing": 0.1, "max_length": 4},
+    ),
     ("tagger", {"word_dropout": 1.0, "hold_out": 0.0}),
     ("forecaster", {"dropout": 0.1}),
     ("seq2seq", {"scheduled_sampling": "linear", "select_by": "bleu", "label_smoothing": 0.0}),
@@ -287,9 +301,12 @@ def test_options_that_only_say_how_to_train_may_be_others(name, options, tmp_pat
     ids=str,
 )
 def test_the_same_options_may_be_repeated(name, options):
-    model = registry.model_class(name)(**options).fit(data(name)[1], start=first(name), train=train(name))
+    model = registry.model_class(name)(**options).fit(
+        data(name)[1], start=first(name), train=train(name)
+    )
     assert same(
-        {k: v.shape for k, v in model.weights.items()}, {k: v.shape for k, v in first(name).weights.items()}
+        {k: v.shape for k, v in model.weights.items()},
+        {k: v.shape for k, v in first(name).weights.items()},
     )
 
 
@@ -297,30 +314,50 @@ def test_the_same_options_may_be_repeated(name, options):
     ("name", "had", "given", "left"),
     [
         ("gru", {"unit": "line", "carry": False}, {"unit": "stream"}, {"carry": True}),
-        ("seq2seq", {"scheduled_sampling": "linear", "sampling_half": 3.0}, {"scheduled_sampling": "none"},
-         {"sampling_half": 10.0}),
-        ("classifier", {"gradual": True, "encoder_lr": 1e-3, "frozen_for": 0.2}, {"frozen": True}, {"gradual": False}),
+        (
+            "seq2seq",
+            {"scheduled_sampling": "linear", "sampling_half": 3.0},
+            {"scheduled_sampling": "none"},
+            {"sampling_half": 10.0},
+        ),
+        (
+            "classifier",
+            {"gradual": True, "encoder_lr": 1e-3, "frozen_for": 0.2},
+            {"frozen": True},
+            {"gradual": False},
+        ),
     ],
     ids=str,
 )
-def test_inherited_options_without_effect_beside_given_ones_are_dropped(name, had, given, left, tmp_path):
+def test_inherited_options_without_effect_beside_given_ones_are_dropped(
+    name, had, given, left, tmp_path
+):
     if name == "classifier":
         options = {"encoder": make_encoder(tmp_path / "encoder")}
         origin = registry.model_class(name)(**options, **had)
     else:
         options, origin = {}, small(name, **had)
     origin.fit(data(name)[0], train=train(name))
-    model = registry.model_class(name)(**options, **given).fit(data(name)[1], start=origin, train=train(name))
-    assert {option: getattr(model.config, option) for option in (*given, *left)} == {**given, **left}
+    model = registry.model_class(name)(**options, **given).fit(
+        data(name)[1], start=origin, train=train(name)
+    )
+    assert {option: getattr(model.config, option) for option in (*given, *left)} == {
+        **given,
+        **left,
+    }
 
 
 def test_a_width_that_was_chosen_is_kept(monkeypatch):
     origin = small("gru", d_hidden=None, d_embed=None).fit(TEXT, train=train("gru"))
-    monkeypatch.setattr("seqloom.models.language.neural.choose_width", lambda *rest, **options: 96)  # of this text
+    monkeypatch.setattr(
+        "seqloom.models.language.neural.choose_width", lambda *rest, **options: 96
+    )  # of this text
     model = registry.model_class("gru")().fit(MORE, start=origin, train=train("gru"))
     assert origin.config.d_hidden is None
     assert model.learnt["width"] == origin.learnt["width"] == 64
-    with pytest.raises(ConfigError, match="d_hidden is 65, but the gru-1x64 model to start from has 64"):
+    with pytest.raises(
+        ConfigError, match="d_hidden is 65, but the gru-1x64 model to start from has 64"
+    ):
         registry.model_class("gru")(d_hidden=65).fit(MORE, start=origin, train=train("gru"))
 
 
@@ -329,7 +366,10 @@ def test_options_set_later_and_in_a_config_count_as_given():
     for model in (cls().set_params(n_layers=1), cls(cls.config_class(n_layers=3))):
         with pytest.raises(ConfigError, match=r"n_layers is \d, but .* has 2"):
             model.fit(MORE, start=first("lstm"), train=train("lstm"))
-    assert cls(cls.config_class()).fit(MORE, start=first("lstm"), train=train("lstm")).config.n_layers == 2
+    assert (
+        cls(cls.config_class()).fit(MORE, start=first("lstm"), train=train("lstm")).config.n_layers
+        == 2
+    )
 
 
 def test_a_failed_fit_leaves_the_options_as_they_were():
@@ -374,10 +414,14 @@ def test_quantised_models_are_refused_with_advice(name, tmp_path):
 def test_a_tokenizer_and_pretrained_vectors_are_refused_beside_it(tmp_path):
     tokenizer = Tokenizer(kind="char").fit([TEXT])
     with pytest.raises(ConfigError, match="start and tokenizer cannot be given together"):
-        registry.model_class("gru")().fit(MORE, start=first("gru"), tokenizer=tokenizer, train=train("gru"))
+        registry.model_class("gru")().fit(
+            MORE, start=first("gru"), tokenizer=tokenizer, train=train("gru")
+        )
     WordVectors.of(["the", "cat"], np.ones((2, 5), np.float32)).save(tmp_path / "vectors")
     for name in ("gru", "classifier", "tagger"):
-        with pytest.raises(ConfigError, match="start and pretrained both say what the network begins with"):
+        with pytest.raises(
+            ConfigError, match="start and pretrained both say what the network begins with"
+        ):
             registry.model_class(name)(pretrained=str(tmp_path / "vectors")).fit(
                 data(name)[1], start=first(name), train=train(name)
             )
@@ -386,7 +430,9 @@ def test_a_tokenizer_and_pretrained_vectors_are_refused_beside_it(tmp_path):
 def test_models_that_are_no_networks_say_what_to_do():
     with pytest.raises(ConfigError, match="ngram models do not use start in fit; leave it out"):
         seqloom.NGram().fit(TEXT, start="old")
-    with pytest.raises(ConfigError, match=r"start is an option of word2vec models: Word2Vec\(start=...\)"):
+    with pytest.raises(
+        ConfigError, match=r"start is an option of word2vec models: Word2Vec\(start=...\)"
+    ):
         seqloom.Word2Vec().fit(TEXT, start="old")
     with pytest.raises(
         ConfigError, match=r"unknown option 'start'; it belongs to fit: fit\(data, start=...\)"
@@ -418,7 +464,11 @@ def test_models_that_are_no_networks_say_what_to_do():
             [(np.zeros((3, 2)), "+"), (np.ones((2, 2)), "-")],
             "are numbers, but the model to start from reads texts",
         ),
-        ("classifier", [(("a", "b"), "+"), (("c", "d"), "-")], "reads single texts, but example 1 is a pair"),
+        (
+            "classifier",
+            [(("a", "b"), "+"), (("c", "d"), "-")],
+            "reads single texts, but example 1 is a pair",
+        ),
         (
             "tagger",
             [(["Ada", "sat"], ["B-X", "O"])],
@@ -473,7 +523,9 @@ def test_fewer_labels_and_unknown_words_are_no_fault():
 def test_labels_of_another_type_and_several_labels():
     cls = registry.model_class("classifier")
     numbers = cls(encoder="bag", d_embed=4).fit([("a b", 1), ("c", 2)], train=train("classifier"))
-    assert cls().fit([("b", "2"), ("a", "1")], start=numbers, train=train("classifier")).classes == [1, 2]
+    assert cls().fit(
+        [("b", "2"), ("a", "1")], start=numbers, train=train("classifier")
+    ).classes == [1, 2]
     several = cls(encoder="bag", d_embed=4).fit(
         [("a b", ("x", "y")), ("c", ("x",))], train=train("classifier")
     )
@@ -483,7 +535,10 @@ def test_labels_of_another_type_and_several_labels():
 
 
 def test_temperature_and_threshold_are_chosen_anew():
-    cls, plain = registry.model_class("classifier"), {"calibrate": "temperature", "tune_threshold": True}
+    cls, plain = (
+        registry.model_class("classifier"),
+        {"calibrate": "temperature", "tune_threshold": True},
+    )
     origin = cls(encoder="bag", d_embed=4, **plain).fit(
         LABELLED, valid=MORE_LABELLED, train=train("classifier")
     )
@@ -497,7 +552,8 @@ def test_temperature_and_threshold_are_chosen_anew():
 def test_numbers_are_scaled_as_before():
     rng, cls = np.random.default_rng(0), registry.model_class("classifier")
     origin = cls(encoder="gru", d_hidden=4).fit(
-        [(rng.normal(5, 2, (4, 2)), "a"), (rng.normal(3, 1, (3, 2)), "b")], train=train("classifier")
+        [(rng.normal(5, 2, (4, 2)), "a"), (rng.normal(3, 1, (3, 2)), "b")],
+        train=train("classifier"),
     )
     model = cls().fit([(rng.normal(90, 9, (4, 2)), "b")], start=origin, train=train("classifier"))
     for name in ("reader.mean", "reader.scale"):
@@ -508,7 +564,9 @@ def test_numbers_are_scaled_as_before():
 
 def test_a_forecaster_keeps_its_scale_and_learns_its_intervals_anew():
     origin = first("forecaster")
-    model = registry.model_class("forecaster")().fit(MORE_SERIES, start=origin, train=train("forecaster"))
+    model = registry.model_class("forecaster")().fit(
+        MORE_SERIES, start=origin, train=train("forecaster")
+    )
     for name in ("mean", "std", "known_mean", "known_std"):
         assert np.array_equal(model.scale[name], origin.scale[name])
     assert not np.array_equal(model.scale["residuals"], origin.scale["residuals"])
@@ -520,7 +578,9 @@ def test_a_forecaster_keeps_its_scale_and_learns_its_intervals_anew():
 
 def test_a_translator_remembers_the_longest_of_both():
     origin = first("seq2seq")
-    shorter = registry.model_class("seq2seq")().fit([("a", "b")] * 3, start=origin, train=train("seq2seq"))
+    shorter = registry.model_class("seq2seq")().fit(
+        [("a", "b")] * 3, start=origin, train=train("seq2seq")
+    )
     longer = registry.model_class("seq2seq")().fit(
         [("a" * 30, "b" * 30)] * 3, start=origin, train=train("seq2seq")
     )
@@ -546,7 +606,9 @@ def test_a_start_with_pretrained_vectors_needs_their_file_no_more(name, training
     shutil.rmtree(tmp_path / "vectors")
     del said[:]
     model = registry.model_class(name)().fit(data(name)[1], start=origin, train=train(name))
-    assert any("--freeze '*embedding.weight' keeps them" in line for line in said) == (training == "frozen")
+    assert any("--freeze '*embedding.weight' keeps them" in line for line in said) == (
+        training == "frozen"
+    )
     assert model.config.pretrained is None
     embedding = next(key for key in model.weights if key.endswith("embedding.weight"))
     assert not np.array_equal(model.weights[embedding], origin.weights[embedding])
@@ -564,7 +626,9 @@ def test_a_start_with_pretrained_vectors_needs_their_file_no_more(name, training
 
 
 @pytest.mark.parametrize("name", ["classifier", "tagger"])
-@pytest.mark.parametrize("frozen", [(False, False), (False, True), (True, False), (True, True)], ids=str)
+@pytest.mark.parametrize(
+    "frozen", [(False, False), (False, True), (True, False), (True, True)], ids=str
+)
 def test_a_start_on_a_published_encoder(name, frozen, tmp_path):
     """Whether only its head is trained may change; its directory is needed no more."""
     place, cls = make_encoder(tmp_path / "encoder"), registry.model_class(name)
@@ -574,7 +638,9 @@ def test_a_start_on_a_published_encoder(name, frozen, tmp_path):
     still = cls(**options).fit(data(name)[1], start=origin, train=train(name, lr=0.0))
     assert same(dict(still.weights), dict(origin.weights))
     model = cls(**options).fit(data(name)[1], start=origin, train=train(name))
-    moved = {key for key in model.weights if not np.array_equal(model.weights[key], origin.weights[key])}
+    moved = {
+        key for key in model.weights if not np.array_equal(model.weights[key], origin.weights[key])
+    }
     assert any(key.startswith("output.") for key in moved)
     assert any(key.startswith("encoder.") for key in moved) == (not frozen[1])
     model.save(tmp_path / "new")
@@ -597,10 +663,14 @@ def test_converted_weights_begin_texts_with_their_own_token():
     tokens."""
     gpt = copy.copy(first("gpt"))
     gpt.learnt = {**gpt.learnt, "start": 3}
-    model = registry.model_class("gpt")(unit="line", carry=False).fit(MORE, start=gpt, train=train("gpt"))
+    model = registry.model_class("gpt")(unit="line", carry=False).fit(
+        MORE, start=gpt, train=train("gpt")
+    )
     assert model.start_id == 3
     assert model.fit_info["origin"] == "gpt-1x8"  # beside the start token, which is learnt
-    batch = model.layers.batches(model, model.encode("the cat\nthe dog")[0], train("gpt")).batch((0, 0))
+    batch = model.layers.batches(model, model.encode("the cat\nthe dog")[0], train("gpt")).batch(
+        (0, 0)
+    )
     assert set(batch["inputs"][:, 0].tolist()) == {3}
     other = copy.copy(first("transformer"))
     other.learnt = {**other.learnt, "start": [2, 4], "source_start": 1}
@@ -612,9 +682,15 @@ def test_converted_weights_begin_texts_with_their_own_token():
         patch.setattr(
             EncoderDecoder,
             "features",
-            lambda self, memory, inputs, *rest: (seen.append(inputs), real(self, memory, inputs, *rest))[1],
+            lambda self, memory, inputs, *rest: (
+                seen.append(inputs),
+                real(self, memory, inputs, *rest),
+            )[1],
         )
-        sampling = {"scheduled_sampling": "linear", "sampling_half": 0.01}  # soon all inputs are its own
+        sampling = {
+            "scheduled_sampling": "linear",
+            "sampling_half": 0.01,
+        }  # soon all inputs are its own
         model = cls(**sampling).fit(PAIRS, start=other, train=train("transformer", steps=12))
     assert all(inputs[:, :2].tolist() == [[2, 4]] * len(inputs) for inputs in seen)
     assert model.start_ids == [2, 4]

@@ -32,7 +32,9 @@ def _seed():
 @pytest.mark.parametrize("name", ENCODERS)
 def test_a_classifier(name):
     encoder = make_encoder(name, 6, 8, 2, n_heads=2)
-    net = SequenceNetwork(TokenReader(9, 6), encoder, LabelHead(encoder.d_out, 3, Pooling("attention", encoder.d_out)))
+    net = SequenceNetwork(
+        TokenReader(9, 6), encoder, LabelHead(encoder.d_out, 3, Pooling("attention", encoder.d_out))
+    )
     trace = Trace()
     with torch.no_grad():
         scores = net.eval()(BATCH, trace)
@@ -49,14 +51,18 @@ def test_a_classifier(name):
 def test_documents_of_sentences():
     encoder, upper = make_encoder("bilstm", 6, 8), make_encoder("bigru", 16, 5)
     sentences = Sentences(Pooling("attention", 16), upper)
-    net = SequenceNetwork(TokenReader(9, 6), encoder, LabelHead(10, 3, Pooling("mean", 10)), sentences=sentences)
+    net = SequenceNetwork(
+        TokenReader(9, 6), encoder, LabelHead(10, 3, Pooling("mean", 10)), sentences=sentences
+    )
     batch, trace = {**BATCH, "counts": torch.tensor([2, 1])}, Trace()
     with torch.no_grad():
         torch.testing.assert_close(net.eval()(batch, trace), net(batch), atol=1e-6, rtol=0)
     assert trace["encoder.stack.layers.0.c"].shape == (3, 4, 8)
     assert trace["sentences.pooling.weights"].shape == (3, 4)
     assert trace["sentences.encoder.stack.layers.0.reverse.gates.z"].shape == (2, 2, 5)
-    assert not trace["sentences.encoder.stack.layers.0.h"][1, 1].any()  # the second document has one sentence
+    assert not trace["sentences.encoder.stack.layers.0.h"][
+        1, 1
+    ].any()  # the second document has one sentence
 
 
 def test_a_tagger():
@@ -71,20 +77,33 @@ def test_language_models():
     lstm = RecurrentNet(LSTMConfig(n_layers=2), "lstm", 9, 8).eval()
     gpt = GPTLanguageNet(GPTConfig(n_layers=2, n_heads=2, context=8), 9, 8).eval()
     with torch.no_grad():
-        for net, name, shape in ((lstm, "recurrent.layers.1.gates.f", (3, 4, 8)),
-                                 (gpt, "blocks.1.attention.weights", (3, 2, 4, 4))):
+        for net, name, shape in (
+            (lstm, "recurrent.layers.1.gates.f", (3, 4, 8)),
+            (gpt, "blocks.1.attention.weights", (3, 2, 4, 4)),
+        ):
             trace = Trace()
             torch.testing.assert_close(net(IDS, None, trace)[0], net(IDS)[0], atol=1e-6, rtol=0)
             assert trace[name].shape == shape
             saved = net.state_dict().keys()
-            assert all(any(key.startswith(part.rsplit(".", 1)[0].removesuffix(".gates")) for key in saved)
-                       for part in trace)  # names of parts are those of saved weights
+            assert all(
+                any(key.startswith(part.rsplit(".", 1)[0].removesuffix(".gates")) for key in saved)
+                for part in trace
+            )  # names of parts are those of saved weights
 
 
 def test_a_forecaster():
-    config = SimpleNamespace(normalise="last", d_hidden=8, dropout=0.0, encoder="gru", n_layers=1, n_heads=2,
-                             highway=True)
-    net = ForecastNet(config, n_columns=1, n_known=0, missing=False, window=12, patch=4, horizon=3).eval()
+    config = SimpleNamespace(
+        normalise="last",
+        d_hidden=8,
+        dropout=0.0,
+        encoder="gru",
+        n_layers=1,
+        n_heads=2,
+        highway=True,
+    )
+    net = ForecastNet(
+        config, n_columns=1, n_known=0, missing=False, window=12, patch=4, horizon=3
+    ).eval()
     values, trace = torch.randn(2, 12, 1), Trace("*.gates.*")
     with torch.no_grad():
         torch.testing.assert_close(net(values, trace=trace), net(values), atol=1e-6, rtol=0)

@@ -32,32 +32,56 @@ ONE = {"one_network": True, "shared_vocabulary": True}
 
 def made(cls, *, columns=0, **options):
     """A model with random weights, none of them zero, on the alphabet; `columns` of sources that are numbers."""
-    small = ({"d_embed": 12, "d_hidden": 8} if cls is Seq2Seq else
-             {"d_model": 12, "n_heads": 2, "n_layers": 2, "n_decoder_layers": 2, "d_mlp": 20})
+    small = (
+        {"d_embed": 12, "d_hidden": 8}
+        if cls is Seq2Seq
+        else {"d_model": 12, "n_heads": 2, "n_layers": 2, "n_decoder_layers": 2, "d_mlp": 20}
+    )
     model = cls(**{"tokenizer": "char", **small, **options})
     tokenizer = Tokenizer(kind="char").fit(["abcdef"])
     model.tokenizers = {"target": tokenizer} | ({} if columns else {"source": tokenizer})
-    sizes = Sizes(columns=columns, missing=True) if columns else Sizes(tokenizer.vocab_size, model.d_embed)
+    sizes = (
+        Sizes(columns=columns, missing=True)
+        if columns
+        else Sizes(tokenizer.vocab_size, model.d_embed)
+    )
     model.learnt = {"sizes": sizes.to_dict(), "longest_source": 9, "longest_target": 9}
     rng = np.random.default_rng(0)
-    model.net.restore({name: rng.normal(0, 0.4, shape).astype(np.float32) for name, shape in model.fitted_shapes().items()})
+    model.net.restore(
+        {
+            name: rng.normal(0, 0.4, shape).astype(np.float32)
+            for name, shape in model.fitted_shapes().items()
+        }
+    )
     model.fitted = True
     return model
 
 
 def both(model, sources=SOURCES):
-    return model.decoder(sources), model.network_decoder(model.network(), model.encode_sources(sources))
+    return model.decoder(sources), model.network_decoder(
+        model.network(), model.encode_sources(sources)
+    )
 
 
 def assert_same(ours, theirs, sources):
     """Through steps after which rows were dropped, copied and joined: few rows, and many."""
     n, rng, vocabulary = len(sources), np.random.default_rng(1), ours.vocab_size
     states = [stepper.start(n) for stepper in (ours, theirs)]
-    for rows in (None, None, [0, 0, 2, 3], None, [0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3], None, [0, 4, 12], None, [1]):
+    for rows in (
+        None,
+        None,
+        [0, 0, 2, 3],
+        None,
+        [0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3],
+        None,
+        [0, 4, 12],
+        None,
+        [1],
+    ):
         (own, log_probs), (other, expected) = states
         assert np.allclose(log_probs, expected, atol=1e-4)
         (looked, lengths), (weights, their_lengths) = ours.attention(own), theirs.attention(other)
-        assert np.allclose(looked, weights[:, :looked.shape[1]], atol=1e-4)
+        assert np.allclose(looked, weights[:, : looked.shape[1]], atol=1e-4)
         assert lengths.tolist() == their_lengths.tolist()
         if rows is not None:
             own, other = (select(state, np.array(rows)) for state in (own, other))
@@ -92,8 +116,20 @@ def test_what_converted_weights_begin_with_and_never_write():
     assert all(np.allclose(one.sum(1), 1) for one in aligned)
 
 
-@pytest.mark.parametrize("damage", [{"start": [99]}, {"source_start": 99}, {"never": [99]}, {"never": [0]}, {"start": []},
-                                    {"start": [-1]}, {"start": 3}, {"never": ["a"]}], ids=str)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"start": [99]},
+        {"source_start": 99},
+        {"never": [99]},
+        {"never": [0]},
+        {"start": []},
+        {"start": [-1]},
+        {"start": 3},
+        {"never": ["a"]},
+    ],
+    ids=str,
+)
 def test_tokens_that_cannot_be_are_refused(damage, tmp_path):
     made(Transformer).save(tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
@@ -105,16 +141,22 @@ def test_tokens_that_cannot_be_are_refused(damage, tmp_path):
 
 def test_learned_positions_end():
     model = made(Transformer, positions="learned", context=300)
-    with pytest.raises(DataError, match="a source has 301 tokens, and this transformer model has positions for 300"):
+    with pytest.raises(
+        DataError, match="a source has 301 tokens, and this transformer model has positions for 300"
+    ):
         model.translate("a" * 300)
     with pytest.raises(DataError, match="a target has 302 tokens"):
         model.score("a", "a" * 301)
-    with pytest.raises(ConfigError, match="max_tokens is 300; this transformer model has positions for 299"):
+    with pytest.raises(
+        ConfigError, match="max_tokens is 300; this transformer model has positions for 299"
+    ):
         model.translate("a", max_tokens=300)
     model.learnt["longest_target"] = 1000
     assert model.token_limit(TranslationConfig()) == 299
     for stepper in both(model, ["a"]):  # as far as this they do go
-        found = beam_search(stepper, [np.zeros(0, np.int64)], beams=2, max_tokens=299, min_tokens=299)
+        found = beam_search(
+            stepper, [np.zeros(0, np.int64)], beams=2, max_tokens=299, min_tokens=299
+        )
         assert len(found[0][0].ids) >= 298
     with pytest.raises(ConfigError, match="context 100 must be at least max_length 250"):
         made(Transformer, positions="learned", context=100)
@@ -134,11 +176,19 @@ def test_buckets_of_distances_are_the_same_with_and_without_torch(buckets):
         assert by_distance[distance.numpy().clip(-far, far) + far].tolist() == both_ways.tolist()
 
 
-@pytest.mark.parametrize(("cls", "options"), [
-    (Transformer, {}), (Transformer, {"positions": "t5", "norm": "post", "tied": False}), (Seq2Seq, {}),
-    (Seq2Seq, {"coverage": True, "input_feeding": True, "cell": "lstm", "n_decoder_layers": 2}),
-    (Seq2Seq, {"attention": "none", "tied": False}), (Seq2Seq, {**ONE, "attention": "dot"}),
-    (Seq2Seq, {"reverse_source": True})], ids=str)
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (Transformer, {}),
+        (Transformer, {"positions": "t5", "norm": "post", "tied": False}),
+        (Seq2Seq, {}),
+        (Seq2Seq, {"coverage": True, "input_feeding": True, "cell": "lstm", "n_decoder_layers": 2}),
+        (Seq2Seq, {"attention": "none", "tied": False}),
+        (Seq2Seq, {**ONE, "attention": "dot"}),
+        (Seq2Seq, {"reverse_source": True}),
+    ],
+    ids=str,
+)
 def test_steps_are_those_of_torch(cls, options):
     """For few rows and many; `tests/runtime` has all options."""
     model = made(cls, **options)
@@ -147,8 +197,16 @@ def test_steps_are_those_of_torch(cls, options):
 
 @pytest.mark.parametrize("beams", [1, 3, 5])
 def test_a_search_finds_what_it_finds_with_torch(model, beams):
-    options = {"beams": beams, "nbest": beams, "max_tokens": 40, "min_tokens": 36}  # more than a row has place for at first
-    ours, theirs = (beam_search(stepper, [np.zeros(0, np.int64)] * len(SOURCES), **options) for stepper in both(model))
+    options = {
+        "beams": beams,
+        "nbest": beams,
+        "max_tokens": 40,
+        "min_tokens": 36,
+    }  # more than a row has place for at first
+    ours, theirs = (
+        beam_search(stepper, [np.zeros(0, np.int64)] * len(SOURCES), **options)
+        for stepper in both(model)
+    )
     for found, expected in zip(ours, theirs, strict=True):
         assert [h.ids.tolist() for h in found] == [h.ids.tolist() for h in expected]
         assert np.allclose([h.log_prob for h in found], [h.log_prob for h in expected], atol=1e-3)
@@ -167,10 +225,13 @@ def test_new_weights_are_stepped_with(model):
 @pytest.mark.parametrize("name", ["transformer", "seq2seq"])
 def test_torch_is_not_imported_to_translate_nor_needed_to_score(name):
     place = Path(__file__).parent.parent / "saved" / "format-2" / name
-    call = ("import sys, seqloom\nmodel = seqloom.load(sys.argv[1])\nprint(model.translate('ab', beams=3))\n"
-            "print('torch' in sys.modules)\nsys.modules['torch'] = None\nprint(model.score('ab', 'b'))")
-    text, imported, score = subprocess.run([sys.executable, "-c", call, str(place)], capture_output=True, text=True,
-                                           check=True).stdout.splitlines()
+    call = (
+        "import sys, seqloom\nmodel = seqloom.load(sys.argv[1])\nprint(model.translate('ab', beams=3))\n"
+        "print('torch' in sys.modules)\nsys.modules['torch'] = None\nprint(model.score('ab', 'b'))"
+    )
+    text, imported, score = subprocess.run(
+        [sys.executable, "-c", call, str(place)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     model = seqloom.load(place)
     assert imported == "False"
     assert text == model.translate("ab", beams=3)

@@ -28,8 +28,13 @@ from seqloom.training.config import TrainConfig  # noqa: E402
 RNG = np.random.default_rng(0)
 WORDS = ["".join(RNG.choice(list("abcde"), n)) for n in RNG.integers(2, 7, 60)]
 PAIRS = [(word, word[::-1]) for word in WORDS]
-SMALL = {"seq2seq": (Seq2Seq, {"d_embed": 12, "d_hidden": 8}),
-         "transformer": (Transformer, {"d_model": 12, "n_heads": 2, "n_layers": 1, "n_decoder_layers": 2, "d_mlp": 16})}
+SMALL = {
+    "seq2seq": (Seq2Seq, {"d_embed": 12, "d_hidden": 8}),
+    "transformer": (
+        Transformer,
+        {"d_model": 12, "n_heads": 2, "n_layers": 1, "n_decoder_layers": 2, "d_mlp": 16},
+    ),
+}
 SHORT = TrainConfig(steps=3, batch_size=8)
 
 
@@ -50,21 +55,51 @@ def variants():
     """Options that change the shapes of weights."""
     for name, tied, shared in itertools.product(SMALL, (True, False), (True, False)):
         yield name, {"tied": tied, "shared_vocabulary": shared}
-    yield from (("transformer", options) for options in (
-        {"norm": "post"}, {"n_layers": 2}, {"d_mlp": None}, {"d_head": 5}, {"bias": False}, {"norm_kind": "rms"},
-        {"activation": "geglu"}, {"positions": "learned", "embedding_norm": True, "norm": "post"},
-        {"positions": "t5", "norm_kind": "rms", "bias": False, "d_head": 3, "activation": "swiglu"}))
-    for encoder, attention in itertools.product(("bag", "window", "cnn", "gru", "bilstm", "transformer"), ("none", "dot")):
+    yield from (
+        ("transformer", options)
+        for options in (
+            {"norm": "post"},
+            {"n_layers": 2},
+            {"d_mlp": None},
+            {"d_head": 5},
+            {"bias": False},
+            {"norm_kind": "rms"},
+            {"activation": "geglu"},
+            {"positions": "learned", "embedding_norm": True, "norm": "post"},
+            {
+                "positions": "t5",
+                "norm_kind": "rms",
+                "bias": False,
+                "d_head": 3,
+                "activation": "swiglu",
+            },
+        )
+    )
+    for encoder, attention in itertools.product(
+        ("bag", "window", "cnn", "gru", "bilstm", "transformer"), ("none", "dot")
+    ):
         yield "seq2seq", {"encoder": encoder, "attention": attention}
-    for attention, options in itertools.product(("additive", "general", "concat", "scaled"), (
-            {}, {"coverage": True, "cell": "rnn"}, {"input_feeding": True, "tied": False, "n_decoder_layers": 2},
-            {"bottleneck": "every-step", "cell": "lstm"}, {"one_network": True, "shared_vocabulary": True, "cell": "lstm"})):
+    for attention, options in itertools.product(
+        ("additive", "general", "concat", "scaled"),
+        (
+            {},
+            {"coverage": True, "cell": "rnn"},
+            {"input_feeding": True, "tied": False, "n_decoder_layers": 2},
+            {"bottleneck": "every-step", "cell": "lstm"},
+            {"one_network": True, "shared_vocabulary": True, "cell": "lstm"},
+        ),
+    ):
         yield "seq2seq", {"attention": attention, **options}
-    yield "seq2seq", {"attention": "none", "one_network": True, "shared_vocabulary": True, "d_embed": 8}
+    yield (
+        "seq2seq",
+        {"attention": "none", "one_network": True, "shared_vocabulary": True, "d_embed": 8},
+    )
     yield "seq2seq", {"attention": "none", "bottleneck": "every-step", "tied": False}
 
 
-@pytest.mark.parametrize("sizes", [Sizes(6, 12), Sizes(columns=3, missing=True)], ids=["texts", "numbers"])
+@pytest.mark.parametrize(
+    "sizes", [Sizes(6, 12), Sizes(columns=3, missing=True)], ids=["texts", "numbers"]
+)
 def test_saved_shapes_are_those_of_the_network(sizes):
     tried = set()
     for name, options in variants():
@@ -75,20 +110,32 @@ def test_saved_shapes_are_those_of_the_network(sizes):
         width = model.d_embed
         model.learnt = {"sizes": (sizes if sizes.columns else Sizes(6, width)).to_dict()}
         model.tokenizers = {"target": Tokenizer(kind="char").fit(["abcd"])}
-        expected = {key: tuple(value.shape) for key, value in model.build_fitted().state_dict().items()}
+        expected = {
+            key: tuple(value.shape) for key, value in model.build_fitted().state_dict().items()
+        }
         assert model.fitted_shapes() == expected, (name, options)
         tried.add(frozenset(expected.items()))
     assert len(tried) > 15
 
 
-@pytest.mark.parametrize("options", [
-    ("seq2seq", {"shared_vocabulary": True, "one_network": True}), ("seq2seq", {"tokenizer": "bpe", "vocab_size": 270}),
-    ("seq2seq", {"source_tokenizer": "byte", "attention": "none"}), ("transformer", {"shared_vocabulary": True})], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("seq2seq", {"shared_vocabulary": True, "one_network": True}),
+        ("seq2seq", {"tokenizer": "bpe", "vocab_size": 270}),
+        ("seq2seq", {"source_tokenizer": "byte", "attention": "none"}),
+        ("transformer", {"shared_vocabulary": True}),
+    ],
+    ids=str,
+)
 def test_saved_and_loaded_it_is_the_same(options, tmp_path):
     model = fitted(options[0], **options[1])
     model.save(tmp_path / "model")
     again = seqloom.load(tmp_path / "model")
-    assert again.translate(WORDS[:5], nbest=2)[0][0].score == model.translate(WORDS[:5], nbest=2)[0][0].score
+    assert (
+        again.translate(WORDS[:5], nbest=2)[0][0].score
+        == model.translate(WORDS[:5], nbest=2)[0][0].score
+    )
     assert again.score(*PAIRS[0]) == model.score(*PAIRS[0])
     assert again.tokenizers.keys() == {"source", "target"}
 
@@ -96,10 +143,20 @@ def test_saved_and_loaded_it_is_the_same(options, tmp_path):
 # ---- scores and steps
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"coverage": True}, {"input_feeding": True}, {"attention": "none"}, {"reverse_source": True},
-    {"one_network": True, "shared_vocabulary": True}, {"encoder": "transformer", "attention": "dot", "n_heads": 2}, None],
-    ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"coverage": True},
+        {"input_feeding": True},
+        {"attention": "none"},
+        {"reverse_source": True},
+        {"one_network": True, "shared_vocabulary": True},
+        {"encoder": "transformer", "attention": "dot", "n_heads": 2},
+        None,
+    ],
+    ids=str,
+)
 def test_targets_score_as_their_steps_do(options):
     model = fitted("transformer") if options is None else fitted("seq2seq", **options)
     sources, targets = ["abcde", "a", "", "deadbeef"], ["edcba", "", "bcd", "e"]
@@ -146,7 +203,11 @@ def test_alignments_are_of_target_by_source_tokens(model):
 
 def test_alignments_of_one_head_average_to_those_of_all():
     model = fitted("transformer")
-    every = [model.alignments(["abc"], ["cb"], layer=layer, head=head)[0] for layer in (0, 1) for head in (0, 1)]
+    every = [
+        model.alignments(["abc"], ["cb"], layer=layer, head=head)[0]
+        for layer in (0, 1)
+        for head in (0, 1)
+    ]
     assert np.allclose(np.mean(every, 0), model.alignments(["abc"], ["cb"])[0], atol=1e-6)
     with pytest.raises(ConfigError, match="head must be from 0 to 1; got 2"):
         model.alignments(["abc"], ["cb"], head=2)
@@ -159,9 +220,14 @@ def test_reversed_sources_are_aligned_in_their_own_order():
     ours, theirs = model.alignments(["abcd"], ["x"])[0], plain.alignments(["dcba"], ["x"])[0]
     assert np.allclose(ours, theirs[:, [3, 2, 1, 0, 4]], atol=1e-6)
     sources = ["abcd", "ab"]
-    for stepper in (model.decoder(sources), model.network_decoder(model.network(), model.encode_sources(sources))):
+    for stepper in (
+        model.decoder(sources),
+        model.network_decoder(model.network(), model.encode_sources(sources)),
+    ):
         weights, lengths = stepper.attention(stepper.start(2)[0])
-        for row, length, aligned in zip(weights, lengths, model.alignments(sources, ["x", "x"]), strict=True):
+        for row, length, aligned in zip(
+            weights, lengths, model.alignments(sources, ["x", "x"]), strict=True
+        ):
             assert np.allclose(row[:length], aligned[0], atol=1e-5)
     encoded = encode_texts(model.tokenizers["source"], ["ab", "cde"], reverse=True).steps["ids"]
     assert model.tokenizers["source"].decode(encoded) == "baedc"
@@ -186,14 +252,23 @@ def test_batches_hold_a_budget_of_tokens_with_little_padding():
     unsorted = [np.arange(low, min(low + 60, 4000)) for low in range(0, 4000, 60)]
     batches._epoch = (0, unsorted)
     assert batches.waste() > 0.3
-    assert [len(g) for g in PairBatches(lengths_of(*sources), lengths_of(*targets), [0], most_tokens=1, batch_size=50).groups(0)
-            ] == [50] * 80
+    assert [
+        len(g)
+        for g in PairBatches(
+            lengths_of(*sources), lengths_of(*targets), [0], most_tokens=1, batch_size=50
+        ).groups(0)
+    ] == [50] * 80
 
 
 def test_a_batch_is_what_its_cursor_says():
     tokenizer = Tokenizer(kind="char").fit(WORDS)
-    make = lambda: PairBatches(encode_texts(tokenizer, WORDS), encode_texts(tokenizer, WORDS), [tokenizer.eos_id],  # noqa: E731
-                               most_tokens=60, seed=3)
+    make = lambda: PairBatches(
+        encode_texts(tokenizer, WORDS),
+        encode_texts(tokenizer, WORDS),
+        [tokenizer.eos_id],  # noqa: E731
+        most_tokens=60,
+        seed=3,
+    )
     one, other = make(), make()
     other.batch((0, 0))
     batch, again = one.batch((1, 2)), other.batch((1, 2))
@@ -240,7 +315,10 @@ def test_sources_may_be_arrays():
     for name in SMALL:
         model = fitted(name, data)
         assert model.reads_numbers
-        together, alone = model.token_scores(sources[:3], ["a", "bc", "b"]), model.token_scores(sources[1:2], ["bc"])
+        together, alone = (
+            model.token_scores(sources[:3], ["a", "bc", "b"]),
+            model.token_scores(sources[1:2], ["bc"]),
+        )
         assert np.allclose(together[1], alone[0], atol=1e-5)
         assert len(model.translate(sources[:2])) == 2
         with pytest.raises(ConfigError, match="sources of pairs are numbers, which have no tokens"):
@@ -252,18 +330,30 @@ def test_a_source_may_be_a_vector():
     targets = ["ab", "c"] * 10
     model = fitted("seq2seq", Parallel.of(vectors, targets))
     each = model.translate(list(vectors[:3]))
-    assert [model.translate(vector) for vector in vectors[:3]] == each == model.translate(vectors[:3, None])
+    assert (
+        [model.translate(vector) for vector in vectors[:3]]
+        == each
+        == model.translate(vectors[:3, None])
+    )
     assert model.score(vectors[0], "ab") == pytest.approx(model.score(vectors[:1, None], ["ab"])[0])
     with pytest.raises(DataError, match="fitted on single vectors; source 1 has 3 steps"):
         model.translate(vectors[:3])
 
 
 def test_the_number_of_subwords_follows_from_the_text():
-    assert [subword_size(n) for n in (0, 500_000, 2_000_000, 8_000_000, 10**9)] == [500, 2000, 4000, 8000, 16000]
+    assert [subword_size(n) for n in (0, 500_000, 2_000_000, 8_000_000, 10**9)] == [
+        500,
+        2000,
+        4000,
+        8000,
+        16000,
+    ]
     words = [f"{a}{b}" for a in WORDS for b in WORDS]
     model = fitted("seq2seq", [(a, b) for a, b in zip(words, words[::-1])], target_tokenizer="bpe")
     assert model.target_tokenizer.vocab_size == 500
-    assert fitted("seq2seq", target_tokenizer="bpe", vocab_size=260).target_tokenizer.vocab_size == 260
+    assert (
+        fitted("seq2seq", target_tokenizer="bpe", vocab_size=260).target_tokenizer.vocab_size == 260
+    )
 
 
 def test_refusals():
@@ -284,9 +374,16 @@ def test_refusals():
 
 @pytest.mark.parametrize("name", SMALL)
 def test_it_learns_to_turn_words_around(name):
-    big = {"seq2seq": {"d_hidden": 32, "d_embed": 32}, "transformer": {"d_model": 32, "n_decoder_layers": 1}}[name]
-    model = fitted(name, PAIRS[:30], train=TrainConfig(steps=150, batch_size=30), dropout=0.0, **big)
-    assert model.translate([source for source, _ in PAIRS[:30]]) == [target for _, target in PAIRS[:30]]
+    big = {
+        "seq2seq": {"d_hidden": 32, "d_embed": 32},
+        "transformer": {"d_model": 32, "n_decoder_layers": 1},
+    }[name]
+    model = fitted(
+        name, PAIRS[:30], train=TrainConfig(steps=150, batch_size=30), dropout=0.0, **big
+    )
+    assert model.translate([source for source, _ in PAIRS[:30]]) == [
+        target for _, target in PAIRS[:30]
+    ]
     looked = model.alignments(["abcde"], ["edcba"])[0]
     if name == "seq2seq":
         assert looked.shape == (6, 6)
@@ -309,10 +406,16 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(options, tmp_path, monk
     monkeypatch.setattr(loop._Loop, "_update", stops)
     cls, small = SMALL["seq2seq"]
     with pytest.raises(KeyboardInterrupt):
-        cls(tokenizer="char", **small, **options).fit(PAIRS, train=train, valid=PAIRS[:9], run=tmp_path / "run")
+        cls(tokenizer="char", **small, **options).fit(
+            PAIRS, train=train, valid=PAIRS[:9], run=tmp_path / "run"
+        )
     monkeypatch.setattr(loop._Loop, "_update", original)
-    again = cls(tokenizer="char", **small, **options).fit(PAIRS, train=train, valid=PAIRS[:9], run=tmp_path / "run")
-    assert all(np.array_equal(again.weights[name], weight) for name, weight in whole.weights.items())
+    again = cls(tokenizer="char", **small, **options).fit(
+        PAIRS, train=train, valid=PAIRS[:9], run=tmp_path / "run"
+    )
+    assert all(
+        np.array_equal(again.weights[name], weight) for name, weight in whole.weights.items()
+    )
 
 
 def test_the_share_of_true_inputs():
@@ -329,7 +432,10 @@ def test_the_share_of_true_inputs():
 
 def test_scheduled_inputs_are_true_or_drawn_by_their_probability(model):
     network = model.network()
-    batch = {name: torch.from_numpy(array) for name, array in model.encode_sources(["abc"]).batch(np.array([0])).items()}
+    batch = {
+        name: torch.from_numpy(array)
+        for name, array in model.encode_sources(["abc"]).batch(np.array([0])).items()
+    }
     memory = network.encode(batch)
     inputs = torch.tensor([[model.target_tokenizer.eos_id, 3, 4]])
     assert torch.equal(mixed_inputs(network, memory, inputs, 1.0), inputs)
@@ -338,7 +444,9 @@ def test_scheduled_inputs_are_true_or_drawn_by_their_probability(model):
         features = network.features(memory, inputs)
         expected = network.output.log_probs(features[:, 0]).exp()[0]
         drawn = draw(network, features[:, :1].expand(-1, 4000, -1))
-    assert torch.allclose(torch.bincount(drawn[0], minlength=len(expected)) / 4000, expected, atol=0.04)
+    assert torch.allclose(
+        torch.bincount(drawn[0], minlength=len(expected)) / 4000, expected, atol=0.04
+    )
     mixed = torch.stack([mixed_inputs(network, memory, inputs, 0.0)[0] for _ in range(200)])
     assert (mixed[:, 0] == inputs[0, 0]).all()
     counts = torch.bincount(mixed[:, 1], minlength=len(expected)) / 200
@@ -346,7 +454,12 @@ def test_scheduled_inputs_are_true_or_drawn_by_their_probability(model):
 
 
 def test_bleu_chooses_the_weights_where_asked():
-    model = fitted("seq2seq", valid=PAIRS[:9], train=TrainConfig(steps=4, batch_size=8, evaluate_every=2), select_by="bleu")
+    model = fitted(
+        "seq2seq",
+        valid=PAIRS[:9],
+        train=TrainConfig(steps=4, batch_size=8, evaluate_every=2),
+        select_by="bleu",
+    )
     assert 0 <= model.fit_info["valid_bleu"] <= 100
     assert "valid_nats" in fitted("seq2seq", valid=PAIRS[:9]).fit_info
 
@@ -354,5 +467,10 @@ def test_bleu_chooses_the_weights_where_asked():
 def test_the_highest_bleu_is_the_best(monkeypatch):
     found = iter([1.0, 5.0, 3.0, 2.0])
     monkeypatch.setattr(TranslationModel, "_greedy_bleu", lambda self, network, pairs: next(found))
-    model = fitted("seq2seq", valid=PAIRS[:9], train=TrainConfig(steps=4, batch_size=8, evaluate_every=1), select_by="bleu")
+    model = fitted(
+        "seq2seq",
+        valid=PAIRS[:9],
+        train=TrainConfig(steps=4, batch_size=8, evaluate_every=1),
+        select_by="bleu",
+    )
     assert model.fit_info["valid_bleu"] == 5

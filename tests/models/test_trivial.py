@@ -29,8 +29,14 @@ def test_several_labels_are_refused():
 
 @pytest.fixture(scope="module")
 def tagger():
-    return MostFrequentTag().fit([(["the", "run", "ended"], ["D", "N", "V"]), (["they", "run", "the", "run"], list("PVDN")),
-                                  (["run"], ["N"]), (["Anna", "ran"], ["X", "V"])])
+    return MostFrequentTag().fit(
+        [
+            (["the", "run", "ended"], ["D", "N", "V"]),
+            (["they", "run", "the", "run"], list("PVDN")),
+            (["run"], ["N"]),
+            (["Anna", "ran"], ["X", "V"]),
+        ]
+    )
 
 
 def test_each_word_has_its_most_frequent_tag(tagger):

@@ -31,10 +31,24 @@ def usual():
     return fit()
 
 
-@pytest.mark.parametrize("options", [
-    {"architecture": "cbow"}, {"loss": "hs"}, {"loss": "softmax"}, {"window": 2}, {"shrink": False}, {"negatives": 2},
-    {"noise_exponent": 0.0}, {"sample": 0.01}, {"epochs": 3}, {"lr": 0.05}, {"seed": 5}, {"unit": "stream"},
-], ids=lambda options: "-".join(map(str, next(iter(options.items())))))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"architecture": "cbow"},
+        {"loss": "hs"},
+        {"loss": "softmax"},
+        {"window": 2},
+        {"shrink": False},
+        {"negatives": 2},
+        {"noise_exponent": 0.0},
+        {"sample": 0.01},
+        {"epochs": 3},
+        {"lr": 0.05},
+        {"seed": 5},
+        {"unit": "stream"},
+    ],
+    ids=lambda options: "-".join(map(str, next(iter(options.items())))),
+)
 def test_every_option_changes_what_is_learnt(usual, options):
     other = fit(**options)
     assert other.input.shape == usual.input.shape
@@ -45,7 +59,10 @@ def test_which_words_have_vectors():
     text = ["a a a b b c", "a b d d"]
     assert list(fit(text=text, min_count=2).vectors.words) == ["a", "b", "d"]
     assert list(fit(text=text, min_count=3).vectors.words) == ["a", "b"]
-    assert list(fit(text=text, min_count=1, vocab_size=4).vectors.words) == ["a", "b"]  # two are for </s> and <unk>
+    assert list(fit(text=text, min_count=1, vocab_size=4).vectors.words) == [
+        "a",
+        "b",
+    ]  # two are for </s> and <unk>
 
 
 def test_which_matrix_is_the_embedding(usual):
@@ -63,7 +80,9 @@ def test_the_loss_is_that_of_one_prediction(loss):
     model = fit(loss=loss, lr=1e-8, epochs=1, **({"negatives": 3} if loss == "ns" else {}))
     size = len(model.words)
     expected = {"ns": 4 * np.log(2), "softmax": np.log(size)}.get(loss)
-    if expected is None:  # a tree: the length of the way, where words are read evenly enough; between shortest and longest
+    if (
+        expected is None
+    ):  # a tree: the length of the way, where words are read evenly enough; between shortest and longest
         assert np.log(2) < model.fit_info["losses"][0] < size * np.log(2)
     else:  # noise that is the word itself does not count
         assert expected * 0.9 < model.fit_info["losses"][0] <= expected + 1e-5
@@ -71,7 +90,10 @@ def test_the_loss_is_that_of_one_prediction(loss):
 
 def test_lock_free_is_as_good(monkeypatch):
     monkeypatch.setenv("SEQLOOM_THREADS", "2")
-    free, ordered = (fit(text=lines(1200), deterministic=order, epochs=4).fit_info["losses"][-1] for order in (False, True))
+    free, ordered = (
+        fit(text=lines(1200), deterministic=order, epochs=4).fit_info["losses"][-1]
+        for order in (False, True)
+    )
     assert free == pytest.approx(ordered, rel=0.05)
 
 
@@ -91,12 +113,18 @@ def test_a_long_text_is_read_at_several_places_at_once(places):
     text = np.arange(3_000_000, dtype=np.uint32)
     chunks = Chunks.of(len(text), places)
     read = [chunks.ids(text, i) for i in range(chunks.number)]
-    assert [np.count_nonzero(ids != END) for ids in read] == [chunks.size(i) for i in range(chunks.number)]
-    assert {np.count_nonzero(ids == END) for ids in read} == {places}  # no window goes from one place to the next
-    assert (np.sort(np.concatenate(read))[:len(text)] == text).all()  # all of it, once
+    assert [np.count_nonzero(ids != END) for ids in read] == [
+        chunks.size(i) for i in range(chunks.number)
+    ]
+    assert {np.count_nonzero(ids == END) for ids in read} == {
+        places
+    }  # no window goes from one place to the next
+    assert (np.sort(np.concatenate(read))[: len(text)] == text).all()  # all of it, once
     assert np.ptp(read[0][read[0] != END]) > len(text) // 2
     short = Chunks.of(20_000, places)
-    assert (np.concatenate([short.ids(text, i)[:-1] for i in range(short.number)]) == text[:20_000]).all()
+    assert (
+        np.concatenate([short.ids(text, i)[:-1] for i in range(short.number)]) == text[:20_000]
+    ).all()
 
 
 def test_words_of_the_list_are_not_spelled_again():
@@ -108,7 +136,9 @@ def test_words_of_the_list_are_not_spelled_again():
 
 def test_analogies_are_asked_and_judged_as_the_text_was_spelled(tmp_path):
     model = fit(text=["running dogs chased cats"] * 9, normalize="case=lower,stem=porter", epochs=1)
-    (tmp_path / "questions.txt").write_text("Running chased dogs cats\n")  # only one word is left for an answer
+    (tmp_path / "questions.txt").write_text(
+        "Running chased dogs cats\n"
+    )  # only one word is left for an answer
     assert [word for word, _ in model.analogy("Running", "chased", "dogs")] == ["cat"]
     found = model.evaluate(tmp_path / "questions.txt")
     assert (found["asked"], found["missing"], found["accuracy"]) == (1, 0, 1)
@@ -127,7 +157,9 @@ def test_texts_are_taken_apart_as_the_tokenizer_does():
 
 def test_a_word_list_from_a_file_needs_no_other_option(tmp_path):
     (tmp_path / "list.txt").write_text("cat\ndog\nthe\n")
-    model = seqloom.Word2Vec(vocab_file=str(tmp_path / "list.txt"), dimensions=4, epochs=1).fit(lines(200))
+    model = seqloom.Word2Vec(vocab_file=str(tmp_path / "list.txt"), dimensions=4, epochs=1).fit(
+        lines(200)
+    )
     assert sorted(model.words) == ["cat", "dog", "the"]
     with pytest.raises(ConfigError, match="taken whole"):
         seqloom.Word2Vec(vocab_file=str(tmp_path / "list.txt"), min_count=3).fit(lines(200))
@@ -140,7 +172,9 @@ def test_words_that_all_stand_alone_teach_nothing(name):
 
 
 def test_what_is_unknown_must_be_said_rightly():
-    with pytest.raises(ConfigError, match="unknown must be one of refuse, skip, mean; got 'ignore'"):
+    with pytest.raises(
+        ConfigError, match="unknown must be one of refuse, skip, mean; got 'ignore'"
+    ):
         fit().embed("zzz", unknown="ignore")
 
 
@@ -164,10 +198,13 @@ def test_analogies_of_phrases():
 def test_a_text_without_any_of_the_words(tmp_path, memory):
     (tmp_path / "list.txt").write_text("cat\ndog\n")
     with pytest.raises(DataError, match="none of the 2 words is in"):
-        seqloom.Word2Vec(vocab_file=str(tmp_path / "list.txt"), min_count=1).fit(["other words"], memory=memory)
+        seqloom.Word2Vec(vocab_file=str(tmp_path / "list.txt"), min_count=1).fit(
+            ["other words"], memory=memory
+        )
 
 
 # ---- going on
+
 
 @pytest.mark.parametrize("name", ["word2vec", "fasttext", "charngram", "glove"])
 def test_training_goes_on_with_new_words(name, tmp_path):
@@ -180,7 +217,9 @@ def test_training_goes_on_with_new_words(name, tmp_path):
     assert again.partial_fit(text) is again
     assert set(before) < set(again.words)
     assert {"zebra", "lynx"} <= set(again.words)
-    assert again.counts[again.words.find(before)].sum() == seen.sum() + 100 * sum(w in before for w in text[0].split())
+    assert again.counts[again.words.find(before)].sum() == seen.sum() + 100 * sum(
+        w in before for w in text[0].split()
+    )
     assert (np.diff(again.counts) <= 0).all()  # the frequent words first, as before
     assert again.words.find(["zebra"])[0] < len(again.words) - 2
     if name in ("word2vec", "glove"):
@@ -202,14 +241,19 @@ def test_the_words_that_went_on_begin_where_they_were(name):
 
 def test_what_cannot_go_on(tmp_path):
     fit().save(tmp_path / "w")
-    for options, says in (({"dimensions": 9}, "dimensions is 9"), ({"normalize": "case=lower"}, "normalize")):
+    for options, says in (
+        ({"dimensions": 9}, "dimensions is 9"),
+        ({"normalize": "case=lower"}, "normalize"),
+    ):
         with pytest.raises(ConfigError, match=says):
             fit(**options, start=str(tmp_path / "w"))
     with pytest.raises(ConfigError, match="start must be a saved fasttext model"):
         fit("fasttext", start=str(tmp_path / "w"))
 
 
-@pytest.mark.parametrize("where", ["trained.train_windows", "fasttext._composed", "fasttext.NgramRows.reordered"])
+@pytest.mark.parametrize(
+    "where", ["trained.train_windows", "fasttext._composed", "fasttext.NgramRows.reordered"]
+)
 def test_a_broken_off_partial_fit_leaves_the_model(monkeypatch, where):
     model = fit("fasttext")
     before, info, tokenizer = model.vectors.matrix.copy(), dict(model.fit_info), model.tokenizer
@@ -227,13 +271,19 @@ def test_a_broken_off_partial_fit_leaves_the_model(monkeypatch, where):
 @pytest.mark.parametrize("stop", [4, 5, 51])
 def test_the_log_of_a_run_that_goes_on_is_the_same(tmp_path, monkeypatch, stop):
     """More chunks than lines, so that a checkpoint may come between two lines."""
+
     def run(name, ends_at):
         def work(epoch, chunk):
             return epoch * 64 + chunk if epoch * 64 + chunk != ends_at else 1 / 0, 1
 
         with suppress(ZeroDivisionError):
-            learning.learn(learning.Passes("test", [1] * 64, 7), work, {"x": np.zeros(3)}, deterministic=True,
-                           run=tmp_path / name)
+            learning.learn(
+                learning.Passes("test", [1] * 64, 7),
+                work,
+                {"x": np.zeros(3)},
+                deterministic=True,
+                run=tmp_path / name,
+            )
         return (tmp_path / name / "log.jsonl").read_text()
 
     monkeypatch.setattr(learning, "CHECKPOINT_SECONDS", 0)
@@ -245,9 +295,15 @@ def test_the_log_of_a_run_that_goes_on_is_the_same(tmp_path, monkeypatch, stop):
 
 # ---- words made of n-grams
 
+
 def brute_force(word, shortest, longest):
     framed = f"<{word}>"
-    return [framed[i:i + n] for i in range(len(framed)) for n in range(shortest, longest + 1) if i + n <= len(framed)]
+    return [
+        framed[i : i + n]
+        for i in range(len(framed))
+        for n in range(shortest, longest + 1)
+        if i + n <= len(framed)
+    ]
 
 
 def bucket_of(gram, buckets):
@@ -257,21 +313,36 @@ def bucket_of(gram, buckets):
     return h % buckets
 
 
-@pytest.mark.parametrize(("name", "aggregate"), [("fasttext", "mean"), ("charngram", "sum"), ("charngram", "mean"),
-                                                 ("charngram", "weighted"), ("charngram", "attention")])
+@pytest.mark.parametrize(
+    ("name", "aggregate"),
+    [
+        ("fasttext", "mean"),
+        ("charngram", "sum"),
+        ("charngram", "mean"),
+        ("charngram", "weighted"),
+        ("charngram", "attention"),
+    ],
+)
 def test_a_word_is_made_of_its_n_grams(name, aggregate):
     options = {"aggregate": aggregate} if name == "charngram" else {}
     model = fit(name, min_ngram=2, max_ngram=4, buckets=5000, lr=0.2, **options)
     size = len(model.words)
 
     def made(word, rows, kinds):
-        weights = np.array([model.layout.weights[k] if len(model.layout.weights) else 0.0 for k in kinds])
-        shares = np.ones(len(rows)) if aggregate == "sum" else np.exp(weights) / np.exp(weights).sum()
+        weights = np.array(
+            [model.layout.weights[k] if len(model.layout.weights) else 0.0 for k in kinds]
+        )
+        shares = (
+            np.ones(len(rows)) if aggregate == "sum" else np.exp(weights) / np.exp(weights).sum()
+        )
         return shares @ model.input[rows]
 
     for word in ("cat", "plane", "a", "tramcar", "grün"):
-        places = [model.layout.buckets.tolist().index(b) for gram in brute_force(word, 2, 4)
-                  if (b := bucket_of(gram, 5000)) in model.layout.buckets]
+        places = [
+            model.layout.buckets.tolist().index(b)
+            for gram in brute_force(word, 2, 4)
+            if (b := bucket_of(gram, 5000)) in model.layout.buckets
+        ]
         rows = [size * (name == "fasttext") + k for k in places]
         if name == "fasttext" and word in model.vectors.words:
             rows, places = [model.words.find([word])[0], *rows], [0, *places]
@@ -280,8 +351,12 @@ def test_a_word_is_made_of_its_n_grams(name, aggregate):
     if aggregate == "attention":
         assert np.abs(model.layout.weights).max() > 1e-4  # they began at zero
     if aggregate == "weighted":  # an n-gram that few words have counts more
+
         def weight(gram):
-            return model.layout.weights[np.searchsorted(model.layout.buckets, bucket_of(gram, 5000))]
+            return model.layout.weights[
+                np.searchsorted(model.layout.buckets, bucket_of(gram, 5000))
+            ]
+
         assert weight("cat") > weight("<t")
 
 
@@ -289,8 +364,19 @@ def test_a_word_is_made_of_its_n_grams(name, aggregate):
 @pytest.mark.parametrize("aggregate", ["sum", "mean", "weighted", "attention"])
 def test_words_with_one_n_gram_or_none(architecture, aggregate):
     """Every row belongs to an n-gram, whatever the number of the word; a word without one stays at zero and moves nothing."""
-    text = ["the cow ate a big nut and the cow ate a big bun", "big nut cow the ate and bun a"] * 60 + ["elk"] * 9
-    model = fit("charngram", text, min_ngram=5, max_ngram=5, architecture=architecture, aggregate=aggregate, sample=0)
+    text = [
+        "the cow ate a big nut and the cow ate a big bun",
+        "big nut cow the ate and bun a",
+    ] * 60 + ["elk"] * 9
+    model = fit(
+        "charngram",
+        text,
+        min_ngram=5,
+        max_ngram=5,
+        architecture=architecture,
+        aggregate=aggregate,
+        sample=0,
+    )
     assert len(model.layout.buckets) == len(model.words) - 1  # all but "a" are <xyz>
     assert (model.embed("a") == 0).all()
     began = random_rows(len(model.layout.buckets), 8, 0)[:, :8]
@@ -332,11 +418,16 @@ def test_single_characters_and_the_marks_of_the_ends():
     """fastText has no n-gram that is a mark alone; charngram has: "cat" is 5 + 4 + 3 + 2 n-grams."""
     options = {"min_ngram": 1, "max_ngram": 4, "buckets": 1_000_000}
     framed, word = "<cat>", Words.of(["cat"])
-    grams = [framed[i:i + n] for i in range(5) for n in range(1, 5) if i + n <= 5]
+    grams = [framed[i : i + n] for i in range(5) for n in range(1, 5) if i + n <= 5]
     assert len(grams) == 14
-    for name, wanted in (("charngram", grams), ("fasttext", [gram for gram in grams if gram not in "<>"])):
+    for name, wanted in (
+        ("charngram", grams),
+        ("fasttext", [gram for gram in grams if gram not in "<>"]),
+    ):
         model = registry.model_class(name)(**options)
-        assert model.layout._hashed(word.arena, word.offsets)[0].tolist() == [bucket_of(gram, 1_000_000) for gram in wanted]
+        assert model.layout._hashed(word.arena, word.offsets)[0].tolist() == [
+            bucket_of(gram, 1_000_000) for gram in wanted
+        ]
     fitted = fit("charngram", aggregate="sum", **options)
     places = [fitted.layout.buckets.tolist().index(bucket_of(gram, 1_000_000)) for gram in grams]
     assert fitted.embed("cat") == pytest.approx(fitted.input[places].sum(axis=0), abs=1e-5)
@@ -345,13 +436,19 @@ def test_single_characters_and_the_marks_of_the_ends():
 
 # ---- what the documents claim
 
+
 def test_interchangeable_words_get_equal_vectors():
     """Two words that stand in the same places get almost one vector, though they never meet."""
-    random, frames = np.random.default_rng(0), ["we drink hot {} each morning", "a cup of {} please", "strong {} wakes me up"]
+    random, frames = (
+        np.random.default_rng(0),
+        ["we drink hot {} each morning", "a cup of {} please", "strong {} wakes me up"],
+    )
     text = [frames[i % 3].format(random.choice(["tea", "coffee"])) for i in range(1500)]
     text += [f"the {word} is on the table" for word in ("lamp", "book") for _ in range(300)]
     for architecture in ("skip-gram", "cbow"):
-        model = fit(text=text, architecture=architecture, epochs=15, dimensions=20, sample=0, lr=0.05)
+        model = fit(
+            text=text, architecture=architecture, epochs=15, dimensions=20, sample=0, lr=0.05
+        )
         assert model.similarity("tea", "coffee") > 0.95
         assert model.similarity("tea", "coffee") > model.similarity("tea", "table") + 0.2
 
@@ -359,8 +456,14 @@ def test_interchangeable_words_get_equal_vectors():
 def test_an_analogy_in_a_made_up_world():
     """king - man + woman = queen, where rank and sex are said by separate words."""
     random, text = np.random.default_rng(1), []
-    world = {"king": ("crown", "beard"), "queen": ("crown", "dress"), "man": ("plough", "beard"), "woman": ("plough", "dress"),
-             "prince": ("castle", "beard"), "princess": ("castle", "dress")}
+    world = {
+        "king": ("crown", "beard"),
+        "queen": ("crown", "dress"),
+        "man": ("plough", "beard"),
+        "woman": ("plough", "dress"),
+        "prince": ("castle", "beard"),
+        "princess": ("castle", "dress"),
+    }
     for _ in range(4000):
         name = random.choice(list(world))
         text.append(" ".join(random.permutation([name, random.choice(world[name])])))

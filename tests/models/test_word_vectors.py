@@ -31,8 +31,16 @@ def random_vectors():
 def people():
     """king - man + woman = queen to the bit, and some others around."""
     royal, male, female, food = np.eye(4)
-    words = {"king": royal + male, "queen": royal + female, "man": male, "woman": female, "prince": royal + 0.8 * male,
-             "bread": food, "soup": food + 0.1 * male, "rice": food + 0.1 * female}
+    words = {
+        "king": royal + male,
+        "queen": royal + female,
+        "man": male,
+        "woman": female,
+        "prince": royal + 0.8 * male,
+        "bread": food,
+        "soup": food + 0.1 * male,
+        "rice": food + 0.1 * female,
+    }
     return WordVectors.of(words, np.array(list(words.values())))
 
 
@@ -43,6 +51,7 @@ def cosines(matrix, query):
 
 
 # ---- search
+
 
 @pytest.mark.parametrize("n", [1, 3, 5, 64, 300])
 @pytest.mark.parametrize("among", [None, 100])
@@ -63,7 +72,9 @@ def test_pieces_of_a_search_are_put_together(random_vectors, monkeypatch):
     for share in (7, 1000):  # of which seven hold fewer than are asked for
         monkeypatch.setattr("seqloom.models.vectors.search.SHARE", share)
         assert random_vectors.nearest("w39", 30) == one
-        assert [[w for w, _ in row] for row in random_vectors.nearest(words, 30)] == [[w for w, _ in row] for row in together]
+        assert [[w for w, _ in row] for row in random_vectors.nearest(words, 30)] == [
+            [w for w, _ in row] for row in together
+        ]
 
 
 def test_a_copy_searches_too(random_vectors, monkeypatch):
@@ -121,7 +132,11 @@ def test_one_word_is_answered_as_a_list_is(random_vectors):
     for query in (*words, phrase):
         one, (listed,) = random_vectors.nearest(query, 7), random_vectors.nearest([query], 7)
         assert one == listed
-    assert [random_vectors.words.place(word) for word in (*words, "no such word", "")] == [*range(20), -1, -1]
+    assert [random_vectors.words.place(word) for word in (*words, "no such word", "")] == [
+        *range(20),
+        -1,
+        -1,
+    ]
 
 
 def test_more_neighbours_than_words(people):
@@ -130,6 +145,7 @@ def test_more_neighbours_than_words(people):
 
 
 # ---- the other verbs
+
 
 def test_analogy_leaves_the_words_of_the_question_out(people):
     assert people.analogy("man", "king", "woman", 1)[0][0] == "queen"
@@ -142,7 +158,10 @@ def test_analogy_leaves_the_words_of_the_question_out(people):
 @pytest.mark.parametrize("method", ["add", "mul"])
 def test_analogy_against_its_formula(random_vectors, method):
     a, b, c = (cosines(random_vectors.matrix, random_vectors[w]) for w in ("w1", "w2", "w3"))
-    units = [random_vectors[w].astype(float) / np.linalg.norm(random_vectors[w]) for w in ("w1", "w2", "w3")]
+    units = [
+        random_vectors[w].astype(float) / np.linalg.norm(random_vectors[w])
+        for w in ("w1", "w2", "w3")
+    ]
     scores = (b + 1) / 2 * (c + 1) / 2 / ((a + 1) / 2 + 0.001)
     if method == "add":
         scores = cosines(random_vectors.matrix, units[1] - units[0] + units[2])
@@ -157,16 +176,26 @@ def test_analogy_against_its_formula(random_vectors, method):
 @pytest.mark.parametrize("source", ["recorded", "live"])
 def test_verbs_agree_with_gensim(source):
     vectors = read_vectors(gensim_answers.HOME / "vectors.bin")
-    peer = gensim_answers.recorded()["verbs"] if source == "recorded" else gensim_answers.verbs(vectors.words, vectors.matrix)
+    peer = (
+        gensim_answers.recorded()["verbs"]
+        if source == "recorded"
+        else gensim_answers.verbs(vectors.words, vectors.matrix)
+    )
 
     def agree(ours, theirs):
         assert [word for word, _ in ours] == [word for word, _ in theirs]
-        assert [score for _, score in ours] == pytest.approx([score for _, score in theirs], abs=1e-5)
+        assert [score for _, score in ours] == pytest.approx(
+            [score for _, score in theirs], abs=1e-5
+        )
 
     for word, neighbours in peer["nearest"].items():
         agree(vectors.nearest(word, 10), neighbours)
-    assert [w for w, _ in vectors.analogy("word1", "word2", "word3", 5)] == [w for w, _ in peer["add"]]
-    assert [w for w, _ in vectors.analogy("word1", "word2", "word3", 5, method="mul")] == [w for w, _ in peer["mul"]]
+    assert [w for w, _ in vectors.analogy("word1", "word2", "word3", 5)] == [
+        w for w, _ in peer["add"]
+    ]
+    assert [w for w, _ in vectors.analogy("word1", "word2", "word3", 5, method="mul")] == [
+        w for w, _ in peer["mul"]
+    ]
     assert vectors.similarity("word8", "word9") == pytest.approx(peer["similarity"], abs=1e-5)
     assert vectors.doesnt_match(gensim_answers.ODD_ONES) == peer["odd"]
 
@@ -222,6 +251,7 @@ def test_subset(people):
 
 # ---- words
 
+
 def test_every_word_is_found_and_no_other():
     spellings = [f"{i:x}é{i}" for i in range(5000)] + ["", " ", "a b", "\udcff", "日本"]
     words = Words.of(spellings)
@@ -247,11 +277,15 @@ def test_spelling_distances():
     from seqloom.kernels.spelling import edit_distances
 
     rng = np.random.default_rng(1)
-    spellings = {bytes(rng.integers(97, 100, rng.integers(0, 12)).tolist()).decode() for _ in range(400)}
+    spellings = {
+        bytes(rng.integers(97, 100, rng.integers(0, 12)).tolist()).decode() for _ in range(400)
+    }
     words = Words.of([*spellings, "x" * 70, "a" * 66])
     for asked in ("abc", "a", "cabbage", "a" * 64):
         out = np.empty(len(words), np.int64)
-        edit_distances(np.frombuffer(bytearray(asked.encode()), np.uint8), words.arena, words.offsets, 100, out)
+        edit_distances(
+            np.frombuffer(bytearray(asked.encode()), np.uint8), words.arena, words.offsets, 100, out
+        )
         assert out.tolist() == [edit_distance(asked, word) for word in words]
 
 
@@ -264,6 +298,7 @@ def test_unknown_words_get_their_neighbours_named(people):
 
 
 # ---- on disk
+
 
 def test_saved_and_loaded_to_the_bit(random_vectors, tmp_path):
     made = WordVectors.of(random_vectors.words, random_vectors.matrix, np.arange(3000))
@@ -284,9 +319,14 @@ def test_tables_that_contradict_each_other_are_refused(people, tmp_path):
     from seqloom.arrays import read_arrays, write_arrays
 
     good = {k: np.array(v) for k, v in read_arrays(tmp_path / "v" / "model.safetensors").items()}
-    for name, value in (("slots", good["slots"] + 100), ("offsets", good["offsets"][::-1].copy()), ("bytes", good["bytes"][:5]),
-                        ("matrix", good["matrix"][:3]), ("matrix", good["matrix"].astype(np.float64)),
-                        ("slots", good["slots"][:-1])):
+    for name, value in (
+        ("slots", good["slots"] + 100),
+        ("offsets", good["offsets"][::-1].copy()),
+        ("bytes", good["bytes"][:5]),
+        ("matrix", good["matrix"][:3]),
+        ("matrix", good["matrix"].astype(np.float64)),
+        ("slots", good["slots"][:-1]),
+    ):
         write_arrays(tmp_path / "v" / "model.safetensors", good | {name: value})
         with pytest.raises(ModelError, match="v: "):
             seqloom.load(tmp_path / "v")
@@ -294,14 +334,21 @@ def test_tables_that_contradict_each_other_are_refused(people, tmp_path):
 
 # ---- evaluation
 
+
 def test_analogies_by_section(people, tmp_path):
     path = tmp_path / "questions.txt"
-    path.write_text(": royal\nman king woman queen\nwoman queen man king\nman king woman bread\n"
-                    ": food\nbread soup rice curry\n")
+    path.write_text(
+        ": royal\nman king woman queen\nwoman queen man king\nman king woman bread\n"
+        ": food\nbread soup rice curry\n"
+    )
     result = people.evaluate(path)
     assert (result["accuracy"], result["asked"], result["missing"]) == (pytest.approx(2 / 3), 3, 1)
     royal, food = result.details["sections"]
-    assert (royal["section"], royal["accuracy"], royal["asked"]) == ("royal", pytest.approx(2 / 3), 3)
+    assert (royal["section"], royal["accuracy"], royal["asked"]) == (
+        "royal",
+        pytest.approx(2 / 3),
+        3,
+    )
     assert (food["accuracy"], food["missing"]) == (None, 1)
     assert people.evaluate(path, among=3)["asked"] == 0  # woman is the fourth word
     assert "among:30000|method:add" in str(result.signature)
@@ -310,11 +357,20 @@ def test_analogies_by_section(people, tmp_path):
 def test_similarity_sets(people, tmp_path):
     stats = pytest.importorskip("scipy.stats")
     path = tmp_path / "pairs.tsv"
-    path.write_text("word1\tword2\tPOS\tScore\tmore\nKing\tprince\tN\t9.5\t1\nking\tman\tN\t7\t2\n"
-                    "king\tbread\tN\t0.5\t3\nking\tx\tN\t1\t4\nbread\tsoup\tN\t9.5\t5\n")
+    path.write_text(
+        "word1\tword2\tPOS\tScore\tmore\nKing\tprince\tN\t9.5\t1\nking\tman\tN\t7\t2\n"
+        "king\tbread\tN\t0.5\t3\nking\tx\tN\t1\t4\nbread\tsoup\tN\t9.5\t5\n"
+    )
     result = people.evaluate(path)
-    pairs = [("king", "prince", 9.5), ("king", "man", 7), ("king", "bread", 0.5), ("bread", "soup", 9.5)]
-    wanted = stats.spearmanr([people.similarity(a, b) for a, b, _ in pairs], [s for _, _, s in pairs]).statistic
+    pairs = [
+        ("king", "prince", 9.5),
+        ("king", "man", 7),
+        ("king", "bread", 0.5),
+        ("bread", "soup", 9.5),
+    ]
+    wanted = stats.spearmanr(
+        [people.similarity(a, b) for a, b, _ in pairs], [s for _, _, s in pairs]
+    ).statistic
     assert result["spearman"] == pytest.approx(wanted)
     assert (result["pairs"], result["missing"]) == (4, 1)
     values = np.random.default_rng(0).integers(0, 5, (2, 50)).astype(float)
@@ -334,10 +390,13 @@ def test_forms_of_questions():
 
 # ---- what is refused
 
+
 def test_bad_input(people):
     with pytest.raises(DataError, match="the word 'a' appears twice, at positions 0 and 2"):
         WordVectors.of(["a", "b", "a"], np.eye(3))
-    with pytest.raises(DataError, match=r"vector of 'b' \(row 1\) has a value that is not a finite"):
+    with pytest.raises(
+        DataError, match=r"vector of 'b' \(row 1\) has a value that is not a finite"
+    ):
         WordVectors.of(["a", "b"], [[1, 2], [3, np.nan]])
     with pytest.raises(DataError, match="vector of 'a'"):
         WordVectors.of(["a", "b"], [[1, 1e39], [3, 4]])
@@ -384,6 +443,7 @@ def test_constants_of_kernels_that_are_repeated():
 
 def test_an_embedder_with_vectors_for_unseen_words(people):
     """What fastText will be: the verbs ask `unseen` for what is not in the list."""
+
     class Guessing(WordVectors):
         def unseen(self, words):
             return np.full((len(words), 4), [1.0, 1.0, 0.0, 0.0])

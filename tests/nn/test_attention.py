@@ -40,8 +40,12 @@ def attention(theirs=None, **options):
     torch.manual_seed(0)
     layer = Attention(D, HEADS, **options).double()
     if theirs is not None:
-        weights = {"qkv.weight": "in_proj_weight", "qkv.bias": "in_proj_bias", "out.weight": "out_proj.weight",
-                   "out.bias": "out_proj.bias"}
+        weights = {
+            "qkv.weight": "in_proj_weight",
+            "qkv.bias": "in_proj_bias",
+            "out.weight": "out_proj.weight",
+            "out.bias": "out_proj.bias",
+        }
         layer.load_state_dict({ours: theirs.state_dict()[name] for ours, name in weights.items()})
     return layer
 
@@ -58,7 +62,9 @@ def noisy(module):
 def equal_with_gradients(ours, theirs, inputs, where=slice(None)):
     torch.testing.assert_close(ours[where], theirs[where])
     weights = some(*ours[where].shape, seed=9)
-    for a, b in zip(*(torch.autograd.grad((y[where] * weights).sum(), inputs) for y in (ours, theirs))):
+    for a, b in zip(
+        *(torch.autograd.grad((y[where] * weights).sum(), inputs) for y in (ours, theirs))
+    ):
         torch.testing.assert_close(a, b)
 
 
@@ -66,17 +72,31 @@ def masks():
     """Ours, and the same as torch's attn_mask (added to the scores) and key_padding_mask (True hides)."""
     places = torch.arange(7)
     bias = some(1, HEADS, 7, 7, seed=4)
-    hidden = torch.zeros(7, 7, dtype=torch.float64).masked_fill(torch.ones(7, 7).triu(1) > 0, -math.inf)
-    near = torch.zeros(7, 7, dtype=torch.float64).masked_fill((places[:, None] - places).abs() > 2, -math.inf)
+    hidden = torch.zeros(7, 7, dtype=torch.float64).masked_fill(
+        torch.ones(7, 7).triu(1) > 0, -math.inf
+    )
+    near = torch.zeros(7, 7, dtype=torch.float64).masked_fill(
+        (places[:, None] - places).abs() > 2, -math.inf
+    )
     padded = torch.zeros(2, 7, dtype=torch.float64).masked_fill(~KEEP, -math.inf)
     causal = seen_keys(places[None], places, causal=True)
     return {
-        "all": (Mask(), None, None), "causal": (CAUSAL, hidden, None), "padded": (padding_mask(KEEP), None, padded),
+        "all": (Mask(), None, None),
+        "causal": (CAUSAL, hidden, None),
+        "padded": (padding_mask(KEEP), None, padded),
         "causal and padded": (make_mask(causal & KEEP[:, None, None]), hidden, padded),
         "window": (make_mask(seen_keys(places[None], places, window=2)), near, None),
-        "causal window": (make_mask(seen_keys(places[None], places, causal=True, window=2)), hidden + near, None),
+        "causal window": (
+            make_mask(seen_keys(places[None], places, causal=True, window=2)),
+            hidden + near,
+            None,
+        ),
         "causal window by blocks": (Mask(causal=True, window=2), hidden + near, None),
-        "biased and padded": (make_mask(KEEP[:, None, None], bias), bias.expand(2, -1, -1, -1).flatten(0, 1), padded),
+        "biased and padded": (
+            make_mask(KEEP[:, None, None], bias),
+            bias.expand(2, -1, -1, -1).flatten(0, 1),
+            padded,
+        ),
     }
 
 
@@ -95,14 +115,26 @@ def test_cross_attention_is_torchs(padded):
     x, memory = some(2, 5, D).requires_grad_(), some(2, 7, D, seed=2).requires_grad_()
     ours = attention(theirs)
     y = ours.cross(x, ours.project(memory), padding_mask(KEEP) if padded else Mask())
-    expected, _ = theirs(x, memory, memory, key_padding_mask=~KEEP if padded else None, need_weights=False)
+    expected, _ = theirs(
+        x, memory, memory, key_padding_mask=~KEEP if padded else None, need_weights=False
+    )
     equal_with_gradients(y, expected, (x, memory))
 
 
 def block(norm, activation, theirs, *, cross=False):
-    made = Block(D, attention(theirs.self_attn), MLP(D, D_MLP, FUNCTIONS[activation]), norm=norm,
-                 cross=attention(theirs.multihead_attn) if cross else None).double()
-    parts = {"mlp.up": "linear1", "mlp.down": "linear2", "norm1": "norm1", "norm2": "norm3" if cross else "norm2"}
+    made = Block(
+        D,
+        attention(theirs.self_attn),
+        MLP(D, D_MLP, FUNCTIONS[activation]),
+        norm=norm,
+        cross=attention(theirs.multihead_attn) if cross else None,
+    ).double()
+    parts = {
+        "mlp.up": "linear1",
+        "mlp.down": "linear2",
+        "norm1": "norm1",
+        "norm2": "norm3" if cross else "norm2",
+    }
     parts |= {"norm_cross": "norm2"} if cross else {}
     for ours, name in parts.items():
         made.get_submodule(ours).load_state_dict(theirs.get_submodule(name).state_dict())
@@ -112,9 +144,18 @@ def block(norm, activation, theirs, *, cross=False):
 @pytest.mark.parametrize("activation", FUNCTIONS)
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_a_block_is_torchs_encoder_layer(norm, activation):
-    theirs = noisy(torch.nn.TransformerEncoderLayer(D, HEADS, D_MLP, dropout=0.0, batch_first=True,
-                                                    activation=FUNCTIONS[activation],
-                                                    norm_first=norm == "pre", dtype=torch.float64))
+    theirs = noisy(
+        torch.nn.TransformerEncoderLayer(
+            D,
+            HEADS,
+            D_MLP,
+            dropout=0.0,
+            batch_first=True,
+            activation=FUNCTIONS[activation],
+            norm_first=norm == "pre",
+            dtype=torch.float64,
+        )
+    )
     x = some(2, 7, D).requires_grad_()
     y, _ = block(norm, activation, theirs)(x, padding_mask(KEEP))
     equal_with_gradients(y, theirs(x, src_key_padding_mask=~KEEP), (x,), where=KEEP)
@@ -123,14 +164,25 @@ def test_a_block_is_torchs_encoder_layer(norm, activation):
 @pytest.mark.parametrize("activation", FUNCTIONS)
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_a_block_with_a_memory_is_torchs_decoder_layer(norm, activation):
-    theirs = noisy(torch.nn.TransformerDecoderLayer(D, HEADS, D_MLP, dropout=0.0, batch_first=True,
-                                                    activation=FUNCTIONS[activation],
-                                                    norm_first=norm == "pre", dtype=torch.float64))
+    theirs = noisy(
+        torch.nn.TransformerDecoderLayer(
+            D,
+            HEADS,
+            D_MLP,
+            dropout=0.0,
+            batch_first=True,
+            activation=FUNCTIONS[activation],
+            norm_first=norm == "pre",
+            dtype=torch.float64,
+        )
+    )
     x, memory = some(2, 5, D).requires_grad_(), some(2, 7, D, seed=2).requires_grad_()
     ours = block(norm, activation, theirs, cross=True)
     y, _ = ours(x, CAUSAL, memory=ours.cross.project(memory), memory_mask=padding_mask(KEEP))
     hidden = torch.ones(5, 5, dtype=torch.bool).triu(1)
-    equal_with_gradients(y, theirs(x, memory, tgt_mask=hidden, memory_key_padding_mask=~KEEP), (x, memory))
+    equal_with_gradients(
+        y, theirs(x, memory, tgt_mask=hidden, memory_key_padding_mask=~KEEP), (x, memory)
+    )
 
 
 def test_a_decoder_that_reads_token_by_token_projects_its_memory_once():
@@ -161,7 +213,9 @@ def test_what_sees_nothing_gets_nothing_and_no_nan(rate, bias):
     assert torch.equal(y.abs().sum(-1) == 0, ~keep)
     assert (crossed[1] == 0).all()
     assert (crossed[0] != 0).any()
-    gradients = torch.autograd.grad((y.square().sum() + crossed.square().sum()), (x, *layer.parameters()))
+    gradients = torch.autograd.grad(
+        (y.square().sum() + crossed.square().sum()), (x, *layer.parameters())
+    )
     assert all(g.isfinite().all() for g in gradients)
     assert (gradients[0][1] == 0).all()
     assert (gradients[0][0] != 0).any()
@@ -200,12 +254,27 @@ def test_heads_that_share_keys_are_heads_with_copies_of_them(kind, kv_heads, dro
     if mask.scores is not None and mask.scores.shape[1] == HEADS:
         mask = mask._replace(scores=mask.scores[:, [0, 1, 2, 0]])
     torch.manual_seed(0)
-    shared, copies = (Attention(D, 4, n_kv_heads=n, dropout=dropout).double() for n in (kv_heads, 4))
+    shared, copies = (
+        Attention(D, 4, n_kv_heads=n, dropout=dropout).double() for n in (kv_heads, 4)
+    )
     size, (weight, bias) = D // 4, (shared.qkv.weight, shared.qkv.bias)
-    rows = [*range(D), *(D + part * kv_heads * size + head * kv_heads // 4 * size + j
-                         for part in range(2) for head in range(4) for j in range(size))]
-    copies.load_state_dict({"qkv.weight": weight[rows], "qkv.bias": bias[rows], "out.weight": shared.out.weight,
-                            "out.bias": shared.out.bias})
+    rows = [
+        *range(D),
+        *(
+            D + part * kv_heads * size + head * kv_heads // 4 * size + j
+            for part in range(2)
+            for head in range(4)
+            for j in range(size)
+        ),
+    ]
+    copies.load_state_dict(
+        {
+            "qkv.weight": weight[rows],
+            "qkv.bias": bias[rows],
+            "out.weight": shared.out.weight,
+            "out.bias": shared.out.bias,
+        }
+    )
     x = some(2, 7, D).requires_grad_()
     assert shared.qkv.weight.shape == (D + 2 * kv_heads * size, D)
     equal_with_gradients(shared(x, mask)[0], copies(x, mask)[0], (x,))
@@ -217,7 +286,10 @@ def test_the_weights_that_are_shown_are_those_that_are_taken(kind, kv_heads):
     mask = masks()[kind][0]
     layer, x = attention(n_kv_heads=kv_heads), some(2, 7, D)
     memory = layer.project(x)
-    ways = (lambda trace: layer.cross(x, memory, mask, trace), lambda trace: layer(x, mask, trace=trace)[0])
+    ways = (
+        lambda trace: layer.cross(x, memory, mask, trace),
+        lambda trace: layer(x, mask, trace=trace)[0],
+    )
     for attend in ways:
         trace = Trace()
         y = attend(trace)
@@ -240,7 +312,9 @@ def test_no_weights_are_shown_where_nothing_is_seen():
     assert gradient.isfinite().all()
 
 
-@pytest.mark.parametrize(("length", "window"), [(1, 3), (3, 3), (4, 3), (6, 3), (7, 3), (11, 1), (5, 100)])
+@pytest.mark.parametrize(
+    ("length", "window"), [(1, 3), (3, 3), (4, 3), (6, 3), (7, 3), (11, 1), (5, 100)]
+)
 def test_attention_by_blocks_is_that_under_the_whole_mask(length, window):
     q, k, v = (some(2, HEADS, length, 4, seed=seed).requires_grad_() for seed in (1, 2, 3))
     places = torch.arange(length)
@@ -276,6 +350,11 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 
 def test_memory_is_not_quadratic_in_the_length():
     """The scores alone would take 512 MB, a mask of booleans for every row and head 128."""
-    done = subprocess.run([sys.executable, "-c", PEAKS], capture_output=True, text=True, check=True,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        [sys.executable, "-c", PEAKS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert int(done.stdout) < 80e6

@@ -62,8 +62,12 @@ class Watched:
 
 
 def split(layer, x):
-    q, k, v = layer.qkv(x).unflatten(2, (-1, layer.d_head)).transpose(1, 2).split(
-        (layer.n_heads, layer.n_kv_heads, layer.n_kv_heads), 1)
+    q, k, v = (
+        layer.qkv(x)
+        .unflatten(2, (-1, layer.d_head))
+        .transpose(1, 2)
+        .split((layer.n_heads, layer.n_kv_heads, layer.n_kv_heads), 1)
+    )
     share = layer.n_heads // layer.n_kv_heads
     return q, k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
 
@@ -72,8 +76,11 @@ def brute_weights(q, k, scale, seen, added=lambda head, t, s, query: 0.0):
     """Pair by pair; `seen(row, t, s)` tells whether they may meet, `added` is what comes to the score."""
     weights = torch.zeros(*q.shape[:3], k.shape[2], dtype=q.dtype)
     for b, head, t in torch.cartesian_prod(*(torch.arange(n) for n in q.shape[:3])).tolist():
-        score = {s: float(q[b, head, t] @ k[b, head, s] * scale + added(head, t, s, q[b, head, t]))
-                 for s in range(k.shape[2]) if seen(b, t, s)}
+        score = {
+            s: float(q[b, head, t] @ k[b, head, s] * scale + added(head, t, s, q[b, head, t]))
+            for s in range(k.shape[2])
+            if seen(b, t, s)
+        }
         total = sum(math.exp(x) for x in score.values())
         for s, x in score.items():
             weights[b, head, t, s] = math.exp(x) / total
@@ -88,8 +95,11 @@ def check_layer(layer, x, y, weights, expected):
     torch.testing.assert_close(layer.out(mixed.transpose(1, 2).flatten(2)), y)
 
 
-@pytest.mark.parametrize("options", [{}, {"window": 2}, {"n_kv_heads": 1, "activation": "swiglu"},
-                                     {"norm": "post"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"window": 2}, {"n_kv_heads": 1, "activation": "swiglu"}, {"norm": "post"}],
+    ids=str,
+)
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_gpt_by_brute_force(positions, options):
     net, trace = gpt(positions=positions, max_distance=3, **options), Trace()
@@ -98,7 +108,9 @@ def test_gpt_by_brute_force(positions, options):
         watched = Watched(net)
         traced, _ = net.features(IDS, trace=trace)
         torch.testing.assert_close(traced, plain, atol=1e-6, rtol=0)
-        assert set(trace) == {f"blocks.{i}.{part}" for i in range(2) for part in ("attention.weights", "out")}
+        assert set(trace) == {
+            f"blocks.{i}.{part}" for i in range(2) for part in ("attention.weights", "out")
+        }
         cos, sin = rotary_angles(torch.arange(STEPS)[None, None], D // HEADS)
         for i, (layer, x, y) in enumerate(watched.calls):
             q, k, _ = split(layer, x)
@@ -115,8 +127,13 @@ def test_gpt_by_brute_force(positions, options):
             def seen(_, t, s):
                 return s <= t and t - s <= options.get("window", STEPS)
 
-            check_layer(layer, x, y, trace[f"blocks.{i}.attention.weights"],
-                        brute_weights(q, k, layer.scale, seen, added))
+            check_layer(
+                layer,
+                x,
+                y,
+                trace[f"blocks.{i}.attention.weights"],
+                brute_weights(q, k, layer.scale, seen, added),
+            )
         last = trace["blocks.1.out"]
         torch.testing.assert_close(last if net.norm is None else net.norm(last), traced)
 
@@ -133,7 +150,10 @@ def test_a_past_is_looked_at_as_the_whole(positions):
         trace, step = Trace("*.weights"), torch.stack([IDS[0, 5:6], IDS[1, 2:3]])
         net.features(step, past, trace)
     for i in range(2):
-        weights, expected = trace[f"blocks.{i}.attention.weights"], whole[f"blocks.{i}.attention.weights"]
+        weights, expected = (
+            trace[f"blocks.{i}.attention.weights"],
+            whole[f"blocks.{i}.attention.weights"],
+        )
         assert weights.shape == (2, HEADS, 1, 6)
         torch.testing.assert_close(weights[0, :, 0], expected[0, :, 5, :6])
         torch.testing.assert_close(weights[1, :, 0, :3], expected[1, :, 2, :3])
@@ -157,7 +177,9 @@ def test_encoders_of_the_bert_family_by_brute_force(options, read):
         plain = read(deepcopy(net))
         watched = Watched(net)
         torch.testing.assert_close(read(net, trace), plain, atol=1e-6, rtol=0)
-        assert set(trace) == {f"blocks.{i}.{part}" for i in range(3) for part in ("attention.weights", "out")}
+        assert set(trace) == {
+            f"blocks.{i}.{part}" for i in range(3) for part in ("attention.weights", "out")
+        }
         assert len(watched.calls) == 3
         for i, (layer, x, y) in enumerate(watched.calls):
             q, k, _ = split(layer, x)
@@ -177,21 +199,43 @@ def test_the_transformer_among_the_encoders_by_brute_force():
         cos, sin = rotary_angles(torch.arange(STEPS)[None, None], 4)
         for i, (layer, read, y) in enumerate(watched.calls):
             q, k, _ = split(layer, read)
-            expected = brute_weights(rotate(q, cos, sin), rotate(k, cos, sin), layer.scale,
-                                     lambda b, t, s: bool(KEEP[b, s]))
+            expected = brute_weights(
+                rotate(q, cos, sin),
+                rotate(k, cos, sin),
+                layer.scale,
+                lambda b, t, s: bool(KEEP[b, s]),
+            )
             check_layer(layer, read, y, trace[f"blocks.{i}.attention.weights"], expected)
         torch.testing.assert_close((net.norm(trace["blocks.1.out"]) * net.scale)[KEEP], plain[KEEP])
 
 
-OPTIONS = ({}, {"norm": "post"}, {"d_head": 5, "tied": False},
-           {"positions": "t5", "buckets": 4, "max_distance": 3, "norm_kind": "rms", "bias": False,
-            "scaled_attention": False, "activation": "geglu"})
-PARTS = {"encoder": ("attention.weights", "out"), "decoder": ("attention.weights", "cross.weights", "out")}
+OPTIONS = (
+    {},
+    {"norm": "post"},
+    {"d_head": 5, "tied": False},
+    {
+        "positions": "t5",
+        "buckets": 4,
+        "max_distance": 3,
+        "norm_kind": "rms",
+        "bias": False,
+        "scaled_attention": False,
+        "activation": "geglu",
+    },
+)
+PARTS = {
+    "encoder": ("attention.weights", "out"),
+    "decoder": ("attention.weights", "cross.weights", "out"),
+}
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_both_halves_of_an_encoder_decoder_by_brute_force(options, monkeypatch):
-    net = noisy(EncoderDecoder(TokenReader(9, D), D, 11, D, HEADS, n_layers=2, n_decoder_layers=2, **options))
+    net = noisy(
+        EncoderDecoder(
+            TokenReader(9, D), D, 11, D, HEADS, n_layers=2, n_decoder_layers=2, **options
+        )
+    )
     crossed, cross = [], Attention.cross
 
     def watched_cross(self, x, memory, mask, trace=None):
@@ -206,22 +250,35 @@ def test_both_halves_of_an_encoder_decoder_by_brute_force(options, monkeypatch):
         memory = net.encode(SOURCES, trace)
         encoded = len(watched.calls)
         torch.testing.assert_close(net.features(memory, INPUTS, trace), plain, atol=1e-6, rtol=0)
-        assert set(trace) == {f"{side}.{i}.{part}" for side, parts in PARTS.items() for i in range(2)
-                              for part in parts}
+        assert set(trace) == {
+            f"{side}.{i}.{part}"
+            for side, parts in PARTS.items()
+            for i in range(2)
+            for part in parts
+        }
         assert encoded == 2
         for i, (layer, x, y) in enumerate(watched.calls):
             side, causal = ("decoder", True) if i >= encoded else ("encoder", False)
             bias = getattr(net, f"{side}_entrance").bias
 
             def added(head, t, s, query, bias=bias):
-                return 0.0 if bias is None else bias(torch.tensor([[t]]), torch.tensor([s]))[0, head, 0, 0]
+                return (
+                    0.0
+                    if bias is None
+                    else bias(torch.tensor([[t]]), torch.tensor([s]))[0, head, 0, 0]
+                )
 
             def seen(b, t, s, causal=causal):
                 return s <= t if causal else bool(SOURCE_KEEP[b, s])
 
             q, k, _ = split(layer, x)
-            check_layer(layer, x, y, trace[f"{side}.{i % 2}.attention.weights"],
-                        brute_weights(q, k, layer.scale, seen, added))
+            check_layer(
+                layer,
+                x,
+                y,
+                trace[f"{side}.{i % 2}.attention.weights"],
+                brute_weights(q, k, layer.scale, seen, added),
+            )
         for i, (layer, x, (k, v), y) in enumerate(crossed):
             weights = trace[f"decoder.{i}.cross.weights"]
             q = split(layer, x)[0]
@@ -243,7 +300,9 @@ def test_a_step_of_the_decoder_traces_what_the_whole_does(options):
             assert trace.keys() == whole.keys()
             for name, value in trace.items():
                 expected = whole[name][..., t : t + 1, :]
-                torch.testing.assert_close(value, expected[..., : t + 1] if "attention" in name else expected)
+                torch.testing.assert_close(
+                    value, expected[..., : t + 1] if "attention" in name else expected
+                )
 
 
 @pytest.mark.parametrize("name", recurrent.VARIANTS)
@@ -272,14 +331,19 @@ def test_what_a_recurrent_decoder_reads_out_follows_from_its_trace(name):
 
 def test_the_cross_weights_of_every_kind_of_decoder_have_one_pattern():
     deep = noisy(EncoderDecoder(None, D, 11, D, HEADS, n_layers=1, n_decoder_layers=2))
-    for net, names in ((deep, ["decoder.0.cross.weights", "decoder.1.cross.weights"]),
-                       (recurrent.make(), ["cross.weights"]), (recurrent.make(attention=None), [])):
+    for net, names in (
+        (deep, ["decoder.0.cross.weights", "decoder.1.cross.weights"]),
+        (recurrent.make(), ["cross.weights"]),
+        (recurrent.make(attention=None), []),
+    ):
         trace = Trace("*cross.weights")
         net.features(net.encode(SOURCES, trace), INPUTS, trace)
         assert list(trace) == names
 
 
-@pytest.mark.parametrize("read", ["gpt", "encoder-decoder", *(name for name in ENCODERS if name != "bag")])
+@pytest.mark.parametrize(
+    "read", ["gpt", "encoder-decoder", *(name for name in ENCODERS if name != "bag")]
+)
 def test_float32_is_within_a_millionth(read):
     x = torch.randn(2, STEPS, 16)
     with torch.no_grad():
@@ -288,8 +352,9 @@ def test_float32_is_within_a_millionth(read):
             traced, plain = (net.features(IDS, trace=trace)[0] for trace in (Trace(), None))
         elif read == "encoder-decoder":
             net = EncoderDecoder(TokenReader(9, 32), 32, 11, 32, 4).eval()
-            traced, plain = (net.features(net.encode(SOURCES, trace), INPUTS, trace)
-                             for trace in (Trace(), None))
+            traced, plain = (
+                net.features(net.encode(SOURCES, trace), INPUTS, trace) for trace in (Trace(), None)
+            )
             traced, plain = traced / plain.abs().max(), plain / plain.abs().max()
         else:
             net = make_encoder(read, 16, 32, 2)
@@ -301,7 +366,9 @@ def test_gradients_flow_through_the_weights_that_are_traced():
     net, trace = gpt(checkpoint=True), Trace()
     out, _ = net.features(IDS, trace=trace)
     weights = trace["blocks.0.attention.weights"]
-    gradient, of_embedding = torch.autograd.grad(out.square().sum(), [weights, net.embedding.weight])
+    gradient, of_embedding = torch.autograd.grad(
+        out.square().sum(), [weights, net.embedding.weight]
+    )
     assert gradient.any()
     assert not gradient.triu(1).isnan().any()
     (expected,) = torch.autograd.grad(net.features(IDS)[0].square().sum(), [net.embedding.weight])
@@ -329,5 +396,7 @@ def test_dropped_weights_are_traced_before_they_are_dropped():
         torch.manual_seed(4)
         outputs.append(layer(x, Mask(causal=True), trace=given)[0])
     torch.testing.assert_close(*outputs)
-    torch.testing.assert_close(trace["weights"].sum(-1), torch.ones(2, HEADS, STEPS, dtype=torch.float64))
+    torch.testing.assert_close(
+        trace["weights"].sum(-1), torch.ones(2, HEADS, STEPS, dtype=torch.float64)
+    )
     assert not torch.allclose(outputs[0], layer.eval()(x, Mask(causal=True))[0])

@@ -71,14 +71,27 @@ def test_lstm_gives_the_last_state_of_both_directions():
 @pytest.mark.parametrize("kind", ["cnn", "lstm"])
 def test_no_words(kind):
     reader = CharacterReader(7, 5, 6, kind)
-    assert reader(torch.zeros(0, 4, dtype=torch.long), torch.zeros(0, dtype=torch.long)).shape == (0, 6)
-    assert reader(torch.zeros(2, 0, dtype=torch.long), torch.zeros(2, dtype=torch.long)).tolist() == [[0.0] * 6] * 2
+    assert reader(torch.zeros(0, 4, dtype=torch.long), torch.zeros(0, dtype=torch.long)).shape == (
+        0,
+        6,
+    )
+    assert (
+        reader(torch.zeros(2, 0, dtype=torch.long), torch.zeros(2, dtype=torch.long)).tolist()
+        == [[0.0] * 6] * 2
+    )
 
 
 def test_faults_are_named():
-    for bad, message in ((lambda: CharacterReader(7, 5, 5, "lstm"), "even"),
-                         (lambda: CharacterReader(7, 5, 5, "gru"), "cnn or lstm"),
-                         (lambda: CharacterReader(0, 5, 5), "at least 1"),
-                         (lambda: CharacterReader(7, 5, 5)(torch.zeros(2, 3, dtype=torch.long), torch.tensor([1])), r"\(N,\)")):
+    for bad, message in (
+        (lambda: CharacterReader(7, 5, 5, "lstm"), "even"),
+        (lambda: CharacterReader(7, 5, 5, "gru"), "cnn or lstm"),
+        (lambda: CharacterReader(0, 5, 5), "at least 1"),
+        (
+            lambda: CharacterReader(7, 5, 5)(
+                torch.zeros(2, 3, dtype=torch.long), torch.tensor([1])
+            ),
+            r"\(N,\)",
+        ),
+    ):
         with pytest.raises(ValueError, match=message):
             bad()

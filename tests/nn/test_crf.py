@@ -14,7 +14,10 @@ from seqloom.nn.crf import CRF
 from seqloom.nn.linear_chain import Chain
 from tests.golden import pytorch_crf_answers
 
-RULES = {"any": None, "some": np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 0, 1, 1], [1, 1, 0, 1]], bool)}
+RULES = {
+    "any": None,
+    "some": np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 0, 1, 1], [1, 1, 0, 1]], bool),
+}
 
 
 def problem(k=3, lengths=(4, 2, 0, 1), *, rules=None, scale=1.0, dtype=np.float64, seed=0):
@@ -24,14 +27,21 @@ def problem(k=3, lengths=(4, 2, 0, 1), *, rules=None, scale=1.0, dtype=np.float6
     parameters = rng.normal(size=k), rng.normal(size=(k, k)), rng.normal(size=k)
     tags = np.full(emissions.shape[:2], -100)
     for row, length in enumerate(lengths):
-        paths = [path for path in itertools.product(range(k), repeat=length) if is_allowed(path, rules)] if length < 5 else \
-            [rng.integers(0, k, length)]
+        paths = (
+            [path for path in itertools.product(range(k), repeat=length) if is_allowed(path, rules)]
+            if length < 5
+            else [rng.integers(0, k, length)]
+        )
         tags[row, :length] = paths[rng.integers(len(paths))]
     return emissions, tags, np.array(lengths), rng.uniform(0.2, 2.0, len(lengths)), parameters
 
 
 def is_allowed(path, rules):
-    return rules is None or not len(path) or all(rules[a, b] for a, b in itertools.pairwise([-1, *path, -1]))
+    return (
+        rules is None
+        or not len(path)
+        or all(rules[a, b] for a, b in itertools.pairwise([-1, *path, -1]))
+    )
 
 
 def score(path, emissions, parameters):
@@ -39,7 +49,12 @@ def score(path, emissions, parameters):
     if not len(path):
         return 0.0
     moves = sum(transitions[a, b] for a, b in itertools.pairwise(path))
-    return start[path[0]] + sum(emissions[t, tag] for t, tag in enumerate(path)) + moves + end[path[-1]]
+    return (
+        start[path[0]]
+        + sum(emissions[t, tag] for t, tag in enumerate(path))
+        + moves
+        + end[path[-1]]
+    )
 
 
 def by_hand(emissions, parameters, rules):
@@ -72,7 +87,10 @@ def test_equal_to_all_paths_written_out(rules, scale):
     emissions, tags, lengths, _, parameters = problem(rules=rules, scale=scale)
     chain = Chain(*parameters, rules)
     losses, _ = chain.losses(emissions, tags, lengths)
-    marginals, (paths, scores) = chain.marginals(emissions, lengths), chain.best_paths(emissions, lengths)
+    marginals, (paths, scores) = (
+        chain.marginals(emissions, lengths),
+        chain.best_paths(emissions, lengths),
+    )
     for row, length in enumerate(lengths):
         log_z, expected, best, highest = by_hand(emissions[row, :length], parameters, rules)
         gold = score(tags[row, :length], emissions[row], parameters)
@@ -89,7 +107,11 @@ def test_gradients_by_finite_differences(rules, weighted):
     emissions, tags, lengths, weights, parameters = problem(rules=rules)
     made = module(parameters, rules)
     names, values = zip(*made.named_parameters())
-    rest = (torch.from_numpy(tags), torch.from_numpy(lengths), torch.from_numpy(weights) if weighted else None)
+    rest = (
+        torch.from_numpy(tags),
+        torch.from_numpy(lengths),
+        torch.from_numpy(weights) if weighted else None,
+    )
 
     def loss(emissions, *values):
         return torch.func.functional_call(made, dict(zip(names, values)), (emissions, *rest)) * 1.7
@@ -104,10 +126,15 @@ def test_equal_to_torch_in_log_space(rules, scale):
     emissions, tags, lengths, weights = tensors(*arrays)
     made = module(parameters, rules)
     emissions.requires_grad_()
-    compiled, plain = made(emissions, tags, lengths, weights), made.log_space_loss(emissions, tags, lengths, weights)
+    compiled, plain = (
+        made(emissions, tags, lengths, weights),
+        made.log_space_loss(emissions, tags, lengths, weights),
+    )
     torch.testing.assert_close(compiled, plain)
     leaves = [emissions, *made.parameters()]
-    for ours, theirs in zip(torch.autograd.grad(compiled, leaves), torch.autograd.grad(plain, leaves)):
+    for ours, theirs in zip(
+        torch.autograd.grad(compiled, leaves), torch.autograd.grad(plain, leaves)
+    ):
         torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=1e-9)
 
 
@@ -122,8 +149,15 @@ def test_equal_to_pytorch_crf(name, source):
     loss = made(emissions, torch.tensor(case["tags"]), lengths)
     assert loss.item() == pytest.approx(case["loss"], rel=1e-5)
     loss.backward()
-    for found, key in ((emissions, "emissions"), (made.start, "start"), (made.transitions, "transitions"), (made.end, "end")):
-        torch.testing.assert_close(found.grad, torch.tensor(case["gradients"][key]), atol=1e-5, rtol=1e-5)
+    for found, key in (
+        (emissions, "emissions"),
+        (made.start, "start"),
+        (made.transitions, "transitions"),
+        (made.end, "end"),
+    ):
+        torch.testing.assert_close(
+            found.grad, torch.tensor(case["gradients"][key]), atol=1e-5, rtol=1e-5
+        )
     paths = made.decode(emissions, lengths)
     assert [path[:length].tolist() for path, length in zip(paths, case["lengths"])] == case["paths"]
 
@@ -135,11 +169,15 @@ def test_transitions_that_scaling_would_lose():
     emissions[0, 1:, 0] = -100.0
     emissions[1, 1:, 0] = -1e-3
     tags, lengths, none = np.ones((2, 1000), int), np.array([1000, 1000]), np.zeros(2)
-    losses, found = Chain(none, np.array([[0.0, -1e6], [-1e6, 0.0]]), none).losses(emissions, tags, lengths)
+    losses, found = Chain(none, np.array([[0.0, -1e6], [-1e6, 0.0]]), none).losses(
+        emissions, tags, lengths
+    )
     assert losses == pytest.approx([0.0, 200.0 - 0.999], abs=1e-9)
     np.testing.assert_allclose(found.emissions[0], 0.0, atol=1e-12)
     np.testing.assert_allclose(found.emissions[1, :, 0], 1.0)
-    losses, _ = Chain(none, np.array([[0.0, -130.0], [-130.0, 0.0]]), none).losses(emissions, tags, lengths)
+    losses, _ = Chain(none, np.array([[0.0, -130.0], [-130.0, 0.0]]), none).losses(
+        emissions, tags, lengths
+    )
     assert losses == pytest.approx([70.0, 200.0 - 0.999], abs=1e-9)
 
 
@@ -164,7 +202,9 @@ def test_a_document_as_one_sequence():
     for row in emissions[0, 1:]:
         forward = np.logaddexp.reduce(forward[:, None] + transitions, axis=0) + row
     losses, found = Chain(*parameters).losses(emissions, tags, lengths)
-    assert losses[0] == pytest.approx(np.logaddexp.reduce(forward + end) - score(tags[0], emissions[0], parameters), rel=1e-9)
+    assert losses[0] == pytest.approx(
+        np.logaddexp.reduce(forward + end) - score(tags[0], emissions[0], parameters), rel=1e-9
+    )
     assert np.isfinite(found.transitions).all()
 
 
@@ -184,15 +224,23 @@ def test_a_diverged_run_shows(bad):
 
 
 def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
-    emissions, tags, lengths, weights, parameters = problem(5, (9, 7, 30, 0, 12, 30, 8, 21), dtype=np.float32, scale=50.0)
+    emissions, tags, lengths, weights, parameters = problem(
+        5, (9, 7, 30, 0, 12, 30, 8, 21), dtype=np.float32, scale=50.0
+    )
     monkeypatch.setattr(linear_chain, "CHUNK_VALUES", 500)
     found = []
     for threads in (1, 3):
         monkeypatch.setattr(parallel, "thread_count", lambda threads=threads: threads)
         chain = Chain(*parameters)
         losses, expected = chain.losses(emissions, tags, lengths, weights)
-        found.append([losses, *vars(expected).values(), chain.marginals(emissions, lengths),
-                      *chain.best_paths(emissions, lengths)])
+        found.append(
+            [
+                losses,
+                *vars(expected).values(),
+                chain.marginals(emissions, lengths),
+                *chain.best_paths(emissions, lengths),
+            ]
+        )
     for one, three in zip(*found):
         np.testing.assert_array_equal(one, three)
     monkeypatch.setattr(linear_chain, "CHUNK_VALUES", 1 << 20)
@@ -218,10 +266,15 @@ def test_without_a_legal_path_the_best_of_the_others_is_taken():
     rules = np.ones((3, 3), bool)
     rules[:2, 2] = False
     paths, scores = Chain(np.zeros(2), np.zeros((2, 2)), np.zeros(2), rules).best_paths(
-        np.array([[[0.0, 1.0], [3.0, 2.0]]], np.float32), np.array([2]))
+        np.array([[[0.0, 1.0], [3.0, 2.0]]], np.float32), np.array([2])
+    )
     assert paths.tolist() == [[1, 0]]
     assert scores.tolist() == [-math.inf]
-    assert not Chain(np.zeros(2), np.zeros((2, 2)), np.zeros(2), rules).marginals(np.zeros((1, 2, 2)), np.array([2])).any()
+    assert (
+        not Chain(np.zeros(2), np.zeros((2, 2)), np.zeros(2), rules)
+        .marginals(np.zeros((1, 2, 2)), np.array([2]))
+        .any()
+    )
 
 
 def test_half_precision_no_gradients_and_no_sequences():
@@ -242,13 +295,15 @@ def test_half_precision_no_gradients_and_no_sequences():
 
 def test_faults_are_named():
     made, emissions, tags = CRF(3), torch.zeros(2, 4, 3), torch.zeros(2, 4, dtype=torch.long)
-    for bad, message in ((lambda: CRF(0), "at least 1"),
-                         (lambda: CRF(3, allowed=np.ones((3, 3), bool)), r"\(4, 4\)"),
-                         (lambda: made(emissions, tags + 3), "0..2"),
-                         (lambda: made(emissions, tags - 1), "0..2"),
-                         (lambda: made(emissions, tags[:, :2]), r"shape \(2, 4\)"),
-                         (lambda: made(emissions, tags, torch.tensor([5, 1])), "0..4"),
-                         (lambda: made.decode(emissions, torch.tensor([-1, 1])), "0..4"),
-                         (lambda: made.decode(emissions[:, :, :2]), r"\(B, T, 3\)")):
+    for bad, message in (
+        (lambda: CRF(0), "at least 1"),
+        (lambda: CRF(3, allowed=np.ones((3, 3), bool)), r"\(4, 4\)"),
+        (lambda: made(emissions, tags + 3), "0..2"),
+        (lambda: made(emissions, tags - 1), "0..2"),
+        (lambda: made(emissions, tags[:, :2]), r"shape \(2, 4\)"),
+        (lambda: made(emissions, tags, torch.tensor([5, 1])), "0..4"),
+        (lambda: made.decode(emissions, torch.tensor([-1, 1])), "0..4"),
+        (lambda: made.decode(emissions[:, :, :2]), r"\(B, T, 3\)"),
+    ):
         with pytest.raises(ValueError, match=message):
             bad()

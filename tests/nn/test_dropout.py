@@ -5,7 +5,13 @@ import torch
 from torch import nn
 
 from seqloom.nn.cells import LSTMCell
-from seqloom.nn.dropout import VariationalDropout, draw_mask, locked_dropout, weight_drop, word_dropout
+from seqloom.nn.dropout import (
+    VariationalDropout,
+    draw_mask,
+    locked_dropout,
+    weight_drop,
+    word_dropout,
+)
 from seqloom.nn.recurrent import RecurrentStack
 
 
@@ -82,7 +88,9 @@ def test_variational_holds_one_mask_a_sequence(variational, monkeypatch):
     stack = RecurrentStack(4, 50, 2, dropout=0.5, variational=variational)
     seen = []
     run = stack._direction
-    monkeypatch.setattr(stack, "_direction", lambda cell, x, *rest: seen.append(x) or run(cell, x, *rest))
+    monkeypatch.setattr(
+        stack, "_direction", lambda cell, x, *rest: seen.append(x) or run(cell, x, *rest)
+    )
     stack(torch.randn(3, 6, 4))
     stack(torch.randn(3, 6, 4))
     dropped = [seen[1] == 0, seen[3] == 0]  # what entered the second layer, (T, B, D)

@@ -13,7 +13,9 @@ from seqloom.nn.position import sinusoids  # noqa: E402
 from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
 from seqloom.trace import Trace  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # torch's own advice to itself
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:enable_nested_tensor"
+)  # torch's own advice to itself
 
 V, D, HEADS, D_MLP = 11, 12, 3, 20
 SOURCES = {"ids": torch.tensor([[1, 2, 3, 4, 5], [6, 7, 8, 0, 0]]), "lengths": torch.tensor([5, 3])}
@@ -24,8 +26,18 @@ INPUTS = torch.tensor([[0, 3, 1, 4], [0, 9, 9, 2]])
 def make(reader="own", **options):
     torch.manual_seed(0)
     made = {"own": TokenReader(9, D), "shared": None, "numbers": NumberReader(3)}[reader]
-    net = EncoderDecoder(made, 3 if reader == "numbers" else D, V, D, HEADS,
-                         **{"n_layers": 2, "n_decoder_layers": 2, "d_mlp": D_MLP, **options}).double().eval()
+    net = (
+        EncoderDecoder(
+            made,
+            3 if reader == "numbers" else D,
+            V,
+            D,
+            HEADS,
+            **{"n_layers": 2, "n_decoder_layers": 2, "d_mlp": D_MLP, **options},
+        )
+        .double()
+        .eval()
+    )
     with torch.no_grad():
         for p in net.parameters():
             p.add_(0.2 * torch.randn_like(p))
@@ -34,16 +46,41 @@ def make(reader="own", **options):
 
 def theirs_of(net, norm, activation):
     """torch's, with our weights. It always ends in norms, which the paper's order does not have."""
-    theirs = torch.nn.Transformer(D, HEADS, 2, 2, D_MLP, 0.0, activation, batch_first=True, norm_first=norm == "pre",
-                                  dtype=torch.float64).eval()
-    for ours, layer in [*zip(net.encoder, theirs.encoder.layers), *zip(net.decoder, theirs.decoder.layers)]:
-        pairs = {"self_attn": ours.attention} | ({"multihead_attn": ours.cross} if ours.cross is not None else {})
+    theirs = torch.nn.Transformer(
+        D,
+        HEADS,
+        2,
+        2,
+        D_MLP,
+        0.0,
+        activation,
+        batch_first=True,
+        norm_first=norm == "pre",
+        dtype=torch.float64,
+    ).eval()
+    for ours, layer in [
+        *zip(net.encoder, theirs.encoder.layers),
+        *zip(net.decoder, theirs.decoder.layers),
+    ]:
+        pairs = {"self_attn": ours.attention} | (
+            {"multihead_attn": ours.cross} if ours.cross is not None else {}
+        )
         for name, attention in pairs.items():
             layer.get_submodule(name).load_state_dict(
-                {"in_proj_weight": attention.qkv.weight, "in_proj_bias": attention.qkv.bias,
-                 "out_proj.weight": attention.out.weight, "out_proj.bias": attention.out.bias})
+                {
+                    "in_proj_weight": attention.qkv.weight,
+                    "in_proj_bias": attention.qkv.bias,
+                    "out_proj.weight": attention.out.weight,
+                    "out_proj.bias": attention.out.bias,
+                }
+            )
         last = "norm3" if ours.cross is not None else "norm2"
-        parts = {"linear1": ours.mlp.up, "linear2": ours.mlp.down, "norm1": ours.norm1, last: ours.norm2}
+        parts = {
+            "linear1": ours.mlp.up,
+            "linear2": ours.mlp.down,
+            "norm1": ours.norm1,
+            last: ours.norm2,
+        }
         if ours.cross is not None:
             parts["norm2"] = ours.norm_cross
         for name, part in parts.items():
@@ -60,22 +97,41 @@ def theirs_of(net, norm, activation):
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_it_is_torchs_transformer(norm, activation):
     net = make(norm=norm, activation=activation)
-    function = torch.nn.functional.relu if activation == "relu" else lambda x: torch.nn.functional.gelu(x, approximate="tanh")
+    function = (
+        torch.nn.functional.relu
+        if activation == "relu"
+        else lambda x: torch.nn.functional.gelu(x, approximate="tanh")
+    )
     theirs = theirs_of(net, norm, function)
     source = net.reader.embedding(SOURCES["ids"]) * math.sqrt(D) + sinusoids(torch.arange(5), D)
     target = net.embedding(INPUTS) * math.sqrt(D) + sinusoids(torch.arange(4), D)
     later = torch.ones(4, 4, dtype=torch.bool).triu(1)
-    expected = theirs(source, target, tgt_mask=later, src_key_padding_mask=HIDDEN, memory_key_padding_mask=HIDDEN)
+    expected = theirs(
+        source, target, tgt_mask=later, src_key_padding_mask=HIDDEN, memory_key_padding_mask=HIDDEN
+    )
     features = net.features(net.encode(SOURCES), INPUTS)
     torch.testing.assert_close(features, expected)
     weights = [net.embedding.weight, net.reader.embedding.weight]
-    for ours, other in zip(*(torch.autograd.grad(y.square().sum(), weights) for y in (features, expected))):
+    for ours, other in zip(
+        *(torch.autograd.grad(y.square().sum(), weights) for y in (features, expected))
+    ):
         torch.testing.assert_close(ours, other)
 
 
-OTHERS = ({"positions": "learned", "context": 9, "embedding_norm": True}, {"d_head": 5, "activation": "swish"},
-          {"positions": "t5", "buckets": 4, "max_distance": 3, "norm_kind": "rms", "bias": False, "scaled_attention": False,
-           "scaled_output": True, "activation": "geglu"})
+OTHERS = (
+    {"positions": "learned", "context": 9, "embedding_norm": True},
+    {"d_head": 5, "activation": "swish"},
+    {
+        "positions": "t5",
+        "buckets": 4,
+        "max_distance": 3,
+        "norm_kind": "rms",
+        "bias": False,
+        "scaled_attention": False,
+        "scaled_output": True,
+        "activation": "geglu",
+    },
+)
 
 
 @pytest.mark.parametrize("reader", ["own", "shared"])
@@ -91,8 +147,11 @@ def test_all_steps_at_once_are_one_by_one(options, reader):
             torch.testing.assert_close(features, whole[:, t])
 
 
-@pytest.mark.parametrize(("reader", "options"), [("own", {}), ("shared", {}), ("numbers", {}), *(("own", o) for o in OTHERS)],
-                         ids=str)
+@pytest.mark.parametrize(
+    ("reader", "options"),
+    [("own", {}), ("shared", {}), ("numbers", {}), *(("own", o) for o in OTHERS)],
+    ids=str,
+)
 def test_a_source_is_read_as_if_it_were_alone(reader, options):
     net = make(reader, **options)
     values = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -115,7 +174,9 @@ def test_weights_are_those_of_torchs_attention(norm):
         original = layer.multihead_attn.forward
 
         def watched(*args, original=original, **options):
-            y, weights = original(*args, **{**options, "need_weights": True, "average_attn_weights": False})
+            y, weights = original(
+                *args, **{**options, "need_weights": True, "average_attn_weights": False}
+            )
             seen.append(weights)
             return y, weights
 
@@ -123,8 +184,13 @@ def test_weights_are_those_of_torchs_attention(norm):
     with torch.no_grad():
         source = net.reader.embedding(SOURCES["ids"]) * math.sqrt(D) + sinusoids(torch.arange(5), D)
         target = net.embedding(INPUTS) * math.sqrt(D) + sinusoids(torch.arange(4), D)
-        theirs(source, target, tgt_mask=torch.ones(4, 4, dtype=torch.bool).triu(1), src_key_padding_mask=HIDDEN,
-               memory_key_padding_mask=HIDDEN)
+        theirs(
+            source,
+            target,
+            tgt_mask=torch.ones(4, 4, dtype=torch.bool).triu(1),
+            src_key_padding_mask=HIDDEN,
+            memory_key_padding_mask=HIDDEN,
+        )
         weights, steps = Trace("*.cross.weights"), Trace("*.cross.weights")
         memory = net.encode(SOURCES)
         net.features(memory, INPUTS, weights)

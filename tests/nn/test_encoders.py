@@ -61,11 +61,15 @@ def test_pooling_is_what_it_says_and_ignores_padding(kind, x):
     out = pooling(x, LENGTHS)
     rows = [x[i, :length] for i, length in enumerate(LENGTHS.tolist())]
     if kind == "attention":
-        scores = [torch.softmax(pooling.score(torch.tanh(pooling.project(row)))[:, 0], 0) for row in rows]
+        scores = [
+            torch.softmax(pooling.score(torch.tanh(pooling.project(row)))[:, 0], 0) for row in rows
+        ]
         expected = [weights @ row for weights, row in zip(scores, rows)]
         assert torch.allclose(pooling.weights(x, LENGTHS).sum(1), torch.ones(3))
     else:
-        expected = [{"last": row[-1], "mean": row.mean(0), "max": row.amax(0)}[kind] for row in rows]
+        expected = [
+            {"last": row[-1], "mean": row.mean(0), "max": row.amax(0)}[kind] for row in rows
+        ]
     assert torch.allclose(out, torch.stack(expected), atol=1e-6)
     assert (pooling(x, torch.tensor([7, 0, 1]))[1] == 0).all()
 
@@ -80,7 +84,9 @@ def test_gradient_of_attention_pooling():
     pooling = Pooling("attention", 4).double()
     x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
     parameters = tuple(pooling.parameters())
-    assert torch.autograd.gradcheck(lambda x, *_: pooling(x, torch.tensor([3, 2])), (x, *parameters))
+    assert torch.autograd.gradcheck(
+        lambda x, *_: pooling(x, torch.tensor([3, 2])), (x, *parameters)
+    )
 
 
 def test_token_reader_knows_further_words_and_drops_rare_ones():
@@ -88,20 +94,32 @@ def test_token_reader_knows_further_words_and_drops_rare_ones():
     reader.further.copy_(torch.tensor([[1.0, 2, 3], [4, 5, 6]]))
     ids = torch.tensor([[2, 5, 4]])
     table = reader.embedding.weight
-    assert torch.equal(reader.eval()({"ids": ids})[0], torch.stack([table[2], reader.further[1], reader.further[0]]))
-    assert torch.equal(reader.train()({"ids": ids})[0], torch.stack([table[1], reader.further[1], reader.further[0]]))
+    assert torch.equal(
+        reader.eval()({"ids": ids})[0],
+        torch.stack([table[2], reader.further[1], reader.further[0]]),
+    )
+    assert torch.equal(
+        reader.train()({"ids": ids})[0],
+        torch.stack([table[1], reader.further[1], reader.further[0]]),
+    )
 
 
 def test_a_dropped_word_is_read_by_its_pretrained_vector_where_it_has_one():
     pretrained = torch.tensor([[torch.nan] * 3, [torch.nan] * 3, [7.0, 8, 9], [torch.nan] * 3])
-    reader = TokenReader(4, 3, drop=torch.tensor([0.0, 0.0, 1.0, 1.0]), untrained=pretrained, unk_id=1)
+    reader = TokenReader(
+        4, 3, drop=torch.tensor([0.0, 0.0, 1.0, 1.0]), untrained=pretrained, unk_id=1
+    )
     table, ids = reader.embedding.weight, torch.tensor([[0, 2, 3]])
-    assert torch.equal(reader.train()({"ids": ids})[0], torch.stack([table[0], pretrained[2], table[1]]))
+    assert torch.equal(
+        reader.train()({"ids": ids})[0], torch.stack([table[0], pretrained[2], table[1]])
+    )
     assert torch.equal(reader.eval()({"ids": ids})[0], table[ids[0]])
 
 
 def test_number_reader_scales_and_marks_what_is_missing():
-    reader = NumberReader(2, mean=torch.tensor([1.0, 0]), scale=torch.tensor([2.0, 1]), missing=True)
+    reader = NumberReader(
+        2, mean=torch.tensor([1.0, 0]), scale=torch.tensor([2.0, 1]), missing=True
+    )
     out = reader({"values": torch.tensor([[[3.0, torch.nan], [1.0, 5.0]]])})
     assert out.tolist() == [[[1, 0, 0, 1], [0, 5, 0, 0]]]
 

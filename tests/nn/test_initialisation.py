@@ -36,8 +36,12 @@ def test_uniform():
 
 
 def test_scaled_residual():
-    assert scaled_residual(torch.empty(500, 500), 12).std().item() == pytest.approx(0.02 / math.sqrt(24), rel=0.05)
-    assert scaled_residual(torch.empty(500, 500), 2, std=0.1).std().item() == pytest.approx(0.05, rel=0.05)
+    assert scaled_residual(torch.empty(500, 500), 12).std().item() == pytest.approx(
+        0.02 / math.sqrt(24), rel=0.05
+    )
+    assert scaled_residual(torch.empty(500, 500), 2, std=0.1).std().item() == pytest.approx(
+        0.05, rel=0.05
+    )
 
 
 @pytest.mark.parametrize("width", [40, 16])

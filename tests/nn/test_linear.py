@@ -36,7 +36,10 @@ class LowRank(nn.Module):
 
     def __init__(self, d_in, d_out):
         super().__init__()
-        self.lora_a, self.lora_b = nn.Parameter(first_a(d_in)), nn.Parameter(torch.zeros(d_out, RANK))
+        self.lora_a, self.lora_b = (
+            nn.Parameter(first_a(d_in)),
+            nn.Parameter(torch.zeros(d_out, RANK)),
+        )
         self.asked = 0
 
     def forward(self, weight):
@@ -55,7 +58,10 @@ class ByForward(nn.Linear):
 
     def __init__(self, d_in, d_out, bias=True):
         super().__init__(d_in, d_out, bias=bias)
-        self.lora_a, self.lora_b = nn.Parameter(first_a(d_in)), nn.Parameter(torch.zeros(d_out, RANK))
+        self.lora_a, self.lora_b = (
+            nn.Parameter(first_a(d_in)),
+            nn.Parameter(torch.zeros(d_out, RANK)),
+        )
 
     def forward(self, x):
         return super().forward(x) + x @ self.lora_a.T @ self.lora_b.T
@@ -66,7 +72,9 @@ class ByBoth(ByForward):
 
     def __init__(self, d_in, d_out, bias=True):
         nn.Linear.__init__(self, d_in, d_out, bias=bias)
-        self.low_rank = [LowRank(d_in, d_out)]  # in a list: its names are those of the parametrisation
+        self.low_rank = [
+            LowRank(d_in, d_out)
+        ]  # in a list: its names are those of the parametrisation
         parametrize.register_parametrization(self, "weight", self.low_rank[0])
 
     def forward(self, x):
@@ -83,7 +91,9 @@ LENGTHS = torch.tensor([6, 2, 4])
 
 
 def gpt(**options):
-    return lambda linear: GPTNet(23, 16, 12, 2, 3, linear=linear, **options), lambda net: net.features(IDS)[0]
+    return lambda linear: GPTNet(
+        23, 16, 12, 2, 3, linear=linear, **options
+    ), lambda net: net.features(IDS)[0]
 
 
 def bert(**options):
@@ -97,8 +107,10 @@ def bert(**options):
 
 def encoder_decoder(**options):
     options = {"n_layers": 2, "n_decoder_layers": 2, **options}
-    return (lambda linear: EncoderDecoder(TokenReader(9, 8), 8, 11, 12, 3, linear=linear, **options),
-            lambda net: net.features(net.encode(SOURCES), INPUTS))
+    return (
+        lambda linear: EncoderDecoder(TokenReader(9, 8), 8, 11, 12, 3, linear=linear, **options),
+        lambda net: net.features(net.encode(SOURCES), INPUTS),
+    )
 
 
 def seq2seq(encoder="bigru", **options):
@@ -118,35 +130,55 @@ def stack(**options):
 
 
 def encoder(name):
-    return lambda linear: make_encoder(name, 4, 8, 2, n_heads=2, linear=linear), lambda net: net(X, LENGTHS)
+    return lambda linear: make_encoder(name, 4, 8, 2, n_heads=2, linear=linear), lambda net: net(
+        X, LENGTHS
+    )
 
 
 WITHOUT_CELLS = {
     "gpt": gpt(),
-    "gpt swiglu": gpt(activation="swiglu", positions="rope", n_kv_heads=1, bias=False, norm_kind="rms"),
-    "gpt relative": gpt(positions="relative", window=2), "gpt untied": gpt(tied=False),
-    "bert": bert(), "bert untied": bert(tied=False),
+    "gpt swiglu": gpt(
+        activation="swiglu", positions="rope", n_kv_heads=1, bias=False, norm_kind="rms"
+    ),
+    "gpt relative": gpt(positions="relative", window=2),
+    "gpt untied": gpt(tied=False),
+    "bert": bert(),
+    "bert untied": bert(tied=False),
     "bert all": bert(d_embed=4, shared_layers=True, pooler=True),
     "encoder-decoder": encoder_decoder(),
     "encoder-decoder geglu": encoder_decoder(activation="geglu", bias=False, norm="post"),
-    "label head": (lambda linear: LabelHead(4, 3, Pooling("attention", 4, linear=linear), linear=linear),
-                   lambda net: net(X, LENGTHS)),
+    "label head": (
+        lambda linear: LabelHead(4, 3, Pooling("attention", 4, linear=linear), linear=linear),
+        lambda net: net(X, LENGTHS),
+    ),
     "tag head": (lambda linear: TagHead(4, 3, linear=linear), lambda net: net(X, LENGTHS)),
     **{name: encoder(name) for name in ("window", "cnn", "transformer")},
 }
 WITH_CELLS = {
-    **{f"stack {options}": stack(**options) for options in (
-        {"cell": "lstm"}, {"cell": "gru"}, {"cell": "rnn"}, {"cell": "lstm", "bidirectional": True},
-        {"cell": "gru", "bidirectional": True}, {"d_projection": 3}, {"cell": "lstm", "layer_norm": True},
-        {"cell": "gru", "layer_norm": True, "reset": "before"}, {"cell": "rnn", "learned_start": True})},
+    **{
+        f"stack {options}": stack(**options)
+        for options in (
+            {"cell": "lstm"},
+            {"cell": "gru"},
+            {"cell": "rnn"},
+            {"cell": "lstm", "bidirectional": True},
+            {"cell": "gru", "bidirectional": True},
+            {"d_projection": 3},
+            {"cell": "lstm", "layer_norm": True},
+            {"cell": "gru", "layer_norm": True, "reset": "before"},
+            {"cell": "rnn", "learned_start": True},
+        )
+    },
     **{name: encoder(name) for name in ENCODERS if name not in WITHOUT_CELLS and name != "bag"},
     **{f"seq2seq {score}": seq2seq(attention=score) for score in SCORES},
     "seq2seq plain": seq2seq(attention=None, cell="lstm", n_layers=2),
     "seq2seq fed": seq2seq(input_feeding=True, cell="lstm", n_layers=2, coverage=True),
     "seq2seq transformer": seq2seq("transformer"),
 }
-CASES = [*((name, maker) for name in {**WITHOUT_CELLS, **WITH_CELLS} for maker in (by_weight, ByBoth)),
-         *((name, ByForward) for name in WITHOUT_CELLS)]
+CASES = [
+    *((name, maker) for name in {**WITHOUT_CELLS, **WITH_CELLS} for maker in (by_weight, ByBoth)),
+    *((name, ByForward) for name in WITHOUT_CELLS),
+]
 
 
 def built(make, linear, plain=None):
@@ -177,7 +209,9 @@ def added(net):
     return {name: p for name, p in net.named_parameters() if ".lora_" in name}
 
 
-@pytest.mark.parametrize(("name", "maker"), CASES, ids=[f"{name}-{maker.__name__}" for name, maker in CASES])
+@pytest.mark.parametrize(
+    ("name", "maker"), CASES, ids=[f"{name}-{maker.__name__}" for name, maker in CASES]
+)
 def test_an_adapter_alone_is_trained_and_merges(name, maker):
     make, read = {**WITHOUT_CELLS, **WITH_CELLS}[name]
     plain = built(make, nn.Linear)
@@ -189,12 +223,16 @@ def test_an_adapter_alone_is_trained_and_merges(name, maker):
     optimizer = torch.optim.Adam([p for p in adapted.parameters() if p.requires_grad], lr=0.02)
     for _ in range(3):
         optimizer.zero_grad()
-        (read(adapted) - torch.sin(torch.arange(before.numel())).view(before.shape)).square().sum().backward()
+        (
+            read(adapted) - torch.sin(torch.arange(before.numel())).view(before.shape)
+        ).square().sum().backward()
         optimizer.step()
     trained = {own: p for own, p in adapted.named_parameters() if p.requires_grad}
     assert trained.keys() == added(adapted).keys() != set()
     for own, p in trained.items():
-        assert not torch.equal(p, first_a(p.shape[1]) if own.endswith("a") else torch.zeros_like(p)), own
+        assert not torch.equal(
+            p, first_a(p.shape[1]) if own.endswith("a") else torch.zeros_like(p)
+        ), own
     for own, weight in own_weights(adapted):
         assert weight.grad is None
         assert torch.equal(weight, plain.state_dict()[own])
@@ -207,7 +245,10 @@ def test_an_adapter_alone_is_trained_and_merges(name, maker):
 @pytest.mark.parametrize("name", {**WITHOUT_CELLS, **WITH_CELLS})
 def test_no_linear_layer_and_no_cell_is_forgotten(name):
     net = {**WITHOUT_CELLS, **WITH_CELLS}[name][0](by_weight)
-    vocabulary = {"output", "head.output"}  # as large as the vectors of tokens, and computed with the loss
+    vocabulary = {
+        "output",
+        "head.output",
+    }  # as large as the vectors of tokens, and computed with the loss
     for place, module in net.named_modules():
         if isinstance(module, nn.Linear):
             assert parametrize.is_parametrized(module, "weight") != (place in vocabulary), place
@@ -216,7 +257,9 @@ def test_no_linear_layer_and_no_cell_is_forgotten(name):
             assert parametrize.is_parametrized(module, "w_h"), place
 
 
-@pytest.mark.parametrize(("name", "maker"), CASES, ids=[f"{name}-{maker.__name__}" for name, maker in CASES])
+@pytest.mark.parametrize(
+    ("name", "maker"), CASES, ids=[f"{name}-{maker.__name__}" for name, maker in CASES]
+)
 def test_first_values_are_those_of_the_network_and_of_the_adapter(name, maker):
     """The network fills what is its own, by names that it knows; the B of an adapter stays zero."""
     make = {**WITHOUT_CELLS, **WITH_CELLS}[name][0]
@@ -225,7 +268,9 @@ def test_first_values_are_those_of_the_network_and_of_the_adapter(name, maker):
     torch.manual_seed(0)
     net = make(maker)
     for own, p in added(net).items():
-        assert torch.equal(p, first_a(p.shape[1]) if own.endswith("a") else torch.zeros_like(p)), own
+        assert torch.equal(p, first_a(p.shape[1]) if own.endswith("a") else torch.zeros_like(p)), (
+            own
+        )
     if name in WITHOUT_CELLS:  # a plain cell draws no layer first
         for own, weight in own_weights(net):
             assert torch.equal(weight, plain.state_dict()[own]), own
@@ -239,7 +284,9 @@ def test_the_cells_are_filled_block_by_block_under_an_adapter():
 
 
 def test_what_a_cell_could_not_use_is_refused():
-    with pytest.raises(ValueError, match="takes the matrix of a ByForward and would never call its forward"):
+    with pytest.raises(
+        ValueError, match="takes the matrix of a ByForward and would never call its forward"
+    ):
         RecurrentStack(4, 5, linear=ByForward)
 
 
@@ -277,8 +324,14 @@ def test_adapted_cells_take_the_fused_path_with_the_gradients_of_the_steps(cell,
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize("name", ["stack {'cell': 'lstm'}", "seq2seq fed",
-                                  "stack {'cell': 'gru', 'layer_norm': True, 'reset': 'before'}"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stack {'cell': 'lstm'}",
+        "seq2seq fed",
+        "stack {'cell': 'gru', 'layer_norm': True, 'reset': 'before'}",
+    ],
+)
 def test_a_matrix_is_computed_once_a_pass(name):
     make, read = WITH_CELLS[name]
     net = make(by_weight).double()

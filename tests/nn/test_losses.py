@@ -107,8 +107,12 @@ def test_the_same_graph_twice_gives_the_gradient_twice():
 
 def test_one_number_a_token_and_no_gradient():
     (features, weight, bias), targets = problem()
-    nats = linear_cross_entropy(features, weight, bias, targets, reduction="none", chunk=4, label_smoothing=0.2)
-    torch.testing.assert_close(nats, torch_loss(features, weight, bias, targets, reduction="none", label_smoothing=0.2))
+    nats = linear_cross_entropy(
+        features, weight, bias, targets, reduction="none", chunk=4, label_smoothing=0.2
+    )
+    torch.testing.assert_close(
+        nats, torch_loss(features, weight, bias, targets, reduction="none", label_smoothing=0.2)
+    )
     assert not nats.requires_grad
     log_probs = F.log_softmax(F.linear(features, weight, bias), 1)[torch.arange(13), targets]
     torch.testing.assert_close(linear_log_probs(features, weight, bias, targets), log_probs)
@@ -126,6 +130,7 @@ def test_half_precision_features_are_summed_in_the_weights_precision():
 
 # ---- soft targets, and a weight for each token
 
+
 def shares(n=13, vocab_size=17, seed=1):
     g = torch.Generator().manual_seed(seed)
     return torch.rand(n, vocab_size, generator=g, dtype=torch.float64).pow(3).softmax(1)
@@ -137,7 +142,9 @@ def token_weights(n=13):
     return weights
 
 
-def brute_force(features, weight, bias, targets, weights=None, label_smoothing=0.0, reduction="mean"):
+def brute_force(
+    features, weight, bias, targets, weights=None, label_smoothing=0.0, reduction="mean"
+):
     """Word by word: the cross-entropy of a whole table of logits with a whole table of targets."""
     log_probs = F.log_softmax(features @ weight.t() + (0.0 if bias is None else bias), 1)
     vocab_size = len(weight)
@@ -145,20 +152,35 @@ def brute_force(features, weight, bias, targets, weights=None, label_smoothing=0
     q = (1 - label_smoothing) * q + label_smoothing * q.sum(1, keepdim=True) / vocab_size
     weights = torch.ones(len(q), dtype=q.dtype) if weights is None else weights
     losses = -(q * log_probs).sum(1) * weights
-    return losses if reduction == "none" else losses.sum() / (weights.sum() if reduction == "mean" else 1.0)
+    return (
+        losses
+        if reduction == "none"
+        else losses.sum() / (weights.sum() if reduction == "mean" else 1.0)
+    )
 
 
 @pytest.mark.parametrize("kind", ["words", "shares", "rows", "unnormalised"])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.3])
-@pytest.mark.parametrize(("reduction", "chunk"), [("mean", 4), ("sum", 1), ("mean", None), ("none", 5)])
-def test_soft_targets_and_weights_against_brute_force(kind, weighted, label_smoothing, reduction, chunk):
+@pytest.mark.parametrize(
+    ("reduction", "chunk"), [("mean", 4), ("sum", 1), ("mean", None), ("none", 5)]
+)
+def test_soft_targets_and_weights_against_brute_force(
+    kind, weighted, label_smoothing, reduction, chunk
+):
     (ours, words), (theirs, _) = problem(), problem()
     table = shares() * 1.7 if kind == "unnormalised" else shares()
     wanted = words if kind == "words" else table
     given = (lambda low, high: table[low:high]) if kind == "rows" else wanted
-    options = {"weights": token_weights() if weighted else None, "label_smoothing": label_smoothing, "reduction": reduction}
-    loss, expected = linear_cross_entropy(*ours, given, chunk=chunk, **options), brute_force(*theirs, wanted, **options)
+    options = {
+        "weights": token_weights() if weighted else None,
+        "label_smoothing": label_smoothing,
+        "reduction": reduction,
+    }
+    loss, expected = (
+        linear_cross_entropy(*ours, given, chunk=chunk, **options),
+        brute_force(*theirs, wanted, **options),
+    )
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
     if reduction != "none":
         (2.0 * loss).backward(retain_graph=True)
@@ -175,18 +197,28 @@ def test_soft_targets_and_weights_against_brute_force(kind, weighted, label_smoo
 def test_finite_differences_agree_with_soft_targets_and_weights(soft, label_smoothing):
     inputs, words = problem(n=7, vocab_size=6, width=3)
     targets, weights = shares(7, 6) if soft else words, token_weights(7)
-    assert torch.autograd.gradcheck(lambda x, w, b: linear_cross_entropy(
-        x, w, b, targets, weights=weights, label_smoothing=label_smoothing, chunk=3), inputs)
-    assert torch.autograd.gradcheck(lambda x, w: linear_cross_entropy(x, w, None, targets, weights=weights), inputs[:2])
+    assert torch.autograd.gradcheck(
+        lambda x, w, b: linear_cross_entropy(
+            x, w, b, targets, weights=weights, label_smoothing=label_smoothing, chunk=3
+        ),
+        inputs,
+    )
+    assert torch.autograd.gradcheck(
+        lambda x, w: linear_cross_entropy(x, w, None, targets, weights=weights), inputs[:2]
+    )
 
 
 def test_a_target_of_one_word_is_that_word_and_a_mask_leaves_tokens_out():
     (features, weight, bias), words = problem()
     hard = linear_cross_entropy(features, weight, bias, words)
-    torch.testing.assert_close(hard, linear_cross_entropy(features, weight, bias, F.one_hot(words, 17).double()))
+    torch.testing.assert_close(
+        hard, linear_cross_entropy(features, weight, bias, F.one_hot(words, 17).double())
+    )
     mask = torch.arange(13) % 3 > 0
     kept = linear_cross_entropy(features[mask], weight, bias, words[mask])
-    torch.testing.assert_close(linear_cross_entropy(features, weight, bias, words, weights=mask), kept)
+    torch.testing.assert_close(
+        linear_cross_entropy(features, weight, bias, words, weights=mask), kept
+    )
 
 
 def test_soft_targets_by_rows_are_never_held_as_a_whole():
@@ -195,8 +227,14 @@ def test_soft_targets_by_rows_are_never_held_as_a_whole():
     teacher = torch.randn(n, 4)
     table = torch.randn(4, vocab_size)
     with Sizes() as ours:
-        linear_cross_entropy(features, weight, bias, lambda low, high: (teacher[low:high] @ table).softmax(1), chunk=chunk,
-                             weights=torch.rand(n)).backward()
+        linear_cross_entropy(
+            features,
+            weight,
+            bias,
+            lambda low, high: (teacher[low:high] @ table).softmax(1),
+            chunk=chunk,
+            weights=torch.rand(n),
+        ).backward()
     assert max(ours.made) == chunk * vocab_size
 
 
@@ -209,7 +247,11 @@ class Sizes(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         out = function(*arguments, **(options or {}))
-        known = {x.untyped_storage().data_ptr() for x in (*arguments, *(options or {}).values()) if isinstance(x, torch.Tensor)}
+        known = {
+            x.untyped_storage().data_ptr()
+            for x in (*arguments, *(options or {}).values())
+            if isinstance(x, torch.Tensor)
+        }
         for x in out if isinstance(out, (tuple, list)) else [out]:
             if isinstance(x, torch.Tensor) and x.untyped_storage().data_ptr() not in known:
                 self.made.append(x.numel())
@@ -218,17 +260,23 @@ class Sizes(TorchDispatchMode):
 
 def test_no_more_than_a_chunk_of_logits_is_ever_held():
     n, vocab_size, chunk = 160, 1024, 16
-    (features, weight, bias), targets = problem(n=n, vocab_size=vocab_size, width=8, dtype=torch.float32)
+    (features, weight, bias), targets = problem(
+        n=n, vocab_size=vocab_size, width=8, dtype=torch.float32
+    )
     with Sizes() as ours:
         linear_cross_entropy(features, weight, bias, targets, chunk=chunk).backward()
     with Sizes() as full:
         torch_loss(features, weight, bias, targets).backward()
     assert max(full.made) == n * vocab_size  # so the measure sees what it should
     assert max(ours.made) == chunk * vocab_size
-    assert sum(size > n * 8 for size in ours.made) == 2  # one buffer and dW, whatever the number of chunks
+    assert (
+        sum(size > n * 8 for size in ours.made) == 2
+    )  # one buffer and dW, whatever the number of chunks
     with Sizes() as scoring:
         linear_cross_entropy(features, weight, bias, targets, chunk=chunk, reduction="none")
-    assert sum(size > n * 8 for size in scoring.made) == 1  # and no gradients when nobody wants them
+    assert (
+        sum(size > n * 8 for size in scoring.made) == 1
+    )  # and no gradients when nobody wants them
 
 
 def test_the_gradient_is_handed_over_and_not_copied(monkeypatch):
@@ -244,17 +292,31 @@ def test_the_gradient_is_handed_over_and_not_copied(monkeypatch):
     assert weight.grad.data_ptr() == address
 
 
-@pytest.mark.parametrize(("change", "says"), [
-    (dict(label_smoothing=1.0), "label_smoothing is 1.0"),
-    (dict(chunk=0), "chunk is 0"),
-    (dict(targets=torch.zeros(3, dtype=torch.int64)), r"targets \(3,\)"),
-    (dict(features=torch.zeros(13, 4, dtype=torch.float64)), r"features \(13, 4\)"),
-    (dict(features=torch.zeros(0, 5, dtype=torch.float64), targets=torch.zeros(0, dtype=torch.int64)), "no tokens"),
-    (dict(targets=torch.zeros(13, 16)), r"targets \(13, 16\)"), (dict(targets=torch.zeros(13)), "whole numbers or"),
-    (dict(targets=torch.zeros(13, 17, dtype=torch.int64)), "whole numbers or"),
-    (dict(targets=lambda low, high: torch.zeros(high - low, 3)), r"are \(13, 3\); they must be \(13, 17\)"),
-    (dict(weights=torch.ones(12)), r"weights \(12,\)"), (dict(weights=torch.zeros(13)), "weights of all tokens are zero"),
-])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (dict(label_smoothing=1.0), "label_smoothing is 1.0"),
+        (dict(chunk=0), "chunk is 0"),
+        (dict(targets=torch.zeros(3, dtype=torch.int64)), r"targets \(3,\)"),
+        (dict(features=torch.zeros(13, 4, dtype=torch.float64)), r"features \(13, 4\)"),
+        (
+            dict(
+                features=torch.zeros(0, 5, dtype=torch.float64),
+                targets=torch.zeros(0, dtype=torch.int64),
+            ),
+            "no tokens",
+        ),
+        (dict(targets=torch.zeros(13, 16)), r"targets \(13, 16\)"),
+        (dict(targets=torch.zeros(13)), "whole numbers or"),
+        (dict(targets=torch.zeros(13, 17, dtype=torch.int64)), "whole numbers or"),
+        (
+            dict(targets=lambda low, high: torch.zeros(high - low, 3)),
+            r"are \(13, 3\); they must be \(13, 17\)",
+        ),
+        (dict(weights=torch.ones(12)), r"weights \(12,\)"),
+        (dict(weights=torch.zeros(13)), "weights of all tokens are zero"),
+    ],
+)
 def test_what_is_refused(change, says):
     (features, weight, bias), targets = problem()
     arguments = {"features": features, "weight": weight, "bias": bias, "targets": targets, **change}

@@ -35,7 +35,9 @@ def by_formula(attention, q, m):
     if attention.score == "additive":
         return w["energy"] @ torch.tanh(w["query.weight"] @ q + w["key.weight"] @ m + w["key.bias"])
     if attention.score == "concat":
-        return w["energy"] @ torch.tanh(torch.cat([w["query.weight"], w["key.weight"]], 1) @ torch.cat([q, m]))
+        return w["energy"] @ torch.tanh(
+            torch.cat([w["query.weight"], w["key.weight"]], 1) @ torch.cat([q, m])
+        )
     if attention.score == "general":
         return q @ (w["key.weight"] @ m)
     return q @ m / (math.sqrt(Q) if attention.score == "scaled" else 1.0)
@@ -47,10 +49,12 @@ def test_each_score_is_its_formula(score):
     context, weights = attention(queries, memory, attention.keys(memory), PRESENT)
     for b in range(B):
         for t in range(T):
-            scores = torch.stack([by_formula(attention, queries[b, t], memory[b, s]) for s in range(LENGTHS[b])])
+            scores = torch.stack(
+                [by_formula(attention, queries[b, t], memory[b, s]) for s in range(LENGTHS[b])]
+            )
             expected = torch.softmax(scores, 0)
-            torch.testing.assert_close(weights[b, t, :LENGTHS[b]], expected)
-            torch.testing.assert_close(context[b, t], expected @ memory[b, :LENGTHS[b]])
+            torch.testing.assert_close(weights[b, t, : LENGTHS[b]], expected)
+            torch.testing.assert_close(context[b, t], expected @ memory[b, : LENGTHS[b]])
 
 
 @pytest.mark.parametrize("coverage", [False, True])
@@ -60,8 +64,11 @@ def test_gradients_are_the_finite_differences(score, coverage):
     names, values = zip(*attention.named_parameters()) if list(attention.parameters()) else ((), ())
 
     def outputs(queries, memory, *weights):
-        return torch.func.functional_call(_Both(attention), {f"attention.{n}": w for n, w in zip(names, weights)},
-                                          (queries, memory))
+        return torch.func.functional_call(
+            _Both(attention),
+            {f"attention.{n}": w for n, w in zip(names, weights)},
+            (queries, memory),
+        )
 
     inputs = [x.detach().clone().requires_grad_() for x in (queries, memory, *values)]
     assert torch.autograd.gradcheck(outputs, inputs)
@@ -87,7 +94,9 @@ def test_padding_leaves_no_trace(score, coverage):
     other = torch.where(PRESENT[..., None], memory, 100 * some(*memory.shape, seed=7))
     changed, _ = attention(queries, other, attention.keys(other), PRESENT)
     torch.testing.assert_close(changed, together, atol=1e-12, rtol=0)
-    assert not torch.allclose(attention(queries, memory, attention.keys(memory))[0][1], together[1])  # the mask does something
+    assert not torch.allclose(
+        attention(queries, memory, attention.keys(memory))[0][1], together[1]
+    )  # the mask does something
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -105,14 +114,19 @@ def test_coverage_adds_what_was_given_so_far_to_the_keys(score):
         total = total + expected[-1]
     _, weights = attention(queries, memory, keys)
     torch.testing.assert_close(weights, torch.stack(expected, 1))
-    _, second = attention(queries[:, 1:], memory, keys, None, expected[0])  # what came before is told
+    _, second = attention(
+        queries[:, 1:], memory, keys, None, expected[0]
+    )  # what came before is told
     torch.testing.assert_close(second, weights[:, 1:])
     assert not torch.allclose(make(score)[0](queries, memory, keys)[1][:, 1:], weights[:, 1:])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_kernel_is_torchs_arithmetic(dtype, monkeypatch):
-    inputs = [some(*shape, seed=seed).to(dtype).requires_grad_() for seed, shape in enumerate(((2, 3, 19), (2, 4, 19), (19,)))]
+    inputs = [
+        some(*shape, seed=seed).to(dtype).requires_grad_()
+        for seed, shape in enumerate(((2, 3, 19), (2, 4, 19), (19,)))
+    ]
     above = some(2, 3, 4, seed=5).to(dtype)
     above[1, :, 2:] = 0.0
     results = []

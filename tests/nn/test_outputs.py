@@ -10,7 +10,15 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import seqloom.nn.outputs  # noqa: E402
-from seqloom.nn.outputs import NCE, AdaptiveSoftmax, FullSoftmax, Proposal, SampledSoftmax, log_uniform, unigram  # noqa: E402
+from seqloom.nn.outputs import (
+    NCE,
+    AdaptiveSoftmax,
+    FullSoftmax,
+    Proposal,
+    SampledSoftmax,
+    log_uniform,
+    unigram,
+)  # noqa: E402
 
 
 def generator(seed=0):
@@ -101,11 +109,15 @@ def test_a_tied_output_shares_the_embedding_and_saves_it_once():
     torch.testing.assert_close(net.output.loss(features, targets), expected)
     net.output.loss(features, targets).backward()
     assert net.embedding.weight.grad is not None
-    twin = copy.deepcopy(net)  # dynamic evaluation and averaging work on copies: they must not share with the original
+    twin = copy.deepcopy(
+        net
+    )  # dynamic evaluation and averaging work on copies: they must not share with the original
     with torch.no_grad():
         twin.embedding.weight.zero_()
         twin.output.bias.zero_()
-    torch.testing.assert_close(twin.output.log_probs(features), torch.full((11, 20), -torch.log(torch.tensor(20.0))))
+    torch.testing.assert_close(
+        twin.output.log_probs(features), torch.full((11, 20), -torch.log(torch.tensor(20.0)))
+    )
     torch.testing.assert_close(net.output.loss(features, targets), expected)
     with pytest.raises(ValueError, match="20 x 9 cannot share an embedding of 20 x 8"):
         FullSoftmax(9, 20, tied=net.embedding)
@@ -115,7 +127,9 @@ def test_label_smoothing_reaches_the_loss():
     layer = FullSoftmax(8, 20, label_smoothing=0.2)
     features, targets = examples()
     logits = F.linear(features, layer.weight, layer.bias)
-    torch.testing.assert_close(layer.loss(features, targets), F.cross_entropy(logits, targets, label_smoothing=0.2))
+    torch.testing.assert_close(
+        layer.loss(features, targets), F.cross_entropy(logits, targets, label_smoothing=0.2)
+    )
 
 
 def expected_gradient(output, proposal, truth, q):
@@ -134,7 +148,9 @@ def expected_gradient(output, proposal, truth, q):
 def test_the_optimum_is_the_true_distribution(kind):
     """Four words, two samples, noise far from the truth: at the true log-probabilities the mean gradient is zero."""
     truth, q = torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.1, 0.1, 0.3, 0.5]], dtype=torch.float64)
-    output = kind(1, 4, samples=2, **{"proposal" if kind is SampledSoftmax else "noise": q}).double()
+    output = kind(
+        1, 4, samples=2, **{"proposal" if kind is SampledSoftmax else "noise": q}
+    ).double()
     proposal = output.proposal if kind is SampledSoftmax else output.noise
     proposal.log_q = q.log()
     # A softmax is free up to a constant; NCE's logits come out normalised by themselves, up to log V.
@@ -229,7 +245,9 @@ def test_a_weight_for_each_token(kind):
     features, targets = examples()
     often = torch.tensor([0, 1, 2, 1, 3, 0, 1, 1, 2, 1, 1])
     found = output.loss(features, targets, generator(), weights=often.float())
-    repeated = output.loss(features.repeat_interleave(often, 0), targets.repeat_interleave(often), generator())
+    repeated = output.loss(
+        features.repeat_interleave(often, 0), targets.repeat_interleave(often), generator()
+    )
     torch.testing.assert_close(found, repeated)
     one = output.loss(features, targets, generator(), weights=torch.ones(11))
     torch.testing.assert_close(one, output.loss(features, targets, generator()))

@@ -20,7 +20,9 @@ class Spelled:
     vectors = VECTORS
 
     def unseen(self, words):
-        return np.array([np.full(40, 0.0 if word.startswith("<") else len(word)) for word in words], np.float32)
+        return np.array(
+            [np.full(40, 0.0 if word.startswith("<") else len(word)) for word in words], np.float32
+        )
 
 
 @pytest.mark.parametrize("unknown", ["random", "mean"])
@@ -63,13 +65,20 @@ def test_refused():
     with pytest.raises(ConfigError, match="have nothing to build those of unknown words from"):
         table(VECTORS, TOKENS, unknown="subword")
     assert table(VECTORS, WORDS[:2], unknown="subword").known.all()  # nothing to build
-    with pytest.raises(DataError, match="none of the 2 tokens, such as 'x', 'y', is among the 50 words that have vectors, such "
-                                        "as 'w0', 'w1', 'w2'"):
+    with pytest.raises(
+        DataError,
+        match="none of the 2 tokens, such as 'x', 'y', is among the 50 words that have vectors, such "
+        "as 'w0', 'w1', 'w2'",
+    ):
         table(VECTORS, ["x", "y"])
-    with pytest.raises(ConfigError, match="unknown must be one of random, subword, mean; got 'zero'"):
+    with pytest.raises(
+        ConfigError, match="unknown must be one of random, subword, mean; got 'zero'"
+    ):
         table(VECTORS, TOKENS, unknown="zero")
     broken = WordVectors.of(["a", "b"], [[1.0], [2.0]])
     broken.matrix[1] = np.nan
-    with pytest.raises(DataError, match="the vector of 'b' has a value that is not a finite number"):
+    with pytest.raises(
+        DataError, match="the vector of 'b' has a value that is not a finite number"
+    ):
         table(broken, ["b", "a"])
     assert table(broken, ["a", "c"]).known.tolist() == [True, False]

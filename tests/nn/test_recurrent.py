@@ -53,15 +53,28 @@ def stack_kind(stack):
 
 
 def gradients(module, x, out):
-    weights = torch.sin(torch.arange(out.numel(), dtype=out.dtype)).view(out.shape)  # a different one for every output
+    weights = torch.sin(torch.arange(out.numel(), dtype=out.dtype)).view(
+        out.shape
+    )  # a different one for every output
     names, values = zip(*module.named_parameters())
     found = torch.autograd.grad((out * weights).sum(), [x, *values])
     return found[0], dict(zip(names, found[1:]))
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"bidirectional": True}, {"cell": "gru"}, {"cell": "gru", "bidirectional": True}, {"cell": "rnn"},
-    {"cell": "rnn", "activation": "relu"}, {"d_projection": 3}, {"d_projection": 3, "bidirectional": True}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bidirectional": True},
+        {"cell": "gru"},
+        {"cell": "gru", "bidirectional": True},
+        {"cell": "rnn"},
+        {"cell": "rnn", "activation": "relu"},
+        {"d_projection": 3},
+        {"d_projection": 3, "bidirectional": True},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("padded", [False, True])
 def test_equal_to_torch(options, padded):
     kind = options.get("cell", "lstm")
@@ -69,12 +82,20 @@ def test_equal_to_torch(options, padded):
     settings = {"proj_size": options.get("d_projection", 0)} if kind == "lstm" else {}
     if kind == "rnn":
         settings = {"nonlinearity": options.get("activation", "tanh")}
-    peer = copied(stack, TORCH[kind](6, 5, 2, batch_first=True, bidirectional="bidirectional" in options, **settings))
+    peer = copied(
+        stack,
+        TORCH[kind](
+            6, 5, 2, batch_first=True, bidirectional="bidirectional" in options, **settings
+        ),
+    )
     x = torch.randn(4, 7, 6, requires_grad=True)
     lengths = torch.tensor([3, 7, 1, 5]) if padded else None
     first = tuple(tuple(torch.randn_like(leaf) for leaf in layer) for layer in stack.start(4))
     n = len(stack.layers[0].leaves)
-    packed = [torch.stack([layer[i] for layer in first for i in range(leaf, len(layer), n)]) for leaf in range(n)]
+    packed = [
+        torch.stack([layer[i] for layer in first for i in range(leaf, len(layer), n)])
+        for leaf in range(n)
+    ]
     hidden = tuple(packed) if kind == "lstm" else packed[0]
     if padded:
         rows = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
@@ -95,15 +116,30 @@ def test_equal_to_torch(options, padded):
             if f"weight_ih_l{layer}{suffix}" in theirs:
                 end, own = f"l{layer}{suffix}", f"layers.{layer}.{part}"
                 for a, b in {"w_x": "weight_ih", "w_h": "weight_hh", "b": "bias_ih"}.items():
-                    torch.testing.assert_close(mine[own + a], theirs[f"{b}_{end}"], atol=2e-5, rtol=1e-5)
+                    torch.testing.assert_close(
+                        mine[own + a], theirs[f"{b}_{end}"], atol=2e-5, rtol=1e-5
+                    )
                 if kind == "gru":
-                    torch.testing.assert_close(mine[own + "b_h"], theirs[f"bias_hh_{end}"][-5:], atol=2e-5, rtol=1e-5)
+                    torch.testing.assert_close(
+                        mine[own + "b_h"], theirs[f"bias_hh_{end}"][-5:], atol=2e-5, rtol=1e-5
+                    )
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"d_projection": 3}, {"cell": "gru"}, {"cell": "gru", "update": "replace"}, {"cell": "rnn"},
-    {"cell": "rnn", "activation": "relu"}, {"cell": "gru", "bidirectional": True, "learned_start": True},
-    {"learned_start": True, "residual": True}, {"cell": "rnn", "bidirectional": True, "residual": True}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"d_projection": 3},
+        {"cell": "gru"},
+        {"cell": "gru", "update": "replace"},
+        {"cell": "rnn"},
+        {"cell": "rnn", "activation": "relu"},
+        {"cell": "gru", "bidirectional": True, "learned_start": True},
+        {"learned_start": True, "residual": True},
+        {"cell": "rnn", "bidirectional": True, "residual": True},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("padded", [False, True])
 def test_fast_path_equals_the_steps(options, padded, monkeypatch):
     stack = noisy(RecurrentStack(6, 5, 3, **options))
@@ -122,13 +158,33 @@ def test_fast_path_equals_the_steps(options, padded, monkeypatch):
     torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(dx, dx_slow, atol=2e-5, rtol=1e-5)
     for name in of:
-        torch.testing.assert_close(of[name], of_slow[name], atol=3e-5, rtol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(
+            of[name],
+            of_slow[name],
+            atol=3e-5,
+            rtol=1e-5,
+            msg=lambda text, name=name: f"{name}: {text}",
+        )
 
 
-EVERY = [{"cell": cell} | extra for cell in ("lstm", "gru", "rnn") for extra in (
-    {}, {"layer_norm": True}, {"bidirectional": True}, {"learned_start": True, "residual": True})]
-EVERY += [{"cell": "gru", "reset": "before"}, {"cell": "gru", "reset": "before", "layer_norm": True, "update": "replace"},
-          {"d_projection": 2}, {"d_projection": 2, "layer_norm": True}, {"d_projection": 5}, {"d_projection": 7}]
+EVERY = [
+    {"cell": cell} | extra
+    for cell in ("lstm", "gru", "rnn")
+    for extra in (
+        {},
+        {"layer_norm": True},
+        {"bidirectional": True},
+        {"learned_start": True, "residual": True},
+    )
+]
+EVERY += [
+    {"cell": "gru", "reset": "before"},
+    {"cell": "gru", "reset": "before", "layer_norm": True, "update": "replace"},
+    {"d_projection": 2},
+    {"d_projection": 2, "layer_norm": True},
+    {"d_projection": 5},
+    {"d_projection": 7},
+]
 
 
 @pytest.mark.parametrize("options", EVERY, ids=str)
@@ -146,8 +202,15 @@ def test_a_padded_row_is_as_if_alone(options):
                 torch.testing.assert_close(leaf[row], expected[0])
 
 
-@pytest.mark.parametrize("options", [*EVERY, {"bidirectional": True, "layer_norm": True},
-                                     {"bidirectional": True, "d_projection": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        *EVERY,
+        {"bidirectional": True, "layer_norm": True},
+        {"bidirectional": True, "d_projection": 2},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("lengths", [[2, 6, 1, 4], [2, 0, 5, 0]], ids=str)
 def test_without_the_final_state_the_outputs_and_gradients_stay(options, lengths):
     stack = noisy(RecurrentStack(4, 5, 2, **options)).double()
@@ -160,7 +223,9 @@ def test_without_the_final_state_the_outputs_and_gradients_stay(options, lengths
     dx_with, of_with = gradients(stack, x, with_state)
     torch.testing.assert_close(dx, dx_with)
     for name in of:
-        torch.testing.assert_close(of[name], of_with[name], msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(
+            of[name], of_with[name], msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
 def test_without_the_final_state_no_lstm_is_packed(monkeypatch):
@@ -171,10 +236,22 @@ def test_without_the_final_state_no_lstm_is_packed(monkeypatch):
         stack(torch.randn(2, 3, 4), None, torch.tensor([3, 1]))
 
 
-@pytest.mark.parametrize("options", [
-    {"cell": "gru"}, {"cell": "gru", "update": "replace"}, {"cell": "gru", "reset": "before"}, {"cell": "rnn"},
-    {"cell": "gru", "layer_norm": True}, {"layer_norm": True}, {"cell": "rnn", "layer_norm": True},
-    {"d_projection": 2}, {"bidirectional": True}, {"cell": "gru", "bidirectional": True}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cell": "gru"},
+        {"cell": "gru", "update": "replace"},
+        {"cell": "gru", "reset": "before"},
+        {"cell": "rnn"},
+        {"cell": "gru", "layer_norm": True},
+        {"layer_norm": True},
+        {"cell": "rnn", "layer_norm": True},
+        {"d_projection": 2},
+        {"bidirectional": True},
+        {"cell": "gru", "bidirectional": True},
+    ],
+    ids=str,
+)
 def test_gradients_by_finite_differences(options):
     stack = noisy(RecurrentStack(2, 3, 1, learned_start=True, **options)).double()
     x = torch.randn(2, 4, 2, dtype=torch.float64, requires_grad=True)
@@ -218,7 +295,9 @@ def test_reset_before_is_the_papers_formula():
     cell = noisy(RecurrentStack(3, 4, cell="gru", reset="before", update="replace")).layers[0]
     assert cell.b_h is None
     x, h = torch.randn(2, 3), torch.randn(2, 4)
-    (a_r, a_z, a_n), (u_r, u_z, u_n), (b_r, b_z, b_n) = (w.chunk(3) for w in (cell.w_x, cell.w_h, cell.b))
+    (a_r, a_z, a_n), (u_r, u_z, u_n), (b_r, b_z, b_n) = (
+        w.chunk(3) for w in (cell.w_x, cell.w_h, cell.b)
+    )
     r = torch.sigmoid(x @ a_r.t() + h @ u_r.t() + b_r)
     z = torch.sigmoid(x @ a_z.t() + h @ u_z.t() + b_z)
     n = torch.tanh(x @ a_n.t() + (r * h) @ u_n.t() + b_n)
@@ -247,25 +326,45 @@ def test_layer_norm_ignores_the_scale_of_the_weights():
         with torch.no_grad():
             stack.layers[0].w_x.mul_(20.0)
             stack.layers[0].w_h.mul_(20.0)
-        torch.testing.assert_close(stack(x)[0], before, atol=2e-3, rtol=1e-3)  # not exactly: layer norm's epsilon
+        torch.testing.assert_close(
+            stack(x)[0], before, atol=2e-3, rtol=1e-3
+        )  # not exactly: layer norm's epsilon
 
 
 def test_names_and_shapes_are_the_saved_format():
     def shapes(**options):
-        return {name: tuple(value.shape) for name, value in RecurrentStack(3, 5, **options).named_parameters()}
+        return {
+            name: tuple(value.shape)
+            for name, value in RecurrentStack(3, 5, **options).named_parameters()
+        }
 
     assert shapes() == {"layers.0.w_x": (20, 3), "layers.0.w_h": (20, 5), "layers.0.b": (20,)}
-    assert shapes(cell="gru") == {"layers.0.w_x": (15, 3), "layers.0.w_h": (15, 5), "layers.0.b": (15,), "layers.0.b_h": (5,)}
-    assert shapes(cell="gru", reset="before").keys() == {"layers.0.w_x", "layers.0.w_h", "layers.0.b"}
+    assert shapes(cell="gru") == {
+        "layers.0.w_x": (15, 3),
+        "layers.0.w_h": (15, 5),
+        "layers.0.b": (15,),
+        "layers.0.b_h": (5,),
+    }
+    assert shapes(cell="gru", reset="before").keys() == {
+        "layers.0.w_x",
+        "layers.0.w_h",
+        "layers.0.b",
+    }
     assert shapes(d_projection=2)["layers.0.w_p"] == (2, 5)
     assert shapes(d_projection=2)["layers.0.w_h"] == (20, 2)
     full = shapes(layer_norm=True, learned_start=True, bidirectional=True)
-    assert full["layers.0.norm_c.weight"] == full["layers.0.start_c"] == full["layers.0.reverse.start_h"] == (5,)
+    assert (
+        full["layers.0.norm_c.weight"]
+        == full["layers.0.start_c"]
+        == full["layers.0.reverse.start_h"]
+        == (5,)
+    )
     assert full["layers.0.norm_x.bias"] == full["layers.0.reverse.norm_h.weight"] == (20,)
 
 
 def test_documented_parameter_counts():
     """Spec W6 and W7: one bias a gate."""
+
     def count(module):
         return sum(p.numel() for p in module.parameters())
 
@@ -319,15 +418,17 @@ def test_empty_and_wrong_input():
     assert out.shape == (3, 0, 5)
     assert state[0][0].shape == (3, 5)
     assert stack(torch.randn(0, 3, 4))[0].shape == (0, 3, 5)
-    for bad, message in ((lambda: stack(torch.randn(3, 4)), r"\(B, T, 4\)"),
-                         (lambda: stack(torch.randn(3, 2, 5)), r"\(B, T, 4\)"),
-                         (lambda: stack(torch.randn(3, 2, 4), None, torch.tensor([1, 3, 1])), "0..2"),
-                         (lambda: stack(torch.randn(3, 2, 4), None, torch.tensor([1])), "one entry a row"),
-                         (lambda: stack(torch.randn(3, 2, 4), stack.start(3)[:1]), "1 layers"),
-                         (lambda: RecurrentStack(4, 5, cell="gru", d_projection=3), "LSTM"),
-                         (lambda: RecurrentStack(4, 5, dropout=1.0), "below 1"),
-                         (lambda: RecurrentStack(4, 5, residual=True), "width"),
-                         (lambda: RecurrentStack(4, 5, cell="mlp"), "mlp"),
-                         (lambda: RecurrentStack(4, 0), "at least 1")):
+    for bad, message in (
+        (lambda: stack(torch.randn(3, 4)), r"\(B, T, 4\)"),
+        (lambda: stack(torch.randn(3, 2, 5)), r"\(B, T, 4\)"),
+        (lambda: stack(torch.randn(3, 2, 4), None, torch.tensor([1, 3, 1])), "0..2"),
+        (lambda: stack(torch.randn(3, 2, 4), None, torch.tensor([1])), "one entry a row"),
+        (lambda: stack(torch.randn(3, 2, 4), stack.start(3)[:1]), "1 layers"),
+        (lambda: RecurrentStack(4, 5, cell="gru", d_projection=3), "LSTM"),
+        (lambda: RecurrentStack(4, 5, dropout=1.0), "below 1"),
+        (lambda: RecurrentStack(4, 5, residual=True), "width"),
+        (lambda: RecurrentStack(4, 5, cell="mlp"), "mlp"),
+        (lambda: RecurrentStack(4, 0), "at least 1"),
+    ):
         with pytest.raises(ValueError, match=message):
             bad()

@@ -18,13 +18,20 @@ from seqloom.trace import Trace  # noqa: E402
 D, H, LAYERS, STEPS = 4, 5, 2, 6
 GATES = {"lstm": "ifgo", "gru": "rzn", "rnn": ""}
 PLAIN = [{"cell": cell} | extra for cell in GATES for extra in ({}, {"bidirectional": True})]
-PLAIN += [{"cell": "gru", "update": "replace"}, {"cell": "gru", "reset": "before"},
-          {"cell": "rnn", "activation": "relu"},
-          {"cell": "lstm", "bidirectional": True, "learned_start": True}]
+PLAIN += [
+    {"cell": "gru", "update": "replace"},
+    {"cell": "gru", "reset": "before"},
+    {"cell": "rnn", "activation": "relu"},
+    {"cell": "lstm", "bidirectional": True, "learned_start": True},
+]
 NORMED = [{"cell": cell, "layer_norm": True} for cell in GATES]
-NORMED += [{"cell": "lstm", "d_projection": 3}, {"cell": "lstm", "d_projection": 3, "layer_norm": True},
-           {"cell": "gru", "reset": "before", "layer_norm": True, "update": "replace"},
-           {"cell": "gru", "residual": True}, {"cell": "lstm", "residual": True, "bidirectional": True}]
+NORMED += [
+    {"cell": "lstm", "d_projection": 3},
+    {"cell": "lstm", "d_projection": 3, "layer_norm": True},
+    {"cell": "gru", "reset": "before", "layer_norm": True, "update": "replace"},
+    {"cell": "gru", "residual": True},
+    {"cell": "lstm", "residual": True, "bidirectional": True},
+]
 ROWS = [None, [6, 2, 4], [6, 0, 3]]
 X = torch.randn(3, STEPS, D, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 
@@ -39,7 +46,9 @@ def make(**options):
 
 
 def run(stack, lengths, trace=None, **options):
-    out, state = stack(X, None, None if lengths is None else torch.tensor(lengths), trace=trace, **options)
+    out, state = stack(
+        X, None, None if lengths is None else torch.tensor(lengths), trace=trace, **options
+    )
     return torch.cat([out.flatten(), *(leaf.flatten() for layer in state for leaf in layer)])
 
 
@@ -71,13 +80,19 @@ def test_a_trace_changes_nothing_and_has_every_part(options, lengths):
     for final_state in (True, False):
         trace = Trace()
         traced = run(stack, lengths, trace, final_state=final_state)
-        torch.testing.assert_close(traced, run(stack, lengths, final_state=final_state), atol=1e-6, rtol=0)
+        torch.testing.assert_close(
+            traced, run(stack, lengths, final_state=final_state), atol=1e-6, rtol=0
+        )
         parts = [*(f"gates.{gate}" for gate in GATES[options["cell"]]), *stack.layers[0].leaves]
         sides = ["", "reverse."] if "bidirectional" in options else [""]
-        expected = {f"layers.{i}.{side}{part}" for i in range(LAYERS) for side in sides for part in parts}
+        expected = {
+            f"layers.{i}.{side}{part}" for i in range(LAYERS) for side in sides for part in parts
+        }
         assert set(trace) == expected | {f"layers.{i}.out" for i in range(LAYERS)}
         for name, value in trace.items():
-            width = {"out": stack.d_out, "h": options.get("d_projection", H)}.get(name.rsplit(".", 1)[1], H)
+            width = {"out": stack.d_out, "h": options.get("d_projection", H)}.get(
+                name.rsplit(".", 1)[1], H
+            )
             assert value.shape == (3, STEPS, width), name
             assert not value[~inside(lengths)].any(), name
         out = stack(X, None, None if lengths is None else torch.tensor(lengths))[0]
@@ -122,10 +137,13 @@ def test_states_follow_from_the_gates(options):
     stack, trace = make(**options), Trace()
     run(stack, lengths, trace)
     for cell, view, _, reverse in directions(stack, trace):
-        value = {name: backwards(view[name], lengths) if reverse else view[name]
-                 for name in cell.traced}
+        value = {
+            name: backwards(view[name], lengths) if reverse else view[name] for name in cell.traced
+        }
         start = dict(zip(cell.leaves, cell.start(3)))
-        before = {leaf: torch.cat([start[leaf][:, None], value[leaf][:, :-1]], 1) for leaf in cell.leaves}
+        before = {
+            leaf: torch.cat([start[leaf][:, None], value[leaf][:, :-1]], 1) for leaf in cell.leaves
+        }
         if options["cell"] == "lstm":
             c = value["gates.f"] * before["c"] + value["gates.i"] * value["gates.g"]
             h = value["gates.o"] * torch.tanh(c if cell.norm_c is None else cell.norm_c(c))
@@ -168,9 +186,11 @@ def test_only_what_is_wanted_is_computed(monkeypatch):
         return walk(self, *args, **options)
 
     monkeypatch.setattr(Cell, "walk", watched)
-    for pattern, names, n in [("*.out", {"layers.0.out", "layers.1.out"}, 0),
-                              ("layers.1.c", {"layers.1.c"}, 1),
-                              ("*.reverse.gates.f", {f"layers.{i}.reverse.gates.f" for i in range(2)}, 2)]:
+    for pattern, names, n in [
+        ("*.out", {"layers.0.out", "layers.1.out"}, 0),
+        ("layers.1.c", {"layers.1.c"}, 1),
+        ("*.reverse.gates.f", {f"layers.{i}.reverse.gates.f" for i in range(2)}, 2),
+    ]:
         walked.clear()
         trace = Trace(pattern)
         run(stack, [6, 2, 4], trace)

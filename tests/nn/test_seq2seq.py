@@ -22,7 +22,11 @@ def make(encoder="bigru", *, numbers=False, own=True, **options):
     torch.manual_seed(0)
     reader = NumberReader(3) if numbers else TokenReader(9, D) if own else None
     made = None if encoder is None else make_encoder(encoder, 3 if numbers else D, 4, 1, n_heads=2)
-    net = Seq2Seq(reader, made, V, D, 8, **{"cell": "gru", "attention": "additive", **options}).double().eval()
+    net = (
+        Seq2Seq(reader, made, V, D, 8, **{"cell": "gru", "attention": "additive", **options})
+        .double()
+        .eval()
+    )
     with torch.no_grad():
         for p in net.parameters():
             p.add_(0.2 * torch.randn_like(p))
@@ -30,13 +34,22 @@ def make(encoder="bigru", *, numbers=False, own=True, **options):
 
 
 VARIANTS = {
-    "plain": {"attention": None}, "plain lstm": {"attention": None, "cell": "lstm", "n_layers": 2},
-    "every step": {"attention": None, "every_step": True}, "untied": {"tied": False, "attention": None},
-    **{score: {"attention": score} for score in SCORES}, "coverage": {"coverage": True},
+    "plain": {"attention": None},
+    "plain lstm": {"attention": None, "cell": "lstm", "n_layers": 2},
+    "every step": {"attention": None, "every_step": True},
+    "untied": {"tied": False, "attention": None},
+    **{score: {"attention": score} for score in SCORES},
+    "coverage": {"coverage": True},
     "input feeding": {"input_feeding": True},
     "fed deep lstm": {"input_feeding": True, "cell": "lstm", "n_layers": 2, "attention": "dot"},
     "all": {"input_feeding": True, "coverage": True, "every_step": True, "cell": "rnn"},
-    "one network": {"encoder": None, "own": False, "attention": None, "cell": "lstm", "n_layers": 2},
+    "one network": {
+        "encoder": None,
+        "own": False,
+        "attention": None,
+        "cell": "lstm",
+        "n_layers": 2,
+    },
     "one network that looks back": {"encoder": None, "own": False, "attention": "scaled"},
     **{encoder: {"encoder": encoder} for encoder in ENCODERS},
 }
@@ -67,7 +80,9 @@ def test_a_source_is_read_as_if_it_were_alone(name):
     net = make(**VARIANTS[name])
     with torch.no_grad():
         together = net.features(net.encode(SOURCES), INPUTS)
-        alone = net.features(net.encode({"ids": SOURCES["ids"][1:, :3], "lengths": torch.tensor([3])}), INPUTS[1:])
+        alone = net.features(
+            net.encode({"ids": SOURCES["ids"][1:, :3], "lengths": torch.tensor([3])}), INPUTS[1:]
+        )
         filled = {**SOURCES, "ids": SOURCES["ids"].masked_fill(SOURCES["ids"] == 0, 8)}
         other = net.features(net.encode(filled), INPUTS)
         unlike = net.features(net.encode({**filled, "lengths": torch.tensor([5, 5])}), INPUTS)
@@ -76,7 +91,10 @@ def test_a_source_is_read_as_if_it_were_alone(name):
     assert not torch.allclose(unlike[1], together[1])  # the lengths do something
 
 
-@pytest.mark.parametrize("name", ["every step", "additive", "coverage", "all", "fed deep lstm", "one network that looks back"])
+@pytest.mark.parametrize(
+    "name",
+    ["every step", "additive", "coverage", "all", "fed deep lstm", "one network that looks back"],
+)
 def test_gradients_are_the_finite_differences(name):
     net = make(**VARIANTS[name])
     names, values = zip(*net.named_parameters())
@@ -103,15 +121,21 @@ def test_gradients_are_the_finite_differences(name):
             parameter.sub_(2e-5 * direction)
             below = whole()
             parameter.add_(1e-5 * direction)
-        torch.testing.assert_close(((above - below) / 2e-5), (gradient * direction).sum(), atol=1e-7, rtol=1e-5, msg=name)
+        torch.testing.assert_close(
+            ((above - below) / 2e-5), (gradient * direction).sum(), atol=1e-7, rtol=1e-5, msg=name
+        )
 
 
 def test_sources_may_be_numbers():
     net = make(numbers=True)
     values = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        together = net.features(net.encode({"values": values, "lengths": SOURCES["lengths"]}), INPUTS)
-        alone = net.features(net.encode({"values": values[1:, :3], "lengths": torch.tensor([3])}), INPUTS[1:])
+        together = net.features(
+            net.encode({"values": values, "lengths": SOURCES["lengths"]}), INPUTS
+        )
+        alone = net.features(
+            net.encode({"values": values[1:, :3], "lengths": torch.tensor([3])}), INPUTS[1:]
+        )
     torch.testing.assert_close(together[1], alone[0])
 
 
@@ -122,7 +146,9 @@ def test_the_summary_is_the_end_of_each_direction():
     vectors = encoder(x, SOURCES["lengths"])
     _, state = encoder.stack(x, lengths=SOURCES["lengths"])
     h, _, h_reverse, _ = state[0]
-    torch.testing.assert_close(summary_of(encoder, vectors, SOURCES["lengths"]), torch.cat([h, h_reverse], 1))
+    torch.testing.assert_close(
+        summary_of(encoder, vectors, SOURCES["lengths"]), torch.cat([h, h_reverse], 1)
+    )
 
 
 def test_what_cannot_be():

@@ -20,7 +20,14 @@ POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "relative", "none")
 def make(**options):
     """A small network with weights large enough that every part shows."""
     torch.manual_seed(0)
-    options = {"vocab_size": 23, "context": 16, "d_model": 12, "n_layers": 2, "n_heads": 3, **options}
+    options = {
+        "vocab_size": 23,
+        "context": 16,
+        "d_model": 12,
+        "n_layers": 2,
+        "n_heads": 3,
+        **options,
+    }
     net = GPTNet(**options).double().eval()
     with torch.no_grad():
         for p in net.parameters():
@@ -66,7 +73,10 @@ def test_a_window_of_two_in_two_blocks_reaches_four_tokens_back(positions):
 def test_order_matters(positions):
     net = make(positions=positions)
     with torch.no_grad():
-        a, b = net.features(torch.tensor([[1, 2, 3, 4]]))[0], net.features(torch.tensor([[2, 1, 3, 4]]))[0]
+        a, b = (
+            net.features(torch.tensor([[1, 2, 3, 4]]))[0],
+            net.features(torch.tensor([[2, 1, 3, 4]]))[0],
+        )
     assert (a[:, -1] - b[:, -1]).abs().max() > 1e-5
 
 
@@ -98,7 +108,9 @@ def test_prompts_of_unequal_length_side_by_side(positions):
             now = torch.stack([ids[row, n + step] for row, n in enumerate(lengths)])[:, None]
             hidden, past = net.features(now, past)
         for row, n in enumerate(lengths):
-            torch.testing.assert_close(hidden[row, -1], net.features(ids[row : row + 1, : n + 3])[0][0, -1])
+            torch.testing.assert_close(
+                hidden[row, -1], net.features(ids[row : row + 1, : n + 3])[0][0, -1]
+            )
 
 
 def test_the_past_is_a_value_that_decoding_can_select_and_join():
@@ -155,17 +167,37 @@ def test_attention_is_the_brute_force_one(alibi):
     np.testing.assert_allclose(y.detach().numpy(), brute_force(x, layer, slopes), atol=1e-10)
 
 
-@pytest.mark.parametrize(("positions", "norm", "tied", "bias"), [
-    ("learned", "pre", True, True), ("alibi", "post", False, False), ("rope", "pre", False, True),
-    ("sinusoidal", "post", True, True), ("relative", "pre", True, True), ("none", "pre", True, True)])
+@pytest.mark.parametrize(
+    ("positions", "norm", "tied", "bias"),
+    [
+        ("learned", "pre", True, True),
+        ("alibi", "post", False, False),
+        ("rope", "pre", False, True),
+        ("sinusoidal", "post", True, True),
+        ("relative", "pre", True, True),
+        ("none", "pre", True, True),
+    ],
+)
 def test_gradients_agree_with_finite_differences(positions, norm, tied, bias):
-    net = make(vocab_size=5, context=4, d_model=4, n_layers=1, n_heads=2, d_mlp=6, positions=positions, norm=norm, tied=tied,
-               bias=bias)
+    net = make(
+        vocab_size=5,
+        context=4,
+        d_model=4,
+        n_layers=1,
+        n_heads=2,
+        d_mlp=6,
+        positions=positions,
+        norm=norm,
+        tied=tied,
+        bias=bias,
+    )
     ids, targets = torch.tensor([[0, 3, 1]]), torch.tensor([3, 1, 4])
     names, values = zip(*net.named_parameters())
 
     def loss(*values):
-        hidden, _ = torch.func.functional_call(Wrapped(net), {f"net.{k}": v for k, v in zip(names, values)}, (ids,))
+        hidden, _ = torch.func.functional_call(
+            Wrapped(net), {f"net.{k}": v for k, v in zip(names, values)}, (ids,)
+        )
         weight = dict(zip(names, values))["embedding.weight" if tied else "output.weight"]
         return linear_cross_entropy(hidden.flatten(0, 1), weight, None, targets)
 
@@ -183,14 +215,28 @@ class Wrapped(torch.nn.Module):
 
 def test_names_of_the_saved_file():
     net = GPTNet(10, 8, 6, 1, 2)
-    expected = {"embedding.weight": (10, 6), "position.weight": (8, 6), "norm.weight": (6,), "norm.bias": (6,)}
-    for name, shape in (("norm1", (6,)), ("norm2", (6,)), ("attention.qkv", (18, 6)), ("attention.out", (6, 6)),
-                        ("mlp.up", (24, 6)), ("mlp.down", (6, 24))):
+    expected = {
+        "embedding.weight": (10, 6),
+        "position.weight": (8, 6),
+        "norm.weight": (6,),
+        "norm.bias": (6,),
+    }
+    for name, shape in (
+        ("norm1", (6,)),
+        ("norm2", (6,)),
+        ("attention.qkv", (18, 6)),
+        ("attention.out", (6, 6)),
+        ("mlp.up", (24, 6)),
+        ("mlp.down", (6, 24)),
+    ):
         expected |= {f"blocks.0.{name}.weight": shape, f"blocks.0.{name}.bias": shape[:1]}
     assert {k: tuple(v.shape) for k, v in net.state_dict().items()} == expected
     other = GPTNet(10, 8, 6, 1, 2, positions="alibi", tied=False, bias=False, d_mlp=7).state_dict()
     assert {k: tuple(v.shape) for k, v in other.items() if "blocks" not in k} == {
-        "embedding.weight": (10, 6), "output.weight": (10, 6), "norm.weight": (6,)}
+        "embedding.weight": (10, 6),
+        "output.weight": (10, 6),
+        "norm.weight": (6,),
+    }
     assert other["blocks.0.mlp.up.weight"].shape == (7, 6)
 
 
@@ -211,7 +257,9 @@ def test_checkpointing_changes_memory_and_not_the_gradient():
         net = make(checkpoint=checkpoint, dropout=0.2).train()
         torch.manual_seed(5)  # dropout must be the same when recomputed
         kept = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda x, kept=kept: kept.append(x.numel()) or x, lambda x: x):
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda x, kept=kept: kept.append(x.numel()) or x, lambda x: x
+        ):
             hidden, past = net.features(ids)
         assert past is None
         hidden.square().sum().backward()
@@ -258,6 +306,12 @@ def test_hugging_face_gpt2_with_the_same_weights(source):
     net.load_state_dict({name: torch.from_numpy(weight) for name, weight in weights.items()})
     ids = torch.from_numpy(theirs["ids"])
     hidden, _ = net.features(ids)
-    torch.testing.assert_close(F.linear(hidden, net.output_weight), torch.from_numpy(theirs["logits"]))
-    loss = linear_cross_entropy(hidden[:, :-1].flatten(0, 1), net.output_weight, None, ids[:, 1:].flatten())
-    assert loss.item() == pytest.approx(float(theirs["loss"]), rel=1e-6)  # theirs is float32 in any case
+    torch.testing.assert_close(
+        F.linear(hidden, net.output_weight), torch.from_numpy(theirs["logits"])
+    )
+    loss = linear_cross_entropy(
+        hidden[:, :-1].flatten(0, 1), net.output_weight, None, ids[:, 1:].flatten()
+    )
+    assert loss.item() == pytest.approx(
+        float(theirs["loss"]), rel=1e-6
+    )  # theirs is float32 in any case

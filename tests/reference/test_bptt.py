@@ -134,7 +134,9 @@ def test_the_double_sum(case):
     for t in range(7):
         assert not table[t, t + 1 :].any()
         assert table[t, t].any()
-    np.testing.assert_allclose(table.sum(axis=0), recurrent_shares(trace, grads), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        table.sum(axis=0), recurrent_shares(trace, grads), rtol=1e-9, atol=1e-12
+    )
     assert relative_error(table[:, 0].sum(axis=0), grads.params["w_h"]) > 0.1
 
 

@@ -17,8 +17,10 @@ def s(a):
 def rows(params, gate, x, h, unit):
     """w_x x and w_h h, of one unit of one gate, by a plain loop."""
     row = gate * H + unit
-    return (sum(params["w_x"][row, d] * x[d] for d in range(D)) + params["b"][row],
-            sum(params["w_h"][row, k] * h[k] for k in range(H)))
+    return (
+        sum(params["w_x"][row, d] * x[d] for d in range(D)) + params["b"][row],
+        sum(params["w_h"][row, k] * h[k] for k in range(H)),
+    )
 
 
 def one_step(name, cell, x, state):
@@ -34,7 +36,10 @@ def one_step(name, cell, x, state):
         return [o[u] * math.tanh(c[u]) for u in range(H)], c
     r, z = ([s(sum(rows(p, gate, x, h, u))) for u in range(H)] for gate in (0, 1))
     if cell.reset == "after":
-        n = [math.tanh(rows(p, 2, x, h, u)[0] + r[u] * (rows(p, 2, x, h, u)[1] + p["b_h"][u])) for u in range(H)]
+        n = [
+            math.tanh(rows(p, 2, x, h, u)[0] + r[u] * (rows(p, 2, x, h, u)[1] + p["b_h"][u]))
+            for u in range(H)
+        ]
     else:
         n = [math.tanh(sum(rows(p, 2, x, [r[k] * h[k] for k in range(H)], u))) for u in range(H)]
     if cell.update == "keep":
@@ -99,16 +104,27 @@ def test_four_gates_are_views_of_the_lstm():
     cell = make("lstm")
     x, start = data(cell)
     trace = cell.forward(x, start)
-    pairs = [(trace.forget.gate, trace.f), (trace.forget.memory, trace.c_before), (trace.learn.gate, trace.i),
-             (trace.learn.candidate, trace.g), (trace.remember.long_term, trace.c), (trace.use.gate, trace.o),
-             (trace.use.short_term, trace.h), (trace.remember.kept, trace.forget.kept)]
+    pairs = [
+        (trace.forget.gate, trace.f),
+        (trace.forget.memory, trace.c_before),
+        (trace.learn.gate, trace.i),
+        (trace.learn.candidate, trace.g),
+        (trace.remember.long_term, trace.c),
+        (trace.use.gate, trace.o),
+        (trace.use.short_term, trace.h),
+        (trace.remember.kept, trace.forget.kept),
+    ]
     assert all(a is b for a, b in pairs)
     np.testing.assert_array_equal(trace.c_before[:, 0], start[1])
     np.testing.assert_array_equal(trace.c_before[:, 1:], trace.c[:, :-1])
     np.testing.assert_allclose(trace.forget.kept, trace.f * trace.c_before)
     np.testing.assert_allclose(trace.learn.learnt, trace.i * trace.g)
-    np.testing.assert_allclose(trace.remember.long_term, trace.remember.kept + trace.remember.learnt)
-    np.testing.assert_allclose(trace.use.short_term, trace.use.gate * np.tanh(trace.remember.long_term))
+    np.testing.assert_allclose(
+        trace.remember.long_term, trace.remember.kept + trace.remember.learnt
+    )
+    np.testing.assert_allclose(
+        trace.use.short_term, trace.use.gate * np.tanh(trace.remember.long_term)
+    )
 
 
 def test_a_forget_gate_of_seven_tenths_keeps_seven_tenths():
@@ -129,14 +145,18 @@ def test_the_two_updates_are_one_model_with_z_negated(reset):
     assert np.abs(unlike - keep.forward(x, start).h).max() > 0.05
     for key in ("w_x", "w_h", "b"):
         turned[key][H : 2 * H] *= -1
-    np.testing.assert_allclose(GRU(turned, update="replace", reset=reset).forward(x, start).h, keep.forward(x, start).h)
+    np.testing.assert_allclose(
+        GRU(turned, update="replace", reset=reset).forward(x, start).h, keep.forward(x, start).h
+    )
 
 
 def test_the_two_resets_are_two_models():
     after = make("gru-keep-after")
     after.params["b_h"][:] = 0
     x, start = data(after)
-    before = GRU({key: value for key, value in after.params.items() if key != "b_h"}, reset="before")
+    before = GRU(
+        {key: value for key, value in after.params.items() if key != "b_h"}, reset="before"
+    )
     assert np.abs(before.forward(x, start).h - after.forward(x, start).h).max() > 0.05
 
 
@@ -145,16 +165,23 @@ def test_parameters_do_not_depend_on_the_length_and_float32_stays_float32():
     for steps in (1, 50):
         trace = cell.forward(np.ones((1, steps, D), np.float32))
         assert trace.h.shape == (1, steps, H)
-        assert trace.h.dtype == cell.backward(trace, np.ones_like(trace.h)).params["w_h"].dtype == np.float32
+        assert (
+            trace.h.dtype
+            == cell.backward(trace, np.ones_like(trace.h)).params["w_h"].dtype
+            == np.float32
+        )
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda p: p.pop("b"), r"\['w_h', 'w_x'\]; they must be"),
-    (lambda p: p.update(b_h=np.zeros(H)), "they must be"),
-    (lambda p: p.update(b=np.zeros(2)), r"b has shape \(2,\)"),
-    (lambda p: p.update(w_h=np.zeros((2 * H, H))), "w_h has shape"),
-    (lambda p: p.update(w_x=np.zeros((H + 1, D))), "w_x has shape"),
-])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p: p.pop("b"), r"\['w_h', 'w_x'\]; they must be"),
+        (lambda p: p.update(b_h=np.zeros(H)), "they must be"),
+        (lambda p: p.update(b=np.zeros(2)), r"b has shape \(2,\)"),
+        (lambda p: p.update(w_h=np.zeros((2 * H, H))), "w_h has shape"),
+        (lambda p: p.update(w_x=np.zeros((H + 1, D))), "w_x has shape"),
+    ],
+)
 def test_wrong_parameters_are_named(change, words):
     params = init_params("rnn", D, H)
     change(params)

@@ -4,18 +4,33 @@ import numpy as np
 import pytest
 
 from seqloom.errors import ConfigError
-from seqloom.reference import GRU, LSTM, RNN, check_gradients, count_parameters, from_torch, to_torch
+from seqloom.reference import (
+    GRU,
+    LSTM,
+    RNN,
+    check_gradients,
+    count_parameters,
+    from_torch,
+    to_torch,
+)
 from tests.reference.cells import D, H, data, make
 
 torch = pytest.importorskip("torch")
 
 LAYERS = {
     "rnn-tanh": ("rnn", lambda **o: torch.nn.RNN(D, H, batch_first=True, **o), RNN),
-    "rnn-relu": ("rnn", lambda **o: torch.nn.RNN(D, H, nonlinearity="relu", batch_first=True, **o),
-                 lambda p: RNN(p, activation="relu")),
+    "rnn-relu": (
+        "rnn",
+        lambda **o: torch.nn.RNN(D, H, nonlinearity="relu", batch_first=True, **o),
+        lambda p: RNN(p, activation="relu"),
+    ),
     "lstm": ("lstm", lambda **o: torch.nn.LSTM(D, H, batch_first=True, **o), LSTM),
     "gru-keep": ("gru", lambda **o: torch.nn.GRU(D, H, batch_first=True, **o), GRU),
-    "gru-replace": ("gru", lambda **o: torch.nn.GRU(D, H, batch_first=True, **o), lambda p: GRU(p, update="replace")),
+    "gru-replace": (
+        "gru",
+        lambda **o: torch.nn.GRU(D, H, batch_first=True, **o),
+        lambda p: GRU(p, update="replace"),
+    ),
 }
 
 
@@ -54,7 +69,10 @@ def test_forward_and_backward_agree(name, bias):
         np.testing.assert_allclose(got, expected[0].detach().numpy(), rtol=1e-10, atol=1e-12)
 
     rng = np.random.default_rng(1)
-    on_h, on_last = rng.normal(size=trace.h.shape), tuple(rng.normal(size=part.shape) for part in trace.last)
+    on_h, on_last = (
+        rng.normal(size=trace.h.shape),
+        tuple(rng.normal(size=part.shape) for part in trace.last),
+    )
     grads = cell.backward(trace, on_h, on_last)
     loss = (h_t * torch.from_numpy(on_h)).sum()
     for weight, part in zip(on_last, last_t, strict=True):
@@ -65,13 +83,23 @@ def test_forward_and_backward_agree(name, bias):
         np.testing.assert_allclose(got, expected.grad[0].numpy(), rtol=1e-9, atol=1e-12)
 
     theirs = {key: value.grad.numpy() for key, value in layer.named_parameters()}
-    sign = np.repeat([1, -1 if name == "gru-replace" else 1, 1], H) if kind == "gru" else np.ones(1)  # of the z rows
-    np.testing.assert_allclose(grads.params["w_x"], theirs["weight_ih_l0"] * sign[:, None], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(grads.params["w_h"], theirs["weight_hh_l0"] * sign[:, None], rtol=1e-9, atol=1e-12)
+    sign = (
+        np.repeat([1, -1 if name == "gru-replace" else 1, 1], H) if kind == "gru" else np.ones(1)
+    )  # of the z rows
+    np.testing.assert_allclose(
+        grads.params["w_x"], theirs["weight_ih_l0"] * sign[:, None], rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        grads.params["w_h"], theirs["weight_hh_l0"] * sign[:, None], rtol=1e-9, atol=1e-12
+    )
     if bias:
-        np.testing.assert_allclose(grads.params["b"], theirs["bias_ih_l0"] * sign, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            grads.params["b"], theirs["bias_ih_l0"] * sign, rtol=1e-9, atol=1e-12
+        )
         if kind == "gru":
-            np.testing.assert_allclose(grads.params["b_h"], theirs["bias_hh_l0"][2 * H :], rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(
+                grads.params["b_h"], theirs["bias_hh_l0"][2 * H :], rtol=1e-9, atol=1e-12
+            )
 
 
 @pytest.mark.parametrize("name", ["rnn-tanh", "lstm", "gru-keep-after", "gru-replace-after"])
@@ -80,10 +108,14 @@ def test_our_weights_in_torch(name):
     cell = make(name)
     kind, update = name.split("-")[0], "replace" if "replace" in name else "keep"
     theirs = to_torch(kind, cell.params, update=update)
-    layer = layer_of({"gru-keep-after": "gru-keep", "gru-replace-after": "gru-replace"}.get(name, name))[1]
+    layer = layer_of(
+        {"gru-keep-after": "gru-keep", "gru-replace-after": "gru-replace"}.get(name, name)
+    )[1]
     layer.load_state_dict({key: torch.from_numpy(value) for key, value in theirs.items()})
     x, state = data(cell)
-    np.testing.assert_allclose(run(layer, x, state)[2].detach().numpy(), cell.forward(x, state).h, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        run(layer, x, state)[2].detach().numpy(), cell.forward(x, state).h, rtol=1e-10, atol=1e-12
+    )
     for key, value in from_torch(kind, theirs, update=update).items():
         np.testing.assert_array_equal(value, cell.params[key])
 
@@ -96,9 +128,15 @@ def test_layers_and_directions_of_a_stack():
     h = x
     for layer in range(2):
         right = LSTM(from_torch("lstm", arrays(stack), layer=layer)).forward(h).h
-        left = LSTM(from_torch("lstm", arrays(stack), layer=layer, reverse=True)).forward(h[:, ::-1]).h[:, ::-1]
+        left = (
+            LSTM(from_torch("lstm", arrays(stack), layer=layer, reverse=True))
+            .forward(h[:, ::-1])
+            .h[:, ::-1]
+        )
         h = np.concatenate([right, left], axis=2)  # (B, T, 2H)
-    np.testing.assert_allclose(h, stack(torch.from_numpy(x))[0].detach().numpy(), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        h, stack(torch.from_numpy(x))[0].detach().numpy(), rtol=1e-10, atol=1e-12
+    )
 
 
 def test_padding_agrees_with_packed_sequences():
@@ -106,7 +144,9 @@ def test_padding_agrees_with_packed_sequences():
     cell = ours(from_torch(kind, arrays(layer)))
     x, _ = data(cell, batch=3, steps=5)
     lengths = [5, 3, 4]
-    packed = torch.nn.utils.rnn.pack_padded_sequence(torch.from_numpy(x), lengths, batch_first=True, enforce_sorted=False)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(
+        torch.from_numpy(x), lengths, batch_first=True, enforce_sorted=False
+    )
     _, last = layer(packed)
     trace = cell.forward(x, mask=np.arange(5) < np.array(lengths)[:, None])
     np.testing.assert_allclose(trace.last[0], last[0].detach().numpy(), rtol=1e-10, atol=1e-12)
@@ -117,7 +157,9 @@ def test_counts_are_those_of_torch(kind):
     build = {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[kind]
     for biases, option in (("two", True), ("none", False)):
         layer = build(100, 256, bias=option)
-        assert count_parameters(kind, 100, 256, biases=biases) == sum(p.numel() for p in layer.parameters())
+        assert count_parameters(kind, 100, 256, biases=biases) == sum(
+            p.numel() for p in layer.parameters()
+        )
 
 
 def test_what_cannot_be_converted_is_refused():

@@ -24,7 +24,14 @@ def params(activation="gelu", norm_kind="layer", seed=0):
     rng = np.random.default_rng(seed)
     shapes = {f"{kind}_{name}": (D, D) if kind == "w" else (D,) for name in "qkvo" for kind in "wb"}
     wide = INNER * (2 if activation == "swiglu" else 1)
-    shapes |= {"w_1": (wide, D), "b_1": (wide,), "w_2": (D, INNER), "b_2": (D,), "gamma_1": (D,), "gamma_2": (D,)}
+    shapes |= {
+        "w_1": (wide, D),
+        "b_1": (wide,),
+        "w_2": (D, INNER),
+        "b_2": (D,),
+        "gamma_1": (D,),
+        "gamma_2": (D,),
+    }
     if norm_kind == "layer":
         shapes |= {"beta_1": (D,), "beta_2": (D,)}
     return {name: rng.normal(0, 0.6, shape) + ("gamma" in name) for name, shape in shapes.items()}
@@ -32,14 +39,21 @@ def params(activation="gelu", norm_kind="layer", seed=0):
 
 def masks():
     padded = padding_mask([4, 2])[:, None]  # (B, 1, S)
-    return {"all": None, "causal": causal_mask(4), "padded": padded, "causal and padded": padded & causal_mask(4),
-            "nothing seen": np.array([[[True, False, True, True]] * 4, [[False] * 4] * 4])}
+    return {
+        "all": None,
+        "causal": causal_mask(4),
+        "padded": padded,
+        "causal and padded": padded & causal_mask(4),
+        "nothing seen": np.array([[[True, False, True, True]] * 4, [[False] * 4] * 4]),
+    }
 
 
 def agrees(loss, pairs):
     for name, array, grad in pairs:
         assert grad.shape == array.shape
-        assert np.linalg.norm(grad - numerical_gradient(loss, array)) < 1e-7 * (1 + np.linalg.norm(grad)), name
+        assert np.linalg.norm(grad - numerical_gradient(loss, array)) < 1e-7 * (
+            1 + np.linalg.norm(grad)
+        ), name
 
 
 @pytest.mark.parametrize("kind", masks())
@@ -56,27 +70,41 @@ def test_several_heads_agree_with_finite_differences(crossed):
     rng = np.random.default_rng(1)
     x, memory, on_y = (rng.normal(size=(2, n, D)) for n in (4, 3 if crossed else 4, 4))
     seen = padding_mask([3, 2], memory.shape[1])[:, None]
-    layer = MultiHeadAttention({name: array for name, array in params().items() if name[2:] in "qkvo"}, HEADS)
+    layer = MultiHeadAttention(
+        {name: array for name, array in params().items() if name[2:] in "qkvo"}, HEADS
+    )
 
     def loss():
         return float((layer.forward(x, memory if crossed else None, seen).y * on_y).sum())
 
-    grads, grad_x, grad_memory = layer.backward(layer.forward(x, memory if crossed else None, seen), on_y)
+    grads, grad_x, grad_memory = layer.backward(
+        layer.forward(x, memory if crossed else None, seen), on_y
+    )
     assert grads.keys() == layer.params.keys()
     pairs = [(name, array, grads[name]) for name, array in layer.params.items()]
-    agrees(loss, [*pairs, ("x", x, grad_x if crossed else grad_x + grad_memory),
-                  *([("memory", memory, grad_memory)] if crossed else [])])
+    agrees(
+        loss,
+        [
+            *pairs,
+            ("x", x, grad_x if crossed else grad_x + grad_memory),
+            *([("memory", memory, grad_memory)] if crossed else []),
+        ],
+    )
 
 
 @pytest.mark.parametrize(("norm", "norm_kind", "activation"), BLOCKS, ids=str)
 def test_a_block_agrees_with_finite_differences(norm, norm_kind, activation):
     rng = np.random.default_rng(2)
     x, on_y = rng.normal(size=(2, 2, 3, D))
-    block = TransformerBlock(params(activation, norm_kind), HEADS, norm=norm, norm_kind=norm_kind, activation=activation)
+    block = TransformerBlock(
+        params(activation, norm_kind), HEADS, norm=norm, norm_kind=norm_kind, activation=activation
+    )
     grads, grad_x = block.backward(block.forward(x, causal_mask(3)), on_y)
     assert grads.keys() == block.params.keys()
-    agrees(lambda: float((block.forward(x, causal_mask(3)).y * on_y).sum()),
-           [("x", x, grad_x), *((name, array, grads[name]) for name, array in block.params.items())])
+    agrees(
+        lambda: float((block.forward(x, causal_mask(3)).y * on_y).sum()),
+        [("x", x, grad_x), *((name, array, grads[name]) for name, array in block.params.items())],
+    )
 
 
 @pytest.mark.parametrize("kind", masks())
@@ -92,24 +120,34 @@ def test_the_fast_block_is_this_one(norm, norm_kind, activation, kind):
     p = params(activation, norm_kind)
     block = TransformerBlock(p, HEADS, norm=norm, norm_kind=norm_kind, activation=activation)
     mlp = SwiGLU(D, INNER) if activation == "swiglu" else MLP(D, INNER, ACTIVATIONS[activation])
-    fast = Block(D, Attention(D, HEADS), mlp, norm=norm, make_norm=partial(make_norm, norm_kind)).double()
+    fast = Block(
+        D, Attention(D, HEADS), mlp, norm=norm, make_norm=partial(make_norm, norm_kind)
+    ).double()
 
     def named(values):
         """Under the fast block's names."""
         found = {"attention.out.weight": values["w_o"], "attention.out.bias": values["b_o"]}
-        found |= {f"attention.qkv.{name}": np.concatenate([values[f"{kind}_{part}"] for part in "qkv"])
-                  for name, kind in (("weight", "w"), ("bias", "b"))}
+        found |= {
+            f"attention.qkv.{name}": np.concatenate([values[f"{kind}_{part}"] for part in "qkv"])
+            for name, kind in (("weight", "w"), ("bias", "b"))
+        }
         for part, i in (("up", 1), ("down", 2)):
             found |= {f"mlp.{part}.weight": values[f"w_{i}"], f"mlp.{part}.bias": values[f"b_{i}"]}
-            found |= {f"norm{i}.weight": values[f"gamma_{i}"], **(
-                {f"norm{i}.bias": values[f"beta_{i}"]} if norm_kind == "layer" else {})}
+            found |= {
+                f"norm{i}.weight": values[f"gamma_{i}"],
+                **({f"norm{i}.bias": values[f"beta_{i}"]} if norm_kind == "layer" else {}),
+            }
         return found
 
     fast.load_state_dict({name: torch.from_numpy(array) for name, array in named(p).items()})
     x, on_y = np.random.default_rng(3).normal(size=(2, 2, 4, D))
     trace = block.forward(x, seen)
     inputs = torch.from_numpy(x).requires_grad_()
-    mask = Mask() if seen is None else make_mask(torch.from_numpy(np.broadcast_to(seen, (2, 4, 4)).copy())[:, None])
+    mask = (
+        Mask()
+        if seen is None
+        else make_mask(torch.from_numpy(np.broadcast_to(seen, (2, 4, 4)).copy())[:, None])
+    )
     y, _ = fast(inputs, mask)
     np.testing.assert_allclose(trace.y, y.detach().numpy(), rtol=1e-9, atol=1e-11)
     (y * torch.from_numpy(on_y)).sum().backward()
@@ -121,6 +159,7 @@ def test_the_fast_block_is_this_one(norm, norm_kind, activation, kind):
 
 
 # ---- the documents' examples and claims
+
 
 def test_the_worked_example_with_its_second_row_right():
     """Two tokens of width 4, d = 2. In print the second row is [13.0, 15.2] and the weights are [0.1, 0.9]; scores of this size
@@ -149,7 +188,9 @@ def test_of_four_ways_to_mask_only_one_is_right_for_a_row_without_keys():
 
     scores = (q @ k.T / 2)[0]
     np.testing.assert_allclose(softmax(scores - 10000), free)  # as if nothing were hidden
-    np.testing.assert_allclose(softmax(np.full(3, -1e9)), [1 / 3] * 3)  # uniform over what is hidden
+    np.testing.assert_allclose(
+        softmax(np.full(3, -1e9)), [1 / 3] * 3
+    )  # uniform over what is hidden
     with np.errstate(invalid="ignore"):
         assert np.isnan(softmax(np.full(3, -np.inf))).all()
     assert attend(q, k, v, np.zeros((1, 3), bool)).out.tolist() == [[0, 0, 0]]
@@ -163,7 +204,10 @@ def test_a_causal_mask_has_its_diagonal():
     x, later = np.random.default_rng(0).normal(size=(2, 4, 3))
     later[:2] = x[:2]
     for seen, same in ((causal_mask(4), True), (None, False)):
-        assert np.allclose(attend(x, x, x, seen).out[:2], attend(later, later, later, seen).out[:2]) == same
+        assert (
+            np.allclose(attend(x, x, x, seen).out[:2], attend(later, later, later, seen).out[:2])
+            == same
+        )
 
 
 @pytest.mark.parametrize("d", [4, 64, 512])
@@ -194,11 +238,15 @@ def test_without_positions_order_only_moves_the_rows():
 
 def test_without_relu_a_block_is_still_not_linear():
     """In print the non-linearity is what keeps the stack from one linear map; attention is not linear either."""
-    layer = MultiHeadAttention({name: array for name, array in params().items() if name[2:] in "qkvo"}, HEADS)
+    layer = MultiHeadAttention(
+        {name: array for name, array in params().items() if name[2:] in "qkvo"}, HEADS
+    )
     for name in "qkvo":
         layer.params[f"b_{name}"][:] = 0
     x, z = np.random.default_rng(0).normal(size=(2, 1, 3, D))
-    assert not np.allclose(layer.forward(x + z).y, layer.forward(x).y + layer.forward(z).y, atol=0.1)
+    assert not np.allclose(
+        layer.forward(x + z).y, layer.forward(x).y + layer.forward(z).y, atol=0.1
+    )
 
 
 def test_the_perceptron_is_two_convolutions_of_width_one():

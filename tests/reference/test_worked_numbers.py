@@ -26,8 +26,13 @@ TARGET = np.ones((1, 3, 1))
 
 @pytest.fixture
 def net():
-    cell = RNN({"w_x": np.array([[0.4, 0.5, 0.6], [0.7, 0.8, 0.9]]), "w_h": np.array([[0.1, 0.2], [0.3, 0.1]]),
-                "b": np.array([0.1, 0.1])})
+    cell = RNN(
+        {
+            "w_x": np.array([[0.4, 0.5, 0.6], [0.7, 0.8, 0.9]]),
+            "w_h": np.array([[0.1, 0.2], [0.3, 0.1]]),
+            "b": np.array([0.1, 0.1]),
+        }
+    )
     return cell, Output({"w_y": np.array([[0.5, 0.5]]), "b_y": np.array([0.1])})
 
 
@@ -82,7 +87,10 @@ def test_our_rule_is_right_and_the_printed_one_is_not(net):
             assert relative_error(grad, numerical_gradient(loss, params[key])) < 1e-8, key
     for slope_of in (0, 1):  # the step whose slope the text takes, in its two versions
         printed = text_rule(cell, trace, grad_h, slope_of)
-        wrong_by = {key: np.linalg.norm(printed[key] - ours[key]) / np.linalg.norm(ours[key]) for key in ours}
+        wrong_by = {
+            key: np.linalg.norm(printed[key] - ours[key]) / np.linalg.norm(ours[key])
+            for key in ours
+        }
         assert wrong_by["w_h"] == pytest.approx(1.47, abs=0.005)
         assert wrong_by["b"] == pytest.approx((1.64, 1.75)[slope_of], abs=0.005)
         assert wrong_by["w_x"] == pytest.approx((1.59, 1.68)[slope_of], abs=0.005)
@@ -100,8 +108,10 @@ def test_counts():
     assert count_parameters("lstm", 7, 5) == 4 * count_parameters("rnn", 7, 5)
 
 
-@pytest.mark.parametrize(("kind", "reset", "more"), [("rnn", "after", 0), ("lstm", "after", 0), ("gru", "before", 0),
-                                                     ("gru", "after", 256)])
+@pytest.mark.parametrize(
+    ("kind", "reset", "more"),
+    [("rnn", "after", 0), ("lstm", "after", 0), ("gru", "before", 0), ("gru", "after", 256)],
+)
 def test_counts_are_those_of_the_arrays(kind, reset, more):
     params = init_params(kind, 100, 256, reset=reset)
     assert sum(array.size for array in params.values()) == count_parameters(kind, 100, 256) + more
@@ -120,14 +130,20 @@ def test_forget_bias_is_one_once():
 
 def test_clip_masks_and_chunks():
     assert clip_by_norm({"w": np.array([15.0])}, 5.0)[1] == pytest.approx(1 / 3)
-    assert ["".join(str(int(m)) for m in row) for row in padding_mask([5, 3, 4])] == ["11111", "11100", "11110"]
+    assert ["".join(str(int(m)) for m in row) for row in padding_mask([5, 3, 4])] == [
+        "11111",
+        "11100",
+        "11110",
+    ]
     assert [(c.start + 1, c.stop) for c in chunks(20, 10)] == [(1, 10), (11, 20)]
 
 
 @pytest.mark.parametrize(("weight", "left"), [(0.5, 9.77e-4), (1.5, 57.665)])
 def test_ten_steps_of_a_factor(weight, left):
     """What is left of the error after ten steps of a linear network."""
-    cell = RNN({"w_x": np.zeros((1, 1)), "w_h": np.array([[weight]]), "b": np.zeros(1)}, activation="relu")
+    cell = RNN(
+        {"w_x": np.zeros((1, 1)), "w_h": np.array([[weight]]), "b": np.zeros(1)}, activation="relu"
+    )
     trace = cell.forward(np.zeros((1, 10, 1)), (np.ones((1, 1)),))
     grads = cell.backward(trace, np.zeros((1, 10, 1)), (np.ones((1, 1)),))
     assert grads.start[0].item() == pytest.approx(left, rel=1e-3)
@@ -137,7 +153,11 @@ def test_ten_steps_of_a_factor(weight, left):
 @pytest.mark.parametrize("input_gate", [-20.0, 0.0])
 def test_a_thousand_steps_along_the_cell(input_gate):
     """A forget gate of 0.99 leaves 0.99^1000, whether or not the input gate is closed."""
-    params = {"w_x": np.ones((4, 1)), "w_h": np.zeros((4, 1)), "b": np.array([input_gate, np.log(99.0), 0.0, 0.0])}
+    params = {
+        "w_x": np.ones((4, 1)),
+        "w_h": np.zeros((4, 1)),
+        "b": np.array([input_gate, np.log(99.0), 0.0, 0.0]),
+    }
     params["w_x"][1] = 0  # the forget gate does not look at the input
     cell = LSTM(params)
     trace = cell.forward(np.random.default_rng(0).normal(size=(1, 1000, 1)))

@@ -18,7 +18,13 @@ from tests.runtime.networks import WORDS
 Pairs = Iterator[tuple[str, np.ndarray, np.ndarray]]  # what it is, without torch, with torch
 
 SOURCES = ["abcde", "q", "", "deadbeefcab7", "bb"]
-TEXTS = ["good fun", "", "dull and long. Very dull, so long. Ada met Bob", "seldom seen fun Xylo", "so"]
+TEXTS = [
+    "good fun",
+    "",
+    "dull and long. Very dull, so long. Ada met Bob",
+    "seldom seen fun Xylo",
+    "so",
+]
 SENTENCES = [["Ada", "met", "Bob", "unseen"], [], ["fun"], [*WORDS, "seldom", "Bob"] * 2]
 LENGTHS = (4, 1, 0, 9, 2)
 
@@ -66,8 +72,14 @@ def whole_text(model: Any, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same by torch, from its network over whole rows; of gpt by its definition, a window for each token."""
     network = model.network()
     with torch.inference_mode():
-        features = _windowed(model, network, ids) if model.name == "gpt" else network(torch.from_numpy(_begun(model, ids)))[0]
-        log_probs = network.output.log_probs(features.flatten(0, 1)).unflatten(0, features.shape[:2])
+        features = (
+            _windowed(model, network, ids)
+            if model.name == "gpt"
+            else network(torch.from_numpy(_begun(model, ids)))[0]
+        )
+        log_probs = network.output.log_probs(features.flatten(0, 1)).unflatten(
+            0, features.shape[:2]
+        )
     return log_probs.numpy(), features.numpy()
 
 
@@ -91,7 +103,7 @@ def _windowed(model: Any, network: Any, ids: np.ndarray) -> Tensor:
             found.append(network(torch.from_numpy(start))[0][:, -1])
         elif t + 1 == steps or end - begin == context:  # the last of this window, or of all
             known = network(torch.from_numpy(read[:, begin:end]))[0]
-            found += known.unbind(1)[len(found) - steps + (steps - begin) - int(alone):]
+            found += known.unbind(1)[len(found) - steps + (steps - begin) - int(alone) :]
     return torch.stack(found, 1)
 
 
@@ -112,11 +124,19 @@ def language_pairs(model: Any, steps: int | None = None) -> Pairs:
     yield "prompts", ours, expected
     rows = [row for row in (0, 1, 4) if lengths[row] + 5 <= steps]
     state = stepper.prefill([prompts[row] for row in rows])[0]
-    more = np.stack([ids[row % 3, lengths[row]:lengths[row] + 5] for row in rows])
+    more = np.stack([ids[row % 3, lengths[row] : lengths[row] + 5] for row in rows])
     states, ours = stepper.extend(state, more)
     read = len(states)
-    yield "several tokens", ours, np.stack([log_probs[row % 3, lengths[row] + 1:][:read] for row in rows])
-    yield "their features", stepper.features(states[-1]), np.stack([features[row % 3, lengths[row] + read] for row in rows])
+    yield (
+        "several tokens",
+        ours,
+        np.stack([log_probs[row % 3, lengths[row] + 1 :][:read] for row in rows]),
+    )
+    yield (
+        "their features",
+        stepper.features(states[-1]),
+        np.stack([features[row % 3, lengths[row] + read] for row in rows]),
+    )
 
 
 # ---- translators
@@ -134,21 +154,27 @@ def translation_pairs(model: Any, steps: int = 7) -> Pairs:
     inputs = np.concatenate([np.tile(first, (n, 1)), targets], 1)
     trace = Trace("*cross.weights")
     with torch.inference_mode():
-        features = network.features(network.encode(tensors(encoded.batch(np.arange(n)))), torch.from_numpy(inputs), trace)
-        expected = network.output.log_probs(features.flatten(0, 1)).unflatten(0, features.shape[:2])[:, len(first) - 1:]
+        features = network.features(
+            network.encode(tensors(encoded.batch(np.arange(n)))), torch.from_numpy(inputs), trace
+        )
+        expected = network.output.log_probs(features.flatten(0, 1)).unflatten(
+            0, features.shape[:2]
+        )[:, len(first) - 1 :]
     ours, looked = _forced(model, encoded.examples(), targets)
     yield "log-probabilities", ours, expected.numpy()
     if trace:
-        weights = torch.cat(list(trace.values()), 1).mean(1)[:, len(first) - 1:]  # (B, T, S)
-        yield "looked at", looked, weights[:, :, :looked.shape[2]].numpy()
-        assert not weights[:, :, looked.shape[2]:].any()
+        weights = torch.cat(list(trace.values()), 1).mean(1)[:, len(first) - 1 :]  # (B, T, S)
+        yield "looked at", looked, weights[:, :, : looked.shape[2]].numpy()
+        assert not weights[:, :, looked.shape[2] :].any()
     for i in (0, 2):
-        alone, _ = _forced(model, encoded.examples(i, i + 1), targets[i:i + 1])
-        yield f"source {i} alone", alone, expected.numpy()[i:i + 1]
+        alone, _ = _forced(model, encoded.examples(i, i + 1), targets[i : i + 1])
+        yield f"source {i} alone", alone, expected.numpy()[i : i + 1]
 
 
 def _forced(model: Any, sources: Any, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    decoder = Decoder(model.runtime(), sources, model.target_tokenizer.eos_id, start=model.start_ids)
+    decoder = Decoder(
+        model.runtime(), sources, model.target_tokenizer.eos_id, start=model.start_ids
+    )
     state, log_probs = decoder.start(len(targets))
     found, looked = [log_probs], [state.looked]
     for t in range(targets.shape[1]):
@@ -165,7 +191,10 @@ def draw_inputs(model: Any) -> list[Input]:
     """Texts and pairs of unequal lengths, marks included, one longer than a page of keys."""
     rng, marks, size = np.random.default_rng(3), model.marks, model.tokenizer.vocab_size
     texts = [(4,), (0,), (70,), (1,), (3, 5), (9, 1)]
-    return [marks.join([rng.integers(5, size, length) for length in row], model.config.n_types) for row in texts]
+    return [
+        marks.join([rng.integers(5, size, length) for length in row], model.config.n_types)
+        for row in texts
+    ]
 
 
 def encoder_pairs(model: Any) -> Pairs:
@@ -182,7 +211,7 @@ def encoder_pairs(model: Any) -> Pairs:
             guessed = torch.log_softmax(network.logits(hidden), -1)
             yield "guesses", ours.head.log_probs(vectors), flat(guessed.numpy(), lengths)
     alone, _ = read_inputs(getattr(ours, "encoder", ours), inputs[3:4])
-    yield "one text", alone, hidden.numpy()[3, :len(alone)]
+    yield "one text", alone, hidden.numpy()[3, : len(alone)]
 
 
 # ---- reader, encoder and head
@@ -232,7 +261,11 @@ def pairs(model: Any) -> Pairs:
         return translation_pairs(model)
     if model.task == "forecaster":
         return forecaster_pairs(model)
-    return encoder_pairs(model) if model.name in ("bert", "sentence-encoder") else composed_pairs(model)
+    return (
+        encoder_pairs(model)
+        if model.name in ("bert", "sentence-encoder")
+        else composed_pairs(model)
+    )
 
 
 # ---- traces: torch's arrays are (B, T, ...), weights of attention (B, heads, T, S); those without torch (N, ...),
@@ -249,8 +282,8 @@ def flattened(name: str, traced: Tensor, lengths: np.ndarray, wanted: np.ndarray
     """What torch traced as it lies without torch; sources are cut to the longest that is `wanted`, as padding has no weight."""
     found = flat(rows_first(name, traced), lengths)
     if name.endswith(("attention.weights", "cross.weights")):
-        assert not found[..., wanted.shape[-1]:].any()
-        found = found[..., :wanted.shape[-1]]
+        assert not found[..., wanted.shape[-1] :].any()
+        found = found[..., : wanted.shape[-1]]
     return found
 
 
@@ -317,7 +350,11 @@ def _traced_gpt(model: Any) -> Pairs:
 
 
 def _traced_translation(model: Any) -> Pairs:
-    encoded, network, ours = model.encode_sources(sources_of(model)), model.network(), model.runtime()
+    encoded, network, ours = (
+        model.encode_sources(sources_of(model)),
+        model.network(),
+        model.runtime(),
+    )
     n, theirs, own = len(encoded), Trace(), Trace()
     inputs = np.random.default_rng(2).integers(0, model.target_tokenizer.vocab_size, (n, 4))
     with torch.inference_mode():
@@ -349,7 +386,12 @@ def _traced_encoder(model: Any) -> Pairs:
     lengths = np.array([len(one.ids) for one in inputs])
     network = getattr(model.runtime(), "encoder", model.runtime())
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    network(np.concatenate([one.ids for one in inputs]), offsets, np.concatenate([one.types for one in inputs]), ours)
+    network(
+        np.concatenate([one.ids for one in inputs]),
+        offsets,
+        np.concatenate([one.types for one in inputs]),
+        ours,
+    )
     yield from same_names(ours, theirs, lambda name: lengths)
 
 

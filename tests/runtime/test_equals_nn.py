@@ -42,7 +42,9 @@ def far(found, expected):
     assert np.array_equal(found[~there], expected[~there])
     if not there.any():
         return 0.0
-    return float(np.abs(found[there] - expected[there]).max() / max(1.0, np.abs(expected[there]).max()))
+    return float(
+        np.abs(found[there] - expected[there]).max() / max(1.0, np.abs(expected[there]).max())
+    )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -68,7 +70,9 @@ def test_fewer_bits(bits, case):
 def test_fewer_bits_of_inputs(case):
     model = CASES[case]().quantised(8)
     assert not model.fine
-    for what, found, expected in language_pairs(model, 9) if case in LANGUAGE else translation_pairs(model, 3):
+    for what, found, expected in (
+        language_pairs(model, 9) if case in LANGUAGE else translation_pairs(model, 3)
+    ):
         assert far(found, expected) < ROUNDED_8, what
 
 
@@ -82,7 +86,10 @@ def test_rounded_when_it_begins_to_step(case):
     (state, expected), (other, found) = exact.start(2), rounded.start(2)
     for t in range(5):
         apart = max(apart, far(found, expected))
-        (state, expected), (other, found) = exact.step(state, ids[:, t]), rounded.step(other, ids[:, t])
+        (state, expected), (other, found) = (
+            exact.step(state, ids[:, t]),
+            rounded.step(other, ids[:, t]),
+        )
     assert 1e-5 < apart < ROUNDED_8
     assert np.allclose(np.exp(found).sum(1), 1, atol=1e-5)
 
@@ -108,7 +115,11 @@ def test_gpt_reads_windows():
     assert far(model.stepper().read(windows), expected) < CLOSE
 
 
-@pytest.mark.parametrize("options", [{}, {"bottleneck": "every-step", "input_feeding": True}, {"attention": "none"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bottleneck": "every-step", "input_feeding": True}, {"attention": "none"}],
+    ids=str,
+)
 def test_products_of_a_large_vocabulary_are_not_made_beforehand(options, monkeypatch):
     monkeypatch.setattr("seqloom.runtime.seq2seq.SMALL", 0)
     model = translator("seq2seq", **options)
@@ -130,7 +141,9 @@ def answer(model, trace=None):
     """Of one call of a network of any kind."""
     network = model.runtime()
     if model.task == "language model":
-        return model.stepper().step(model.stepper().start(3)[0], np.arange(3), *([] if trace is None else [trace]))[1]
+        return model.stepper().step(
+            model.stepper().start(3)[0], np.arange(3), *([] if trace is None else [trace])
+        )[1]
     if model.task == "translator":
         memory = network.encode(model.encode_sources(sources_of(model)).examples(), trace)
         return network.step(memory, network.start(memory, 5), np.arange(5), trace)[0]
@@ -139,11 +152,17 @@ def answer(model, trace=None):
     return network(encode_examples(model).examples(), trace)
 
 
-MADE = {"gpt": lambda: language("gpt"), "lstm": lambda: language("lstm", n_layers=2, residual=True),
-        "seq2seq": lambda: translator("seq2seq", encoder="transformer", n_heads=2),
-        "transformer": lambda: translator("transformer"), "forecaster": lambda: forecaster(encoder="transformer", n_heads=2),
-        "documents": lambda: composed("classifier", "cnn", long="sentences", max_length=4, pooling="attention"),
-        "published": lambda: composed("tagger", "albert")}
+MADE = {
+    "gpt": lambda: language("gpt"),
+    "lstm": lambda: language("lstm", n_layers=2, residual=True),
+    "seq2seq": lambda: translator("seq2seq", encoder="transformer", n_heads=2),
+    "transformer": lambda: translator("transformer"),
+    "forecaster": lambda: forecaster(encoder="transformer", n_heads=2),
+    "documents": lambda: composed(
+        "classifier", "cnn", long="sentences", max_length=4, pooling="attention"
+    ),
+    "published": lambda: composed("tagger", "albert"),
+}
 
 
 @pytest.mark.parametrize("made", MADE)

@@ -14,14 +14,19 @@ V, E, H, EOS, ORDER = 11, 6, 5, 2, 4
 IDS = np.random.default_rng(7).integers(0, V, (3, 9))  # three sequences of nine tokens
 CLASSES = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 CELLS = [("rnn", {}), ("rnn", {"activation": "relu"}), ("lstm", {})]
-CELLS += [("gru", {"reset": r, "update": u}) for r in ("after", "before") for u in ("keep", "replace")]
+CELLS += [
+    ("gru", {"reset": r, "update": u}) for r in ("after", "before") for u in ("keep", "replace")
+]
 
 
 def drawn(take):
     """Random arrays of the shapes that a network takes."""
     recorder, rng = Recorder(), np.random.default_rng(0)
     take(recorder)
-    return {name: rng.normal(0, 0.6, each.shape).astype(np.float32) for name, each in recorder.declared.items()}
+    return {
+        name: rng.normal(0, 0.6, each.shape).astype(np.float32)
+        for name, each in recorder.declared.items()
+    }
 
 
 def through(stepper, ids=IDS):
@@ -61,7 +66,9 @@ def test_recurrent_steps(cell, options, tied):
     x = exact["embedding.weight"][np.concatenate([np.full((3, 1), EOS), IDS], 1)]
     for layer in range(2):
         part = f"recurrent.layers.{layer}."
-        params = {name.removeprefix(part): array for name, array in exact.items() if name.startswith(part)}
+        params = {
+            name.removeprefix(part): array for name, array in exact.items() if name.startswith(part)
+        }
         x = CLASSES[cell](params, **options).forward(x).h
     if tied:
         x = x @ exact["bridge.weight"].T + exact["bridge.bias"]

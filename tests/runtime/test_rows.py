@@ -22,7 +22,15 @@ from seqloom.runtime.attention import PAGE, Page  # noqa: E402
 from tests.runtime.networks import LANGUAGE, TRANSLATORS, language, translator  # noqa: E402
 from tests.sharing import helped, shared_by  # noqa: E402
 
-SOURCES = ["abcde", "q", "", "deadbeefcab7", "bb", "abcd" * 18, "zyx"]  # one is longer than a page of keys
+SOURCES = [
+    "abcde",
+    "q",
+    "",
+    "deadbeefcab7",
+    "bb",
+    "abcd" * 18,
+    "zyx",
+]  # one is longer than a page of keys
 BITS = [None, 8, 4]
 
 
@@ -32,10 +40,14 @@ class Play(NamedTuple):
     stepper: Any
     begin: Callable[[int], tuple[Any, np.ndarray]]  # the state of one row and what it is told first
     tokens: list[np.ndarray]
-    alone: Callable[[int], list[np.ndarray]]  # what a row is told at each step where it is by itself
+    alone: Callable[
+        [int], list[np.ndarray]
+    ]  # what a row is told at each step where it is by itself
 
 
-def by_itself(stepper: Any, state: Any, log_probs: np.ndarray, tokens: np.ndarray) -> list[np.ndarray]:
+def by_itself(
+    stepper: Any, state: Any, log_probs: np.ndarray, tokens: np.ndarray
+) -> list[np.ndarray]:
     told = [log_probs[0]]
     for token in tokens.tolist():
         state, log_probs = stepper.step(state, np.array([token]))
@@ -53,9 +65,17 @@ def play_of(model: Any, rows: int, longest: int = 6) -> Play:
     if model.task == "language model":
         stepper = model.stepper()
         tokens = draw_tokens(rows, longest, stepper.vocab_size)
-        return Play(stepper, lambda row: stepper.start(1), tokens,
-                    lambda row: by_itself(stepper, *stepper.start(1), tokens[row]))
-    sources = [np.asarray(source, np.float32) for source in numbers(model)] if model.sizes.columns else SOURCES
+        return Play(
+            stepper,
+            lambda row: stepper.start(1),
+            tokens,
+            lambda row: by_itself(stepper, *stepper.start(1), tokens[row]),
+        )
+    sources = (
+        [np.asarray(source, np.float32) for source in numbers(model)]
+        if model.sizes.columns
+        else SOURCES
+    )
     encoded, eos = model.encode_sources(sources), model.target_tokenizer.eos_id
     every = Decoder(model.runtime(), encoded.examples(), eos, start=model.start_ids)
     state, log_probs = every.start(len(sources))
@@ -94,11 +114,15 @@ def in_company(play: Play, most: int, seed: int = 0) -> list[list[np.ndarray]]:
             rows.append(row)
         order = rng.permutation(len(rows))
         state, rows = select(state, order), [rows[i] for i in order.tolist()]
-        state, log_probs = play.stepper.step(state, np.array([play.tokens[row][len(told[row]) - 1] for row in rows]))
+        state, log_probs = play.stepper.step(
+            state, np.array([play.tokens[row][len(told[row]) - 1] for row in rows])
+        )
         for row, said in zip(rows, log_probs):
             told[row].append(said)
         kept = [i for i, row in enumerate(rows) if len(told[row]) <= len(play.tokens[row])]
-        state, rows = (select(state, np.array(kept)), [rows[i] for i in kept]) if kept else (None, [])
+        state, rows = (
+            (select(state, np.array(kept)), [rows[i] for i in kept]) if kept else (None, [])
+        )
     return told
 
 
@@ -121,16 +145,26 @@ def test_every_network(case):
 
 
 SOME: dict[str, Callable[[], Any]] = {
-    "lstm": lambda: language("lstm", n_layers=2), "rnn": lambda: language("rnn", layer_norm=True),
-    "gru": lambda: language("gru", reset="before", softmax="adaptive"), "nplm": lambda: language("nplm", direct=True),
-    "gpt": lambda: language("gpt"), "gpt that slides": lambda: language("gpt", context=5, positions="learned", norm="post"),
-    "llama": lambda: language("gpt", n_heads=6, n_kv_heads=2, norm_kind="rms", activation="swiglu", bias=False, window=3),
+    "lstm": lambda: language("lstm", n_layers=2),
+    "rnn": lambda: language("rnn", layer_norm=True),
+    "gru": lambda: language("gru", reset="before", softmax="adaptive"),
+    "nplm": lambda: language("nplm", direct=True),
+    "gpt": lambda: language("gpt"),
+    "gpt that slides": lambda: language("gpt", context=5, positions="learned", norm="post"),
+    "llama": lambda: language(
+        "gpt", n_heads=6, n_kv_heads=2, norm_kind="rms", activation="swiglu", bias=False, window=3
+    ),
     "relative": lambda: language("gpt", positions="relative", max_distance=3, start_alone=True),
     "seq2seq": lambda: translator("seq2seq", coverage=True, input_feeding=True),
-    "seq2seq without attention": lambda: translator("seq2seq", attention="none", cell="lstm", encoder="cnn"),
+    "seq2seq without attention": lambda: translator(
+        "seq2seq", attention="none", cell="lstm", encoder="cnn"
+    ),
     "transformer": lambda: translator("transformer"),
-    "t5": lambda: translator("transformer", positions="t5", norm_kind="rms", bias=False, d_head=5, activation="geglu"),
-    "numbers": lambda: translator("transformer", columns=3)}
+    "t5": lambda: translator(
+        "transformer", positions="t5", norm_kind="rms", bias=False, d_head=5, activation="geglu"
+    ),
+    "numbers": lambda: translator("transformer", columns=3),
+}
 
 
 @pytest.mark.parametrize("bits", BITS)
@@ -176,10 +210,14 @@ def test_prompts_alone_and_together(case, bits, monkeypatch):
     stepped, by_steps = prefill_by_steps(stepper, prompts)
     assert np.array_equal(by_steps, log_probs)
     assert np.array_equal(stepped.cache.lengths, state.cache.lengths)
-    monkeypatch.setattr("seqloom.runtime.language.TOGETHER", 60)  # some prompts in one pass, some not
+    monkeypatch.setattr(
+        "seqloom.runtime.language.TOGETHER", 60
+    )  # some prompts in one pass, some not
     assert np.array_equal(stepper.prefill(prompts)[1], log_probs)
     for token in range(3):
-        (state, ours), (stepped, theirs) = (stepper.step(one, np.full(7, token)) for one in (state, stepped))
+        (state, ours), (stepped, theirs) = (
+            stepper.step(one, np.full(7, token)) for one in (state, stepped)
+        )
         assert np.array_equal(ours, theirs)
 
 
@@ -220,7 +258,9 @@ def test_an_old_state_can_be_stepped_again(name):
     other = [stepper.step(before, ids[4])[1] for before in states]  # each goes another way
     for before, step, expected in zip(states, ids[:4], kept):
         assert np.array_equal(stepper.step(before, step)[1], expected)
-    assert [np.array_equal(stepper.step(before, ids[4])[1], said) for before, said in zip(states, other)] == [True] * 5
+    assert [
+        np.array_equal(stepper.step(before, ids[4])[1], said) for before, said in zip(states, other)
+    ] == [True] * 5
     assert all(map(np.array_equal, told, kept))  # what was told is the caller's
     twice = select(states[2], np.array([1, 1, 3, 1]))
     told_twice = stepper.step(twice, ids[2][[1, 0, 3, 1]])[1]
@@ -231,7 +271,9 @@ def test_an_old_state_can_be_stepped_again(name):
 def test_no_rows(name):
     play = play_of(SOME[name](), 3)
     state = join([play.begin(row)[0] for row in range(2)])
-    nobody, log_probs = play.stepper.step(select(state, np.zeros(0, np.int64)), np.zeros(0, np.int64))
+    nobody, log_probs = play.stepper.step(
+        select(state, np.zeros(0, np.int64)), np.zeros(0, np.int64)
+    )
     assert log_probs.shape == (0, play.stepper.vocab_size)
     assert play.stepper.start(0)[1].shape == (0, play.stepper.vocab_size)
     begun, _ = play.begin(2)
@@ -255,11 +297,15 @@ def test_memory_of_dropped_rows_is_given_back(name):
     state = join([play.begin(0)[0]] * 6)
     for _ in range(PAGE + 4):
         state, _ = stepper.step(state, np.zeros(6, np.int64))
-    assert count_pages() == before + 2 * 6 - 1  # two for each row, the first of one that all began with; no others
+    assert (
+        count_pages() == before + 2 * 6 - 1
+    )  # two for each row, the first of one that all began with; no others
     state = select(state, np.array([1, 1, 1, 5]))
     assert count_pages() == before + 2 * 2  # rows that are doubled share theirs
     state, _ = stepper.step(state, np.zeros(4, np.int64))
-    assert count_pages() == before + 2 * 2 + 2  # until they go apart, each with a copy of its last page
+    assert (
+        count_pages() == before + 2 * 2 + 2
+    )  # until they go apart, each with a copy of its last page
     del state
     assert count_pages() == before
 
@@ -271,7 +317,9 @@ def test_prompts_share_the_pages_of_their_states():
     many = select(state, np.zeros(20, np.int64))
     assert count_pages() == before + 2
     many, _ = stepper.step(many, np.arange(20))
-    assert count_pages() == before + 2 + 19  # the first goes on in the page that all had, the others in copies
+    assert (
+        count_pages() == before + 2 + 19
+    )  # the first goes on in the page that all had, the others in copies
     del many, state
     assert count_pages() == before
 

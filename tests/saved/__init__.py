@@ -16,8 +16,17 @@ from tests.fuzz.specimens import SAVED, SPECIMENS, WAVE
 
 NEWEST = SAVED / f"format-{FORMAT_VERSION}"
 ANSWERS = "answers.json"
-QUANTISED = ("gpt-8-bit", "gpt-4-bit", "bert-4-bit", "transformer-8-bit",  # the first of these were written before the others
-             "lstm-4-bit", "classifier-8-bit", "tagger-4-bit", "seq2seq-8-bit", "forecaster-8-bit")  # could be quantised
+QUANTISED = (
+    "gpt-8-bit",
+    "gpt-4-bit",
+    "bert-4-bit",
+    "transformer-8-bit",  # the first of these were written before the others
+    "lstm-4-bit",
+    "classifier-8-bit",
+    "tagger-4-bit",
+    "seq2seq-8-bit",
+    "forecaster-8-bit",
+)  # could be quantised
 
 
 def ask(model: Any) -> dict[str, Any]:

@@ -15,14 +15,22 @@ from seqloom.text.segment import _abbreviations
 from seqloom.text.stopwords import LANGUAGES
 
 # words, and what they are with their order: as they were when they were part of the source
-LISTS = {"stopwords": (2448, "2c500ee0435a6ea5"), "abbreviations": (357, "fdbf91ae5a091bb6"),
-         "contractions": (76, "a61cd237f230060d"), "bias": (481, "6c8426eb07255029")}
+LISTS = {
+    "stopwords": (2448, "2c500ee0435a6ea5"),
+    "abbreviations": (357, "fdbf91ae5a091bb6"),
+    "contractions": (76, "a61cd237f230060d"),
+    "bias": (481, "6c8426eb07255029"),
+}
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_every_word_is_there(name):
-    words = {table: {key: value.split() if isinstance(value, str) else value for key, value in values.items()}
-             for table, values in read_tables(name).items()}
+    words = {
+        table: {
+            key: value.split() if isinstance(value, str) else value for key, value in values.items()
+        }
+        for table, values in read_tables(name).items()
+    }
     count = sum(len(some) for values in words.values() for some in values.values())
     digest = hashlib.sha256(json.dumps(words, ensure_ascii=False).encode()).hexdigest()
     assert (count, digest[:16]) == LISTS[name]
@@ -45,7 +53,9 @@ def test_all_of_them_are_part_of_the_package():
 
 
 def test_importing_reads_none():
-    code = ("import seqloom.cli.main, seqloom.text.segment, seqloom.text.normalize, seqloom.metrics.bias_words, "
-            "seqloom.data.catalogue\nfrom seqloom.text.bundled import read_tables\n"
-            "assert not read_tables.cache_info().currsize")
+    code = (
+        "import seqloom.cli.main, seqloom.text.segment, seqloom.text.normalize, seqloom.metrics.bias_words, "
+        "seqloom.data.catalogue\nfrom seqloom.text.bundled import read_tables\n"
+        "assert not read_tables.cache_info().currsize"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

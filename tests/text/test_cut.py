@@ -6,18 +6,32 @@ from hypothesis import given, settings
 from seqloom.text.tokenizer import Tokenizer
 from tests.text.strategies import byte_strings
 
-TRAINING = """the cook cooks, the cooker cooked; they're cooking!\n\n  indented   text\tand tabs \n
-don't ‘quote’ 12 eggs 你好 世界 カタカナ \u3000 naïve\xa0café \r\n</s> <unk> a  b   c    d\n\n\n x\n y\n""" * 20
+TRAINING = (
+    """the cook cooks, the cooker cooked; they're cooking!\n\n  indented   text\tand tabs \n
+don't ‘quote’ 12 eggs 你好 世界 カタカナ \u3000 naïve\xa0café \r\n</s> <unk> a  b   c    d\n\n\n x\n y\n"""
+    * 20
+)
 
-CASES = [("whitespace", "gpt2"), ("word", "gpt2"), ("char", "gpt2"), ("byte", "gpt2"), ("bpe", "gpt2"),
-         ("bpe", "space"), ("unigram", "gpt2"), ("unigram", "space"), ("wordpiece", "gpt2")]
+CASES = [
+    ("whitespace", "gpt2"),
+    ("word", "gpt2"),
+    ("char", "gpt2"),
+    ("byte", "gpt2"),
+    ("bpe", "gpt2"),
+    ("bpe", "space"),
+    ("unigram", "gpt2"),
+    ("unigram", "space"),
+    ("wordpiece", "gpt2"),
+]
 
 
 @pytest.fixture(scope="module")
 def fitted() -> dict[tuple[str, str], Tokenizer]:
     sizes = {"bpe": 400, "unigram": 320, "wordpiece": 150}
-    return {(kind, rule): Tokenizer(kind=kind, boundary=rule, vocab_size=sizes.get(kind)).fit(TRAINING)
-            for kind, rule in CASES}
+    return {
+        (kind, rule): Tokenizer(kind=kind, boundary=rule, vocab_size=sizes.get(kind)).fit(TRAINING)
+        for kind, rule in CASES
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -30,7 +44,9 @@ def test_both_sides_of_a_cut_encode_alone(fitted: dict, case: tuple[str, str], d
         whole = tokenizer.encode(data, newline_ends=newline_ends).tolist()
         for at in cuts:
             left = tokenizer.encode(data[:at], newline_ends=newline_ends).tolist()
-            assert left + tokenizer.encode(data[at:], newline_ends=newline_ends).tolist() == whole, at
+            assert (
+                left + tokenizer.encode(data[at:], newline_ends=newline_ends).tolist() == whole
+            ), at
 
 
 @pytest.mark.parametrize("case", CASES)

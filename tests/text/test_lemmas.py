@@ -10,10 +10,16 @@ from seqloom.text.lemmas import Lemmatizer
 from seqloom.text.normalize import Normalizer
 from seqloom.text.stopwords import LANGUAGES, negation_words, stop_words
 
-EXAMPLES = [("better", "ADJ", "good"), ("running", "VERB", "run"), ("mice", "NOUN", "mouse"), ("worse", "ADJ", "bad"),
-            ("studies", "NOUN", "study"), ("caring", "VERB", "care"),
-            *((form, "VERB", "be") for form in ("was", "were", "am", "is", "are")),
-            ("democratization", "NOUN", "democratization")]  # E-16: not democratize
+EXAMPLES = [
+    ("better", "ADJ", "good"),
+    ("running", "VERB", "run"),
+    ("mice", "NOUN", "mouse"),
+    ("worse", "ADJ", "bad"),
+    ("studies", "NOUN", "study"),
+    ("caring", "VERB", "care"),
+    *((form, "VERB", "be") for form in ("was", "were", "am", "is", "are")),
+    ("democratization", "NOUN", "democratization"),
+]  # E-16: not democratize
 
 
 def test_document_examples() -> None:
@@ -32,7 +38,11 @@ def test_part_of_speech_decides() -> None:
     assert (lemma("Better", "NOUN"), lemma("better", "ADV")) == ("better", "well")
     assert lemma("the", "DET") == "the"
     assert (lemma("would"), lemma("number"), lemma("s")) == ("would", "number", "s")
-    assert (lemma("blogwikis"), lemma("zorping", "VERB"), lemma("Dickens", "PROPN")) == ("blogwikis", "zorp", "Dickens")
+    assert (lemma("blogwikis"), lemma("zorping", "VERB"), lemma("Dickens", "PROPN")) == (
+        "blogwikis",
+        "zorp",
+        "Dickens",
+    )
     with pytest.raises(ConfigError, match="did you mean 'NOUN'"):
         lemma("cat", "NUON")
 
@@ -50,16 +60,22 @@ def test_other_languages() -> None:
 
 def test_in_a_normaliser() -> None:
     pytest.importorskip("lemminflect")
-    found = Normalizer("lemma=dictionary,case=lower")("The mice were running; the dog's studies got worse.")
+    found = Normalizer("lemma=dictionary,case=lower")(
+        "The mice were running; the dog's studies got worse."
+    )
     assert found == "the mouse be run; the dog study get bad."
 
 
 @pytest.mark.parametrize(("package", "language"), [("lemminflect", "en"), ("simplemma", "de")])
-def test_missing_package_is_one_line(package: str, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_one_line(
+    package: str, language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lemmas._english.cache_clear()
     lemmas._listed.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=rf"need {package}; install it: pip install 'seqloom\[lang\]'"):
+    with pytest.raises(
+        MissingExtra, match=rf"need {package}; install it: pip install 'seqloom\[lang\]'"
+    ):
         Normalizer(f"lemma=dictionary,language={language}")
 
 
@@ -69,8 +85,29 @@ def test_stop_words() -> None:
         assert 100 <= len(words) <= 400  # as lists in use
         assert all(word == word.lower() and word.strip() == word for word in words)
         assert not words & negation_words(language)
-    kinds = {"a", "an", "the", "in", "on", "at", "with", "and", "but", "or", "i", "you", "he", "she", "they",
-             "am", "is", "are", "was", "were", "which"}
+    kinds = {
+        "a",
+        "an",
+        "the",
+        "in",
+        "on",
+        "at",
+        "with",
+        "and",
+        "but",
+        "or",
+        "i",
+        "you",
+        "he",
+        "she",
+        "they",
+        "am",
+        "is",
+        "are",
+        "was",
+        "were",
+        "which",
+    }
     assert kinds <= stop_words("en")
     assert {"not", "no", "nor", "never", "don't"} <= negation_words("en")
     assert {"not", "no", "nor"} <= stop_words("en", negation="remove")

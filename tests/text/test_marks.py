@@ -17,20 +17,37 @@ from tests.fuzz.specimens import LABELLED, TEXT, random_encoder
 from tests.text.test_tokenizer import COOKS, KINDS, SIZES
 
 MARKS = ("[MASK]", "[CLS]", "<extra_id_0>", "<|user|>", "é", "a")
-WRITTEN = "a cook [MASK] cooks[CLS] <extra_id_0><|user|> <|user|>\n[MASK]\n"  # what looks like marks
-KEYS = ["format_version", "kind", "vocab_size", "min_count", "vocab_file", "normalize", "boundary", "eos"]
+WRITTEN = (
+    "a cook [MASK] cooks[CLS] <extra_id_0><|user|> <|user|>\n[MASK]\n"  # what looks like marks
+)
+KEYS = [
+    "format_version",
+    "kind",
+    "vocab_size",
+    "min_count",
+    "vocab_file",
+    "normalize",
+    "boundary",
+    "eos",
+]
 
 
 def make(kind: str, text: str, marks: tuple[str, ...] = (), **options: object) -> Tokenizer:
-    return Tokenizer(**{"kind": kind, "vocab_size": SIZES.get(kind), "marks": marks, **options}).fit(text)
+    return Tokenizer(
+        **{"kind": kind, "vocab_size": SIZES.get(kind), "marks": marks, **options}
+    ).fit(text)
 
 
 @pytest.fixture(scope="module", params=[*KINDS, "space", "lower"])
 def pair(request: pytest.FixtureRequest) -> tuple[Tokenizer, Tokenizer]:
     """A tokenizer without marks and one with, fitted on a text full of what looks like marks."""
-    kind, options = {"space": ("bpe", {"boundary": "space"}), "lower": ("whitespace", {"normalize": "case=lower"})}.get(
-        request.param, (request.param, {}))
-    return make(kind, COOKS + 20 * WRITTEN, **options), make(kind, COOKS + 20 * WRITTEN, MARKS, **options)
+    kind, options = {
+        "space": ("bpe", {"boundary": "space"}),
+        "lower": ("whitespace", {"normalize": "case=lower"}),
+    }.get(request.param, (request.param, {}))
+    return make(kind, COOKS + 20 * WRITTEN, **options), make(
+        kind, COOKS + 20 * WRITTEN, MARKS, **options
+    )
 
 
 # ---- ids
@@ -40,9 +57,17 @@ def test_ids_come_after_all_others_which_stay(pair: tuple[Tokenizer, Tokenizer])
     plain, marked = pair
     v = plain.vocab_size
     assert marked.vocab_size == v + len(MARKS)
-    assert [marked.mark_id(mark) for mark in MARKS] == list(marked.declared_ids) == list(range(v, v + len(MARKS)))
+    assert (
+        [marked.mark_id(mark) for mark in MARKS]
+        == list(marked.declared_ids)
+        == list(range(v, v + len(MARKS)))
+    )
     assert not plain.declared_ids
-    assert (marked.eos_id, marked.unk_id, marked.lossless) == (plain.eos_id, plain.unk_id, plain.lossless)
+    assert (marked.eos_id, marked.unk_id, marked.lossless) == (
+        plain.eos_id,
+        plain.unk_id,
+        plain.lossless,
+    )
     assert [marked.token(i) for i in range(v)] == [plain.token(i) for i in range(v)]
     assert [marked.token(i) for i in marked.declared_ids] == list(MARKS)
     assert marked.byte_lengths.tolist() == [*plain.byte_lengths.tolist(), *[0] * len(MARKS)]
@@ -58,7 +83,12 @@ def test_ids_come_after_all_others_which_stay(pair: tuple[Tokenizer, Tokenizer])
 
 def test_no_text_produces_them(pair: tuple[Tokenizer, Tokenizer]) -> None:
     plain, marked = pair
-    for text in (WRITTEN, "[MASK]", "é", COOKS + WRITTEN * 2000):  # the last one is longer than a piece of a text
+    for text in (
+        WRITTEN,
+        "[MASK]",
+        "é",
+        COOKS + WRITTEN * 2000,
+    ):  # the last one is longer than a piece of a text
         for newline_ends in (False, True):
             ids = marked.encode(text, newline_ends=newline_ends)
             assert np.array_equal(ids, plain.encode(text, newline_ends=newline_ends))
@@ -66,12 +96,21 @@ def test_no_text_produces_them(pair: tuple[Tokenizer, Tokenizer]) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.sampled_from([*MARKS, " ", "\n", "cook", "[", "MASK]", "<", "extra", "_id_0>", "##", "</s>", "<unk>"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [*MARKS, " ", "\n", "cook", "[", "MASK]", "<", "extra", "_id_0>", "##", "</s>", "<unk>"]
+        )
+    )
+)
 def test_nor_does_any_made_of_parts_of_them(parts: list[str]) -> None:
     text = "".join(parts)
     for kind in KINDS:
         tokenizer = FITTED.setdefault(kind, make(kind, COOKS + 20 * WRITTEN, MARKS))
-        assert not set(tokenizer.encode(text).tolist()) & {*tokenizer.declared_ids, tokenizer.eos_id}
+        assert not set(tokenizer.encode(text).tolist()) & {
+            *tokenizer.declared_ids,
+            tokenizer.eos_id,
+        }
 
 
 FITTED: dict[str, Tokenizer] = {}
@@ -107,8 +146,12 @@ def test_they_are_no_text_unless_asked(pair: tuple[Tokenizer, Tokenizer]) -> Non
     text = plain.decode(ids)
     assert marked.decode([first, *ids, last]) == marked.decode(ids, marks=True) == text
     between = " " if marked.joiner else ""
-    assert marked.decode([first, *ids, last, last], marks=True) == between.join(["[CLS]", text, "<|user|>", "<|user|>"])
-    assert marked.decode([*ids, marked.eos_id, last], marks=True) == between.join([text, "</s>", "<|user|>"])
+    assert marked.decode([first, *ids, last, last], marks=True) == between.join(
+        ["[CLS]", text, "<|user|>", "<|user|>"]
+    )
+    assert marked.decode([*ids, marked.eos_id, last], marks=True) == between.join(
+        [text, "</s>", "<|user|>"]
+    )
     assert marked.decode([first], marks=True) == "[CLS]"
     units = [*ids, marked.eos_id, first, *ids, marked.eos_id]
     assert marked.decode(units, newline_ends=True) == f"{text}\n{text}\n"
@@ -139,9 +182,15 @@ def test_a_mask_that_is_declared_hides_a_token() -> None:
 def test_the_roles_of_a_chat() -> None:
     pytest.importorskip("jinja2")
     tokenizer = make("bpe", COOKS, ("<|user|>", "<|end|>"))
-    template = ChatTemplate("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}", tokenizer, {})
+    template = ChatTemplate(
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}", tokenizer, {}
+    )
     ids = template.encode([{"role": "user", "content": "a <|end|> cook"}]).tolist()
-    assert ids == [tokenizer.mark_id("<|user|>"), *tokenizer.encode("a <|end|> cook").tolist(), tokenizer.mark_id("<|end|>")]
+    assert ids == [
+        tokenizer.mark_id("<|user|>"),
+        *tokenizer.encode("a <|end|> cook").tolist(),
+        tokenizer.mark_id("<|end|>"),
+    ]
     assert template.end_of_turn() == tokenizer.mark_id("<|end|>")
 
 
@@ -157,8 +206,12 @@ def test_saved_and_loaded(pair: tuple[Tokenizer, Tokenizer], tmp_path: Path) -> 
     assert again.config.marks == MARKS
     assert [again.mark_id(mark) for mark in MARKS] == list(marked.declared_ids)
     for file in (tmp_path / "plain").iterdir():  # only the settings know of marks
-        values = [json.loads((tmp_path / name / file.name).read_text()) if file.name == "seqloom_tokenizer.json" else
-                  (tmp_path / name / file.name).read_bytes() for name in ("plain", "marked")]
+        values = [
+            json.loads((tmp_path / name / file.name).read_text())
+            if file.name == "seqloom_tokenizer.json"
+            else (tmp_path / name / file.name).read_bytes()
+            for name in ("plain", "marked")
+        ]
         if file.name == "seqloom_tokenizer.json":
             assert list(values[0]) == KEYS  # as before there were marks
             assert values[1].pop("marks") == list(MARKS)
@@ -168,12 +221,35 @@ def test_saved_and_loaded(pair: tuple[Tokenizer, Tokenizer], tmp_path: Path) -> 
 def test_fingerprints(tmp_path: Path) -> None:
     assert Tokenizer(kind="byte").fingerprint == "93736889c1617285"  # as before there were marks
     assert make("whitespace", "the cat sat").fingerprint == "55b091b8396b4880"
-    made = [Tokenizer(kind="byte", marks=marks).fingerprint for marks in ((), ("a", "b"), ("b", "a"), ("ab",), ("a",))]
+    made = [
+        Tokenizer(kind="byte", marks=marks).fingerprint
+        for marks in ((), ("a", "b"), ("b", "a"), ("ab",), ("a",))
+    ]
     assert len(set(made)) == len(made)
 
 
-@pytest.mark.parametrize("marks", [5, "x", [1], ["x", "x"], [""], ["a b"], ["a,b"], ["a\n"], ["\u200b"], [None], None, {"a": 1},
-                                   ["</s>"], ["<unk>"], ["[UNK]"], ["x" * 101], [f"<{i}>" for i in range(10_001)]])
+@pytest.mark.parametrize(
+    "marks",
+    [
+        5,
+        "x",
+        [1],
+        ["x", "x"],
+        [""],
+        ["a b"],
+        ["a,b"],
+        ["a\n"],
+        ["\u200b"],
+        [None],
+        None,
+        {"a": 1},
+        ["</s>"],
+        ["<unk>"],
+        ["[UNK]"],
+        ["x" * 101],
+        [f"<{i}>" for i in range(10_001)],
+    ],
+)
 def test_damaged_settings_are_one_line(marks: object, tmp_path: Path) -> None:
     for kind in ("byte", "word", "bpe"):
         make(kind, COOKS).save(tmp_path / kind)
@@ -181,7 +257,9 @@ def test_damaged_settings_are_one_line(marks: object, tmp_path: Path) -> None:
         file.write_text(json.dumps({**json.loads(file.read_text()), "marks": marks}))
         with pytest.raises(ModelError) as error:
             Tokenizer.load(tmp_path / kind)
-        assert str(error.value).startswith(f"{tmp_path / kind}: the settings of its tokenizer are damaged: ")
+        assert str(error.value).startswith(
+            f"{tmp_path / kind}: the settings of its tokenizer are damaged: "
+        )
         assert "\n" not in str(error.value)
         assert len(str(error.value)) < 400
     with pytest.raises(ConfigError):
@@ -196,10 +274,18 @@ def test_half_a_character_is_no_mark() -> None:
 # ---- who has no use for them
 
 
-@pytest.mark.parametrize(("name", "data", "options"), [
-    ("naive-bayes", LABELLED, {}), ("fasttext-classifier", LABELLED, {"dimensions": 4}),
-    ("word2vec", TEXT, {"min_count": 1, "dimensions": 4, "epochs": 1}), ("glove", TEXT, {"min_count": 1, "dimensions": 4})])
-def test_models_that_never_read_them_leave_them_out(name: str, data: object, options: dict, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "data", "options"),
+    [
+        ("naive-bayes", LABELLED, {}),
+        ("fasttext-classifier", LABELLED, {"dimensions": 4}),
+        ("word2vec", TEXT, {"min_count": 1, "dimensions": 4, "epochs": 1}),
+        ("glove", TEXT, {"min_count": 1, "dimensions": 4}),
+    ],
+)
+def test_models_that_never_read_them_leave_them_out(
+    name: str, data: object, options: dict, tmp_path: Path
+) -> None:
     make("whitespace", TEXT, MARKS).save(tmp_path / "t")
     model = seqloom.registry.model_class(name)(tokenizer=str(tmp_path / "t"), **options).fit(data)
     assert model.tokenizer.config.marks == ()

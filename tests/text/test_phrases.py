@@ -42,7 +42,11 @@ def slow_scores(lines, config):
         if config.scoring == "default":
             score = (count - config.min_count) / (a * b) * (len(words) + len(pairs))
         else:
-            score = math.log(count / n / (a / n * b / n)) / -math.log(count / n) if count >= config.min_count else -math.inf
+            score = (
+                math.log(count / n / (a / n * b / n)) / -math.log(count / n)
+                if count >= config.min_count
+                else -math.inf
+            )
         if score > config.limit:
             found[pair] = (count, score)
     return found
@@ -54,8 +58,8 @@ def slow_join(line, phrases, connectors, joiner):
         end = i + 1
         while end < len(line) and line[end] in connectors:
             end += 1
-        if line[i] not in connectors and end < len(line) and tuple(line[i:end + 1]) in phrases:
-            done.append(joiner.join(line[i:end + 1]))
+        if line[i] not in connectors and end < len(line) and tuple(line[i : end + 1]) in phrases:
+            done.append(joiner.join(line[i : end + 1]))
             i = end + 1
         else:
             done.append(line[i])
@@ -72,12 +76,16 @@ def test_equal_to_plain_python(options):
     made = Phrases.learn([" ".join(line) for line in lines], **options)
     config = PhrasesConfig(**options)
     wanted = slow_scores(lines, config)
-    assert {p.words: p.count for p in made} == {words: count for words, (count, _) in wanted.items()}
+    assert {p.words: p.count for p in made} == {
+        words: count for words, (count, _) in wanted.items()
+    }
     for p in made:
         assert p.score == pytest.approx(wanted[p.words][1], rel=1e-9)
     assert [p.score for p in made] == sorted((p.score for p in made), reverse=True)
     text = "\n".join(" ".join(line) for line in lines)
-    assert made.join(text) == "\n".join(" ".join(slow_join(line, wanted, config.connecting, config.joiner)) for line in lines)
+    assert made.join(text) == "\n".join(
+        " ".join(slow_join(line, wanted, config.connecting, config.joiner)) for line in lines
+    )
 
 
 @pytest.mark.parametrize("source", ["recorded", "live"])
@@ -99,7 +107,11 @@ def test_equal_to_gensim(number, source):
 def test_two_passes_equal_gensim_twice(source):
     peer = gensim_answers.recorded()["phrases"]
     lines = peer["lines"]
-    wanted = peer["two_passes"] if source == "recorded" else gensim_answers.two_passes([line.split() for line in lines])
+    wanted = (
+        peer["two_passes"]
+        if source == "recorded"
+        else gensim_answers.two_passes([line.split() for line in lines])
+    )
     made = Phrases.learn(lines, threshold=3, passes=2)
     assert [made.join(line) for line in lines] == wanted
     assert ("new_york", "times") in {p.words for p in made.passes[1]}
@@ -110,7 +122,12 @@ def test_two_passes_equal_gensim_twice(source):
 def test_blocks_may_end_anywhere(size, monkeypatch, tmp_path):
     """Long lines cut into many blocks, tables that must grow, several files: the same counts and the same text."""
     lines = sentences(3, 60)
-    text = "  ".join(" ".join(line) for line in lines[:30]) + "\n" + "\n".join("\t".join(line) for line in lines[30:]) + "\n"
+    text = (
+        "  ".join(" ".join(line) for line in lines[:30])
+        + "\n"
+        + "\n".join("\t".join(line) for line in lines[30:])
+        + "\n"
+    )
     options = {"threshold": 0.5, "connectors": "english", "min_count": 2, "passes": 2}
     whole = Phrases.learn(text, **options)
     monkeypatch.setattr(module, "_BLOCK", size)
@@ -123,18 +140,33 @@ def test_blocks_may_end_anywhere(size, monkeypatch, tmp_path):
     assert b"".join(parts).decode() == whole.join(text)
     assert cut.joined > 20
     assert len(parts) > 1
-    (tmp_path / "a").write_text("new york", encoding="utf-8")  # files that do not end with a newline do not run together
+    (tmp_path / "a").write_text(
+        "new york", encoding="utf-8"
+    )  # files that do not end with a newline do not run together
     (tmp_path / "b").write_text("times new", encoding="utf-8")
     several = read([tmp_path / "a", tmp_path / "b"])
     assert Phrases.learn(several, threshold=-1e9, min_count=1).passes[0] == [
-        *Phrases.learn(["new york", "times new"], threshold=-1e9, min_count=1).passes[0]]
+        *Phrases.learn(["new york", "times new"], threshold=-1e9, min_count=1).passes[0]
+    ]
 
 
 def test_everything_else_stays_as_it_is():
-    made = Phrases.learn(["new york is large"] * 9 + ["is it new", "york was large"] * 3, threshold=0.01, min_count=3)
-    for text in ("", "\n", "  new\tyork  \r\n", "new  york\n\nnew\nyork", "york new", "new york new york", "\x00 new york"):
+    made = Phrases.learn(
+        ["new york is large"] * 9 + ["is it new", "york was large"] * 3, threshold=0.01, min_count=3
+    )
+    for text in (
+        "",
+        "\n",
+        "  new\tyork  \r\n",
+        "new  york\n\nnew\nyork",
+        "york new",
+        "new york new york",
+        "\x00 new york",
+    ):
         joined = made.join(text)
-        assert joined.replace("new_york", "") == text.replace("new  york", "").replace("new york", "").replace("new\tyork", "")
+        assert joined.replace("new_york", "") == text.replace("new  york", "").replace(
+            "new york", ""
+        ).replace("new\tyork", "")
     assert made.join("new  york") == "new_york"
     assert made.join("new\nyork") == "new\nyork"
     assert made.join(["new york", "a"]) == ["new_york", "a"]
@@ -143,7 +175,10 @@ def test_everything_else_stays_as_it_is():
 
 def test_many_pairs_grow_the_tables():
     rng = random.Random(0)
-    line = " ".join(rng.choice("abcdefgh") + str(rng.randint(0, 999)) + rng.choice([" of", ""]) for _ in range(120_000))
+    line = " ".join(
+        rng.choice("abcdefgh") + str(rng.randint(0, 999)) + rng.choice([" of", ""])
+        for _ in range(120_000)
+    )
     made = Phrases.learn(line, min_count=1, connectors="of", threshold=1e12)
     words, pairs, tokens = slow_counts([line.split()], {"of"})
     assert made.info == {"tokens": tokens, "words": len(words), "pairs": len(pairs)}
@@ -160,12 +195,16 @@ def test_saved_and_loaded(tmp_path):
     assert again.config.connecting == ENGLISH
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("{", "not a file of phrases"), ("{}", "not a file of phrases that this"),
-    (json.dumps(HEAD | {"config": {}, "info": {}, "passes": [[["a", 1, 2.0]]]}), "two words"),
-    (json.dumps(HEAD | {"config": {"min": 3}, "info": {}, "passes": []}), "damaged"),
-    (json.dumps(HEAD | {"config": {}, "passes": []}), "damaged"),
-])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not a file of phrases"),
+        ("{}", "not a file of phrases that this"),
+        (json.dumps(HEAD | {"config": {}, "info": {}, "passes": [[["a", 1, 2.0]]]}), "two words"),
+        (json.dumps(HEAD | {"config": {"min": 3}, "info": {}, "passes": []}), "damaged"),
+        (json.dumps(HEAD | {"config": {}, "passes": []}), "damaged"),
+    ],
+)
 def test_bad_files(tmp_path, text, said):
     (tmp_path / "p.json").write_text(text)
     with pytest.raises(ModelError, match=said):
@@ -173,9 +212,14 @@ def test_bad_files(tmp_path, text, said):
 
 
 def test_refused():
-    for options, said in (({"joiner": " "}, "joiner"), ({"joiner": ""}, "joiner"), ({"min_count": 0}, "min_count"),
-                          ({"scoring": "npmi", "threshold": 10.0}, "between -1 and 1"), ({"scoring": "pmi"}, "scoring"),
-                          ({"mincount": 3}, "did you mean 'min_count'")):
+    for options, said in (
+        ({"joiner": " "}, "joiner"),
+        ({"joiner": ""}, "joiner"),
+        ({"min_count": 0}, "min_count"),
+        ({"scoring": "npmi", "threshold": 10.0}, "between -1 and 1"),
+        ({"scoring": "pmi"}, "scoring"),
+        ({"mincount": 3}, "did you mean 'min_count'"),
+    ):
         with pytest.raises(ConfigError, match=said):
             Phrases.learn("a b", **options)
     with pytest.raises(DataError, match="no word in this text"):

@@ -14,7 +14,7 @@ ENGLISH = [
     ["Dr. Smith met Mr. J. R. R. Tolkien at 3.30 p.m. on Jan. 5.", "It cost $3.14."],
     ["He moved to Washington D.C. He liked it."[:27], "He liked it."],
     ["The U.S. Army came.", "I live in the U.S.", "He does too."],
-    ["She said, \"Stop!\"", "He stopped.", "\"Why?\" he asked.", "(Really.)", "“Yes.”", "Good."],
+    ['She said, "Stop!"', "He stopped.", '"Why?" he asked.', "(Really.)", "“Yes.”", "Good."],
     ["Wait... what?", "Well...", "Maybe.", "So… No."[:3], "No."],
     ["We sell apples, pears, etc.", "They are cheap.", "See Fig. 3 and No. 5."],
     ["Yahoo! is a firm.", "Bill and I.", "He left.", "I. Newton wrote it."],
@@ -34,16 +34,34 @@ def test_english(expected: list[str]) -> None:
 
 
 def test_paragraphs_and_lines() -> None:
-    assert sentences("A title\n\nOne line\nand another. End") == ["A title", "One line\nand another.", "End"]
+    assert sentences("A title\n\nOne line\nand another. End") == [
+        "A title",
+        "One line\nand another.",
+        "End",
+    ]
     assert sentences("") == sentences(" \n\n ") == []
 
 
 def test_other_languages() -> None:
-    assert sentences("今天天气很好。我们去公园吧！“好。”走。") == ["今天天气很好。", "我们去公园吧！", "“好。”", "走。"]
+    assert sentences("今天天气很好。我们去公园吧！“好。”走。") == [
+        "今天天气很好。",
+        "我们去公园吧！",
+        "“好。”",
+        "走。",
+    ]
     assert sentences("私は学生です。「はい。」どう？") == ["私は学生です。", "「はい。」", "どう？"]
-    assert sentences("Am 3. Mai kam Dr. Müller z.B. nach Berlin. Er blieb bis 1990. Das war usw. Es ging.", "de") == [
-        "Am 3. Mai kam Dr. Müller z.B. nach Berlin.", "Er blieb bis 1990.", "Das war usw.", "Es ging."]
-    assert sentences("Das war so. Peter kam am So. Abend.", "de") == ["Das war so.", "Peter kam am So. Abend."]
+    assert sentences(
+        "Am 3. Mai kam Dr. Müller z.B. nach Berlin. Er blieb bis 1990. Das war usw. Es ging.", "de"
+    ) == [
+        "Am 3. Mai kam Dr. Müller z.B. nach Berlin.",
+        "Er blieb bis 1990.",
+        "Das war usw.",
+        "Es ging.",
+    ]
+    assert sentences("Das war so. Peter kam am So. Abend.", "de") == [
+        "Das war so.",
+        "Peter kam am So. Abend.",
+    ]
     assert sentences("नमस्ते। आप कैसे हैं? ठीक।", "hi") == ["नमस्ते।", "आप कैसे हैं?", "ठीक।"]
     assert sentences("Le Dr. Petit est là. Il dort.", "fr") == ["Le Dr. Petit est là.", "Il dort."]
 
@@ -56,7 +74,13 @@ def test_nothing_is_lost(text: str) -> None:
 
 def test_word_example() -> None:
     assert words("Natural language processing is fascinating.") == [
-        "Natural", "language", "processing", "is", "fascinating", "."]
+        "Natural",
+        "language",
+        "processing",
+        "is",
+        "fascinating",
+        ".",
+    ]
     assert words("don't", "split") == ["don", "'", "t"]
     assert words("don't") == ["don't"]
     assert words("don't", "clitic") == ["do", "n't"]
@@ -81,7 +105,19 @@ def test_words_are_those_of_the_tokenizer(text: str) -> None:
 
 def test_clitics_as_in_the_treebank() -> None:
     treebank = pytest.importorskip("nltk.tokenize.treebank").TreebankWordTokenizer()
-    for word in ("don't", "can't", "won't", "I'm", "they're", "she'll", "we've", "he'd", "dog's", "WON'T", "isn't"):
+    for word in (
+        "don't",
+        "can't",
+        "won't",
+        "I'm",
+        "they're",
+        "she'll",
+        "we've",
+        "he'd",
+        "dog's",
+        "WON'T",
+        "isn't",
+    ):
         assert clitics(word) == treebank.tokenize(word), word
     assert clitics("shouldn't've") == ["should", "n't", "'ve"]
     assert clitics("o'clock") == ["o'clock"]
@@ -90,6 +126,14 @@ def test_clitics_as_in_the_treebank() -> None:
 
 def test_hostile_text_takes_no_longer() -> None:
     n = 20_000
-    for text in ("a. " * n, " " * n + "x", "\n " * n + "x", "." * n + "x", "x!" + " )" * n, "( " * n + "a", "。" * n):
+    for text in (
+        "a. " * n,
+        " " * n + "x",
+        "\n " * n + "x",
+        "." * n + "x",
+        "x!" + " )" * n,
+        "( " * n + "a",
+        "。" * n,
+    ):
         sentences(text)
         words(text)

@@ -10,11 +10,30 @@ from seqloom.text import stems
 from seqloom.text.stems import SNOWBALL, Stemmer
 
 EXAMPLES = {  # E-16: caring is care to Porter (car to Lancaster); conditional and easily are condit and easili
-    "porter": {"running": "run", "argument": "argument", "happiness": "happi", "studies": "studi", "worse": "wors",
-               "caring": "care", "argue": "argu", "argued": "argu", "argues": "argu", "arguing": "argu",
-               "argus": "argu",
-               "retrieval": "retriev", "retrieved": "retriev", "retrieving": "retriev", "retrieves": "retriev"},
-    "snowball": {"conditional": "condit", "easily": "easili", "argus": "argus", "running": "run", "caring": "care"},
+    "porter": {
+        "running": "run",
+        "argument": "argument",
+        "happiness": "happi",
+        "studies": "studi",
+        "worse": "wors",
+        "caring": "care",
+        "argue": "argu",
+        "argued": "argu",
+        "argues": "argu",
+        "arguing": "argu",
+        "argus": "argu",
+        "retrieval": "retriev",
+        "retrieved": "retriev",
+        "retrieving": "retriev",
+        "retrieves": "retriev",
+    },
+    "snowball": {
+        "conditional": "condit",
+        "easily": "easili",
+        "argus": "argus",
+        "running": "run",
+        "caring": "care",
+    },
     "lancaster": {"maximum": "maxim", "presumably": "presum", "caring": "car"},
 }
 

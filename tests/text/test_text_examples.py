@@ -6,8 +6,20 @@ import pytest
 EXTRAS = {"lemmas": "lemminflect"}
 
 
-@pytest.mark.parametrize("name", ["tokenizer", "marks", "bundled", "normalize", "contractions", "stopwords", "stems", "lemmas",
-                                  "segment"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tokenizer",
+        "marks",
+        "bundled",
+        "normalize",
+        "contractions",
+        "stopwords",
+        "stems",
+        "lemmas",
+        "segment",
+    ],
+)
 def test_examples_in_docstrings(name: str) -> None:
     if name in EXTRAS:
         pytest.importorskip(EXTRAS[name])

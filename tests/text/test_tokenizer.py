@@ -22,7 +22,10 @@ from tests.golden import gpt2_answers
 from tests.text.strategies import byte_strings, texts
 from tests.twins import tokens as twin
 
-COOKS = "a cook cooks, she cooked and is cooking with the cooker. look at the book, it took a good nook.\n" * 30
+COOKS = (
+    "a cook cooks, she cooked and is cooking with the cooker. look at the book, it took a good nook.\n"
+    * 30
+)
 KINDS = ["whitespace", "word", "char", "byte", "bpe", "unigram", "wordpiece"]
 SIZES = {"bpe": 320, "unigram": 320, "wordpiece": 60}
 
@@ -41,7 +44,13 @@ def fitted() -> dict[str, Tokenizer]:
 
 def test_ids_by_count_then_bytes() -> None:
     tokenizer = make("whitespace", ["b a c", "c b", "c"])
-    assert [tokenizer.token(i) for i in range(tokenizer.vocab_size)] == ["</s>", "<unk>", "c", "b", "a"]
+    assert [tokenizer.token(i) for i in range(tokenizer.vocab_size)] == [
+        "</s>",
+        "<unk>",
+        "c",
+        "b",
+        "a",
+    ]
     assert tokenizer.encode("a x\nc", newline_ends=True).tolist() == [4, 1, 0, 2]
     assert tokenizer.encode("a").dtype == np.int64
     assert tokenizer.byte_lengths.tolist() == [0, 0, 1, 1, 1]
@@ -54,7 +63,12 @@ def test_ids_by_count_then_bytes() -> None:
 def test_vocab_size_and_min_count() -> None:
     text = "a a a a b b b c c d"
     assert make("whitespace", text, vocab_size=4).vocab_size == 4
-    assert [make("whitespace", text, min_count=3).token(i) for i in range(4)] == ["</s>", "<unk>", "a", "b"]
+    assert [make("whitespace", text, min_count=3).token(i) for i in range(4)] == [
+        "</s>",
+        "<unk>",
+        "a",
+        "b",
+    ]
     small = make("whitespace", text, vocab_size=3)
     assert small.encode("a b d").tolist() == [2, 1, 1]
 
@@ -86,7 +100,12 @@ def test_literal_markup_is_text(fitted: dict[str, Tokenizer], kind: str) -> None
 
 def test_byte_kind_needs_no_fit() -> None:
     tokenizer = Tokenizer()
-    assert (tokenizer.vocab_size, tokenizer.eos_id, tokenizer.unk_id, tokenizer.lossless) == (257, 256, None, True)
+    assert (tokenizer.vocab_size, tokenizer.eos_id, tokenizer.unk_id, tokenizer.lossless) == (
+        257,
+        256,
+        None,
+        True,
+    )
     assert tokenizer.encode(b"a\nb", newline_ends=True).tolist() == [97, 256, 98]
     assert tokenizer.decode([97, 256, 98], newline_ends=True) == "a\nb"
 
@@ -109,7 +128,9 @@ def test_vocabulary_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["whitespace", "word", "char"])
-def test_threads_do_not_change_the_vocabulary(kind: str, shakespeare: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_change_the_vocabulary(
+    kind: str, shakespeare: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = shakespeare[:200_000]
     monkeypatch.setattr("seqloom.text.tokenizer._BLOCK", 10_000)
     found = []
@@ -133,7 +154,9 @@ def test_lossless_on_any_bytes(fitted: dict[str, Tokenizer], kind: str, data: by
     ids = tokenizer.encode(data)
     assert tokenizer.decode_bytes(ids) == data
     assert int(tokenizer.byte_lengths[ids].sum()) == len(data)
-    assert tokenizer.decode_bytes(tokenizer.encode(data, newline_ends=True), newline_ends=True) == data
+    assert (
+        tokenizer.decode_bytes(tokenizer.encode(data, newline_ends=True), newline_ends=True) == data
+    )
 
 
 @pytest.mark.parametrize("kind", ["whitespace", "word", "char"])
@@ -152,7 +175,9 @@ def test_wordpiece_joins_its_pieces(fitted: dict[str, Tokenizer]) -> None:
     ids = tokenizer.encode("a cooker nooks")
     assert tokenizer.decode(ids) == "a cooker nooks"
     assert any(tokenizer.token(i).startswith("##") for i in ids)
-    assert b"".join(tokenizer.piece(i, before=k > 0) for k, i in enumerate(ids)) == b"a cooker nooks"
+    assert (
+        b"".join(tokenizer.piece(i, before=k > 0) for k, i in enumerate(ids)) == b"a cooker nooks"
+    )
     assert tokenizer.unk_id in tokenizer.encode("Ω")
     assert tokenizer.decode([tokenizer.unk_id]) == "[UNK]"
 
@@ -160,7 +185,9 @@ def test_wordpiece_joins_its_pieces(fitted: dict[str, Tokenizer]) -> None:
 def test_pieces_make_the_text(fitted: dict[str, Tokenizer]) -> None:
     for tokenizer in fitted.values():
         ids = tokenizer.encode("the cook looked").tolist()
-        assert b"".join(tokenizer.piece(i, before=k > 0) for k, i in enumerate(ids)) == tokenizer.decode_bytes(ids)
+        assert b"".join(
+            tokenizer.piece(i, before=k > 0) for k, i in enumerate(ids)
+        ) == tokenizer.decode_bytes(ids)
         assert tokenizer.piece(tokenizer.eos_id, before=True) == b""
 
 
@@ -170,8 +197,9 @@ def test_unknown_words_show_when_decoded(fitted: dict[str, Tokenizer]) -> None:
     assert tokenizer.token_bytes(tokenizer.unk_id or 0) == b""
 
 
-def test_long_text_is_encoded_in_pieces(fitted: dict[str, Tokenizer], shakespeare: str,
-                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_text_is_encoded_in_pieces(
+    fitted: dict[str, Tokenizer], shakespeare: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = shakespeare[:30_000]
     for kind in ("bpe", "space", "unigram", "wordpiece"):
         monkeypatch.setattr("seqloom.text.subword.PIECE", 1 << 30)
@@ -186,7 +214,10 @@ def test_long_text_is_encoded_in_pieces(fitted: dict[str, Tokenizer], shakespear
 def test_word_family_shares_a_token() -> None:
     """F0-12: cook, cooks, cooked, cooking, cooker all contain the token "cook"."""
     stems = ("cook", "walk", "help", "farm", "paint", "play")
-    text = " ".join(["the", *(stem + end for stem in stems for end in ("", "s", "ed", "ing", "er"))]) + "\n"
+    text = (
+        " ".join(["the", *(stem + end for stem in stems for end in ("", "s", "ed", "ing", "er"))])
+        + "\n"
+    )
     tokenizer = make("bpe", text * 20, vocab_size=283)
     for word in ("cook", "cooks", "cooked", "cooking", "cooker"):
         assert " cook" in [tokenizer.token(i) for i in tokenizer.encode(" " + word)], word
@@ -202,7 +233,9 @@ def test_space_rule(shakespeare: str) -> None:
     assert any(s[:1] == "\n" and s[1:].isalpha() for s in spellings if len(s) > 1)
     assert len(space.encode("    ")) == 4
     assert len(gpt2.encode("    ")) < 4
-    assert not any(s[-1:] in ".,;:" and s[1:2].isalpha() for s in map(gpt2.token, range(gpt2.vocab_size - 1)))
+    assert not any(
+        s[-1:] in ".,;:" and s[1:2].isalpha() for s in map(gpt2.token, range(gpt2.vocab_size - 1))
+    )
     for tokenizer in (space, gpt2):
         assert tokenizer.decode(tokenizer.encode("unseen: 你好 ñ")) == "unseen: 你好 ñ"
 
@@ -238,26 +271,37 @@ def test_save_and_load(fitted: dict[str, Tokenizer], kind: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])
-def test_a_save_that_fails_leaves_the_earlier_tokenizer(fitted: dict[str, Tokenizer], kind: str, tmp_path: Path,
-                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_that_fails_leaves_the_earlier_tokenizer(
+    fitted: dict[str, Tokenizer], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The vocabulary of one and the settings of another would read text wrongly and not say so."""
     place = tmp_path / "t"
     fitted[kind].save(place)
     mapped = Tokenizer.load(place)
     other = make("char")
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", lambda *args, **options: (_ for _ in ()).throw(OSError(28, "No space left")))
-        with pytest.raises(ModelError, match=r"t: cannot be written \(No space left\); nothing was changed there"):
+        patch.setattr(
+            Path,
+            "write_text",
+            lambda *args, **options: (_ for _ in ()).throw(OSError(28, "No space left")),
+        )
+        with pytest.raises(
+            ModelError, match=r"t: cannot be written \(No space left\); nothing was changed there"
+        ):
             other.save(place)
     assert Tokenizer.load(place) == fitted[kind]
     other.save(place)  # another kind, other files
     assert Tokenizer.load(place) == other
-    assert mapped.encode("a cook").tolist() == fitted[kind].encode("a cook").tolist()  # whoever has it open keeps it
+    assert (
+        mapped.encode("a cook").tolist() == fitted[kind].encode("a cook").tolist()
+    )  # whoever has it open keeps it
     assert [p.name for p in tmp_path.iterdir() if p.name != "cache"] == ["t"]
     assert {p.name for p in place.iterdir()} == {"tokenizer.safetensors", "seqloom_tokenizer.json"}
 
 
-def test_what_is_not_a_tokenizer_is_left_alone(fitted: dict[str, Tokenizer], tmp_path: Path) -> None:
+def test_what_is_not_a_tokenizer_is_left_alone(
+    fitted: dict[str, Tokenizer], tmp_path: Path
+) -> None:
     for name in ("notes.txt", "config.json", "tokenizer.json"):  # the last one is a stranger's
         (tmp_path / name).mkdir()
         (tmp_path / name / name).write_text("mine")
@@ -293,7 +337,9 @@ def test_damaged_files(fitted: dict[str, Tokenizer], tmp_path: Path) -> None:
         Tokenizer.load(tmp_path / "nowhere")
 
 
-def test_strange_tables_never_reach_the_kernel(fitted: dict[str, Tokenizer], tmp_path: Path) -> None:
+def test_strange_tables_never_reach_the_kernel(
+    fitted: dict[str, Tokenizer], tmp_path: Path
+) -> None:
     from seqloom.arrays import read_arrays, write_arrays
 
     fitted["word"].save(tmp_path)
@@ -301,25 +347,53 @@ def test_strange_tables_never_reach_the_kernel(fitted: dict[str, Tokenizer], tmp
     good = {name: array.copy() for name, array in read_arrays(path).items()}
     full, far, back = good["slots"].copy(), good["slots"].copy(), good["offsets"].copy()
     full[:], far[0], back[3] = 2, 10_000_000, 1 << 40
-    for name, array in (("slots", full), ("slots", far), ("offsets", back), ("slots", good["slots"][:-1])):
+    for name, array in (
+        ("slots", full),
+        ("slots", far),
+        ("offsets", back),
+        ("slots", good["slots"][:-1]),
+    ):
         write_arrays(path, {**good, name: array})
         with pytest.raises(ModelError, match=r"contradict|damaged"):
             Tokenizer.load(tmp_path)
 
 
-def gpt2_like(path: Path, merges: Sequence[str] = ("t h", "th e", "Ġ the", "Ġ c"), **changes: object) -> Path:
+def gpt2_like(
+    path: Path, merges: Sequence[str] = ("t h", "th e", "Ġ the", "Ġ c"), **changes: object
+) -> Path:
     """GPT-2's format by hand: its alphabet, some merges, its end token at the end."""
     vocab = {character: i for i, character in enumerate(sorted(ALPHABET))}
     for merge in merges:
         vocab[merge.replace(" ", "")] = len(vocab)
-    end = {"id": len(vocab), "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False,
-           "normalized": False, "special": True}
-    spec = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [end], "normalizer": None,
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
-            "post_processor": None, "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True},
-            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
-                      "end_of_word_suffix": "", "fuse_unk": False, "vocab": vocab | {"<|endoftext|>": len(vocab)},
-                      "merges": list(merges)}}
+    end = {
+        "id": len(vocab),
+        "content": "<|endoftext|>",
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
+    spec = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [end],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
+        "post_processor": None,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True},
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "vocab": vocab | {"<|endoftext|>": len(vocab)},
+            "merges": list(merges),
+        },
+    }
     path.write_text(json.dumps({**spec, **changes}), encoding="utf-8")
     return path
 
@@ -328,7 +402,12 @@ def test_stranger_in_gpt2_format(tmp_path: Path) -> None:
     tokenizer = Tokenizer.load(gpt2_like(tmp_path / "tokenizer.json"))
     letter = {character: i for i, character in enumerate(sorted(ALPHABET))}
     assert tokenizer.encode("the the cat").tolist() == [257, 258, 259, letter["a"], letter["t"]]
-    assert (tokenizer.vocab_size, tokenizer.eos_id, tokenizer.unk_id, tokenizer.kind) == (261, 260, None, "bpe")
+    assert (tokenizer.vocab_size, tokenizer.eos_id, tokenizer.unk_id, tokenizer.kind) == (
+        261,
+        260,
+        None,
+        "bpe",
+    )
     assert tokenizer.lossless
     assert tokenizer.cut(b"the the cat", False) == 7
     assert tokenizer.eos_id not in tokenizer.encode("<|endoftext|>")
@@ -345,7 +424,9 @@ def test_stranger_in_gpt2_format(tmp_path: Path) -> None:
 def test_gpt2_cuts_texts_as_its_own_tokenizer_does(tmp_path: Path) -> None:
     """Ids of the real GPT-2: first its 256 bytes by their characters, then its merges by rank."""
     golden = gpt2_answers.tokens()
-    tokenizer = Tokenizer.load(gpt2_like(tmp_path / "tokenizer.json", merges=[merge for _, merge in golden["merges"]]))
+    tokenizer = Tokenizer.load(
+        gpt2_like(tmp_path / "tokenizer.json", merges=[merge for _, merge in golden["merges"]])
+    )
     real = np.array([*range(256), *(256 + rank for rank, _ in golden["merges"]), 50256])
     assert tokenizer.lossless
     for text, ids in zip(golden["texts"], golden["ids"], strict=True):
@@ -355,7 +436,12 @@ def test_gpt2_cuts_texts_as_its_own_tokenizer_does(tmp_path: Path) -> None:
 
 
 def test_strangers_that_are_not_lossless(tmp_path: Path) -> None:
-    prefix = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    prefix = {
+        "type": "ByteLevel",
+        "add_prefix_space": True,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
     tokenizer = Tokenizer.load(gpt2_like(tmp_path / "prefix.json", pre_tokenizer=prefix))
     assert not tokenizer.lossless
     assert tokenizer.cut(b"the the cat", False) == 0
@@ -363,10 +449,29 @@ def test_strangers_that_are_not_lossless(tmp_path: Path) -> None:
     assert not lower.lossless
     assert lower.cut(b"the the cat", False) == 0
     assert lower.cut(b"the the cat", True) == 11
-    none = Tokenizer.load(gpt2_like(tmp_path / "none.json", added_tokens=[], model={
-        "type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["▁a", -1.0], ["b", -2.0]]},
-        pre_tokenizer={"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
-        decoder={"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}))
+    none = Tokenizer.load(
+        gpt2_like(
+            tmp_path / "none.json",
+            added_tokens=[],
+            model={
+                "type": "Unigram",
+                "unk_id": 0,
+                "vocab": [["<unk>", 0.0], ["▁a", -1.0], ["b", -2.0]],
+            },
+            pre_tokenizer={
+                "type": "Metaspace",
+                "replacement": "▁",
+                "prepend_scheme": "always",
+                "split": True,
+            },
+            decoder={
+                "type": "Metaspace",
+                "replacement": "▁",
+                "prepend_scheme": "always",
+                "split": True,
+            },
+        )
+    )
     assert (none.vocab_size, none.eos_id, none.unk_id, none.kind) == (4, 3, 0, "unigram")
     assert none.encode("ab a").tolist() == [1, 2, 1]
     assert none.decode([1, 2, 1]) == "ab a"
@@ -412,10 +517,16 @@ def test_wrong_ids_are_refused(fitted: dict[str, Tokenizer]) -> None:
 
 
 def test_options_are_checked() -> None:
-    for options in ({"kind": "byte", "vocab_size": 100}, {"kind": "bpe", "vocab_size": 100}, {"kind": "wrod"},
-                    {"kind": "bpe", "vocab_file": "x"}, {"kind": "word", "vocab_file": "x", "min_count": 2},
-                    {"kind": "word", "vocab_file": "x", "vocab_size": 9},
-                    {"kind": "unigram", "min_count": 2}, {"min_cuont": 1}):
+    for options in (
+        {"kind": "byte", "vocab_size": 100},
+        {"kind": "bpe", "vocab_size": 100},
+        {"kind": "wrod"},
+        {"kind": "bpe", "vocab_file": "x"},
+        {"kind": "word", "vocab_file": "x", "min_count": 2},
+        {"kind": "word", "vocab_file": "x", "vocab_size": 9},
+        {"kind": "unigram", "min_count": 2},
+        {"min_cuont": 1},
+    ):
         with pytest.raises(ConfigError):
             Tokenizer(**options)
     assert Tokenizer(TokenizerConfig(kind="word")).config == Tokenizer(kind="word").config
@@ -428,7 +539,12 @@ def test_not_fitted() -> None:
 
 def test_importing_is_light() -> None:
     code = "import sys, seqloom.text.tokenizer, seqloom.data.corpus; print({'numba', 'tokenizers'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
@@ -471,7 +587,10 @@ def test_overlong_words_are_cut_for_training_and_that_is_said_once(boundary, mon
         assert Tokenizer(kind="bpe", vocab_size=300, boundary=boundary).fit(text) == tokenizer
     assert said.pop() == said[0]
     assert "".join(reached) == text
-    assert max(len(word) for part in reached for word in re.split(r"(\s+)", part)) <= subword_training.LONGEST_WORD
+    assert (
+        max(len(word) for part in reached for word in re.split(r"(\s+)", part))
+        <= subword_training.LONGEST_WORD
+    )
     assert said == ["to train the tokenizer, words of more than 1,000 characters are cut"]
     word = "".join(random.Random(0).choices("abcdefgh", k=1 << 20))
     assert tokenizer.decode(tokenizer.encode(word)) == word  # and in seconds
@@ -479,4 +598,7 @@ def test_overlong_words_are_cut_for_training_and_that_is_said_once(boundary, mon
 
 def test_ordinary_texts_reach_the_trainer_as_they_are(shakespeare):
     assert subword_training._cut_words(shakespeare, "gpt2") == [shakespeare]
-    assert subword_training._cut_words("中文，" * 400 + "字" * 1001, "gpt2") == ["中文，" * 400 + "字" * 1000, "字"]
+    assert subword_training._cut_words("中文，" * 400 + "字" * 1001, "gpt2") == [
+        "中文，" * 400 + "字" * 1000,
+        "字",
+    ]

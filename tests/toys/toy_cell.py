@@ -32,7 +32,9 @@ class MinGRU(cells.Cell):
     gates = 2
     reads_state = False
 
-    def step(self, projected: np.ndarray, state: cells.State, trace: Trace | None = None) -> cells.State:
+    def step(
+        self, projected: np.ndarray, state: cells.State, trace: Trace | None = None
+    ) -> cells.State:
         update, candidate = np.split(projected, 2, axis=1)
         share = 1 / (1 + np.exp(-update))
         if trace is not None:
@@ -54,7 +56,9 @@ def __getattr__(name: str) -> Any:
         reads_state = False
         gate_names = ("z", "n")
 
-        def step(self, projected: Any, state: Any, w_h: Any, mask: Any, trace: Trace | None = None) -> Any:
+        def step(
+            self, projected: Any, state: Any, w_h: Any, mask: Any, trace: Trace | None = None
+        ) -> Any:
             update, candidate = projected.chunk(2, 1)
             share = torch.sigmoid(update)
             self._trace_gates(trace, share, candidate)

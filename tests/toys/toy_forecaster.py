@@ -53,16 +53,35 @@ class ToyForecaster(Model):
     task, name, config_class = "toy forecaster", "toy-forecaster", ToyForecasterConfig
     learnt_values: ClassVar = {"scale": lambda value: isinstance(value, float) and value > 0}
 
-    def fit(self, data: Series, *, valid: Series | None = None, memory: Any = None, train: TrainConfig | None = None,
-            device: str | None = None, run: Any = None) -> ToyForecaster:
+    def fit(
+        self,
+        data: Series,
+        *,
+        valid: Series | None = None,
+        memory: Any = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: Any = None,
+    ) -> ToyForecaster:
         how = self.fitting(memory, train, device, run, valid)
         config, place = prepare(self.name, how)
         with self.learning():
             self.learnt = {"scale": float(np.abs(data.values).max()) or 1.0}
-            self.fit_info = {"data": data.name, "data_hash": data.fingerprint[:16], "steps_seen": len(data.values)}
-            network, record = train_network(_LinearTask(self, data, valid), config, place, run=how.run,
-                                            facts={"data": data.fingerprint, **self.config.to_dict()})
-            self.weights = {name: w.detach().cpu().numpy() for name, w in network.state_dict().items()}
+            self.fit_info = {
+                "data": data.name,
+                "data_hash": data.fingerprint[:16],
+                "steps_seen": len(data.values),
+            }
+            network, record = train_network(
+                _LinearTask(self, data, valid),
+                config,
+                place,
+                run=how.run,
+                facts={"data": data.fingerprint, **self.config.to_dict()},
+            )
+            self.weights = {
+                name: w.detach().cpu().numpy() for name, w in network.state_dict().items()
+            }
             self.fit_info |= record
         return self
 
@@ -76,14 +95,23 @@ class ToyForecaster(Model):
         self.check_fitted()
         values = list(np.asarray(history, np.float64) / self.learnt["scale"])
         for _ in range(horizon):
-            values.append(float(self.weights["weight"][0] @ np.array(values[-self.config.window:]) + self.weights["bias"][0]))
+            values.append(
+                float(
+                    self.weights["weight"][0] @ np.array(values[-self.config.window :])
+                    + self.weights["bias"][0]
+                )
+            )
         return (np.array(values[-horizon:]) * self.learnt["scale"]).tolist()
 
     def evaluate(self, data: Series) -> Result:
         inputs, targets = self.windows(data.values)
-        errors = (inputs @ self.weights["weight"][0] + self.weights["bias"][0] - targets) * self.learnt["scale"]
-        return Result({"mse": float((errors ** 2).mean()), "values": len(targets)},
-                      Signature(model=self.label(), data=data.fingerprint[:8]))
+        errors = (
+            inputs @ self.weights["weight"][0] + self.weights["bias"][0] - targets
+        ) * self.learnt["scale"]
+        return Result(
+            {"mse": float((errors**2).mean()), "values": len(targets)},
+            Signature(model=self.label(), data=data.fingerprint[:8]),
+        )
 
     def summary(self) -> str:
         return f"{self.recorded('steps_seen', 0):,} values"
@@ -128,7 +156,15 @@ class _LinearTask:
         if self.valid is None:
             return None
         with torch.inference_mode():
-            return float(((network(torch.from_numpy(self.valid[0]))[:, 0] - torch.from_numpy(self.valid[1])) ** 2).mean())
+            return float(
+                (
+                    (
+                        network(torch.from_numpy(self.valid[0]))[:, 0]
+                        - torch.from_numpy(self.valid[1])
+                    )
+                    ** 2
+                ).mean()
+            )
 
     def readings(self, value: float, held_out: bool) -> dict[str, float]:
         return {}
@@ -138,15 +174,22 @@ class ToyForecasting(Task):
     name, phrase = "toy forecaster", "a toy forecaster"
     data_help = "a CSV file with a column of numbers."
     reading = SeriesReading
-    commands: ClassVar = {"toy-forecast": Command("toy_forecaster:command", "What comes next in a series.")}
+    commands: ClassVar = {
+        "toy-forecast": Command("toy_forecaster:command", "What comes next in a series.")
+    }
 
     def read(self, paths: tuple[str, ...], reading: SeriesReading) -> Series:
-        path, = paths
+        (path,) = paths
         with open(path, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         if not rows or reading.value_column not in rows[0]:
-            raise DataError(f"{path} has no column {reading.value_column!r}; name it with --value-column")
-        return Series(np.array([float(row[reading.value_column]) for row in rows], np.float32), Path(path).name)
+            raise DataError(
+                f"{path} has no column {reading.value_column!r}; name it with --value-column"
+            )
+        return Series(
+            np.array([float(row[reading.value_column]) for row in rows], np.float32),
+            Path(path).name,
+        )
 
 
 @click.command(name="toy-forecast")
@@ -158,9 +201,18 @@ def command(model: str, path: str, horizon: int, as_json: bool) -> None:
     """The next values of a series."""
     loaded = tasks.open_model("toy-forecast", model)
     values = loaded.forecast(ToyForecasting().read((path,), SeriesReading()).values, horizon)
-    emit({"forecast": values}) if as_json else click.echo("\n".join(f"{value:.3f}" for value in values))
+    emit({"forecast": values}) if as_json else click.echo(
+        "\n".join(f"{value:.3f}" for value in values)
+    )
 
 
 tasks.register(ToyForecasting())
-registry.register_entry("toy-forecaster", registry.Entry("toy_forecaster:ToyForecaster", "toy_forecaster:ToyForecasterConfig",
-                                                   "toy forecaster", "a line through the last few values"))
+registry.register_entry(
+    "toy-forecaster",
+    registry.Entry(
+        "toy_forecaster:ToyForecaster",
+        "toy_forecaster:ToyForecasterConfig",
+        "toy forecaster",
+        "a line through the last few values",
+    ),
+)

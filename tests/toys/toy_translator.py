@@ -55,22 +55,47 @@ class ToyTranslatorConfig(Config):
 class ToyTranslator(Model):
     task, name, config_class = "toy translator", "toy-translator", ToyTranslatorConfig
 
-    def fit(self, data: Pairs, *, valid: Pairs | None = None, memory: Any = None, train: TrainConfig | None = None,
-            device: str | None = None, run: Any = None) -> ToyTranslator:
+    def fit(
+        self,
+        data: Pairs,
+        *,
+        valid: Pairs | None = None,
+        memory: Any = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: Any = None,
+    ) -> ToyTranslator:
         how = self.fitting(memory, train, device, run, valid)
         config, place = prepare(self.name, how)
         with self.learning():
-            self.tokenizers = {"source": Tokenizer(kind="char").fit(data.sources),
-                               "target": Tokenizer(kind="char").fit(data.targets)}
-            self.fit_info = {"data": data.name, "data_hash": data.fingerprint[:16], "pairs": len(data.sources)}
-            network, record = train_network(_PairsTask(self, data, valid), config, place, run=how.run,
-                                            facts={"data": data.fingerprint, **self.config.to_dict()})
-            self.weights = {name: w.detach().cpu().numpy() for name, w in network.state_dict().items()}
+            self.tokenizers = {
+                "source": Tokenizer(kind="char").fit(data.sources),
+                "target": Tokenizer(kind="char").fit(data.targets),
+            }
+            self.fit_info = {
+                "data": data.name,
+                "data_hash": data.fingerprint[:16],
+                "pairs": len(data.sources),
+            }
+            network, record = train_network(
+                _PairsTask(self, data, valid),
+                config,
+                place,
+                run=how.run,
+                facts={"data": data.fingerprint, **self.config.to_dict()},
+            )
+            self.weights = {
+                name: w.detach().cpu().numpy() for name, w in network.state_dict().items()
+            }
             self.fit_info |= record
         return self
 
     def build(self) -> Any:
-        return _network(self.tokenizers["source"].vocab_size, self.tokenizers["target"].vocab_size, self.config.d_hidden)
+        return _network(
+            self.tokenizers["source"].vocab_size,
+            self.tokenizers["target"].vocab_size,
+            self.config.d_hidden,
+        )
 
     def decoder(self, sources: list[str], network: Any = None) -> _Decoder:
         """A Stepper that owns the encoded sources: row i of `start(n)` belongs to source i."""
@@ -78,9 +103,15 @@ class ToyTranslator(Model):
 
         if network is None:
             network = self.build()
-            network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in self.weights.items()})
-        return _Decoder(network.eval(), [self.tokenizers["source"].encode(s) for s in sources],
-                        self.tokenizers["target"].vocab_size, self.tokenizers["target"].eos_id)
+            network.load_state_dict(
+                {name: torch.from_numpy(np.array(a)) for name, a in self.weights.items()}
+            )
+        return _Decoder(
+            network.eval(),
+            [self.tokenizers["source"].encode(s) for s in sources],
+            self.tokenizers["target"].vocab_size,
+            self.tokenizers["target"].eos_id,
+        )
 
     def translate(self, sources: list[str], *, beams: int = 2, network: Any = None) -> list[str]:
         none = [np.zeros(0, np.int64)] * len(sources)
@@ -90,8 +121,10 @@ class ToyTranslator(Model):
     def evaluate(self, data: Pairs) -> Result:
         self.check_fitted()
         right = np.mean([a == b for a, b in zip(self.translate(data.sources), data.targets)])
-        return Result({"exact_match": float(right), "pairs": len(data.sources)},
-                      Signature(model=self.label(), data=data.fingerprint[:8]))
+        return Result(
+            {"exact_match": float(right), "pairs": len(data.sources)},
+            Signature(model=self.label(), data=data.fingerprint[:8]),
+        )
 
     def summary(self) -> str:
         return f"{self.recorded('pairs', 0):,} pairs"
@@ -100,10 +133,20 @@ class ToyTranslator(Model):
         return self.weights
 
     def array_specs(self, length: Any) -> dict[str, Spec]:
-        d, sources, targets = self.config.d_hidden, *(self.tokenizers[side].vocab_size for side in ("source", "target"))
-        shapes = {"source.weight": (sources, d), "target.weight": (targets, d), "cell.weight_ih": (3 * d, d),
-                  "cell.weight_hh": (3 * d, d), "cell.bias_ih": (3 * d,), "cell.bias_hh": (3 * d,),
-                  "output.weight": (targets, d), "output.bias": (targets,)}
+        d, sources, targets = (
+            self.config.d_hidden,
+            *(self.tokenizers[side].vocab_size for side in ("source", "target")),
+        )
+        shapes = {
+            "source.weight": (sources, d),
+            "target.weight": (targets, d),
+            "cell.weight_ih": (3 * d, d),
+            "cell.weight_hh": (3 * d, d),
+            "cell.bias_ih": (3 * d,),
+            "cell.bias_hh": (3 * d,),
+            "output.weight": (targets, d),
+            "output.bias": (targets,),
+        }
         return {name: Spec("float32", shape) for name, shape in shapes.items()}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -120,12 +163,16 @@ def _network(sources: int, targets: int, d: int) -> Any:
 
 
 class _Decoder:
-    def __init__(self, network: Any, sources: list[np.ndarray], vocab_size: int, eos_id: int) -> None:
+    def __init__(
+        self, network: Any, sources: list[np.ndarray], vocab_size: int, eos_id: int
+    ) -> None:
         import torch
 
         self.network, self.vocab_size, self.eos_id = network, vocab_size, eos_id
         with torch.inference_mode():
-            self.memory = torch.stack([network.source(torch.from_numpy(np.asarray(s, np.int64))).mean(0) for s in sources])
+            self.memory = torch.stack(
+                [network.source(torch.from_numpy(np.asarray(s, np.int64))).mean(0) for s in sources]
+            )
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
         return self._advance(self.memory[:n], np.full(n, self.eos_id))
@@ -137,7 +184,9 @@ class _Decoder:
         import torch
 
         with torch.inference_mode():
-            hidden = self.network.cell(self.network.target(torch.from_numpy(np.asarray(ids, np.int64))), hidden)
+            hidden = self.network.cell(
+                self.network.target(torch.from_numpy(np.asarray(ids, np.int64))), hidden
+            )
             return (hidden,), torch.log_softmax(self.network.output(hidden), -1).numpy()
 
 
@@ -149,16 +198,26 @@ class _PairsTask:
     def __init__(self, model: ToyTranslator, data: Pairs, valid: Pairs | None) -> None:
         from seqloom.training.trainable import Criterion
 
-        self.criterion, self.model, self.valid = Criterion("exact match", higher_is_better=True), model, valid
+        self.criterion, self.model, self.valid = (
+            Criterion("exact match", higher_is_better=True),
+            model,
+            valid,
+        )
         target = model.tokenizers["target"]
-        self.sources = [np.asarray(model.tokenizers["source"].encode(s), np.int64) for s in data.sources]
-        self.targets = [np.append(target.encode(t), target.eos_id).astype(np.int64) for t in data.targets]
+        self.sources = [
+            np.asarray(model.tokenizers["source"].encode(s), np.int64) for s in data.sources
+        ]
+        self.targets = [
+            np.append(target.encode(t), target.eos_id).astype(np.int64) for t in data.targets
+        ]
         self.batches = Examples([len(t) for t in self.targets], self._collate, batch_size=8)
 
     def _collate(self, chosen: np.ndarray) -> Batch:
         sources, source_mask = padded([self.sources[i] for i in chosen])
         targets, mask = padded([self.targets[i] for i in chosen])
-        return Batch({"sources": sources, "source_mask": source_mask, "targets": targets}, mask=mask)
+        return Batch(
+            {"sources": sources, "source_mask": source_mask, "targets": targets}, mask=mask
+        )
 
     def build(self) -> Any:
         return self.model.build()
@@ -169,12 +228,17 @@ class _PairsTask:
 
         there = batch["source_mask"][..., None].float()
         hidden = (network.source(batch["sources"]) * there).sum(1) / there.sum(1)
-        before, logits = torch.full_like(batch["targets"][:, 0], self.model.tokenizers["target"].eos_id), []
+        before, logits = (
+            torch.full_like(batch["targets"][:, 0], self.model.tokenizers["target"].eos_id),
+            [],
+        )
         for column in batch["targets"].T:
             hidden = network.cell(network.target(before), hidden)
             logits.append(network.output(hidden))
             before = column
-        return cross_entropy(torch.stack(logits, 1)[batch.mask], batch["targets"][batch.mask], reduction="sum"), None
+        return cross_entropy(
+            torch.stack(logits, 1)[batch.mask], batch["targets"][batch.mask], reduction="sum"
+        ), None
 
     def evaluate(self, network: Any) -> float | None:
         if self.valid is None:
@@ -190,10 +254,12 @@ class ToyTranslating(Task):
     name, phrase = "toy translator", "a toy translator"
     data_help = "lines of source, a tab, and target."
     reading = PairsReading
-    commands: ClassVar = {"toy-translate": Command("toy_translator:command", "Translate lines of standard input.")}
+    commands: ClassVar = {
+        "toy-translate": Command("toy_translator:command", "Translate lines of standard input.")
+    }
 
     def read(self, paths: tuple[str, ...], reading: PairsReading) -> Pairs:
-        path, = paths
+        (path,) = paths
         rows = [line.split("\t") for line in Path(path).read_text(reading.encoding).splitlines()]
         if any(len(row) != 2 for row in rows):
             raise DataError(f"{path}: every line must be a source, a tab, and a target")
@@ -212,5 +278,12 @@ def command(model: str, as_json: bool) -> None:
 
 
 tasks.register(ToyTranslating())
-registry.register_entry("toy-translator", registry.Entry("toy_translator:ToyTranslator", "toy_translator:ToyTranslatorConfig",
-                                                   "toy translator", "the mean of the source starts a GRU"))
+registry.register_entry(
+    "toy-translator",
+    registry.Entry(
+        "toy_translator:ToyTranslator",
+        "toy_translator:ToyTranslatorConfig",
+        "toy translator",
+        "the mean of the source starts a GRU",
+    ),
+)

@@ -21,7 +21,14 @@ CPU = torch.device("cpu")
 RNG = np.random.default_rng(0)
 SERIES = [RNG.normal(size=(n, 3)).astype(np.float32) for n in (2, 7, 3, 5, 4, 9, 6)]
 TRUE = np.array([0.5, -2.0, 1.0], np.float32)
-PLAIN = {"optimizer": "sgd", "lr": 0.1, "schedule": "constant", "warmup": 0.0, "clip": "none", "weight_decay": 0.0}
+PLAIN = {
+    "optimizer": "sgd",
+    "lr": 0.1,
+    "schedule": "constant",
+    "warmup": 0.0,
+    "clip": "none",
+    "weight_decay": 0.0,
+}
 
 
 class Lines:
@@ -52,7 +59,7 @@ class Lines:
         return None if self.valid is None else self.valid.pop(0)
 
     def readings(self, value, held_out):
-        return {"root": value ** 0.5} if not held_out else {}
+        return {"root": value**0.5} if not held_out else {}
 
 
 def fitted(task, place=None, **options):
@@ -89,7 +96,10 @@ def test_targets_without_weight_are_refused_rather_than_divided_by():
 @pytest.mark.parametrize(("higher", "best"), [(True, 3), (False, 1)])
 def test_best_is_what_the_criterion_says(higher, best, tmp_path):
     """F1 rises, squared error falls; patience, the best weights and the log follow it."""
-    task = Lines(criterion=Criterion("F1" if higher else "MSE", higher_is_better=higher), valid=[0.1, 0.3, 0.9, 0.2, 0.2, 0.2])
+    task = Lines(
+        criterion=Criterion("F1" if higher else "MSE", higher_is_better=higher),
+        valid=[0.1, 0.3, 0.9, 0.2, 0.2, 0.2],
+    )
     report = fitted(task, tmp_path / "r", evaluate_every=1, steps=6, patience=3)
     assert (report.best_step, report.valid) == (best, 0.9 if higher else 0.1)
     assert report.steps == best + 3
@@ -108,7 +118,9 @@ def test_plateau_lowers_the_rate_where_more_is_better():
 
 
 def test_every_example_once_an_epoch_like_lengths_together():
-    batches = Examples([len(s) for s in SERIES], lambda chosen: Batch({"targets": chosen}), batch_size=3)
+    batches = Examples(
+        [len(s) for s in SERIES], lambda chosen: Batch({"targets": chosen}), batch_size=3
+    )
     cursor, seen = (4, 0), []
     while cursor[0] == 4:
         batch = batches.batch(cursor)
@@ -116,7 +128,11 @@ def test_every_example_once_an_epoch_like_lengths_together():
         seen.append(batch["targets"].tolist())
         cursor = batch.following
     assert sorted(i for group in seen for i in group) == list(range(len(SERIES)))
-    assert sorted(sorted(len(SERIES[i]) for i in group) for group in seen) == [[2], [3, 4, 5], [6, 7, 9]]
+    assert sorted(sorted(len(SERIES[i]) for i in group) for group in seen) == [
+        [2],
+        [3, 4, 5],
+        [6, 7, 9],
+    ]
     assert batches.length((0, 0)) == len(seen) == 3
 
 
@@ -146,9 +162,16 @@ torch.distributed.barrier()
 def test_of_several_processes_only_the_first_writes(tmp_path):
     """Two that train one network in one directory: one log, one checkpoint, no quarrel about the lock, the same weights."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    children = [subprocess.Popen([sys.executable, "-c", SEVERAL, root, str(tmp_path)], cwd=root, text=True,
-                                 stderr=subprocess.PIPE, env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"})
-                for rank in range(2)]
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", SEVERAL, root, str(tmp_path)],
+            cwd=root,
+            text=True,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"},
+        )
+        for rank in range(2)
+    ]
     errors = [child.communicate(timeout=300)[1] for child in children]
     assert [child.returncode for child in children] == [0, 0], errors
     assert len(read_log(tmp_path / "run")) == 8  # six steps, two evaluations
@@ -160,7 +183,9 @@ def test_of_several_processes_only_the_first_writes(tmp_path):
 
 def test_a_first_evaluation_that_is_no_number_is_never_the_best():
     for higher in (True, False):
-        task = Lines(criterion=Criterion("X", higher_is_better=higher), valid=[float("nan"), 0.3, 0.3, 0.3])
+        task = Lines(
+            criterion=Criterion("X", higher_is_better=higher), valid=[float("nan"), 0.3, 0.3, 0.3]
+        )
         report = fitted(task, evaluate_every=1)
         assert (report.best_step, report.valid) == (4, 0.3)  # of equal ones the last
 
@@ -184,6 +209,8 @@ def test_targets_are_counted_alike_with_a_mask_and_without():
 def test_a_loss_that_is_not_in_nats_may_vary_by_more():
     task = Lines(batch_size=1, weights=None)
     task.batches.collate = lambda chosen: Batch(
-        {"inputs": SERIES[0][None], "targets": np.full((1, 2), 10.0 ** chosen[0], np.float32)}, mask=np.ones((1, 2), bool),
-        weights=np.ones((1, 2), np.float32))
+        {"inputs": SERIES[0][None], "targets": np.full((1, 2), 10.0 ** chosen[0], np.float32)},
+        mask=np.ones((1, 2), bool),
+        weights=np.ones((1, 2), np.float32),
+    )
     fitted(task, steps=7, lr=1e-12)

@@ -30,7 +30,11 @@ CPU = torch.device("cpu")
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.vectors, self.gru, self.out = nn.Embedding(6, 4), nn.GRU(4, 8, batch_first=True), nn.Linear(8, 6)
+        self.vectors, self.gru, self.out = (
+            nn.Embedding(6, 4),
+            nn.GRU(4, 8, batch_first=True),
+            nn.Linear(8, 6),
+        )
         self.drop = nn.Dropout(0.3)
 
 
@@ -52,7 +56,9 @@ class Toy:
             raise RuntimeError("pulled the plug")
         out, h = network.gru(network.vectors(batch["inputs"]), None if state is None else state[0])
         logits = network.out(network.drop(out))
-        return nn.functional.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten(), reduction="sum"), (h,)
+        return nn.functional.cross_entropy(
+            logits.flatten(0, 1), batch["targets"].flatten(), reduction="sum"
+        ), (h,)
 
     def readings(self, value, held_out):
         return {}
@@ -70,7 +76,9 @@ class Toy:
 
 def run(task=None, *, place=None, **options):
     config = TrainConfig(**{"steps": 12, "lr": 0.01, **options})
-    return loop.train(task or Toy(), config, device=CPU, run=Run(place) if place else None, facts={"a": 1})
+    return loop.train(
+        task or Toy(), config, device=CPU, run=Run(place) if place else None, facts={"a": 1}
+    )
 
 
 def weights(report):
@@ -81,9 +89,22 @@ def same(a, b):
     return all(np.array_equal(x, b[name]) for name, x in a.items())
 
 
-VARIED = [{}, {"optimizer": "muon"}, {"optimizer": "sgd"}, {"optimizer": "momentum"}, {"optimizer": "rmsprop"},
-          {"optimizer": "adam"}, {"optimizer": "asgd"}, {"schedule": "plateau"}, {"clip": "adaptive"},
-          {"average": "exponential"}, {"average": "tail"}, {"accumulate": 2}, {"gradient_noise": 0.01}, {"patience": 3}]
+VARIED = [
+    {},
+    {"optimizer": "muon"},
+    {"optimizer": "sgd"},
+    {"optimizer": "momentum"},
+    {"optimizer": "rmsprop"},
+    {"optimizer": "adam"},
+    {"optimizer": "asgd"},
+    {"schedule": "plateau"},
+    {"clip": "adaptive"},
+    {"average": "exponential"},
+    {"average": "tail"},
+    {"accumulate": 2},
+    {"gradient_noise": 0.01},
+    {"patience": 3},
+]
 
 
 @pytest.mark.parametrize("options", VARIED, ids=str)
@@ -104,7 +125,13 @@ def test_cut_off_and_resumed_is_the_same_to_the_bit(options, tmp_path, monkeypat
 
 def test_a_resumed_run_ends_with_the_same_checkpoint(tmp_path, monkeypatch):
     """All that is kept, also what does not show in the weights yet: patience, first loss, what is usual, counts."""
-    options = {"schedule": "plateau", "clip": "adaptive", "average": "tail", "patience": 5, "evaluate_every": 1}
+    options = {
+        "schedule": "plateau",
+        "clip": "adaptive",
+        "average": "tail",
+        "patience": 5,
+        "evaluate_every": 1,
+    }
     values = [3.0, 3.1, 2.9, 3.0, 3.2, 2.8, 2.9, 3.0, 3.1, 3.2]
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
     run(Toy(valid=list(values)), place=tmp_path / "whole", steps=10, **options)
@@ -135,24 +162,33 @@ def test_another_seed_or_no_state_is_another_result():
 
 def test_sigkill_and_resume(tmp_path):
     """A real one, in another process, while it trains."""
-    code = ("import sys; sys.path.insert(0, sys.argv[2])\n"
-            "from tests.training.test_engine import *\n"
-            "loop.CHECKPOINT_SECONDS = -1.0\n"
-            "update = loop._Loop._update\n"
-            "def waiting(self, rate):\n"
-            "    if self.step == 20: print('now', flush=True); sys.stdin.readline()\n"
-            "    return update(self, rate)\n"
-            "loop._Loop._update = waiting\n"
-            "run(Toy(valid=True), place=sys.argv[1], steps=400)\n")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "from tests.training.test_engine import *\n"
+        "loop.CHECKPOINT_SECONDS = -1.0\n"
+        "update = loop._Loop._update\n"
+        "def waiting(self, rate):\n"
+        "    if self.step == 20: print('now', flush=True); sys.stdin.readline()\n"
+        "    return update(self, rate)\n"
+        "loop._Loop._update = waiting\n"
+        "run(Toy(valid=True), place=sys.argv[1], steps=400)\n"
+    )
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "r"), root], stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, cwd=root)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "r"), root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=root,
+    )
     assert child.stdout.readline() == b"now\n"
     child.send_signal(signal.SIGKILL)
     child.communicate()
     step = Run(tmp_path / "r").load()[1]["step"]
     assert 0 < step < 400
-    assert same(weights(run(Toy(valid=True), steps=400)), weights(run(Toy(valid=True), place=tmp_path / "r", steps=400)))
+    assert same(
+        weights(run(Toy(valid=True), steps=400)),
+        weights(run(Toy(valid=True), place=tmp_path / "r", steps=400)),
+    )
 
 
 def test_ctrl_c_finishes_the_step_and_keeps_it(tmp_path):
@@ -173,7 +209,10 @@ def test_the_best_weights_are_restored():
     best = run(Toy(valid=list(values)), evaluate_every=3)
     assert (best.valid, best.best_step) == (2.0, 6)
     config = {"schedule": "constant", "warmup": 0.0}
-    assert same(weights(run(Toy(valid=list(values)), evaluate_every=3, **config)), weights(run(steps=6, **config)))
+    assert same(
+        weights(run(Toy(valid=list(values)), evaluate_every=3, **config)),
+        weights(run(steps=6, **config)),
+    )
 
 
 def test_patience_stops():
@@ -192,7 +231,14 @@ def test_a_gain_renews_patience():
 def test_accumulated_gradients_are_those_of_the_larger_batch():
     """Two batches, one update: the mean of their gradients (SGD shows it in the weights)."""
     task = Toy()
-    options = {"optimizer": "sgd", "lr": 0.5, "schedule": "constant", "warmup": 0.0, "clip": "none", "weight_decay": 0.0}
+    options = {
+        "optimizer": "sgd",
+        "lr": 0.5,
+        "schedule": "constant",
+        "warmup": 0.0,
+        "clip": "none",
+        "weight_decay": 0.0,
+    }
     torch.manual_seed(0)
     network = Net()
     before = {name: w.detach().clone() for name, w in network.named_parameters()}
@@ -201,7 +247,11 @@ def test_accumulated_gradients_are_those_of_the_larger_batch():
     for _ in range(2):
         batch = task.batches.batch(cursor)
         loss, state = task.loss(network, on_device(batch, CPU), state)
-        state, cursor, total = tuple(s.detach() for s in state), batch.following, total + loss / batch.count / 2
+        state, cursor, total = (
+            tuple(s.detach() for s in state),
+            batch.following,
+            total + loss / batch.count / 2,
+        )
     total.backward()
     expected = {name: before[name] - 0.5 * w.grad for name, w in network.named_parameters()}
 
@@ -212,7 +262,9 @@ def test_accumulated_gradients_are_those_of_the_larger_batch():
             return made
 
     found = weights(run(NoDrop(), steps=1, accumulate=2, **options))
-    assert all(np.allclose(found[name], value.detach(), atol=1e-6) for name, value in expected.items())
+    assert all(
+        np.allclose(found[name], value.detach(), atol=1e-6) for name, value in expected.items()
+    )
 
 
 def test_a_loss_that_is_no_number_stops_with_advice(tmp_path, monkeypatch):
@@ -221,10 +273,14 @@ def test_a_loss_that_is_no_number_stops_with_advice(tmp_path, monkeypatch):
             loss, state = super().loss(*arguments)
             return (loss * math.nan if self.calls == 6 else loss), state
 
-    with pytest.raises(TrainingError, match=r"at step 6 the loss is nan: try a lower lr .* or more warmup$"):
+    with pytest.raises(
+        TrainingError, match=r"at step 6 the loss is nan: try a lower lr .* or more warmup$"
+    ):
         run(Bad(), place=tmp_path / "r")  # it has not come to a checkpoint
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
-    with pytest.raises(TrainingError, match=r"at step 6 the loss is nan: try a lower lr .* checkpoint is in"):
+    with pytest.raises(
+        TrainingError, match=r"at step 6 the loss is nan: try a lower lr .* checkpoint is in"
+    ):
         run(Bad(), place=tmp_path / "r")
     with pytest.raises(TrainingError, match=r"has grown from 1.* nats|loss is|gradient is"):
         run(optimizer="sgd", lr=1e4, clip="none", steps=60, warmup=0.0)
@@ -235,7 +291,9 @@ def test_a_run_of_other_settings_is_not_continued(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="plug"):
         run(Toy(fail_at=5), place=tmp_path / "r")
     with pytest.raises(ConfigError, match=r"other settings .*a was 1, is 2.*--restart"):
-        loop.train(Toy(), TrainConfig(steps=12), device=CPU, run=Run(tmp_path / "r"), facts={"a": 2})
+        loop.train(
+            Toy(), TrainConfig(steps=12), device=CPU, run=Run(tmp_path / "r"), facts={"a": 2}
+        )
 
 
 def test_minutes_become_steps_once(tmp_path, monkeypatch):
@@ -245,15 +303,28 @@ def test_minutes_become_steps_once(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "count_steps", lambda *a: pytest.fail("counted again"))
     assert run(place=tmp_path / "r", steps=None, minutes=0.02).facts["steps"] == steps
     monkeypatch.undo()
-    assert same(weights(run(steps=steps)), weights(run(place=tmp_path / "r", steps=None, minutes=0.02)))
+    assert same(
+        weights(run(steps=steps)), weights(run(place=tmp_path / "r", steps=None, minutes=0.02))
+    )
 
 
 def test_the_numbers_that_are_said_repeat_a_run_of_minutes(tmp_path):
     """Both of them: which weights are best also depends on when they are looked at."""
-    timed = run(Toy(valid=True), place=tmp_path / "r", steps=None, minutes=0.02, optimizer="adamw", lr=0.5, clip="none")
+    timed = run(
+        Toy(valid=True),
+        place=tmp_path / "r",
+        steps=None,
+        minutes=0.02,
+        optimizer="adamw",
+        lr=0.5,
+        clip="none",
+    )
     fixed = json.loads((tmp_path / "r" / "run.json").read_text())["fixed"]
     assert set(fixed) == {"steps", "evaluate_every"}
-    assert same(weights(timed), weights(run(Toy(valid=True), **fixed, optimizer="adamw", lr=0.5, clip="none")))
+    assert same(
+        weights(timed),
+        weights(run(Toy(valid=True), **fixed, optimizer="adamw", lr=0.5, clip="none")),
+    )
 
 
 def test_epochs_become_steps():
@@ -265,8 +336,14 @@ def test_instructions_that_end_the_program_are_refused(monkeypatch):
     monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: True)
     for code in (-4, 0):  # an illegal instruction, and none
         devices._multiplies.cache_clear()
-        monkeypatch.setattr(devices.subprocess, "run", lambda *_, code=code, **__: SimpleNamespace(returncode=code))
-        with pytest.raises(ConfigError, match="their instructions end the program") if code else nullcontext():
+        monkeypatch.setattr(
+            devices.subprocess, "run", lambda *_, code=code, **__: SimpleNamespace(returncode=code)
+        )
+        with (
+            pytest.raises(ConfigError, match="their instructions end the program")
+            if code
+            else nullcontext()
+        ):
             check_precision(TrainConfig(precision="bfloat16"), CPU)
     devices._multiplies.cache_clear()
 

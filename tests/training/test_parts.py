@@ -24,15 +24,30 @@ def rates(steps=100, **options):
 
 
 def test_schedules():
-    assert rates(schedule="constant", warmup=4.0)[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]  # the first step is not lost
+    assert rates(schedule="constant", warmup=4.0)[:5] == [
+        0.25,
+        0.5,
+        0.75,
+        1.0,
+        1.0,
+    ]  # the first step is not lost
     assert rates(schedule="linear", warmup=0.0)[50] == pytest.approx(0.5)
     cosine = rates(schedule="cosine", warmup=0.1)
     assert cosine[10] == pytest.approx(1.0)
     assert cosine[55] == pytest.approx(0.51)
     assert cosine[99] < 0.025
-    assert rates(schedule="step", warmup=0.0, decay=0.1, decay_every=30.0)[::30] == pytest.approx([1, 0.1, 0.01, 0.001])
-    late = rates(schedule="step", warmup=10.0, decay=0.1, decay_every=30.0)  # what falls does so from the end of the warm-up on
-    assert (late[9], late[39], late[40], late[70]) == (1.0, 1.0, pytest.approx(0.1), pytest.approx(0.01))
+    assert rates(schedule="step", warmup=0.0, decay=0.1, decay_every=30.0)[::30] == pytest.approx(
+        [1, 0.1, 0.01, 0.001]
+    )
+    late = rates(
+        schedule="step", warmup=10.0, decay=0.1, decay_every=30.0
+    )  # what falls does so from the end of the warm-up on
+    assert (late[9], late[39], late[40], late[70]) == (
+        1.0,
+        1.0,
+        pytest.approx(0.1),
+        pytest.approx(0.01),
+    )
     assert rates(schedule="linear", warmup=20.0)[60] == pytest.approx(0.5)
     noam = rates(schedule="noam", warmup=25.0)
     assert noam[24] == max(noam) == 1.0
@@ -113,7 +128,9 @@ def test_the_exponential_mean_remembers_a_thousand_updates():
     assert average.weights()["weight"].item() == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("optimizer", ["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"])
+@pytest.mark.parametrize(
+    "optimizer", ["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"]
+)
 def test_weight_decay_is_for_matrices_alone(optimizer):
     network = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
     for p in network.parameters():
@@ -129,21 +146,38 @@ def test_weight_decay_is_for_matrices_alone(optimizer):
 def test_muon_is_that_of_torch_for_hidden_matrices_and_adamw_for_the_rest():
     """torch's works in bfloat16, of which a step shows three digits."""
     torch.manual_seed(0)
-    ours, theirs = (torch.nn.Sequential(OrderedDict(embedding=torch.nn.Embedding(7, 4), up=torch.nn.Linear(4, 12),
-                                                    down=torch.nn.Linear(12, 4), output=torch.nn.Linear(4, 3)))
-                    for _ in range(2))
+    ours, theirs = (
+        torch.nn.Sequential(
+            OrderedDict(
+                embedding=torch.nn.Embedding(7, 4),
+                up=torch.nn.Linear(4, 12),
+                down=torch.nn.Linear(12, 4),
+                output=torch.nn.Linear(4, 3),
+            )
+        )
+        for _ in range(2)
+    )
     theirs.load_state_dict(ours.state_dict())
     first = {name: p.detach().clone() for name, p in ours.named_parameters()}
     config = TrainConfig(optimizer="muon", lr=0.02, weight_decay=0.1)
     made = make_optimizer(config, ours)
     hidden = {"up.weight", "down.weight"}
     assert hidden_matrices(ours) == hidden
-    muon = torch.optim.Muon([p for name, p in theirs.named_parameters() if name in hidden], lr=0.02, weight_decay=0.1,
-                            adjust_lr_fn="match_rms_adamw")
+    muon = torch.optim.Muon(
+        [p for name, p in theirs.named_parameters() if name in hidden],
+        lr=0.02,
+        weight_decay=0.1,
+        adjust_lr_fn="match_rms_adamw",
+    )
     rest = [(name, p) for name, p in theirs.named_parameters() if name not in hidden]
-    adamw = torch.optim.AdamW([{"params": [p for _, p in rest if p.dim() > 1], "weight_decay": 0.1},
-                               {"params": [p for _, p in rest if p.dim() < 2], "weight_decay": 0.0}], lr=0.02,
-                              betas=(0.9, 0.99))
+    adamw = torch.optim.AdamW(
+        [
+            {"params": [p for _, p in rest if p.dim() > 1], "weight_decay": 0.1},
+            {"params": [p for _, p in rest if p.dim() < 2], "weight_decay": 0.0},
+        ],
+        lr=0.02,
+        betas=(0.9, 0.99),
+    )
     for _ in range(5):
         for a, b in zip(ours.parameters(), theirs.parameters()):
             a.grad = torch.randn_like(a)
@@ -154,12 +188,16 @@ def test_muon_is_that_of_torch_for_hidden_matrices_and_adamw_for_the_rest():
     for (name, a), b in zip(ours.named_parameters(), theirs.parameters()):
         moved = (a - first[name]).detach().abs().max()
         assert moved > 0.02
-        torch.testing.assert_close(a, b, rtol=0, atol=float(moved) * (0.02 if name in hidden else 1e-5))
+        torch.testing.assert_close(
+            a, b, rtol=0, atol=float(moved) * (0.02 if name in hidden else 1e-5)
+        )
 
 
 def test_orthogonal_makes_singular_values_alike():
     draw = torch.Generator().manual_seed(3)
-    matrices = [torch.randn(shape, generator=draw) for shape in ((5, 40), (40, 5), (16, 16), (5, 40))]
+    matrices = [
+        torch.randn(shape, generator=draw) for shape in ((5, 40), (40, 5), (16, 16), (5, 40))
+    ]
     for matrix, made in zip(matrices, orthogonal(matrices), strict=True):
         assert made.shape == matrix.shape
         values = torch.linalg.svdvals(made)
@@ -175,7 +213,9 @@ def test_adaptive_clipping_as_it_comes_neither_sinks_nor_jumps_and_follows():
         clipper(parameters([float(norm)]))
         limits.append(clipper.usual * clipper.at)
     assert clipper.report()["clipped"] < 0.02
-    assert 0.75 < min(limits[100:]) / limits[100] < max(limits[100:]) / limits[100] < 1.35  # it stays put
+    assert (
+        0.75 < min(limits[100:]) / limits[100] < max(limits[100:]) / limits[100] < 1.35
+    )  # it stays put
     assert limits[-1] == pytest.approx(3 * math.exp(0.125), rel=0.2)  # thrice the true mean
     clipper(parameters([1000.0]))
     assert limits[-1] < clipper.usual * clipper.at < 1.1 * limits[-1]
@@ -201,7 +241,7 @@ def test_carried_rows_are_read_once_and_in_order(n, rows, truncation, vary):
         cursor, first = batch.following, False
     targets = np.concatenate([b["targets"] for b in seen], axis=1)
     inputs = np.concatenate([b["inputs"] for b in seen], axis=1)
-    assert targets.tolist() == ids[:rows * (n // rows)].reshape(rows, -1).tolist()
+    assert targets.tolist() == ids[: rows * (n // rows)].reshape(rows, -1).tolist()
     assert (inputs[:, 0] == -1).all()
     assert (inputs[:, 1:] == targets[:, :-1]).all()
 
@@ -217,8 +257,11 @@ def test_shuffled_windows_do_not_overlap_and_change_with_the_epoch(n, window, be
         while cursor[0] == epoch:
             batch = batches.batch(cursor)
             assert batch["inputs"].shape[1] == batch["targets"].shape[1] + before
-            assert (batch["inputs"][:, before + 1:] == batch["targets"][:, :-1]).all()
-            assert (batch["inputs"][:, before] == np.where(batch["targets"][:, 0] > 0, batch["targets"][:, 0] - 1, -1)).all()
+            assert (batch["inputs"][:, before + 1 :] == batch["targets"][:, :-1]).all()
+            assert (
+                batch["inputs"][:, before]
+                == np.where(batch["targets"][:, 0] > 0, batch["targets"][:, 0] - 1, -1)
+            ).all()
             targets += batch["targets"].flatten().tolist()
             cursor = batch.following
         assert len(targets) == len(set(targets)) > n - 2 * window - 1
@@ -227,7 +270,12 @@ def test_shuffled_windows_do_not_overlap_and_change_with_the_epoch(n, window, be
 
 
 def test_a_batch_larger_than_the_text_is_refused():
-    with pytest.raises(ConfigError, match="batch_size 40 is too large for a text of 50 tokens; give at most 25"):
+    with pytest.raises(
+        ConfigError, match="batch_size 40 is too large for a text of 50 tokens; give at most 25"
+    ):
         Carried(np.arange(50), 0, batch_size=40, truncation=8)
     assert Carried(np.arange(50), 0, batch_size=None, truncation=8).rows == 3
-    assert Shuffled(np.arange(3), 0, batch_size=None, window=8).batch((0, 0))["targets"].shape == (1, 3)
+    assert Shuffled(np.arange(3), 0, batch_size=None, window=8).batch((0, 0))["targets"].shape == (
+        1,
+        3,
+    )

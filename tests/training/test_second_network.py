@@ -44,7 +44,8 @@ def noise(batch, rng):
         batch,
         arrays={
             **batch.arrays,
-            "inputs": batch["inputs"] + rng.normal(size=batch["inputs"].shape).astype(np.float32) / 4,
+            "inputs": batch["inputs"]
+            + rng.normal(size=batch["inputs"].shape).astype(np.float32) / 4,
         },
     )
 
@@ -56,7 +57,10 @@ class Distil:
 
     def __init__(self, teacher=None, *, fail_at=None, corrupt=noise, seed=0):
         examples = Examples(
-            [1] * len(INPUTS), lambda i: Batch({"inputs": INPUTS[i], "targets": i}), batch_size=5, seed=seed
+            [1] * len(INPUTS),
+            lambda i: Batch({"inputs": INPUTS[i], "targets": i}),
+            batch_size=5,
+            seed=seed,
         )
         self.batches = Corrupted(examples, corrupt, seed=seed)
         if teacher is not None:
@@ -123,7 +127,9 @@ def test_it_goes_where_the_first_one_goes(monkeypatch):
     monkeypatch.setattr(
         nn.Module,
         "to",
-        lambda self, *args, **rest: (moved.append((type(self), args)), real(self, *args, **rest))[1],
+        lambda self, *args, **rest: (moved.append((type(self), args)), real(self, *args, **rest))[
+            1
+        ],
     )
     run(Distil(teacher()), steps=1)
     assert [(kind, args) for kind, args in moved if kind in (Noisy, nn.Sequential)] == [
@@ -139,18 +145,23 @@ def test_weights_of_both_are_refused():
         run(task)
 
 
-def test_it_resumes_to_the_bit_with_noise_and_only_with_the_same_second_network(tmp_path, monkeypatch):
+def test_it_resumes_to_the_bit_with_noise_and_only_with_the_same_second_network(
+    tmp_path, monkeypatch
+):
     whole = run(Distil(teacher()))
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
     for fail_at in (5, 4):
         with pytest.raises(RuntimeError, match="plug"):
             run(Distil(teacher(), fail_at=fail_at), tmp_path / "r")
-    with pytest.raises(ConfigError, match=r"other settings \(frozen_network was \w{16}, is \w{16}\)"):
+    with pytest.raises(
+        ConfigError, match=r"other settings \(frozen_network was \w{16}, is \w{16}\)"
+    ):
         run(Distil(teacher(2)), tmp_path / "r")
     resumed = run(Distil(teacher()), tmp_path / "r")
     assert same(arrays(whole.network), arrays(resumed.network))
     assert not same(
-        arrays(whole.network), arrays(run(Distil(teacher(), corrupt=lambda batch, rng: batch)).network)
+        arrays(whole.network),
+        arrays(run(Distil(teacher(), corrupt=lambda batch, rng: batch)).network),
     )
 
 
@@ -167,7 +178,11 @@ LAYOUTS = {
 def hide(batch, rng):
     """A fifth of the inputs is hidden, and the loss counts only those."""
     hidden = rng.random(batch["inputs"].shape) < 0.2
-    arrays = {**batch.arrays, "inputs": np.where(hidden, -1, batch["inputs"]), "drawn": rng.random(1)}
+    arrays = {
+        **batch.arrays,
+        "inputs": np.where(hidden, -1, batch["inputs"]),
+        "drawn": rng.random(1),
+    }
     return replace(
         batch, arrays=arrays, mask=hidden, following=(9, 9), fresh=False
     )  # what belongs to the layout stays that of the layout
@@ -183,11 +198,16 @@ def test_noise_is_a_function_of_seed_and_cursor(layout):
         assert np.array_equal(batch["targets"], before["targets"])
         assert np.array_equal(batch["inputs"] == -1, batch.mask)
         assert (batch.following, batch.fresh) == (before.following, before.fresh)
-        assert (noisy.length(cursor), noisy.share(cursor)) == (plain.length(cursor), plain.share(cursor))
+        assert (noisy.length(cursor), noisy.share(cursor)) == (
+            plain.length(cursor),
+            plain.share(cursor),
+        )
         seen.append(batch["drawn"].item())
         cursor = batch.following
     seen.append(Corrupted(LAYOUTS[layout](), hide, seed=4).batch((0, 0))["drawn"].item())
-    assert len(set(seen)) == len(seen) > 8  # other numbers in each batch, in each epoch and with each seed
+    assert (
+        len(set(seen)) == len(seen) > 8
+    )  # other numbers in each batch, in each epoch and with each seed
 
 
 # ---- weights to start from
@@ -211,7 +231,8 @@ def test_a_run_from_given_weights_resumes_to_the_bit(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="plug"):
         run(Distil(teacher(), seed=1, fail_at=6), tmp_path / "r", initial=first)
     assert same(
-        arrays(run(Distil(teacher(), seed=1), tmp_path / "r", initial=first).network), arrays(whole.network)
+        arrays(run(Distil(teacher(), seed=1), tmp_path / "r", initial=first).network),
+        arrays(whole.network),
     )
 
 
@@ -246,9 +267,14 @@ def test_the_sum_of_losses_by_mask_and_weight(weights, masked):
     weights = None if weights is None else RNG.random(weights).astype(np.float32)
     batch = Batch({"targets": targets}, mask=mask if masked else None, weights=weights)
     each = (
-        -output.log_probs(features).gather(2, torch.from_numpy(targets)[..., None])[..., 0].detach().numpy()
+        -output.log_probs(features)
+        .gather(2, torch.from_numpy(targets)[..., None])[..., 0]
+        .detach()
+        .numpy()
     )
-    counted = np.ones((6, 5)) if weights is None else np.broadcast_to(weights.reshape(6, -1), (6, 5))
+    counted = (
+        np.ones((6, 5)) if weights is None else np.broadcast_to(weights.reshape(6, -1), (6, 5))
+    )
     counted = counted * mask if masked else counted
     loss = summed_loss(output, features, on_device(batch, CPU)).detach()
     assert float(loss) == pytest.approx((each * counted).sum(), rel=1e-5)

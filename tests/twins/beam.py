@@ -5,19 +5,37 @@ import math
 import numpy as np
 
 
-def search(stepper, prompt, *, beams, nbest, max_tokens, min_tokens=0, divisor=lambda length: length, coverage_penalty=0.0,
-           prefix=()):
+def search(
+    stepper,
+    prompt,
+    *,
+    beams,
+    nbest,
+    max_tokens,
+    min_tokens=0,
+    divisor=lambda length: length,
+    coverage_penalty=0.0,
+    prefix=(),
+):
     """(ids with the end symbol if it came, log-probability, score) of the nbest results."""
     beam, results = [((), 0.0)], []
     for length in range(1, max_tokens + 1):
         candidates = []
         for ids, total in beam:
             row, _ = after(stepper, [*prompt, *ids])
-            for token, log_prob in enumerate(allowed(row, length, min_tokens, prefix, stepper.eos_id)):
+            for token, log_prob in enumerate(
+                allowed(row, length, min_tokens, prefix, stepper.eos_id)
+            ):
                 if log_prob > -math.inf:
                     candidates.append(((*ids, token), total + min(log_prob, 0.0)))
-        candidates = sorted(candidates, key=lambda c: -c[1])[:beams]  # stable: by position in the beam, then by token
-        beam = [(ids, total) for ids, total in candidates if ids[-1] != stepper.eos_id and length < max_tokens]
+        candidates = sorted(candidates, key=lambda c: -c[1])[
+            :beams
+        ]  # stable: by position in the beam, then by token
+        beam = [
+            (ids, total)
+            for ids, total in candidates
+            if ids[-1] != stepper.eos_id and length < max_tokens
+        ]
         for ids, total in candidates:
             if ids[-1] == stepper.eos_id or length == max_tokens:
                 score = total / divisor(length) + coverage(stepper, prompt, ids, coverage_penalty)
@@ -27,7 +45,9 @@ def search(stepper, prompt, *, beams, nbest, max_tokens, min_tokens=0, divisor=l
 
 def allowed(row, length, min_tokens, prefix, eos_id):
     row = [float(log_prob) for log_prob in row]
-    if length <= min_tokens and any(p > -math.inf for token, p in enumerate(row) if token != eos_id):
+    if length <= min_tokens and any(
+        p > -math.inf for token, p in enumerate(row) if token != eos_id
+    ):
         row[eos_id] = -math.inf
     if length <= len(prefix):
         forced = row[prefix[length - 1]]
@@ -40,7 +60,9 @@ def coverage(stepper, prompt, ids, penalty):
     """Wu et al. 2016, equation 14."""
     if not penalty:
         return 0.0
-    columns = zip(*(after(stepper, [*prompt, *ids[:j]])[1] for j in range(len(ids))))  # of each source token
+    columns = zip(
+        *(after(stepper, [*prompt, *ids[:j]])[1] for j in range(len(ids)))
+    )  # of each source token
     return penalty * sum(math.log(min(sum(column), 1.0)) for column in columns)
 
 

@@ -36,19 +36,29 @@ def posteriors(start, transitions, seen):
 
 def filtered(start, transitions, seen):
     """p(z_t | data up to t): the last place of the posteriors of every beginning."""
-    return np.array([posteriors(start, transitions, seen[: t + 1])[0][-1] for t in range(len(seen))])
+    return np.array(
+        [posteriors(start, transitions, seen[: t + 1])[0][-1] for t in range(len(seen))]
+    )
 
 
 def best(start, transitions, seen):
     """The likeliest path, the lowest of equals, and its probability."""
-    return max(paths(start, transitions, seen), key=lambda found: (found[1], [-state for state in found[0]]))
+    return max(
+        paths(start, transitions, seen),
+        key=lambda found: (found[1], [-state for state in found[0]]),
+    )
 
 
 def slow_forward(start, transitions, seen):
     """Log-likelihood by sums of logarithms, in Python."""
+
     def log_sum(values):
         top = max(values)
-        return top if top == -math.inf else top + math.log(math.fsum(math.exp(v - top) for v in values))
+        return (
+            top
+            if top == -math.inf
+            else top + math.log(math.fsum(math.exp(v - top) for v in values))
+        )
 
     def log(p):
         return math.log(p) if p > 0 else -math.inf
@@ -56,7 +66,10 @@ def slow_forward(start, transitions, seen):
     states = range(len(start))
     alpha = [log(start[j]) + log(seen[0][j]) for j in states]
     for row in seen[1:]:
-        alpha = [log_sum([alpha[i] + log(transitions[i][j]) for i in states]) + log(row[j]) for j in states]
+        alpha = [
+            log_sum([alpha[i] + log(transitions[i][j]) for i in states]) + log(row[j])
+            for j in states
+        ]
     return log_sum(alpha)
 
 
@@ -66,7 +79,9 @@ def best_pairs(log_transitions, emissions, allowed):
     found = (-math.inf, None)
     for tags in itertools.product(*allowed):
         padded = [border, border, *tags, border]
-        score = sum(log_transitions[tuple(padded[k : k + 3])] for k in range(len(tags) + 1 if tags else 0))
+        score = sum(
+            log_transitions[tuple(padded[k : k + 3])] for k in range(len(tags) + 1 if tags else 0)
+        )
         score += sum(emissions[t][tag] for t, tag in enumerate(tags))
         if score > found[0]:
             found = (score, list(tags))

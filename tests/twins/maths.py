@@ -31,7 +31,14 @@ def identity(x: np.ndarray) -> np.ndarray:
     return x
 
 
-ACTIVATIONS = {"none": identity, "relu": relu, "tanh": np.tanh, "gelu": gelu, "gelu-erf": gelu_erf, "swish": swish}
+ACTIVATIONS = {
+    "none": identity,
+    "relu": relu,
+    "tanh": np.tanh,
+    "gelu": gelu,
+    "gelu-erf": gelu_erf,
+    "swish": swish,
+}
 GATED = {"geglu": gelu, "swiglu": swish}
 
 

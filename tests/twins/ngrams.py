@@ -35,13 +35,18 @@ class Model:
     def __init__(self, units, order, vocabulary, *, method, k=1.0):
         raw = count(units, order)
         self.method, self.k, self.order, self.vocabulary = method, k, order, vocabulary
-        self.counts = adjusted(raw, order) if method in ("modified-kneser-ney", "kneser-ney") else raw
+        self.counts = (
+            adjusted(raw, order) if method in ("modified-kneser-ney", "kneser-ney") else raw
+        )
         self.followers = {}
         for table in self.counts.values():
             for gram, c in table.items():
                 if gram != (BOS,):
                     self.followers.setdefault(gram[:-1], {})[gram[-1]] = c
-        self.discount = {n: self._discounts([c for g, c in t.items() if g != (BOS,)]) for n, t in self.counts.items()}
+        self.discount = {
+            n: self._discounts([c for g, c in t.items() if g != (BOS,)])
+            for n, t in self.counts.items()
+        }
 
     def _discounts(self, counts):
         n = Counter(counts)

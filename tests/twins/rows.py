@@ -57,7 +57,9 @@ def csv_texts(data: bytes, column: str, separator: str = ",") -> list[tuple[int,
 def tsv_texts(data: bytes, column: str) -> list[tuple[int, str]] | int:
     *lines, last = data.decode().split("\n")
     lines = [*(line.removesuffix("\r") for line in lines), last]
-    (_, header), *rows = [(number, line.split("\t")) for number, line in enumerate(lines, 1) if line]
+    (_, header), *rows = [
+        (number, line.split("\t")) for number, line in enumerate(lines, 1) if line
+    ]
     for number, row in rows:
         if len(row) != len(header):
             return number

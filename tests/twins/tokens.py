@@ -14,9 +14,22 @@ def back(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-_ONE = ("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "HENTAIGANA",
-        "COMBINING KATAKANA", "IDEOGRAPHIC ITERATION", "IDEOGRAPHIC CLOSING", "IDEOGRAPHIC NUMBER",
-        "VERTICAL KANA", "VERTICAL IDEOGRAPHIC", "HANGZHOU", "MASU")
+_ONE = (
+    "CJK UNIFIED",
+    "CJK COMPATIBILITY IDEOGRAPH",
+    "HIRAGANA",
+    "KATAKANA",
+    "HALFWIDTH KATAKANA",
+    "HENTAIGANA",
+    "COMBINING KATAKANA",
+    "IDEOGRAPHIC ITERATION",
+    "IDEOGRAPHIC CLOSING",
+    "IDEOGRAPHIC NUMBER",
+    "VERTICAL KANA",
+    "VERTICAL IDEOGRAPHIC",
+    "HANGZHOU",
+    "MASU",
+)
 
 
 def is_word_of_one(character: str) -> bool:
@@ -43,8 +56,13 @@ def words(text: list[str]) -> list[str]:
             else:
                 found.append(character)
             inside = True
-        elif (character in "'’" and inside and is_letter(text[i - 1])
-              and i + 1 < len(text) and is_letter(text[i + 1])):
+        elif (
+            character in "'’"
+            and inside
+            and is_letter(text[i - 1])
+            and i + 1 < len(text)
+            and is_letter(text[i + 1])
+        ):
             found[-1] += character
         else:
             inside = False
@@ -59,10 +77,16 @@ def is_letter(character: str) -> bool:
 
 
 def is_digit(character: str) -> bool:
-    return unicodedata.category(character)[0] == "N" and ord(character) < 0x20000 and not is_word_of_one(character)
+    return (
+        unicodedata.category(character)[0] == "N"
+        and ord(character) < 0x20000
+        and not is_word_of_one(character)
+    )
 
 
-def vocabulary(data: bytes, kind: str, min_count: int = 1, size: int | None = None) -> list[bytes | None]:
+def vocabulary(
+    data: bytes, kind: str, min_count: int = 1, size: int | None = None
+) -> list[bytes | None]:
     """Spelling of every id; None for the specials."""
     counts = Counter(split(data, kind))
     literal = b"<unk>" in counts
@@ -71,7 +95,7 @@ def vocabulary(data: bytes, kind: str, min_count: int = 1, size: int | None = No
     room = len(kept) if size is None else size - len(specials)
     kept = kept[:room]
     if literal and b"<unk>" not in kept:
-        kept = [*(kept[:room - 1] if size is not None else kept), b"<unk>"]
+        kept = [*(kept[: room - 1] if size is not None else kept), b"<unk>"]
     return [*specials, *kept]
 
 

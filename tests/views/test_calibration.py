@@ -45,7 +45,10 @@ def samples(model, n, seed=0, longest=200):
 def sharpened(found, power):
     for log_probs, targets in found:
         changed = power * log_probs.astype(float)
-        yield (changed - np.log(np.exp(changed).sum(axis=1, keepdims=True))).astype(np.float32), targets
+        yield (
+            (changed - np.log(np.exp(changed).sum(axis=1, keepdims=True))).astype(np.float32),
+            targets,
+        )
 
 
 def test_a_model_is_calibrated_on_its_own_samples(model):
@@ -84,10 +87,18 @@ def test_bins_against_plain_loops(model, train):
     for low, high in itertools.pairwise(edges):
         inside = [(p, hit) for p, hit in pairs if low <= p < high]
         if inside:
-            slow.append((sum(p for p, _ in inside) / len(inside), sum(hit for _, hit in inside), len(inside)))
+            slow.append(
+                (
+                    sum(p for p, _ in inside) / len(inside),
+                    sum(hit for _, hit in inside),
+                    len(inside),
+                )
+            )
     assert [(b.hits, b.n) for b in found.bins] == [(hits, n) for _, hits, n in slow]
     assert [b.predicted for b in found.bins] == pytest.approx([p for p, _, _ in slow], rel=1e-5)
-    assert found.error == pytest.approx(sum(abs(p * n - hits) for p, hits, n in slow) / 2 / found.positions, rel=1e-4)
+    assert found.error == pytest.approx(
+        sum(abs(p * n - hits) for p, hits, n in slow) / 2 / found.positions, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize(("unit", "order"), [("line", 3), ("stream", 1), ("stream", 4)])
@@ -108,7 +119,10 @@ def test_every_position_is_as_likely(model, train):
     ids = encode_corpus(model.tokenizer, as_corpus(text), unit="line").astype(np.int64)
     found = list(forecasts(model, ids, 3000))
     total = sum(len(t) for _, t in found)
-    starts = sum(int((log_probs[:, 256] == model.stepper().start(1)[1][0, 256]).sum()) for log_probs, _ in found)
+    starts = sum(
+        int((log_probs[:, 256] == model.stepper().start(1)[1][0, 256]).sum())
+        for log_probs, _ in found
+    )
     assert starts / total == pytest.approx((ids == 256).mean(), rel=0.25)
 
 
@@ -126,6 +140,8 @@ def test_large_vocabularies_get_fewer_positions(model, train, monkeypatch):
 
 
 def test_mixtures_and_tiny_texts(model, train):
-    mixed = Mixture.of([model, NGram(order=2, tokenizer="byte", unit="line").fit(train)]).fit(train[:2000])
+    mixed = Mixture.of([model, NGram(order=2, tokenizer="byte", unit="line").fit(train)]).fit(
+        train[:2000]
+    )
     assert calibration(mixed, "to be\n").positions == 6
     assert calibration(mixed, train[:3000], positions=200).error < 1

@@ -28,7 +28,9 @@ def run(*args, text=None):
 @pytest.mark.parametrize("name", ["byte", "words"])
 @pytest.mark.parametrize("kind", ["png", "svg", "html"])
 def test_chart_of_an_evaluation(places, tmp_path, name, kind):
-    done = run("evaluate", places / name, places / "test.txt", "--chart", tmp_path / f"costs.{kind}", "-q")
+    done = run(
+        "evaluate", places / name, places / "test.txt", "--chart", tmp_path / f"costs.{kind}", "-q"
+    )
     assert done.exit_code == 0, done.output
     assert "perplexity" in done.output
     data = (tmp_path / f"costs.{kind}").read_bytes()
@@ -37,7 +39,9 @@ def test_chart_of_an_evaluation(places, tmp_path, name, kind):
         for title in (b"Bits along the text", b"What the tokens cost", b"Calibration"):
             assert title in data
     if kind == "html":
-        assert (b"A passage" in data) == (name == "byte")  # where words are lost there is no passage to show
+        assert (b"A passage" in data) == (
+            name == "byte"
+        )  # where words are lost there is no passage to show
         assert len(data) < 1_500_000
 
 
@@ -53,7 +57,9 @@ def test_the_line_along_the_text_is_the_evaluation(places, shakespeare):
     model, text = seqloom.load(places / "byte"), shakespeare[20_000:30_000]
     spec = portrait(model, text).charts["Bits along the text"].to_dict()
     rows = [row for rows in spec["datasets"].values() for row in rows]
-    assert next(r["mean"] for r in rows if "mean" in r) == pytest.approx(model.bits_per_byte(text), rel=1e-6)
+    assert next(r["mean"] for r in rows if "mean" in r) == pytest.approx(
+        model.bits_per_byte(text), rel=1e-6
+    )
     assert len([r for r in rows if "cost" in r]) == 200
 
 
@@ -95,4 +101,7 @@ def test_from_python(places, monkeypatch):
     shown = surprise(seqloom.load(places / "byte"), "to be")
     assert CODES.sub("", shown).endswith("\nto be")
     plain = surprise(seqloom.load(places / "words"), "to be or not", colour=False)
-    assert run("score", places / "words", "--colour", text="to be or not\n").output == plain.removesuffix("\n") + "\n"
+    assert (
+        run("score", places / "words", "--colour", text="to be or not\n").output
+        == plain.removesuffix("\n") + "\n"
+    )

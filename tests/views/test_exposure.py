@@ -21,7 +21,9 @@ class Trigrams(Translator):
     """Random probabilities of a token by the two before it and the length of the source."""
 
     def fit_pairs(self, data, how):
-        self.tokenizers = {side: seqloom.Tokenizer(kind="char").fit(data.targets) for side in ("source", "target")}
+        self.tokenizers = {
+            side: seqloom.Tokenizer(kind="char").fit(data.targets) for side in ("source", "target")
+        }
         v, rng = self.target_tokenizer.vocab_size, np.random.default_rng(1)
         logits = rng.normal(size=(3, v, v, v)) * 2
         logits[..., self.target_tokenizer.eos_id] -= 1
@@ -30,7 +32,11 @@ class Trigrams(Translator):
         self.table = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
 
     def decoder(self, sources):
-        return Steps(self.table, np.array([len(source) % 3 for source in sources]), self.target_tokenizer.eos_id)
+        return Steps(
+            self.table,
+            np.array([len(source) % 3 for source in sources]),
+            self.target_tokenizer.eos_id,
+        )
 
 
 class Steps:
@@ -53,7 +59,10 @@ def plain(model, source, target):
     while len(greedy) < len(ids) + 2 and (len(greedy) == 2 or greedy[-1] != eos):
         greedy.append(int(table[greedy[-2], greedy[-1]].argmax()))
     true, both = [eos, eos, *ids], min(len(ids), len(greedy) - 2)
-    return [[-float(table[history[t], history[t + 1], ids[t]]) for t in range(both)] for history in (true, greedy)]
+    return [
+        [-float(table[history[t], history[t + 1], ids[t]]) for t in range(both)]
+        for history in (true, greedy)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +75,11 @@ def test_the_formula(model, tmp_path):
     each = [plain(model, *pair) for pair in zip(SOURCES, TARGETS)]
     forced, free = ([cost for pair in each for cost in pair[side]] for side in (0, 1))
     references = sum(len(target) + 1 for target in TARGETS)
-    assert (found["pairs"], found["tokens"], found["reference_tokens"]) == (7, len(forced), references)
+    assert (found["pairs"], found["tokens"], found["reference_tokens"]) == (
+        7,
+        len(forced),
+        references,
+    )
     assert len(forced) < references  # some translations end early
     assert found["teacher_forcing"] == pytest.approx(np.mean(forced), rel=1e-6)
     assert found["free_running"] == pytest.approx(np.mean(free), rel=1e-6)
@@ -76,15 +89,25 @@ def test_the_formula(model, tmp_path):
     assert low < found["gap"] < high
     first, second = found["positions"][:2]
     assert (first["position"], first["tokens"], second["position"]) == ("1", 7, "2-3")
-    assert first["teacher_forcing"] == first["free_running"] == pytest.approx(np.mean([pair[0][0] for pair in each]))
+    assert (
+        first["teacher_forcing"]
+        == first["free_running"]
+        == pytest.approx(np.mean([pair[0][0] for pair in each]))
+    )
     inside = [cost for pair in each for cost in pair[1][1:3]]
-    assert (second["tokens"], second["free_running"]) == (len(inside), pytest.approx(np.mean(inside)))
+    assert (second["tokens"], second["free_running"]) == (
+        len(inside),
+        pytest.approx(np.mean(inside)),
+    )
 
 
 def test_it_is_drawn_and_said(model, tmp_path):
     sheet = inspect.exposure_bias(model, SOURCES, TARGETS, samples=0)
     assert "gap_interval" not in sheet.data
-    assert sheet.summary[1] == f"exposure-bias gap {sheet.data['gap']:.4f}, {sheet.data['excess']:+.1%}"
+    assert (
+        sheet.summary[1]
+        == f"exposure-bias gap {sheet.data['gap']:.4f}, {sheet.data['excess']:+.1%}"
+    )
     sheet.save(tmp_path / "e.svg")
     assert "free running" in (tmp_path / "e.svg").read_text()
 
@@ -98,7 +121,10 @@ def test_no_gap_where_the_model_writes_the_references(model):
 
 def test_greedy_histories_end_where_the_model_ends(model):
     ids = model.target_ids(TARGETS)
-    free, forced = forced_log_probs(model.decoder(SOURCES), ids, greedy=True), forced_log_probs(model.decoder(SOURCES), ids)
+    free, forced = (
+        forced_log_probs(model.decoder(SOURCES), ids, greedy=True),
+        forced_log_probs(model.decoder(SOURCES), ids),
+    )
     for source, target, own, true in zip(SOURCES, TARGETS, free, forced):
         np.testing.assert_allclose(-own, plain(model, source, target)[1], rtol=1e-6)
         assert len(true) == len(target) + 1

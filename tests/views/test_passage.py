@@ -23,11 +23,15 @@ def texts(shakespeare):
 def models(texts):
     train, test = texts
     byte = NGram(order=4, tokenizer="byte", unit="stream").fit(train)
-    return {"byte": byte,
-            "bpe": NGram(order=2, tokenizer="bpe", vocab_size=600, unit="stream").fit(train),
-            "mixture": Mixture.of([byte, NGram(order=2, tokenizer="byte", unit="stream").fit(train)]).fit(test[:5000]),
-            "byte lines": NGram(order=3, tokenizer="byte", unit="line").fit(train),
-            "words": NGram(order=2).fit(train)}
+    return {
+        "byte": byte,
+        "bpe": NGram(order=2, tokenizer="bpe", vocab_size=600, unit="stream").fit(train),
+        "mixture": Mixture.of(
+            [byte, NGram(order=2, tokenizer="byte", unit="stream").fit(train)]
+        ).fit(test[:5000]),
+        "byte lines": NGram(order=3, tokenizer="byte", unit="line").fit(train),
+        "words": NGram(order=2).fit(train),
+    }
 
 
 LOSSLESS = ["byte", "bpe", "mixture", "byte lines"]
@@ -37,7 +41,9 @@ LOSSLESS = ["byte", "bpe", "mixture", "byte lines"]
 @pytest.mark.parametrize("text", ["To be, or not to be\nthat is", STRANGE, "x", ""])
 def test_pieces_add_up_to_the_score(models, name, text):
     found = pieces(models[name], text)
-    assert sum(p.bits for p in found) == pytest.approx(-models[name].score(text) / math.log(2), rel=1e-6)
+    assert sum(p.bits for p in found) == pytest.approx(
+        -models[name].score(text) / math.log(2), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
@@ -61,13 +67,15 @@ def test_a_passage_costs_what_it_cost_in_the_whole_text(models, texts, name):
     found = passage({name: model}, corpus, guide=name)
     tokenizer = model.tokenizer
     ids = encode_corpus(tokenizer, corpus, unit="stream")
-    bits = -model.sequence_log_probs(ids, unit_lengths(ids, tokenizer.eos_id)).astype(float) / math.log(2)
+    bits = -model.sequence_log_probs(ids, unit_lengths(ids, tokenizer.eos_id)).astype(
+        float
+    ) / math.log(2)
     starts = np.cumsum(tokenizer.byte_lengths[ids]) - tokenizer.byte_lengths[ids]
     end = found.start + len(found.text.encode())
     inside = (starts >= found.start) & (starts < end) & (ids != tokenizer.eos_id)
     costs = [p.bits for p in found.pieces[name] if not math.isnan(p.bits)]
     assert sum(costs) == pytest.approx(bits[inside].sum(), rel=1e-5)
-    assert texts[1].encode()[found.start:end].decode() == found.text
+    assert texts[1].encode()[found.start : end].decode() == found.text
     alone = -model.score(found.text) / math.log(2)
     assert sum(costs) != pytest.approx(alone, rel=1e-5)
 
@@ -76,7 +84,9 @@ def test_a_passage_costs_what_it_cost_in_the_whole_text(models, texts, name):
 def test_stretches_add_up_to_the_whole(models, texts, name):
     data = texts[1][:3000].encode()
     cuts = [0, 700, 701, 1500, len(data)]
-    found = [p for a, b in itertools.pairwise(cuts) for p in pieces_between(models[name], data, a, b)]
+    found = [
+        p for a, b in itertools.pairwise(cuts) for p in pieces_between(models[name], data, a, b)
+    ]
     total = sum(p.bits for p in found if not math.isnan(p.bits))
     whole = pieces(models[name], data.decode())
     assert total == pytest.approx(sum(p.bits for p in whole if p.weight), rel=1e-6)
@@ -96,7 +106,7 @@ def test_the_passage_is_made_of_whole_lines_and_is_typical(models, texts):
     found = passage({n: models[n] for n in LOSSLESS}, Corpus.from_texts(texts[1]), guide="byte")
     assert 300 < len(found.text.encode()) <= 600
     assert found.text.endswith("\n")
-    assert texts[1].encode()[found.start - 1:found.start] in (b"", b"\n")
+    assert texts[1].encode()[found.start - 1 : found.start] in (b"", b"\n")
     cost = sum(p.bits for p in found.pieces["byte"]) / len(found.text.encode())
     assert cost == pytest.approx(models["byte"].bits_per_byte(texts[1]), abs=0.1)
     assert list(found.pieces) == LOSSLESS
@@ -109,7 +119,9 @@ def test_choose_takes_the_window_nearest_to_the_mean():
     costs[200:] = 100.0
     begin, end = choose(data, costs, np.arange(300), 100)
     mean = costs.mean()
-    assert abs(costs[begin:end].mean() - mean) == min(abs(costs[a:a + 100].mean() - mean) for a in range(0, 201, 10))
+    assert abs(costs[begin:end].mean() - mean) == min(
+        abs(costs[a : a + 100].mean() - mean) for a in range(0, 201, 10)
+    )
 
 
 @pytest.mark.parametrize("data", [b"x" * 5000, "☃".encode() * 2000, b"short", b"\n" * 3000])

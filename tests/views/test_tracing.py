@@ -15,14 +15,20 @@ class Attentive(Trigrams):
     """The same, looking at the source step whose number is that of the last token."""
 
     def decoder(self, sources):
-        steps = Looking(self.table, np.array([len(source) % 3 for source in sources]), self.target_tokenizer.eos_id)
+        steps = Looking(
+            self.table,
+            np.array([len(source) % 3 for source in sources]),
+            self.target_tokenizer.eos_id,
+        )
         steps.lengths = np.array([len(source) + 1 for source in sources])
         return steps
 
 
 class Looking(Steps):
     def attention(self, state):
-        weights = np.full((len(state[2]), int(self.lengths.max()) + 2), 0.01)  # the last two are padding
+        weights = np.full(
+            (len(state[2]), int(self.lengths.max()) + 2), 0.01
+        )  # the last two are padding
         weights[np.arange(len(weights)), state[2] % self.lengths[0]] = 0.8
         return weights, self.lengths[np.zeros(len(state[2]), int)]
 
@@ -59,10 +65,14 @@ def test_what_is_said_of_a_step(model):
         for one in step["hypotheses"]:
             for candidate in one["candidates"]:
                 if candidate["becomes"] == "open":
-                    written[candidate["number"]] = ([*one["tokens"], candidate["token"]],
-                                                    one["log_prob"] + math.log(candidate["probability"]))
+                    written[candidate["number"]] = (
+                        [*one["tokens"], candidate["token"]],
+                        one["log_prob"] + math.log(candidate["probability"]),
+                    )
         assert [(one["tokens"], one["log_prob"]) for one in after["hypotheses"]] == [
-            (tokens, pytest.approx(total, abs=1e-5)) for _, (tokens, total) in sorted(written.items())]
+            (tokens, pytest.approx(total, abs=1e-5))
+            for _, (tokens, total) in sorted(written.items())
+        ]
         ends = sum(c["becomes"] == "ends" for one in step["hypotheses"] for c in one["candidates"])
         assert len(written) + ends == (3 if step["step"] > 1 else len(shown))
         assert len(step["ended"]) == ends
@@ -74,9 +84,17 @@ def test_what_it_looks_at(model, tmp_path):
     assert names == ["a", "b", "c", "</s>"]
     for step in sheet.data["steps"]:
         for one in step["hypotheses"]:
-            last = model.target_tokenizer.id(one["tokens"][-1]) if one["tokens"] else model.target_tokenizer.eos_id
+            last = (
+                model.target_tokenizer.id(one["tokens"][-1])
+                if one["tokens"]
+                else model.target_tokenizer.eos_id
+            )
             look = one["looks_at"][0]
-            assert (look["position"], look["token"], look["weight"]) == (last % 4 + 1, names[last % 4], 0.8)
+            assert (look["position"], look["token"], look["weight"]) == (
+                last % 4 + 1,
+                names[last % 4],
+                0.8,
+            )
             assert len(one["looks_at"]) == 3
     assert list(sheet.charts) == ["Beam", "What it looked at"]
     for name in ("t.png", "t.svg", "t.html"):
@@ -86,7 +104,11 @@ def test_what_it_looks_at(model, tmp_path):
 
 def test_a_translation_that_is_cut_off(model):
     data = inspect.trace(model, "a", beams=2, max_tokens=1).data
-    assert {one["becomes"] for one in data["steps"][0]["hypotheses"][0]["candidates"]} <= {"cut off", "ends", "dropped"}
+    assert {one["becomes"] for one in data["steps"][0]["hypotheses"][0]["candidates"]} <= {
+        "cut off",
+        "ends",
+        "dropped",
+    }
     assert len(data["steps"]) == 1
     assert "cut off" in inspect.trace(model, "a", beams=1, max_tokens=1).data["lines"][0]
 

@@ -20,12 +20,20 @@ def model():
 
 def test_an_alignment(model, tmp_path):
     sheet = inspect.alignment(model, "das Haus")
-    assert (sheet.data["source"], sheet.data["target"]) == (["das", "Haus", "</s>"], ["the", "house", "</s>"])
-    np.testing.assert_array_equal(sheet.data["weights"], model.alignments(["das Haus"], ["the house"])[0])
+    assert (sheet.data["source"], sheet.data["target"]) == (
+        ["das", "Haus", "</s>"],
+        ["the", "house", "</s>"],
+    )
+    np.testing.assert_array_equal(
+        sheet.data["weights"], model.alignments(["das Haus"], ["the house"])[0]
+    )
     weights = sheet.data["weights"].astype(float)
     wanted = [-sum(w * np.log(w) for w in row if w > 0) for row in weights]
     np.testing.assert_allclose(sheet.data["entropy"], wanted, atol=1e-6)
-    assert sheet.summary[0] == f"mean entropy of the weights {np.mean(wanted):.2f} nats, of at most {np.log(3):.2f}"
+    assert (
+        sheet.summary[0]
+        == f"mean entropy of the weights {np.mean(wanted):.2f} nats, of at most {np.log(3):.2f}"
+    )
     for name in ("a.png", "a.svg", "a.html"):
         sheet.save(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 1000
@@ -46,11 +54,20 @@ def test_what_cannot_be_drawn(model, own_registry):
 
 
 def test_quality_by_length(model, tmp_path):
-    pairs = [(" ".join(["das Haus"] * n), " ".join(["the house"] * n)) for n in range(3, 12) for _ in range(4)]
-    results = {"dictionary": model.evaluate(pairs, samples=0), "copy": Copy().fit(PAIRS).evaluate(pairs, samples=0)}
+    pairs = [
+        (" ".join(["das Haus"] * n), " ".join(["the house"] * n))
+        for n in range(3, 12)
+        for _ in range(4)
+    ]
+    results = {
+        "dictionary": model.evaluate(pairs, samples=0),
+        "copy": Copy().fit(PAIRS).evaluate(pairs, samples=0),
+    }
     sheet = inspect.quality_by_length(results)
     assert {name: {row["exact_match"] for row in rows} for name, rows in sheet.data.items()} == {
-        "dictionary": {1.0}, "copy": {0.0}}
+        "dictionary": {1.0},
+        "copy": {0.0},
+    }
     assert all(sum(row["pairs"] for row in rows) == len(pairs) for rows in sheet.data.values())
     assert sheet.data["copy"][0]["length"].endswith(" words")
     assert len(sheet.charts) == 3

@@ -30,15 +30,20 @@ def belief_chart(beliefs: np.ndarray, words: Sequence[str], state_names: Sequenc
     """Probabilities (T, S) of the states at each word, words from left to right."""
     table = np.asarray(beliefs, dtype=np.float64)
     if table.shape != (len(words), len(state_names)) or not table.size:
-        raise ValueError(f"{len(words)} words and {len(state_names)} states, but beliefs of shape {table.shape}")
+        raise ValueError(
+            f"{len(words)} words and {len(state_names)} states, but beliefs of shape {table.shape}"
+        )
     columns, title = list(words), "words"
     if len(words) > WORDS:
         columns, table, size = _windows(table)
         title = f"words, by number; each column is the mean of {size}"
     names, table = _likeliest(state_names, table)
     width = min(max(SPACE / len(columns), LEAST), max(LARGEST, *map(text_width, columns)) + 6)
-    cells = [Cell(s, t, float(p), written(float(p), room(width)), f"{p:.4g}") for t, row in enumerate(table)
-             for s, p in enumerate(row)]
+    cells = [
+        Cell(s, t, float(p), written(float(p), room(width)), f"{p:.4g}")
+        for t, row in enumerate(table)
+        for s, p in enumerate(row)
+    ]
     return heat_map(cells, Side("state", names, ROW), Side(title, columns, width))
 
 
@@ -46,25 +51,57 @@ def forgetting_chart(curves: Mapping[str, Sequence[float]]) -> Any:
     """One line a chain: distances after 1, 2, ... words; what is zero is not drawn."""
     import altair as alt
 
-    lines = {name: [(float(t), float(d)) for t, d in enumerate(distances, 1) if math.isfinite(d) and d > FLOOR]
-             for name, distances in curves.items()}
+    lines = {
+        name: [
+            (float(t), float(d))
+            for t, d in enumerate(distances, 1)
+            if math.isfinite(d) and d > FLOOR
+        ]
+        for name, distances in curves.items()
+    }
     if not any(lines.values()):
         raise ValueError("no distance above zero: there is no curve to draw")
-    rows: list[dict[str, Any]] = [{"name": name, "at": t, "distance": d} for name, points in lines.items()
-                                  for t, d in thinned(points, POINTS // len(lines))]
+    rows: list[dict[str, Any]] = [
+        {"name": name, "at": t, "distance": d}
+        for name, points in lines.items()
+        for t, d in thinned(points, POINTS // len(lines))
+    ]
     colours = theme.group_colours(list(curves))
     low, high = log_domain([row["distance"] for row in rows], 0.04)
     domain = [low, max(high, 1.0)]
     legend = alt.Legend(title=None, symbolType="stroke", symbolStrokeWidth=3)
-    y = alt.Y("distance:Q", title="distance of the beliefs (log scale)",
-              scale=alt.Scale(type="log", domain=domain, nice=False), axis=alt.Axis(
-                  values=_ticks(domain), labelExpr="format(datum.value, datum.value < 0.001 ? '.0e' : '~g')"))
-    return alt.Chart(alt.InlineData(values=rows)).mark_line(point=len(rows) == len(lines)).encode(
-        x=alt.X("at:Q", title="words read", scale=alt.Scale(zero=True, nice=False), axis=alt.Axis(format=",~r", tickCount=8)),
-        y=y,
-        color=alt.Color("name:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend),
-        tooltip=[alt.Tooltip("name:N"), alt.Tooltip("at:Q", title="words read", format=",~r"),
-                 alt.Tooltip("distance:Q", format=".3~g")])
+    y = alt.Y(
+        "distance:Q",
+        title="distance of the beliefs (log scale)",
+        scale=alt.Scale(type="log", domain=domain, nice=False),
+        axis=alt.Axis(
+            values=_ticks(domain),
+            labelExpr="format(datum.value, datum.value < 0.001 ? '.0e' : '~g')",
+        ),
+    )
+    return (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(point=len(rows) == len(lines))
+        .encode(
+            x=alt.X(
+                "at:Q",
+                title="words read",
+                scale=alt.Scale(zero=True, nice=False),
+                axis=alt.Axis(format=",~r", tickCount=8),
+            ),
+            y=y,
+            color=alt.Color(
+                "name:N",
+                scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+                legend=legend,
+            ),
+            tooltip=[
+                alt.Tooltip("name:N"),
+                alt.Tooltip("at:Q", title="words read", format=",~r"),
+                alt.Tooltip("distance:Q", format=".3~g"),
+            ],
+        )
+    )
 
 
 def _windows(table: np.ndarray) -> tuple[list[str], np.ndarray, int]:
@@ -81,8 +118,12 @@ def _likeliest(names: Sequence[str], table: np.ndarray) -> tuple[list[str], np.n
     if len(names) <= STATES:
         return list(names), table
     kept = np.sort(np.argsort(-table.sum(axis=0), kind="stable")[: STATES - 1])
-    rest = np.clip(table.sum(axis=1, keepdims=True) - table[:, kept].sum(axis=1, keepdims=True), 0, None)
-    return [*(names[i] for i in kept), f"{len(names) - len(kept)} others"], np.concatenate([table[:, kept], rest], axis=1)
+    rest = np.clip(
+        table.sum(axis=1, keepdims=True) - table[:, kept].sum(axis=1, keepdims=True), 0, None
+    )
+    return [*(names[i] for i in kept), f"{len(names) - len(kept)} others"], np.concatenate(
+        [table[:, kept], rest], axis=1
+    )
 
 
 def _ticks(domain: Sequence[float]) -> list[float]:

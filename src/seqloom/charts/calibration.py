@@ -26,11 +26,25 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
     """One line a model; on the diagonal a model is right about how sure it is."""
     import altair as alt
 
-    shown = [(name, b) for name, its in series.items() for b in its if b.n * min(b.predicted, 1 - b.predicted) >= SHOWN]
+    shown = [
+        (name, b)
+        for name, its in series.items()
+        for b in its
+        if b.n * min(b.predicted, 1 - b.predicted) >= SHOWN
+    ]
     inside = [logit(p) for _, b in shown for p in (b.predicted, b.observed) if 0 < p < 1] or [0.0]
     ends = [min(inside) - 0.6, max(inside) + 0.6]
-    rows = [b._asdict() | {"name": name, "said": logit(b.predicted), "came": min(max(logit(b.observed), ends[0]), ends[1]),
-                           "from": logit(b.low), "to": logit(b.high)} for name, b in shown]  # never and always: at the edge
+    rows = [
+        b._asdict()
+        | {
+            "name": name,
+            "said": logit(b.predicted),
+            "came": min(max(logit(b.observed), ends[0]), ends[1]),
+            "from": logit(b.low),
+            "to": logit(b.high),
+        }
+        for name, b in shown
+    ]  # never and always: at the edge
     scale = alt.Scale(domain=ends, nice=False)
     ticks = [logit(t) for t in TICKS if ends[0] <= logit(t) <= ends[1]]
     axis = alt.Axis(values=ticks, labelExpr="format(1 / (1 + exp(-datum.value)), '.2~%')")
@@ -38,16 +52,30 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("said:Q", scale=scale, axis=axis, title="probability that the model gave"),
         y=alt.Y("came:Q", scale=scale, axis=axis, title="how often it came"),
-        color=alt.Color("name:N", title=None, scale=alt.Scale(domain=list(colours), range=list(colours.values())),
-                        legend=alt.Legend(symbolOpacity=1, symbolType="circle", symbolStrokeWidth=0)))
-    tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("predicted:Q", title="said", format=".3~%"),
-            alt.Tooltip("observed:Q", title="came", format=".3~%"), alt.Tooltip("n:Q", title="forecasts", format=",")]
+        color=alt.Color(
+            "name:N",
+            title=None,
+            scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+            legend=alt.Legend(symbolOpacity=1, symbolType="circle", symbolStrokeWidth=0),
+        ),
+    )
+    tips = [
+        alt.Tooltip("name:N", title="model"),
+        alt.Tooltip("predicted:Q", title="said", format=".3~%"),
+        alt.Tooltip("observed:Q", title="came", format=".3~%"),
+        alt.Tooltip("n:Q", title="forecasts", format=","),
+    ]
     diagonal = alt.Chart(alt.InlineData(values=[{"said": e, "came": e} for e in ends]))
     ideal = diagonal.mark_line(color="#8a8a8a", strokeDash=[5, 4], strokeWidth=1.5).encode(
-        x=alt.X("said:Q", scale=scale), y=alt.Y("came:Q", scale=scale))
-    bars = base.mark_rule(strokeWidth=1.5, opacity=0.5, clip=True).encode(y=alt.Y("from:Q", scale=scale), y2="to:Q")
+        x=alt.X("said:Q", scale=scale), y=alt.Y("came:Q", scale=scale)
+    )
+    bars = base.mark_rule(strokeWidth=1.5, opacity=0.5, clip=True).encode(
+        y=alt.Y("from:Q", scale=scale), y2="to:Q"
+    )
     line = base.mark_line(strokeWidth=1.5, opacity=0.6, clip=True)
-    return alt.layer(ideal, bars, line, base.mark_point(size=45, opacity=1, clip=True).encode(tooltip=tips))
+    return alt.layer(
+        ideal, bars, line, base.mark_point(size=45, opacity=1, clip=True).encode(tooltip=tips)
+    )
 
 
 def logit(p: float) -> float:

@@ -24,10 +24,21 @@ def confusion_chart(classes: Sequence[str], counts: Sequence[Sequence[int]] | np
     names, table = gathered(classes, table)
     size = min(max(SPACE / len(names), LEAST), LARGEST)
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)  # (C, C)
-    cells = [Cell(i, j, math.sqrt(shares[i, j]), short_number(int(table[i, j]), room(size)) if table[i, j] else "",
-                  f"{table[i, j]:,} ({shares[i, j]:.1%} of the row)", _hue(i, j, len(classes)))
-             for i in range(len(names)) for j in range(len(names))]
-    return heat_map(cells, Side("gold", names, size), Side("predicted", names, size, "darker: more of the row"))
+    cells = [
+        Cell(
+            i,
+            j,
+            math.sqrt(shares[i, j]),
+            short_number(int(table[i, j]), room(size)) if table[i, j] else "",
+            f"{table[i, j]:,} ({shares[i, j]:.1%} of the row)",
+            _hue(i, j, len(classes)),
+        )
+        for i in range(len(names))
+        for j in range(len(names))
+    ]
+    return heat_map(
+        cells, Side("gold", names, size), Side("predicted", names, size, "darker: more of the row")
+    )
 
 
 def _hue(row: int, column: int, classes: int) -> str:
@@ -37,7 +48,9 @@ def _hue(row: int, column: int, classes: int) -> str:
     return EITHER if classes > MOST and row == MOST - 1 else RIGHT
 
 
-def gathered(classes: Sequence[str], counts: np.ndarray, most: int = MOST) -> tuple[list[str], np.ndarray]:
+def gathered(
+    classes: Sequence[str], counts: np.ndarray, most: int = MOST
+) -> tuple[list[str], np.ndarray]:
     """The table as it is, or with the rarest classes in one row and column at its end.
 
     >>> names, table = gathered(["a", "b", "c"], np.array([[5, 0, 1], [0, 1, 1], [2, 0, 3]]), most=2)
@@ -65,6 +78,10 @@ def short_number(number: int, digits: int) -> str:
         return f"{number:,}"
     if len(str(number)) <= digits:
         return str(number)
-    unit, sign = next((u, s) for u, s in ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")) if round(number / u) < 1000)
+    unit, sign = next(
+        (u, s)
+        for u, s in ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+        if round(number / u) < 1000
+    )
     tenths = f"{number / unit:.1f}".removesuffix(".0")
     return (tenths if len(tenths) < digits else f"{number / unit:.0f}") + sign

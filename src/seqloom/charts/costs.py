@@ -21,19 +21,30 @@ def along(bits: np.ndarray, weights: np.ndarray, *, unit: str) -> Any:
     rows = windows(bits, weights)
     mean = float(np.sum(bits) / np.sum(weights))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("at:Q", title=f"{unit}s from the beginning", scale=alt.Scale(nice=False, zero=False),
-                axis=alt.Axis(labelExpr="format(datum.value, '~s')", tickCount=8)),
-        y=alt.Y("cost:Q", title=f"bits per {unit}", scale=alt.Scale(zero=False)))
-    tips = [alt.Tooltip("at:Q", title=f"{unit}s before", format=","),
-            alt.Tooltip("cost:Q", title=f"bits per {unit}", format=".2f")]
+        x=alt.X(
+            "at:Q",
+            title=f"{unit}s from the beginning",
+            scale=alt.Scale(nice=False, zero=False),
+            axis=alt.Axis(labelExpr="format(datum.value, '~s')", tickCount=8),
+        ),
+        y=alt.Y("cost:Q", title=f"bits per {unit}", scale=alt.Scale(zero=False)),
+    )
+    tips = [
+        alt.Tooltip("at:Q", title=f"{unit}s before", format=","),
+        alt.Tooltip("cost:Q", title=f"bits per {unit}", format=".2f"),
+    ]
     line = base.mark_line(color=theme.HUES[0], strokeWidth=1.5).encode(tooltip=tips)
     if not math.isfinite(mean):  # a token of probability zero
         return line.properties(height=220)
     level = alt.Chart(alt.InlineData(values=[{"mean": mean, "shown": f"mean {mean:.3f}"}]))
     rule = level.mark_rule(color=theme.HUES[1], strokeWidth=1.5).encode(y="mean:Q")
     inks = {"stroke": "white", "strokeWidth": 5}, {"color": theme.HUES[1]}  # a halo, then the text
-    halo, text = (level.mark_text(align="right", baseline="bottom", dy=-4, fontWeight="bold", **ink).encode(
-        x=alt.value("width"), y="mean:Q", text="shown:N") for ink in inks)
+    halo, text = (
+        level.mark_text(align="right", baseline="bottom", dy=-4, fontWeight="bold", **ink).encode(
+            x=alt.value("width"), y="mean:Q", text="shown:N"
+        )
+        for ink in inks
+    )
     return alt.layer(line, rule, halo, text).properties(height=220)
 
 
@@ -48,8 +59,11 @@ def windows(bits: np.ndarray, weights: np.ndarray, count: int = WINDOWS) -> list
     sums, sizes = np.bincount(place, bits, count), np.bincount(place, weights, count)
     first = np.full(count, np.inf)
     np.minimum.at(first, place, starts)
-    return [{"at": float(first[i]), "cost": float(sums[i] / sizes[i])} for i in np.flatnonzero(sizes > 0)
-            if math.isfinite(sums[i])]
+    return [
+        {"at": float(first[i]), "cost": float(sums[i] / sizes[i])}
+        for i in np.flatnonzero(sizes > 0)
+        if math.isfinite(sums[i])
+    ]
 
 
 def histogram(bits: np.ndarray) -> Any:
@@ -58,21 +72,42 @@ def histogram(bits: np.ndarray) -> Any:
 
     rows = cost_shares(bits)
     names = ["of the tokens", "of the bits"]
-    values = [{"cost": row["cost"], "share": row[key], "of": name}
-              for row in rows for key, name in zip(("tokens", "bits"), names)]
-    colour = alt.Color("of:N", title="share", sort=names, scale=alt.Scale(domain=names, range=list(theme.HUES[:2])),
-                       legend=alt.Legend(symbolOpacity=1, titleOrient="left"))
+    values = [
+        {"cost": row["cost"], "share": row[key], "of": name}
+        for row in rows
+        for key, name in zip(("tokens", "bits"), names)
+    ]
+    colour = alt.Color(
+        "of:N",
+        title="share",
+        sort=names,
+        scale=alt.Scale(domain=names, range=list(theme.HUES[:2])),
+        legend=alt.Legend(symbolOpacity=1, titleOrient="left"),
+    )
     order = [row["cost"] for row in rows]
-    return alt.Chart(alt.InlineData(values=values)).mark_bar().encode(
-        x=alt.X("cost:N", sort=order, title="cost of a token (bits)", axis=alt.Axis(labelAngle=0)),
-        xOffset=alt.XOffset("of:N", sort=names), color=colour,
-        y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%")),
-        tooltip=[alt.Tooltip("cost:N", title="bits"), alt.Tooltip("share:Q", format=".1%"),
-                 alt.Tooltip("of:N", title="share")],
-    ).properties(height=220)
+    return (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_bar()
+        .encode(
+            x=alt.X(
+                "cost:N", sort=order, title="cost of a token (bits)", axis=alt.Axis(labelAngle=0)
+            ),
+            xOffset=alt.XOffset("of:N", sort=names),
+            color=colour,
+            y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%")),
+            tooltip=[
+                alt.Tooltip("cost:N", title="bits"),
+                alt.Tooltip("share:Q", format=".1%"),
+                alt.Tooltip("of:N", title="share"),
+            ],
+        )
+        .properties(height=220)
+    )
 
 
-def cost_shares(bits: np.ndarray, borders: Sequence[float] = (0.5, 1, 2, 4, 6, 8, 12, 16)) -> list[dict[str, Any]]:
+def cost_shares(
+    bits: np.ndarray, borders: Sequence[float] = (0.5, 1, 2, 4, 6, 8, 12, 16)
+) -> list[dict[str, Any]]:
     """For each range of cost the share of the tokens and of all finite bits that it has.
 
     >>> cost_shares(np.array([1.0, 3.0]), [2])
@@ -80,7 +115,16 @@ def cost_shares(bits: np.ndarray, borders: Sequence[float] = (0.5, 1, 2, 4, 6, 8
     """
     where = np.searchsorted(borders, bits, side="right")
     finite = np.where(np.isfinite(bits), bits, 0.0)
-    tokens, sums = np.bincount(where, minlength=len(borders) + 1), np.bincount(where, finite, len(borders) + 1)
-    names = [f"< {borders[0]:g}", *(f"{a:g}–{b:g}" for a, b in itertools.pairwise(borders)), f"{borders[-1]:g}+"]
-    return [{"cost": name, "tokens": float(n / len(bits)), "bits": float(s / max(finite.sum(), 1e-12))}
-            for name, n, s in zip(names, tokens, sums)]
+    tokens, sums = (
+        np.bincount(where, minlength=len(borders) + 1),
+        np.bincount(where, finite, len(borders) + 1),
+    )
+    names = [
+        f"< {borders[0]:g}",
+        *(f"{a:g}–{b:g}" for a, b in itertools.pairwise(borders)),
+        f"{borders[-1]:g}+",
+    ]
+    return [
+        {"cost": name, "tokens": float(n / len(bits)), "bits": float(s / max(finite.sum(), 1e-12))}
+        for name, n, s in zip(names, tokens, sums)
+    ]

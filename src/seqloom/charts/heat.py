@@ -42,24 +42,55 @@ def heat_map(cells: Sequence[Cell], down: Side, across: Side) -> Any:
     """Rows `down` and columns `across`; names that do not fit above each other are turned."""
     import altair as alt
 
-    values = [{"row": c.row, "column": c.column, "fill": blend(c.hue, c.shade), "ink": ink_on(blend(c.hue, c.shade)),
-               "text": c.text, "row name": down.names[c.row], "column name": across.names[c.column], "value": c.tip}
-              for c in cells]
+    values = [
+        {
+            "row": c.row,
+            "column": c.column,
+            "fill": blend(c.hue, c.shade),
+            "ink": ink_on(blend(c.hue, c.shade)),
+            "text": c.text,
+            "row name": down.names[c.row],
+            "column name": across.names[c.column],
+            "value": c.tip,
+        }
+        for c in cells
+    ]
     flat = max(map(text_width, across.names), default=0) <= across.cell - 4
-    turned = {"labelAngle": 0} if flat else {"labelAngle": -45, "labelAlign": "right", "labelBaseline": "top"}
+    turned = (
+        {"labelAngle": 0}
+        if flat
+        else {"labelAngle": -45, "labelAlign": "right", "labelBaseline": "top"}
+    )
     base = alt.Chart().encode(
-        x=alt.X("column:O", title=[across.title, across.remark] if across.remark else across.title, scale=alt.Scale(
-            domain=list(range(len(across.names))), padding=0), axis=_axis(alt, across.names, **turned)),
-        y=alt.Y("row:O", title=down.title, scale=alt.Scale(domain=list(range(len(down.names))), padding=0),
-                axis=_axis(alt, down.names)),
-        tooltip=[alt.Tooltip("row name:N", title=down.title), alt.Tooltip("column name:N", title=across.title),
-                 alt.Tooltip("value:N")])
-    boxes = base.mark_rect(stroke=theme.GRID, strokeWidth=0.7).encode(fill=alt.Fill("fill:N", scale=None))
+        x=alt.X(
+            "column:O",
+            title=[across.title, across.remark] if across.remark else across.title,
+            scale=alt.Scale(domain=list(range(len(across.names))), padding=0),
+            axis=_axis(alt, across.names, **turned),
+        ),
+        y=alt.Y(
+            "row:O",
+            title=down.title,
+            scale=alt.Scale(domain=list(range(len(down.names))), padding=0),
+            axis=_axis(alt, down.names),
+        ),
+        tooltip=[
+            alt.Tooltip("row name:N", title=down.title),
+            alt.Tooltip("column name:N", title=across.title),
+            alt.Tooltip("value:N"),
+        ],
+    )
+    boxes = base.mark_rect(stroke=theme.GRID, strokeWidth=0.7).encode(
+        fill=alt.Fill("fill:N", scale=None)
+    )
     small = min(down.cell, across.cell) < TIGHT
     size = (theme.FONT_SIZE - 1) * (SMALL if small else 1)
-    text = base.mark_text(fontSize=size, baseline="middle").encode(text="text:N", color=alt.Color("ink:N", scale=None))
+    text = base.mark_text(fontSize=size, baseline="middle").encode(
+        text="text:N", color=alt.Color("ink:N", scale=None)
+    )
     drawn = alt.layer(boxes, text, data=alt.InlineData(values=values)).properties(
-        width=across.cell * len(across.names), height=down.cell * len(down.names))
+        width=across.cell * len(across.names), height=down.cell * len(down.names)
+    )
     return alt.hconcat(drawn)  # which keeps its size in a page
 
 
@@ -95,8 +126,10 @@ def blend(hue: str, shade: float) -> str:
     >>> blend("#0072B2", 0.0), blend("#0072B2", 0.5), blend("#0072B2", 1.0)
     ('#ffffff', '#80b8d8', '#0072b2')
     """
-    parts = (int(hue[i:i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 + (part - 255) * min(max(shade, 0.0), 1.0)):02x}" for part in parts)
+    parts = (int(hue[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(
+        f"{round(255 + (part - 255) * min(max(shade, 0.0), 1.0)):02x}" for part in parts
+    )
 
 
 def ink_on(colour: str) -> str:
@@ -110,7 +143,7 @@ def ink_on(colour: str) -> str:
 
 
 def _luminance(colour: str) -> float:
-    parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear))
 
@@ -118,8 +151,15 @@ def _luminance(colour: str) -> float:
 def _axis(alt: Any, names: Sequence[str], **more: Any) -> Any:
     """Places are numbers, since a word may come twice; their names stand on the axis."""
     listed = json.dumps([short_name(name) for name in names], ensure_ascii=False)
-    return alt.Axis(labelExpr=f"{listed}[datum.value]", labelOverlap=False, labelLimit=0, ticks=False, domain=False,
-                    labelPadding=5, **more)
+    return alt.Axis(
+        labelExpr=f"{listed}[datum.value]",
+        labelOverlap=False,
+        labelLimit=0,
+        ticks=False,
+        domain=False,
+        labelPadding=5,
+        **more,
+    )
 
 
 def _columns(text: str) -> int:

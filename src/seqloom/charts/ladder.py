@@ -25,7 +25,10 @@ class Row(NamedTuple):
 
     def values(self) -> dict[str, Any]:
         """Plain values; where there is no interval, it has no width."""
-        plain = {name: None if isinstance(one, float) and math.isnan(one) else one for name, one in self._asdict().items()}
+        plain = {
+            name: None if isinstance(one, float) and math.isnan(one) else one
+            for name, one in self._asdict().items()
+        }
         return plain | interval_ends(self.value, self.low, self.high)
 
 
@@ -34,16 +37,30 @@ def ladder(rows: Sequence[Row], measure: Measure = BITS) -> Any:
     import altair as alt
 
     names = [row.name for row in rows]
-    base = alt.Chart(alt.InlineData(values=[row.values() | {"shown": measure.show(row.value)} for row in rows])).encode(
-        y=alt.Y("name:N", sort=names, title=None, axis=alt.Axis(grid=True, ticks=False, domain=False, labelPadding=6)),
-        color=colour(alt, rows), tooltip=tooltip(alt, measure))
-    x = alt.X("value:Q", title=f"{measure.title} of the held-out data ({'less' if measure.lower else 'more'} is better)",
-              axis=alt.Axis(tickCount=8, format=measure.ticks),
-              scale=alt.Scale(zero=False, nice=True, padding=30))
+    base = alt.Chart(
+        alt.InlineData(values=[row.values() | {"shown": measure.show(row.value)} for row in rows])
+    ).encode(
+        y=alt.Y(
+            "name:N",
+            sort=names,
+            title=None,
+            axis=alt.Axis(grid=True, ticks=False, domain=False, labelPadding=6),
+        ),
+        color=colour(alt, rows),
+        tooltip=tooltip(alt, measure),
+    )
+    x = alt.X(
+        "value:Q",
+        title=f"{measure.title} of the held-out data ({'less' if measure.lower else 'more'} is better)",
+        axis=alt.Axis(tickCount=8, format=measure.ticks),
+        scale=alt.Scale(zero=False, nice=True, padding=30),
+    )
     bars = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x="low:Q", x2="high:Q")
     ticks = [base.mark_tick(thickness=2, size=10).encode(x=end) for end in ("low:Q", "high:Q")]
     points = base.mark_point(size=40, opacity=1).encode(x=x, shape=shape(alt, rows))
-    text = base.mark_text(align="left", dx=10).encode(x="high:Q", text="shown:N", color=alt.value(theme.INK))
+    text = base.mark_text(align="left", dx=10).encode(
+        x="high:Q", text="shown:N", color=alt.value(theme.INK)
+    )
     return alt.layer(bars, *ticks, points, text).properties(height=max(22 * len(rows), 60))
 
 
@@ -53,8 +70,12 @@ def groups(rows: Sequence[Row]) -> list[str]:
 
 def colour(alt: Any, rows: Sequence[Row]) -> Any:
     colours = theme.group_colours(groups(rows))
-    return alt.Color("group:N", title=None, scale=alt.Scale(domain=list(colours), range=list(colours.values())),
-                     legend=alt.Legend(symbolOpacity=1, symbolStrokeWidth=0))
+    return alt.Color(
+        "group:N",
+        title=None,
+        scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+        legend=alt.Legend(symbolOpacity=1, symbolStrokeWidth=0),
+    )
 
 
 def shape(alt: Any, rows: Sequence[Row]) -> Any:
@@ -65,7 +86,11 @@ def shape(alt: Any, rows: Sequence[Row]) -> Any:
 
 def tooltip(alt: Any, measure: Measure) -> list[Any]:
     form = measure.form
-    return [alt.Tooltip("name:N", title="rung"), alt.Tooltip("value:Q", title=measure.title, format=form),
-            alt.Tooltip("low:Q", title="from", format=form), alt.Tooltip("high:Q", title="to", format=form),
-            alt.Tooltip("seconds:Q", title="training, s", format=".3~g"),
-            alt.Tooltip("disk:Q", title="bytes on disk", format=".3~s")]
+    return [
+        alt.Tooltip("name:N", title="rung"),
+        alt.Tooltip("value:Q", title=measure.title, format=form),
+        alt.Tooltip("low:Q", title="from", format=form),
+        alt.Tooltip("high:Q", title="to", format=form),
+        alt.Tooltip("seconds:Q", title="training, s", format=".3~g"),
+        alt.Tooltip("disk:Q", title="bytes on disk", format=".3~s"),
+    ]

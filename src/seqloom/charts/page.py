@@ -65,26 +65,36 @@ class Page:
         """An altair chart; `description` is for those who do not see it."""
         name = f"chart{len(self._charts) + 1}"
         self._charts[name] = specification(chart, responsive=True)
-        self._body.append(f'<div class=chart id={name} role=img aria-label="{escape(description)}"></div>')
+        self._body.append(
+            f'<div class=chart id={name} role=img aria-label="{escape(description)}"></div>'
+        )
         return self
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, best: int | None = None) -> Self:
+    def table(
+        self, header: Sequence[str], rows: Sequence[Sequence[str]], *, best: int | None = None
+    ) -> Self:
         head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
         body = ""
         for i, row in enumerate(rows):
             cells = "".join(f"<td>{escape(cell)}</td>" for cell in row)
             body += f"<tr{' class=best' if i == best else ''}>{cells}</tr>"
-        self._body.append(f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
+        self._body.append(
+            f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
         return self
 
     def folded(self, summary: str, text: str, *, opened: bool = False) -> Self:
         """Preformatted text below a line that shows and hides it."""
-        self._body.append(f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
-                          f"<pre>{escape(text)}</pre></details>")
+        self._body.append(
+            f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
+            f"<pre>{escape(text)}</pre></details>"
+        )
         return self
 
     def listing(self, lines: Sequence[str]) -> Self:
-        self._body.append("<ul>" + "".join(f"<li><code>{escape(line)}</code></li>" for line in lines) + "</ul>")
+        self._body.append(
+            "<ul>" + "".join(f"<li><code>{escape(line)}</code></li>" for line in lines) + "</ul>"
+        )
         return self
 
     def raw(self, markup: str, *, style: str = "", script: str = "") -> Self:
@@ -103,12 +113,18 @@ class Page:
             import vl_convert
 
             needs_threads("vl-convert")
-            bundle: Any = vl_convert.javascript_bundle  # its stub demands a snippet that has a default
-            scripts += (f"<script>{bundle(vl_version=version())}</script>\n"
-                        f'<script type="application/json" id=charts>{script_json(self._charts)}</script>\n'
-                        f"<script>{DRAW}</script>\n")
+            bundle: Any = (
+                vl_convert.javascript_bundle
+            )  # its stub demands a snippet that has a default
+            scripts += (
+                f"<script>{bundle(vl_version=version())}</script>\n"
+                f'<script type="application/json" id=charts>{script_json(self._charts)}</script>\n'
+                f"<script>{DRAW}</script>\n"
+            )
         body = "\n".join(self._body)
-        return ("<!DOCTYPE html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
-                '<meta name=viewport content="width=device-width, initial-scale=1">\n'
-                f"<title>{escape(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-                f"<h1>{escape(self.title)}</h1>\n{body}\n{scripts}</body>\n</html>\n")
+        return (
+            "<!DOCTYPE html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
+            '<meta name=viewport content="width=device-width, initial-scale=1">\n'
+            f"<title>{escape(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+            f"<h1>{escape(self.title)}</h1>\n{body}\n{scripts}</body>\n</html>\n"
+        )

@@ -15,7 +15,8 @@ COLUMNS = 60  # characters of a line in a picture
 CELL = (8.2, 19)  # pixels of a character
 SIGNS = {"\n": "↵", "\t": "→", "\r": "␍"}
 
-STYLE = f"""
+STYLE = (
+    f"""
 .passage {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 0 1.5rem; }}
 .passage select {{ font: inherit; padding: .15rem .4rem; margin: .4rem 0; max-width: 100%; }}
 .passage div {{ white-space: pre-wrap; font: 15px/1.55 {theme.MONO}; border: 1px solid {theme.GRID}; padding: .5rem; }}
@@ -25,8 +26,13 @@ STYLE = f"""
 .ramp span {{ padding: 0 .5rem; border: 1px solid {theme.GRID}; }}
 .tip {{ position: fixed; display: none; z-index: 9; background: white; border: 1px solid #8a8a8a; padding: .25rem .5rem;
   font: 13px/1.4 {theme.SANS}; box-shadow: 0 1px 5px #0004; pointer-events: none; white-space: pre; }}
-""" + "".join(f".s{i} {{ background: {c}; color: {ink}; }}\n"
-              for i, (c, ink) in enumerate(zip(theme.RAMP, theme.RAMP_INK))) + f".s- {{ color: {theme.FAINT}; }}\n"
+"""
+    + "".join(
+        f".s{i} {{ background: {c}; color: {ink}; }}\n"
+        for i, (c, ink) in enumerate(zip(theme.RAMP, theme.RAMP_INK))
+    )
+    + f".s- {{ color: {theme.FAINT}; }}\n"
+)
 
 SCRIPT = """
 for (const root of document.querySelectorAll(".passage")) {
@@ -72,16 +78,29 @@ for (const root of document.querySelectorAll(".passage")) {
 
 def passage_html(pieces: Mapping[str, Sequence[Piece]], shown: Sequence[str]) -> str:
     """The markup of one passage with a pane for each model of `shown`; needs STYLE and SCRIPT once a page."""
-    data = {"borders": list(theme.BITS),
-            "pieces": {name: [[p.text, round(p.bits, 2) if math.isfinite(p.bits) else None, p.weight] for p in its]
-                       for name, its in pieces.items()}}
+    data = {
+        "borders": list(theme.BITS),
+        "pieces": {
+            name: [
+                [p.text, round(p.bits, 2) if math.isfinite(p.bits) else None, p.weight] for p in its
+            ]
+            for name, its in pieces.items()
+        },
+    }
     panes = []
     for number, first in enumerate(shown, 1):
-        options = "".join(f"<option{' selected' if name == first else ''}>{escape(name)}</option>" for name in pieces)
-        panes.append(f"<section><select aria-label='model of pane {number}'>{options}</select><div></div></section>")
+        options = "".join(
+            f"<option{' selected' if name == first else ''}>{escape(name)}</option>"
+            for name in pieces
+        )
+        panes.append(
+            f"<section><select aria-label='model of pane {number}'>{options}</select><div></div></section>"
+        )
     ramp = "".join(f"<span class=s{i}>{name}</span>" for i, name in enumerate(theme.steps_named()))
-    return (f"<div class=ramp>bits per byte: {ramp}</div>\n<div class=passage>{''.join(panes)}<p class=tip></p>"
-            f'<script type="application/json">{script_json(data)}</script></div>')
+    return (
+        f"<div class=ramp>bits per byte: {ramp}</div>\n<div class=passage>{''.join(panes)}<p class=tip></p>"
+        f'<script type="application/json">{script_json(data)}</script></div>'
+    )
 
 
 def passage_chart(pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS) -> Any:
@@ -94,16 +113,31 @@ def passage_chart(pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS)
         wide = max((cell["right"] for cell in values), default=1)
         base = alt.Chart(alt.InlineData(values=values)).encode(
             x=alt.X("column:Q", axis=None, scale=alt.Scale(domain=[0, wide], nice=False)),
-            y=alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[rows, 0], nice=False)))
-        colour = alt.Color("step:N", title="bits per byte",
-                           scale=alt.Scale(domain=theme.steps_named(), range=list(theme.RAMP)),
-                           legend=alt.Legend(symbolType="square", symbolStrokeColor="#8a8a8a", symbolStrokeWidth=0.7,
-                                             columns=6, symbolSize=160, titleOrient="left"))
+            y=alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[rows, 0], nice=False)),
+        )
+        colour = alt.Color(
+            "step:N",
+            title="bits per byte",
+            scale=alt.Scale(domain=theme.steps_named(), range=list(theme.RAMP)),
+            legend=alt.Legend(
+                symbolType="square",
+                symbolStrokeColor="#8a8a8a",
+                symbolStrokeWidth=0.7,
+                columns=6,
+                symbolSize=160,
+                titleOrient="left",
+            ),
+        )
         boxes = base.mark_rect(strokeWidth=0).encode(x2="right:Q", y2="below:Q", color=colour)
-        text = base.mark_text(font="monospace", fontSize=13, align="center", baseline="middle", dy=CELL[1] / 2)
+        text = base.mark_text(
+            font="monospace", fontSize=13, align="center", baseline="middle", dy=CELL[1] / 2
+        )
         text = text.encode(x="middle:Q", text="sign:N", color=alt.Color("ink:N", scale=None))
-        panels.append(alt.layer(boxes, text).properties(
-            width=round(wide * CELL[0]), height=round(rows * CELL[1]), title=name))
+        panels.append(
+            alt.layer(boxes, text).properties(
+                width=round(wide * CELL[0]), height=round(rows * CELL[1]), title=name
+            )
+        )
     return alt.hconcat(*panels, spacing=24)
 
 
@@ -124,7 +158,17 @@ def cells(pieces: Sequence[Piece], columns: int) -> tuple[list[dict[str, Any]], 
             size = max(size, 1)
             if column + size > columns:
                 row, column = row + 1, 0
-            grid.append({"row": row, "column": column, "right": column + size, "middle": column + size / 2,
-                         "below": row + 1, "sign": SIGNS.get(sign, sign), "step": names[step], "ink": ink})
+            grid.append(
+                {
+                    "row": row,
+                    "column": column,
+                    "right": column + size,
+                    "middle": column + size / 2,
+                    "below": row + 1,
+                    "sign": SIGNS.get(sign, sign),
+                    "step": names[step],
+                    "ink": ink,
+                }
+            )
             row, column = (row + 1, 0) if sign == "\n" else (row, column + size)
     return grid, row + (column > 0)

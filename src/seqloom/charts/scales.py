@@ -21,7 +21,9 @@ def log_share(value: float, domain: Sequence[float]) -> float:
     return (math.log(value) - low) / (high - low)
 
 
-def log_moved(value: float, pixels: float, domain: Sequence[float], height: float = theme.HEIGHT) -> float:
+def log_moved(
+    value: float, pixels: float, domain: Sequence[float], height: float = theme.HEIGHT
+) -> float:
     """The value that stands so many pixels below on a vertical logarithmic axis."""
     return value * (domain[0] / domain[1]) ** (pixels / height)
 
@@ -72,15 +74,27 @@ class Axis(NamedTuple):
     def moved(self, value: float, pixels: float, height: float = theme.HEIGHT) -> float:
         """The value that stands so many pixels below."""
         low, high = self.domain
-        return log_moved(value, pixels, self.domain, height) if self.log else value - (high - low) * pixels / height
+        return (
+            log_moved(value, pixels, self.domain, height)
+            if self.log
+            else value - (high - low) * pixels / height
+        )
 
     def ticks(self) -> list[float]:
         """Round numbers, at most eight."""
         if self.log:
             return round_ticks(self.domain)
         low, high = self.domain
-        width = next(w for k in range(-9, 12) for w in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if (high - low) / w <= 8)
-        return [round(i * width, 10) for i in range(math.ceil(low / width), math.floor(high / width) + 1)]
+        width = next(
+            w
+            for k in range(-9, 12)
+            for w in (10.0**k, 2 * 10.0**k, 5 * 10.0**k)
+            if (high - low) / w <= 8
+        )
+        return [
+            round(i * width, 10)
+            for i in range(math.ceil(low / width), math.floor(high / width) + 1)
+        ]
 
     def scale(self, alt: Any) -> Any:
         return alt.Scale(type="log" if self.log else "linear", domain=self.domain, nice=False)
@@ -96,9 +110,16 @@ def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> l
     ticks: list[float] = []
     while True:
         gap = least * (1 - 1 / ratio)
-        width = next(w for k in range(-9, 12) for w in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if w >= gap * 0.999)
+        width = next(
+            w
+            for k in range(-9, 12)
+            for w in (10.0**k, 2 * 10.0**k, 5 * 10.0**k)
+            if w >= gap * 0.999
+        )
         tick = float(f"{math.ceil(least / width - (0.1 if ticks else 0.0)) * width:.6g}")
-        if tick > domain[1] or (ticks and tick <= ticks[-1]):  # the second: a range of hardly any width
+        if tick > domain[1] or (
+            ticks and tick <= ticks[-1]
+        ):  # the second: a range of hardly any width
             return ticks
         ticks.append(tick)
         least = tick * ratio

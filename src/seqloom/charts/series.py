@@ -21,8 +21,14 @@ class Line(NamedTuple):
     values: Sequence[float]
 
 
-def forecast_chart(came: Line, said: Line, bands: Mapping[int, tuple[Sequence[float], Sequence[float]]], *, rows: bool,
-                   title: str) -> Any:
+def forecast_chart(
+    came: Line,
+    said: Line,
+    bands: Mapping[int, tuple[Sequence[float], Sequence[float]]],
+    *,
+    rows: bool,
+    title: str,
+) -> Any:
     """What came as a line, the forecast beside it, its intervals as bands."""
     import altair as alt
 
@@ -30,15 +36,39 @@ def forecast_chart(came: Line, said: Line, bands: Mapping[int, tuple[Sequence[fl
     layers = []
     for share in sorted(bands, reverse=True):
         low, high = bands[share]
-        ends = [{"t": _at(t, rows), "low": float(a), "high": float(b)} for t, a, b in zip(said.times, low, high)]
-        layers.append(alt.Chart(alt.InlineData(values=ends)).mark_area(opacity=OPACITY.get(share, 0.2), color=SAID).encode(
-            x=x, y=alt.Y("low:Q", title=title, scale=alt.Scale(zero=False)), y2="high:Q"))
-    points = [{"t": _at(t, rows), "value": float(v), "what": what} for what, line in (("what came", came), ("forecast", said))
-              for t, v in zip(*_thinned(line)) if np.isfinite(v)]
-    colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=["what came", "forecast"], range=[CAME, SAID]))
-    tips = [alt.Tooltip("what:N"), alt.Tooltip("t:Q" if rows else "t:T", title="time"), alt.Tooltip("value:Q", format=".5~g")]
-    lines = alt.Chart(alt.InlineData(values=points)).mark_line(strokeWidth=1.6, point=len(points) < 3).encode(
-        x=x, y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), color=colour, tooltip=tips)
+        ends = [
+            {"t": _at(t, rows), "low": float(a), "high": float(b)}
+            for t, a, b in zip(said.times, low, high)
+        ]
+        layers.append(
+            alt.Chart(alt.InlineData(values=ends))
+            .mark_area(opacity=OPACITY.get(share, 0.2), color=SAID)
+            .encode(x=x, y=alt.Y("low:Q", title=title, scale=alt.Scale(zero=False)), y2="high:Q")
+        )
+    points = [
+        {"t": _at(t, rows), "value": float(v), "what": what}
+        for what, line in (("what came", came), ("forecast", said))
+        for t, v in zip(*_thinned(line))
+        if np.isfinite(v)
+    ]
+    colour = alt.Color(
+        "what:N", title=None, scale=alt.Scale(domain=["what came", "forecast"], range=[CAME, SAID])
+    )
+    tips = [
+        alt.Tooltip("what:N"),
+        alt.Tooltip("t:Q" if rows else "t:T", title="time"),
+        alt.Tooltip("value:Q", format=".5~g"),
+    ]
+    lines = (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_line(strokeWidth=1.6, point=len(points) < 3)
+        .encode(
+            x=x,
+            y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)),
+            color=colour,
+            tooltip=tips,
+        )
+    )
     return alt.layer(*layers, lines)
 
 
@@ -47,16 +77,33 @@ def marks_chart(came: Line, marks: Line, *, rows: bool, title: str) -> Any:
     import altair as alt
 
     x, y = _across(alt, rows), alt.Y("value:Q", title=title, scale=alt.Scale(zero=False))
-    points = [{"t": _at(t, rows), "value": float(v)} for t, v in zip(*_thinned(came)) if np.isfinite(v)]
+    points = [
+        {"t": _at(t, rows), "value": float(v)} for t, v in zip(*_thinned(came)) if np.isfinite(v)
+    ]
     found = [{"t": _at(t, rows), "value": float(v)} for t, v in zip(*marks)][:MOST]
-    tips = [alt.Tooltip("t:Q" if rows else "t:T", title="time"), alt.Tooltip("value:Q", format=".5~g")]
-    line = alt.Chart(alt.InlineData(values=points)).mark_line(strokeWidth=1.2, color=CAME).encode(x=x, y=y)
-    dots = alt.Chart(alt.InlineData(values=found)).mark_point(size=45, color=MARK, opacity=1).encode(x=x, y=y, tooltip=tips)
+    tips = [
+        alt.Tooltip("t:Q" if rows else "t:T", title="time"),
+        alt.Tooltip("value:Q", format=".5~g"),
+    ]
+    line = (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_line(strokeWidth=1.2, color=CAME)
+        .encode(x=x, y=y)
+    )
+    dots = (
+        alt.Chart(alt.InlineData(values=found))
+        .mark_point(size=45, color=MARK, opacity=1)
+        .encode(x=x, y=y, tooltip=tips)
+    )
     return alt.layer(line, dots)
 
 
 def _across(alt: Any, rows: bool) -> Any:
-    return alt.X("t:Q", title="step") if rows else alt.X("t:T", title=None, scale=alt.Scale(type="utc"))
+    return (
+        alt.X("t:Q", title="step")
+        if rows
+        else alt.X("t:T", title=None, scale=alt.Scale(type="utc"))
+    )
 
 
 def _at(time: int, rows: bool) -> int:
@@ -71,7 +118,7 @@ def _thinned(line: Line) -> tuple[list[int], list[float]]:
     size = -(-len(times) // (MOST // 2))
     keep: set[int] = set()
     for start in range(0, len(times), size):
-        part = values[start:start + size]
+        part = values[start : start + size]
         if np.isfinite(part).any():
             keep |= {start + int(np.nanargmin(part)), start + int(np.nanargmax(part))}
     chosen = sorted(keep)

@@ -17,7 +17,9 @@ MOST = 1000  # tokens that are drawn
 Values = Sequence[tuple[str, float]]
 
 
-def coloured_tokens(values: Values, sides: tuple[str, str], *, joiner: str = " ", unit: str = "nats") -> Any:
+def coloured_tokens(
+    values: Values, sides: tuple[str, str], *, joiner: str = " ", unit: str = "nats"
+) -> Any:
     """A text in lines: what is above zero in the colour of the first side, what is below in that of the second, the darker the
     larger. Of a long text the beginning is drawn."""
     import altair as alt
@@ -27,16 +29,31 @@ def coloured_tokens(values: Values, sides: tuple[str, str], *, joiner: str = " "
     base = alt.Chart(alt.InlineData(values=cells)).encode(
         x=alt.X("left:Q", axis=None, scale=alt.Scale(domain=[0, wide], nice=False)),
         y=alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[rows, 0], nice=False)),
-        tooltip=[alt.Tooltip("token:N"), alt.Tooltip("value:Q", title=unit, format="+.3f")])
-    boxes = base.mark_rect(strokeWidth=0).encode(x2="right:Q", y2="below:Q", fill=alt.Fill("fill:N", scale=None))
+        tooltip=[alt.Tooltip("token:N"), alt.Tooltip("value:Q", title=unit, format="+.3f")],
+    )
+    boxes = base.mark_rect(strokeWidth=0).encode(
+        x2="right:Q", y2="below:Q", fill=alt.Fill("fill:N", scale=None)
+    )
     text = base.mark_text(font="monospace", fontSize=13, baseline="middle", dy=CELL[1] / 2).encode(
-        x="middle:Q", text="shown:N", color=alt.Color("ink:N", scale=None))
+        x="middle:Q", text="shown:N", color=alt.Color("ink:N", scale=None)
+    )
     named = [side for side in sides if side]
-    legend = alt.Chart(alt.InlineData(values=[{"side": side} for side in named])).mark_square(opacity=0).encode(
-        color=alt.Color("side:N", title=None, sort=None, scale=alt.Scale(domain=named, range=list(theme.HUES[:2])),
-                        legend=alt.Legend(symbolType="square", symbolOpacity=1, symbolSize=160)))
+    legend = (
+        alt.Chart(alt.InlineData(values=[{"side": side} for side in named]))
+        .mark_square(opacity=0)
+        .encode(
+            color=alt.Color(
+                "side:N",
+                title=None,
+                sort=None,
+                scale=alt.Scale(domain=named, range=list(theme.HUES[:2])),
+                legend=alt.Legend(symbolType="square", symbolOpacity=1, symbolSize=160),
+            )
+        )
+    )
     drawn = alt.layer(boxes, text, *([legend] if named else [])).properties(
-        width=round(wide * CELL[0]), height=max(round(rows * CELL[1]), 1))
+        width=round(wide * CELL[0]), height=max(round(rows * CELL[1]), 1)
+    )
     return alt.hconcat(drawn)  # which keeps its size in a page
 
 
@@ -56,8 +73,20 @@ def placed(values: Values, joiner: str = " ") -> tuple[list[dict[str, Any]], int
         if column and column + size > COLUMNS:
             row, column = row + 1, 0
         fill = blend(theme.HUES[value < 0], abs(value) / largest)
-        cells.append({"token": token, "shown": shown, "value": value, "fill": fill, "ink": ink_on(fill), "row": row,
-                      "below": row + 0.92, "left": column, "right": column + size, "middle": column + size / 2})
+        cells.append(
+            {
+                "token": token,
+                "shown": shown,
+                "value": value,
+                "fill": fill,
+                "ink": ink_on(fill),
+                "row": row,
+                "below": row + 0.92,
+                "left": column,
+                "right": column + size,
+                "middle": column + size / 2,
+            }
+        )
         column += size + len(joiner)
     return cells, row + bool(cells)
 
@@ -66,17 +95,58 @@ def bars_of_shares(rows: Values, sides: tuple[str, str], unit: str = "nats") -> 
     """A bar for each feature in the order that is given, to the right where it is for the first side."""
     import altair as alt
 
-    values = [{"place": i, "name": short_name(name), "value": value, "side": sides[value < 0], "shown": f"{value:+.3f}"}
-              for i, (name, value) in enumerate(rows)]
+    values = [
+        {
+            "place": i,
+            "name": short_name(name),
+            "value": value,
+            "side": sides[value < 0],
+            "shown": f"{value:+.3f}",
+        }
+        for i, (name, value) in enumerate(rows)
+    ]
     far = 1.25 * max((abs(value) for _, value in rows), default=0.0) or 1.0
     listed = json.dumps([row["name"] for row in values], ensure_ascii=False)
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y("place:O", title=None, axis=alt.Axis(ticks=False, domain=False, labelPadding=8, grid=False,
-                                                     labelExpr=f"{listed}[datum.value]")),
-        x=alt.X("value:Q", title=unit, scale=alt.Scale(domain=[-far, far], nice=False), axis=alt.Axis(tickCount=7)),
-        tooltip=[alt.Tooltip("name:N", title="feature"), alt.Tooltip("value:Q", title=unit, format="+.3f")])
-    bars = base.mark_bar().encode(color=alt.Color("side:N", title=None, sort=None, scale=alt.Scale(
-        domain=list(sides), range=list(theme.HUES[:2])), legend=alt.Legend(symbolType="square", symbolOpacity=1)))
-    right = base.transform_filter("datum.value >= 0").mark_text(align="left", dx=4).encode(text="shown:N")
-    left = base.transform_filter("datum.value < 0").mark_text(align="right", dx=-4).encode(text="shown:N")
+        y=alt.Y(
+            "place:O",
+            title=None,
+            axis=alt.Axis(
+                ticks=False,
+                domain=False,
+                labelPadding=8,
+                grid=False,
+                labelExpr=f"{listed}[datum.value]",
+            ),
+        ),
+        x=alt.X(
+            "value:Q",
+            title=unit,
+            scale=alt.Scale(domain=[-far, far], nice=False),
+            axis=alt.Axis(tickCount=7),
+        ),
+        tooltip=[
+            alt.Tooltip("name:N", title="feature"),
+            alt.Tooltip("value:Q", title=unit, format="+.3f"),
+        ],
+    )
+    bars = base.mark_bar().encode(
+        color=alt.Color(
+            "side:N",
+            title=None,
+            sort=None,
+            scale=alt.Scale(domain=list(sides), range=list(theme.HUES[:2])),
+            legend=alt.Legend(symbolType="square", symbolOpacity=1),
+        )
+    )
+    right = (
+        base.transform_filter("datum.value >= 0")
+        .mark_text(align="left", dx=4)
+        .encode(text="shown:N")
+    )
+    left = (
+        base.transform_filter("datum.value < 0")
+        .mark_text(align="right", dx=-4)
+        .encode(text="shown:N")
+    )
     return alt.layer(bars, right, left).properties(height=max(ROW * len(values), 60))

@@ -63,8 +63,14 @@ class Sheet:
         """A sheet of that chart alone."""
         if heading not in self.charts:
             raise KeyError(f"unknown chart {heading!r}{suggest_known(heading, self.charts)}")
-        return replace(self, title=heading, draw=lambda page: {heading: self.draw(page)[heading]}, summary=(),
-                       arrange=stacked, page=with_headings)
+        return replace(
+            self,
+            title=heading,
+            draw=lambda page: {heading: self.draw(page)[heading]},
+            summary=(),
+            arrange=stacked,
+            page=with_headings,
+        )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """What a notebook shows: the charts as Vega-Lite, and as a picture for those that cannot draw it."""
@@ -75,7 +81,11 @@ class Sheet:
             bundle["image/png"] = base64.b64encode(files.png(chart)).decode("ascii")
         except MissingExtra as error:
             bundle["text/plain"] += f"\n{error}"
-        wanted = [kind for kind in bundle if (not include or kind in include) and kind not in (exclude or ())]
+        wanted = [
+            kind
+            for kind in bundle
+            if (not include or kind in include) and kind not in (exclude or ())
+        ]
         return {kind: bundle[kind] for kind in wanted}
 
     def save(self, path: str | Path) -> None:

@@ -35,15 +35,37 @@ def points_with_intervals(points: Sequence[Point], title: str, reference: float)
     names = [point.name for point in points]
     colours = theme.group_colours([point.group for point in points])
     base = alt.Chart(alt.InlineData(values=[point.values() for point in points])).encode(
-        y=alt.Y("name:N", sort=names, title=None, axis=alt.Axis(grid=True, ticks=False, domain=False, labelPadding=6,
-                                                                labelLimit=300)),
-        color=alt.Color("group:N", title=None, legend=None if len(colours) == 1 else alt.Legend(symbolOpacity=1),
-                        scale=alt.Scale(domain=list(colours), range=list(colours.values()))),
-        tooltip=[alt.Tooltip("name:N", title="part"), alt.Tooltip("value:Q", title=title, format=".2%"),
-                 alt.Tooltip("low:Q", title="from", format=".2%"), alt.Tooltip("high:Q", title="to", format=".2%"),
-                 alt.Tooltip("size:Q", title="examples", format=",")])
-    x = alt.X("value:Q", title=title, axis=alt.Axis(format="%", tickCount=8), scale=alt.Scale(zero=False, nice=True))
-    line = alt.Chart(alt.InlineData(values=[{"at": reference}])).mark_rule(color="#8a8a8a", strokeDash=[5, 4]).encode(x="at:Q")
+        y=alt.Y(
+            "name:N",
+            sort=names,
+            title=None,
+            axis=alt.Axis(grid=True, ticks=False, domain=False, labelPadding=6, labelLimit=300),
+        ),
+        color=alt.Color(
+            "group:N",
+            title=None,
+            legend=None if len(colours) == 1 else alt.Legend(symbolOpacity=1),
+            scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+        ),
+        tooltip=[
+            alt.Tooltip("name:N", title="part"),
+            alt.Tooltip("value:Q", title=title, format=".2%"),
+            alt.Tooltip("low:Q", title="from", format=".2%"),
+            alt.Tooltip("high:Q", title="to", format=".2%"),
+            alt.Tooltip("size:Q", title="examples", format=","),
+        ],
+    )
+    x = alt.X(
+        "value:Q",
+        title=title,
+        axis=alt.Axis(format="%", tickCount=8),
+        scale=alt.Scale(zero=False, nice=True),
+    )
+    line = (
+        alt.Chart(alt.InlineData(values=[{"at": reference}]))
+        .mark_rule(color="#8a8a8a", strokeDash=[5, 4])
+        .encode(x="at:Q")
+    )
     bars = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x="low:Q", x2="high:Q")
     dots = base.mark_point(size=40, opacity=1).encode(x=x)
     return alt.layer(line, bars, dots).properties(height=max(ROW * len(points), 60))

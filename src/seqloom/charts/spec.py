@@ -16,19 +16,28 @@ def specification(chart: Any, *, responsive: bool = False) -> dict[str, Any]:
     spec = chart.to_dict()
     rows = max((len(values) for values in _datasets(spec)), default=0)
     if rows > MOST_ROWS:
-        raise ValueError(f"a chart of {rows:,} rows: aggregate to at most {MOST_ROWS:,} before plotting")
+        raise ValueError(
+            f"a chart of {rows:,} rows: aggregate to at most {MOST_ROWS:,} before plotting"
+        )
     if not {"hconcat", "vconcat", "concat", "facet", "spec"} & spec.keys():
         spec["width"] = "container" if responsive else spec.get("width", theme.WIDTH)
         spec.setdefault("height", theme.HEIGHT)
-        spec["autosize"] = {"type": "fit-x", "contains": "padding"} if responsive else {"type": "pad"}
+        spec["autosize"] = (
+            {"type": "fit-x", "contains": "padding"} if responsive else {"type": "pad"}
+        )
     return spec | {"config": theme.config(theme.SANS if responsive else "sans-serif")}
 
 
 def _datasets(spec: dict[str, Any]) -> list[list[Any]]:
     own = spec["data"].get("values") if isinstance(spec.get("data"), dict) else None
-    inner = [part for key in ("layer", "hconcat", "vconcat", "concat") for part in spec.get(key, ())]
-    return [*spec.get("datasets", {}).values(), *([own] if isinstance(own, list) else []),
-            *(dataset for part in inner for dataset in _datasets(part))]
+    inner = [
+        part for key in ("layer", "hconcat", "vconcat", "concat") for part in spec.get(key, ())
+    ]
+    return [
+        *spec.get("datasets", {}).values(),
+        *([own] if isinstance(own, list) else []),
+        *(dataset for part in inner for dataset in _datasets(part)),
+    ]
 
 
 def version() -> str:
@@ -47,8 +56,10 @@ def require_charts() -> None:
         import altair  # noqa: F401
         import vl_convert  # noqa: F401
     except ImportError:
-        raise MissingExtra("charts need altair and vl-convert, which are not installed: "
-                           "pip install 'seqloom[charts]'") from None
+        raise MissingExtra(
+            "charts need altair and vl-convert, which are not installed: "
+            "pip install 'seqloom[charts]'"
+        ) from None
 
 
 def vega_lite() -> str:
@@ -64,4 +75,6 @@ def script_json(value: Any) -> str:
     >>> script_json(["</script>"])
     '["\\u003c/script>"]'
     """
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace(
+        "<", "\\u003c"
+    )

@@ -17,23 +17,31 @@ from seqloom.charts.pieces import Piece, columns_of
 WIDTH = 78  # columns of plain text, whose digits must stay below it
 
 
-def wanted(stream: TextIO, *, forced: bool = False, environment: Mapping[str, str] = os.environ) -> bool:
+def wanted(
+    stream: TextIO, *, forced: bool = False, environment: Mapping[str, str] = os.environ
+) -> bool:
     """Whether to send colours to this stream."""
     if forced:
         return True
     if environment.get("NO_COLOR"):
         return False
-    return bool(environment.get("FORCE_COLOR")) or (stream.isatty() and environment.get("TERM") != "dumb")
+    return bool(environment.get("FORCE_COLOR")) or (
+        stream.isatty() and environment.get("TERM") != "dumb"
+    )
 
 
-def legend(borders: Sequence[float] = theme.BITS, unit: str = "byte", *, colour: bool = True) -> str:
+def legend(
+    borders: Sequence[float] = theme.BITS, unit: str = "byte", *, colour: bool = True
+) -> str:
     """One line that says what the colours or digits mean."""
     names = theme.steps_named(borders)
     shown = [_paint(f" {name} ", i) if colour else f"{i}: {name}" for i, name in enumerate(names)]
     return f"bits per {unit}: " + (" " if colour else ", ").join(shown)
 
 
-def show(pieces: Sequence[Piece], borders: Sequence[float] = theme.BITS, *, colour: bool = True) -> str:
+def show(
+    pieces: Sequence[Piece], borders: Sequence[float] = theme.BITS, *, colour: bool = True
+) -> str:
     r"""The text with a background for each piece, or without colours with a digit below each character.
 
     >>> show([Piece("a", 0.1), Piece("b", 9.0)])
@@ -55,7 +63,9 @@ def show(pieces: Sequence[Piece], borders: Sequence[float] = theme.BITS, *, colo
 def visible(text: str) -> str:
     """Ends of lines and tabs as signs; control characters could move the cursor or change colours themselves."""
     shown = text.replace("\n", "↵\n")
-    return "".join(c if c == "\n" or c.isprintable() else "→" if c == "\t" else "\ufffd" for c in shown)
+    return "".join(
+        c if c == "\n" or c.isprintable() else "→" if c == "\t" else "\ufffd" for c in shown
+    )
 
 
 def _paint(text: str, step: int) -> str:

@@ -40,26 +40,57 @@ def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
     import altair as alt
 
     rows: list[dict[str, Any]] = [
-        {"run": run.name, "kind": kind, "at": x, "loss": y} for run in runs
+        {"run": run.name, "kind": kind, "at": x, "loss": y}
+        for run in runs
         for kind, points in zip(WEIGHTS, (run.training, run.held_out))
-        for x, y in thinned(points, MOST // (2 * len(runs))) if y > 0]
+        for x, y in thinned(points, MOST // (2 * len(runs)))
+        if y > 0
+    ]
     kinds = [kind for kind in WEIGHTS if any(row["kind"] == kind for row in rows)]
     y = _logarithmic(alt, "loss", [row["loss"] for row in rows], unit, HEIGHT)
-    base = alt.Chart(alt.InlineData(values=rows)).encode(x=_across(alt, by), y=y, color=_colour(alt, runs, by))
-    legend = alt.Legend(title=None, symbolType="stroke", symbolStrokeColor=theme.INK, symbolStrokeWidth=2.5, symbolSize=200,
-                        columns=1, orient="top-right")
-    opacity = alt.Opacity("kind:N", scale=alt.Scale(domain=kinds, range=[WEIGHTS[k][0] for k in kinds]), legend=legend)
-    lines = [base.mark_line(strokeWidth=WEIGHTS[kind][1]).encode(opacity=opacity).properties(
-        data=alt.InlineData(values=[row for row in rows if row["kind"] == kind])) for kind in kinds]
-    few = {(run.name, kind) for run in runs for kind, points in zip(WEIGHTS, (run.training, run.held_out))
-           if len(points) <= (DOTTED if kind == "held-out" else 1)}
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=_across(alt, by), y=y, color=_colour(alt, runs, by)
+    )
+    legend = alt.Legend(
+        title=None,
+        symbolType="stroke",
+        symbolStrokeColor=theme.INK,
+        symbolStrokeWidth=2.5,
+        symbolSize=200,
+        columns=1,
+        orient="top-right",
+    )
+    opacity = alt.Opacity(
+        "kind:N", scale=alt.Scale(domain=kinds, range=[WEIGHTS[k][0] for k in kinds]), legend=legend
+    )
+    lines = [
+        base.mark_line(strokeWidth=WEIGHTS[kind][1])
+        .encode(opacity=opacity)
+        .properties(data=alt.InlineData(values=[row for row in rows if row["kind"] == kind]))
+        for kind in kinds
+    ]
+    few = {
+        (run.name, kind)
+        for run in runs
+        for kind, points in zip(WEIGHTS, (run.training, run.held_out))
+        if len(points) <= (DOTTED if kind == "held-out" else 1)
+    }
     dotted = [row for row in rows if (row["run"], row["kind"]) in few]
-    tips = [alt.Tooltip("run:N"), alt.Tooltip("kind:N", title="text"), alt.Tooltip("at:Q", title=AXES[by], format=","),
-            alt.Tooltip("loss:Q", title=unit, format=".4~f")]
-    dots = base.mark_point(size=22, opacity=1).encode(tooltip=tips).properties(data=alt.InlineData(values=dotted))
+    tips = [
+        alt.Tooltip("run:N"),
+        alt.Tooltip("kind:N", title="text"),
+        alt.Tooltip("at:Q", title=AXES[by], format=","),
+        alt.Tooltip("loss:Q", title=unit, format=".4~f"),
+    ]
+    dots = (
+        base.mark_point(size=22, opacity=1)
+        .encode(tooltip=tips)
+        .properties(data=alt.InlineData(values=dotted))
+    )
     lowest = [{"run": run.name, "at": run.best[0], "loss": run.best[1]} for run in runs if run.best]
-    least = base.mark_point(size=90, shape="diamond", opacity=1, stroke="white", strokeWidth=1).properties(
-        data=alt.InlineData(values=lowest))
+    least = base.mark_point(
+        size=90, shape="diamond", opacity=1, stroke="white", strokeWidth=1
+    ).properties(data=alt.InlineData(values=lowest))
     return alt.layer(*lines, dots, least).properties(height=HEIGHT)
 
 
@@ -73,41 +104,69 @@ def norms(runs: Sequence[Curves], *, by: str) -> Any:
 
 
 def judged(runs: Sequence[Curves], *, by: str, criterion: str) -> Any:
-    return _small(runs, [run.judged for run in runs], by=by, title=f"held-out {criterion}", log=False)
+    return _small(
+        runs, [run.judged for run in runs], by=by, title=f"held-out {criterion}", log=False
+    )
 
 
 def panels(charts: Mapping[str, Any]) -> Any:
     """One picture of all, one below the other; the legend is above the first."""
     import altair as alt
 
-    return alt.vconcat(*(chart.properties(width=theme.WIDTH) for chart in charts.values()), spacing=18)
+    return alt.vconcat(
+        *(chart.properties(width=theme.WIDTH) for chart in charts.values()), spacing=18
+    )
 
 
-def _small(runs: Sequence[Curves], series: Sequence[Points], *, by: str, title: str, log: bool) -> Any:
+def _small(
+    runs: Sequence[Curves], series: Sequence[Points], *, by: str, title: str, log: bool
+) -> Any:
     import altair as alt
 
     rows: list[dict[str, Any]] = [
-        {"run": run.name, "at": x, "value": y} for run, points in zip(runs, series)
-        for x, y in thinned(points, MOST // len(runs), peaks=True) if y > 0 or not log]
-    y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, format="~g"))
+        {"run": run.name, "at": x, "value": y}
+        for run, points in zip(runs, series)
+        for x, y in thinned(points, MOST // len(runs), peaks=True)
+        if y > 0 or not log
+    ]
+    y = alt.Y(
+        "value:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, format="~g")
+    )
     if log:
         y = _logarithmic(alt, "value", [row["value"] for row in rows], title, SMALL)
-    tips = [alt.Tooltip("run:N"), alt.Tooltip("at:Q", title=AXES[by], format=","),
-            alt.Tooltip("value:Q", title=title, format=".4~g")]
+    tips = [
+        alt.Tooltip("run:N"),
+        alt.Tooltip("at:Q", title=AXES[by], format=","),
+        alt.Tooltip("value:Q", title=title, format=".4~g"),
+    ]
     alone = [points for points in series if len(points) == 1]
-    return alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=1.5, opacity=0.85, point=bool(alone)).encode(
-        x=_across(alt, by), y=y, color=_colour(alt, runs, by), tooltip=tips).properties(height=SMALL)
+    return (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(strokeWidth=1.5, opacity=0.85, point=bool(alone))
+        .encode(x=_across(alt, by), y=y, color=_colour(alt, runs, by), tooltip=tips)
+        .properties(height=SMALL)
+    )
 
 
 def _logarithmic(alt: Any, field: str, values: Sequence[float], title: str, height: int) -> Any:
     domain = log_domain(values or [1.0], 0.04)
-    return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(type="log", domain=domain, nice=False),
-                 axis=alt.Axis(values=spaced_ticks(domain, height), format="~g"))
+    return alt.Y(
+        f"{field}:Q",
+        title=title,
+        scale=alt.Scale(type="log", domain=domain, nice=False),
+        axis=alt.Axis(values=spaced_ticks(domain, height), format="~g"),
+    )
 
 
 def _across(alt: Any, by: str) -> Any:
-    return alt.X("at:Q", title=AXES[by], scale=alt.Scale(zero=True, nice=False),
-                 axis=alt.Axis(labelExpr="format(datum.value, datum.value < 10000 ? ',~r' : '.3~s')", tickCount=7))
+    return alt.X(
+        "at:Q",
+        title=AXES[by],
+        scale=alt.Scale(zero=True, nice=False),
+        axis=alt.Axis(
+            labelExpr="format(datum.value, datum.value < 10000 ? ',~r' : '.3~s')", tickCount=7
+        ),
+    )
 
 
 def _colour(alt: Any, runs: Sequence[Curves], by: str) -> Any:
@@ -115,18 +174,27 @@ def _colour(alt: Any, runs: Sequence[Curves], by: str) -> Any:
     colours = theme.group_colours([run.name for run in runs])
     labels = {run.name: f"{run.name}: {_best_point(run, by)}" for run in runs}
     pairs = ", ".join(f"{_quoted(name)}: {_quoted(text)}" for name, text in labels.items())
-    legend = alt.Legend(title=None, symbolType="circle", symbolOpacity=1, symbolStrokeWidth=0,
-                        labelLimit=alt.ExprRef(expr="max(width, 200)"),
-                        labelExpr=f"({{{pairs}}})[datum.label]",
-                        columns=alt.ExprRef(expr=f"width < {theme.MIDDLE} ? 1 : {2 if len(runs) > 1 else 1}"))
-    return alt.Color("run:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend)
+    legend = alt.Legend(
+        title=None,
+        symbolType="circle",
+        symbolOpacity=1,
+        symbolStrokeWidth=0,
+        labelLimit=alt.ExprRef(expr="max(width, 200)"),
+        labelExpr=f"({{{pairs}}})[datum.label]",
+        columns=alt.ExprRef(expr=f"width < {theme.MIDDLE} ? 1 : {2 if len(runs) > 1 else 1}"),
+    )
+    return alt.Color(
+        "run:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend
+    )
 
 
 def _best_point(run: Curves, by: str) -> str:
     if run.best is None:
         return "no loss yet"
     at, loss = run.best
-    place = {"steps": f"step {at:,.0f}", "tokens": f"{at:,.0f} tokens", "seconds": f"{at:,.0f} s"}[by]
+    place = {"steps": f"step {at:,.0f}", "tokens": f"{at:,.0f} tokens", "seconds": f"{at:,.0f} s"}[
+        by
+    ]
     return f"{loss:.3f} {'held out' if run.held_out else 'in training'} at {place}"
 
 
@@ -145,7 +213,9 @@ def thinned(points: Points, most: int, *, peaks: bool = False) -> list[tuple[flo
     if len(finite) <= most:
         return finite
     size = -(-len(finite) // max(most, 1))
-    parts = [finite[i:i + size] for i in range(0, len(finite), size)]
+    parts = [finite[i : i + size] for i in range(0, len(finite), size)]
     if peaks:
         return [max(part, key=lambda p: p[1]) for part in parts]
-    return [(sum(x for x, _ in part) / len(part), sum(y for _, y in part) / len(part)) for part in parts]
+    return [
+        (sum(x for x, _ in part) / len(part), sum(y for _, y in part) / len(part)) for part in parts
+    ]

@@ -27,8 +27,11 @@ def transition_chart(transitions: np.ndarray, names: Sequence[str]) -> Any:
         table = np.concatenate([table[np.ix_(rows, rows)], rest], axis=1)
         columns = [*(names[i] for i in rows), f"{len(names) - len(rows)} others"]
     size = min(max(SPACE / len(columns), LEAST), LARGEST)
-    cells = [Cell(i, j, float(p), written(float(p), room(size)), f"{p:.4g}") for i, row in enumerate(table)
-             for j, p in enumerate(row)]
+    cells = [
+        Cell(i, j, float(p), written(float(p), room(size)), f"{p:.4g}")
+        for i, row in enumerate(table)
+        for j, p in enumerate(row)
+    ]
     return heat_map(cells, Side("from", [names[i] for i in rows], size), Side("to", columns, size))
 
 

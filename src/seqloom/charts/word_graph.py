@@ -9,11 +9,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom.charts import theme
-from seqloom.charts.word_map import DOT, PAGE, Name, Spot, beside, movable, place_names, scale_of, shares_of
+from seqloom.charts.word_map import (
+    DOT,
+    PAGE,
+    Name,
+    Spot,
+    beside,
+    movable,
+    place_names,
+    scale_of,
+    shares_of,
+)
 
 WIDTH, HEIGHT = 720, 480  # pixels of a picture of arrows
 STAR = 680  # pixels of a star, both ways
-FIRST, SECOND = (0.30, 0.62), (0.88, 1.0)  # how far out the rings lie; words that are more alike lie nearer
+FIRST, SECOND = (
+    (0.30, 0.62),
+    (0.88, 1.0),
+)  # how far out the rings lie; words that are more alike lie nearer
 
 
 class Arrow(NamedTuple):
@@ -35,13 +48,19 @@ class Branch(NamedTuple):
     further: Sequence[tuple[str, float]] = ()
 
 
-def analogy_chart(arrows: Sequence[Arrow], titles: tuple[str, str] = ("", ""), *, page: bool = False) -> Any:
+def analogy_chart(
+    arrows: Sequence[Arrow], titles: tuple[str, str] = ("", ""), *, page: bool = False
+) -> Any:
     """Each pair an arrow; two pairs are closed to a four-sided figure, with the point that the analogy asks for."""
     import altair as alt
 
     if not arrows:
         raise ValueError("no pairs: there is nothing to draw")
-    spots = [spot for a in arrows for spot in (Spot(a.start, a.x, a.y, "from"), Spot(a.end, a.x2, a.y2, "to"))]
+    spots = [
+        spot
+        for a in arrows
+        for spot in (Spot(a.start, a.x, a.y, "from"), Spot(a.end, a.x2, a.y2, "to"))
+    ]
     two = len(arrows) == 2
     first, second = arrows[0], arrows[-1]
     wanted = (second.x + first.x2 - first.x, second.y + first.y2 - first.y)
@@ -49,34 +68,69 @@ def analogy_chart(arrows: Sequence[Arrow], titles: tuple[str, str] = ("", ""), *
     everywhere = [*spots, *([aim] if two else [])]
     x, y = (scale_of(alt, [getattr(s, axis) for s in everywhere], 0.16) for axis in ("x", "y"))
     widths = PAGE if page else (WIDTH, WIDTH)
-    sides = [(first.x, first.y, second.x, second.y), (first.x2, first.y2, second.x2, second.y2)] if two else []
+    sides = (
+        [(first.x, first.y, second.x, second.y), (first.x2, first.y2, second.x2, second.y2)]
+        if two
+        else []
+    )
     avoid = np.concatenate([_stroke(line, x, y) for line in ([a[2:] for a in arrows] + sides)])
     unique = list({spot.word: spot for spot in everywhere}.values())
-    names = place_names([s.word for s in unique], *shares_of(unique, x, y), widths=widths, height=HEIGHT, avoid=avoid)
+    names = place_names(
+        [s.word for s in unique],
+        *shares_of(unique, x, y),
+        widths=widths,
+        height=HEIGHT,
+        avoid=avoid,
+    )
     starts = {a.start for a in arrows}
-    rows = [spot._asdict() | _moved(name, 0 if spot.word in starts else 3)._asdict() for spot, name in zip(unique, names)]
-    across, down = (alt.Axis(labels=False, ticks=False, grid=False, domainColor=theme.GRID, title=title or None)
-                    for title in titles)
-    place: dict[str, Any] = {"x": alt.X("x:Q", scale=x, axis=across), "y": alt.Y("y:Q", scale=y, axis=down)}
-    lines = alt.Chart(alt.InlineData(values=[a._asdict() | {"pair": f"{a.start} to {a.end}"} for a in arrows]))
+    rows = [
+        spot._asdict() | _moved(name, 0 if spot.word in starts else 3)._asdict()
+        for spot, name in zip(unique, names)
+    ]
+    across, down = (
+        alt.Axis(labels=False, ticks=False, grid=False, domainColor=theme.GRID, title=title or None)
+        for title in titles
+    )
+    place: dict[str, Any] = {
+        "x": alt.X("x:Q", scale=x, axis=across),
+        "y": alt.Y("y:Q", scale=y, axis=down),
+    }
+    lines = alt.Chart(
+        alt.InlineData(values=[a._asdict() | {"pair": f"{a.start} to {a.end}"} for a in arrows])
+    )
     shafts = lines.mark_rule(strokeWidth=1.8, color=theme.HUES[0], opacity=0.75).encode(
-        **place, x2="x2:Q", y2="y2:Q", tooltip=[alt.Tooltip("pair:N")])
-    heads = lines.mark_point(shape="triangle", size=130, filled=True, opacity=1, color=theme.HUES[0],
-                             angle=alt.ExprRef(expr=_angle(x, y))).encode(
-        x=alt.X("x2:Q", scale=x), y=alt.Y("y2:Q", scale=y))
-    dots = alt.Chart(alt.InlineData(values=[row for row in rows if row["word"] in starts])).mark_circle(
-        size=math.pi * DOT**2 * 1.6, opacity=1, color=theme.INK).encode(**place, tooltip=[alt.Tooltip("word:N")])
+        **place, x2="x2:Q", y2="y2:Q", tooltip=[alt.Tooltip("pair:N")]
+    )
+    heads = lines.mark_point(
+        shape="triangle",
+        size=130,
+        filled=True,
+        opacity=1,
+        color=theme.HUES[0],
+        angle=alt.ExprRef(expr=_angle(x, y)),
+    ).encode(x=alt.X("x2:Q", scale=x), y=alt.Y("y2:Q", scale=y))
+    dots = (
+        alt.Chart(alt.InlineData(values=[row for row in rows if row["word"] in starts]))
+        .mark_circle(size=math.pi * DOT**2 * 1.6, opacity=1, color=theme.INK)
+        .encode(**place, tooltip=[alt.Tooltip("word:N")])
+    )
     colour = alt.condition("datum.group == 'aim'", alt.value(theme.HUES[1]), alt.value(theme.INK))
-    text = alt.Chart(alt.InlineData(values=rows)).mark_text(**beside(alt)).encode(
-        **place, text="word:N", color=colour)
+    text = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_text(**beside(alt))
+        .encode(**place, text="word:N", color=colour)
+    )
     closing = _closing(alt, sides, aim, place) if two else []
     return alt.layer(*closing, shafts, movable(alt, dots, page), heads, text).properties(
-        height=HEIGHT, **({} if page else {"width": WIDTH}))
+        height=HEIGHT, **({} if page else {"width": WIDTH})
+    )
 
 
 def _stroke(line: Sequence[float], x: Any, y: Any) -> np.ndarray:
     """Places along a line, a few pixels apart, as shares of the plot (n, 2); its ends belong to the names there."""
-    (left, right), (top, bottom) = shares_of([Spot("", line[0], line[1]), Spot("", line[2], line[3])], x, y)
+    (left, right), (top, bottom) = shares_of(
+        [Spot("", line[0], line[1]), Spot("", line[2], line[3])], x, y
+    )
     length = math.hypot((right - left) * WIDTH, (bottom - top) * HEIGHT)
     away = np.arange(10, max(length - 10, 0), 4) / max(length, 1)
     return np.c_[left + (right - left) * away, top + (bottom - top) * away]
@@ -84,24 +138,31 @@ def _stroke(line: Sequence[float], x: Any, y: Any) -> np.ndarray:
 
 def _moved(name: Name, pixels: float) -> Name:
     """A little further from its point: the head of an arrow is larger than a dot."""
-    return name._replace(dx=name.dx + math.copysign(pixels, name.dx) * (name.dx != 0),
-                         dy=name.dy + math.copysign(pixels, name.dy) * (name.dy != 0))
+    return name._replace(
+        dx=name.dx + math.copysign(pixels, name.dx) * (name.dx != 0),
+        dy=name.dy + math.copysign(pixels, name.dy) * (name.dy != 0),
+    )
 
 
 def _angle(x: Any, y: Any) -> str:
     """Degrees from above, clockwise, of an arrow as it is drawn in a plot of whatever width."""
     wide, high = (scale.domain[1] - scale.domain[0] for scale in (x, y))
-    return (f"90 - atan2((datum.y2 - datum.y) * {HEIGHT / high}, (datum.x2 - datum.x) * width / {wide}) * 180 / PI")
+    return f"90 - atan2((datum.y2 - datum.y) * {HEIGHT / high}, (datum.x2 - datum.x) * width / {wide}) * 180 / PI"
 
 
-def _closing(alt: Any, sides: Sequence[Sequence[float]], aim: Spot, place: dict[str, Any]) -> list[Any]:
+def _closing(
+    alt: Any, sides: Sequence[Sequence[float]], aim: Spot, place: dict[str, Any]
+) -> list[Any]:
     """The two other sides, and where the first step leads from the second start."""
     rows = [dict(zip(("x", "y", "x2", "y2"), side)) for side in sides]
-    return [alt.Chart(alt.InlineData(values=rows)).mark_rule(strokeDash=[5, 4], color="#8a8a8a").encode(
-                **place, x2="x2:Q", y2="y2:Q"),
-            alt.Chart(alt.InlineData(values=[aim._asdict()])).mark_point(
-                shape="cross", size=90, angle=45, color=theme.HUES[1], opacity=1, filled=True).encode(
-                **place, tooltip=[alt.Tooltip("word:N")])]
+    return [
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_rule(strokeDash=[5, 4], color="#8a8a8a")
+        .encode(**place, x2="x2:Q", y2="y2:Q"),
+        alt.Chart(alt.InlineData(values=[aim._asdict()]))
+        .mark_point(shape="cross", size=90, angle=45, color=theme.HUES[1], opacity=1, filled=True)
+        .encode(**place, tooltip=[alt.Tooltip("word:N")]),
+    ]
 
 
 def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> Any:
@@ -113,23 +174,59 @@ def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> 
     spots, links = _rings(word, branches)
     x, y = (alt.Scale(domain=[-1.24, 1.24], nice=False, zero=False) for _ in range(2))
     rows = [spot._asdict() | name for spot, name in zip(spots, _outward(spots))]
-    place: dict[str, Any] = {"x": alt.X("x:Q", scale=x, axis=None), "y": alt.Y("y:Q", scale=y, axis=None)}
-    colours = alt.Color("group:N", legend=None, scale=alt.Scale(domain=["word", "near", "further"],
-                                                               range=[theme.HUES[1], theme.HUES[0], theme.FAINT]))
-    lines = alt.Chart(alt.InlineData(values=links)).mark_rule(color="#b0b0b0").encode(
-        **place, x2="x2:Q", y2="y2:Q", strokeWidth=alt.StrokeWidth("cosine:Q", legend=None, scale=alt.Scale(
-            domain=[0.3, 1.0], range=[0.5, 2.5], clamp=True)))
+    place: dict[str, Any] = {
+        "x": alt.X("x:Q", scale=x, axis=None),
+        "y": alt.Y("y:Q", scale=y, axis=None),
+    }
+    colours = alt.Color(
+        "group:N",
+        legend=None,
+        scale=alt.Scale(
+            domain=["word", "near", "further"], range=[theme.HUES[1], theme.HUES[0], theme.FAINT]
+        ),
+    )
+    lines = (
+        alt.Chart(alt.InlineData(values=links))
+        .mark_rule(color="#b0b0b0")
+        .encode(
+            **place,
+            x2="x2:Q",
+            y2="y2:Q",
+            strokeWidth=alt.StrokeWidth(
+                "cosine:Q",
+                legend=None,
+                scale=alt.Scale(domain=[0.3, 1.0], range=[0.5, 2.5], clamp=True),
+            ),
+        )
+    )
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        **place, color=colours, tooltip=[alt.Tooltip("word:N"), alt.Tooltip("about:N", title="cosine")])
-    sizes = alt.Size("group:N", legend=None, scale=alt.Scale(domain=["word", "near", "further"], range=[150, 70, 22]))
+        **place,
+        color=colours,
+        tooltip=[alt.Tooltip("word:N"), alt.Tooltip("about:N", title="cosine")],
+    )
+    sizes = alt.Size(
+        "group:N",
+        legend=None,
+        scale=alt.Scale(domain=["word", "near", "further"], range=[150, 70, 22]),
+    )
     weight = alt.ExprRef(expr="datum.group == 'further' ? 'normal' : 'bold'")
-    size = alt.ExprRef(expr=f"datum.group == 'word' ? {theme.FONT_SIZE + 4} : datum.group == 'near' ? {theme.FONT_SIZE} : "
-                            f"{theme.FONT_SIZE - 2}")
-    halo = base.mark_text(fontWeight=weight, fontSize=size, stroke="white", strokeWidth=4, strokeJoin="round", color="white",
-                          **beside(alt)).encode(text="word:N", color=alt.value("white"))
+    size = alt.ExprRef(
+        expr=f"datum.group == 'word' ? {theme.FONT_SIZE + 4} : datum.group == 'near' ? {theme.FONT_SIZE} : "
+        f"{theme.FONT_SIZE - 2}"
+    )
+    halo = base.mark_text(
+        fontWeight=weight,
+        fontSize=size,
+        stroke="white",
+        strokeWidth=4,
+        strokeJoin="round",
+        color="white",
+        **beside(alt),
+    ).encode(text="word:N", color=alt.value("white"))
     text = base.mark_text(fontWeight=weight, fontSize=size, **beside(alt)).encode(text="word:N")
-    return alt.layer(lines, movable(alt, base.mark_circle(opacity=1).encode(size=sizes), page), halo, text).properties(
-        height=STAR, **({} if page else {"width": STAR}))
+    return alt.layer(
+        lines, movable(alt, base.mark_circle(opacity=1).encode(size=sizes), page), halo, text
+    ).properties(height=STAR, **({} if page else {"width": STAR}))
 
 
 def _rings(word: str, branches: Sequence[Branch]) -> tuple[list[Spot], list[dict[str, float]]]:
@@ -156,7 +253,10 @@ def _rings(word: str, branches: Sequence[Branch]) -> tuple[list[Spot], list[dict
 
 def _depths(cosines: Sequence[float], ring: tuple[float, float]) -> list[float]:
     low, high = min(cosines), max(cosines)
-    return [ring[1] - (ring[1] - ring[0]) * ((c - low) / (high - low) if high > low else 0.5) for c in cosines]
+    return [
+        ring[1] - (ring[1] - ring[0]) * ((c - low) / (high - low) if high > low else 0.5)
+        for c in cosines
+    ]
 
 
 def _outward(spots: Sequence[Spot]) -> list[dict[str, Any]]:
@@ -169,9 +269,21 @@ def _outward(spots: Sequence[Spot]) -> list[dict[str, Any]]:
         if spot.group == "word":
             placements.append({"align": "center", "baseline": "bottom", "dx": 0, "dy": -10})
         elif flat:
-            placements.append({"align": "left" if spot.x > 0 else "right", "baseline": "middle",
-                               "dx": math.copysign(gap, spot.x), "dy": 0})
+            placements.append(
+                {
+                    "align": "left" if spot.x > 0 else "right",
+                    "baseline": "middle",
+                    "dx": math.copysign(gap, spot.x),
+                    "dy": 0,
+                }
+            )
         else:
-            placements.append({"align": "center", "baseline": "bottom" if spot.y > 0 else "top", "dx": 0,
-                               "dy": -math.copysign(gap, spot.y)})
+            placements.append(
+                {
+                    "align": "center",
+                    "baseline": "bottom" if spot.y > 0 else "top",
+                    "dx": 0,
+                    "dy": -math.copysign(gap, spot.y),
+                }
+            )
     return placements

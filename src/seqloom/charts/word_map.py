@@ -46,31 +46,55 @@ class Name(NamedTuple):
 
 
 _NEAR, _ASIDE = DOT + 3.5, DOT + 0.5
-BESIDE = (("left", "middle", _NEAR, 0.0), ("right", "middle", -_NEAR, 0.0), ("center", "bottom", 0.0, -_NEAR),
-          ("center", "top", 0.0, _NEAR), ("left", "bottom", _ASIDE, -_ASIDE), ("left", "top", _ASIDE, _ASIDE),
-          ("right", "bottom", -_ASIDE, -_ASIDE), ("right", "top", -_ASIDE, _ASIDE))
+BESIDE = (
+    ("left", "middle", _NEAR, 0.0),
+    ("right", "middle", -_NEAR, 0.0),
+    ("center", "bottom", 0.0, -_NEAR),
+    ("center", "top", 0.0, _NEAR),
+    ("left", "bottom", _ASIDE, -_ASIDE),
+    ("left", "top", _ASIDE, _ASIDE),
+    ("right", "bottom", -_ASIDE, -_ASIDE),
+    ("right", "top", -_ASIDE, _ASIDE),
+)
 
 
-def word_map(spots: Sequence[Spot], titles: tuple[str, str] = ("", ""), *, page: bool = False) -> Any:
+def word_map(
+    spots: Sequence[Spot], titles: tuple[str, str] = ("", ""), *, page: bool = False
+) -> Any:
     """All words of one plane; with `page` the names fit any width of a window, and the map can be zoomed and moved."""
     import altair as alt
 
     if not spots:
         raise ValueError("no words: there is nothing to draw")
     x, y = (scale_of(alt, [getattr(spot, axis) for spot in spots]) for axis in ("x", "y"))
-    names = place_names([spot.word for spot in spots], *shares_of(spots, x, y), widths=PAGE if page else (WIDTH, WIDTH),
-                        height=HEIGHT, zooms=ZOOMS if page else (1,))
+    names = place_names(
+        [spot.word for spot in spots],
+        *shares_of(spots, x, y),
+        widths=PAGE if page else (WIDTH, WIDTH),
+        height=HEIGHT,
+        zooms=ZOOMS if page else (1,),
+    )
     rows = [spot._asdict() | name._asdict() for spot, name in zip(spots, names)]
-    across, down = (alt.Axis(labels=False, ticks=False, grid=False, domainColor=theme.GRID, title=title or None)
-                    for title in titles)
+    across, down = (
+        alt.Axis(labels=False, ticks=False, grid=False, domainColor=theme.GRID, title=title or None)
+        for title in titles
+    )
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("x:Q", scale=x, axis=across), y=alt.Y("y:Q", scale=y, axis=down), color=group_colour(alt, spots),
-        tooltip=[alt.Tooltip("word:N"), *([alt.Tooltip("group:N")] if len({s.group for s in spots}) > 1 else []),
-                 *([alt.Tooltip("about:N")] if any(s.about for s in spots) else [])])
+        x=alt.X("x:Q", scale=x, axis=across),
+        y=alt.Y("y:Q", scale=y, axis=down),
+        color=group_colour(alt, spots),
+        tooltip=[
+            alt.Tooltip("word:N"),
+            *([alt.Tooltip("group:N")] if len({s.group for s in spots}) > 1 else []),
+            *([alt.Tooltip("about:N")] if any(s.about for s in spots) else []),
+        ],
+    )
     points = base.mark_circle(size=math.pi * DOT**2, opacity=FADED, clip=True)
     text = base.mark_text(clip=True, **beside(alt)).encode(text="word:N")
     if not page:
-        return alt.layer(points, text.transform_filter("datum.zoom == 1")).properties(width=WIDTH, height=HEIGHT)
+        return alt.layer(points, text.transform_filter("datum.zoom == 1")).properties(
+            width=WIDTH, height=HEIGHT
+        )
     whole = x.domain[1] - x.domain[0]
     seen = f"datum.zoom <= (isArray(zoom.x) ? {whole} / abs(zoom.x[1] - zoom.x[0]) : 1) * 1.01"
     text = text.encode(opacity=alt.condition(seen, alt.value(1), alt.value(0)))
@@ -91,13 +115,26 @@ def group_colour(alt: Any, spots: Sequence[Spot]) -> Any:
     """One hue a group; a legend only where there are several."""
     colours = theme.group_colours([spot.group for spot in spots])
     columns = max(1, min(5, 110 // (max(map(len, colours)) + 6)))
-    legend = alt.Legend(title=None, symbolType="circle", symbolOpacity=1, columns=columns, labelLimit=400)
-    return alt.Color("group:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())),
-                     legend=legend if len(colours) > 1 else None)
+    legend = alt.Legend(
+        title=None, symbolType="circle", symbolOpacity=1, columns=columns, labelLimit=400
+    )
+    return alt.Color(
+        "group:N",
+        scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+        legend=legend if len(colours) > 1 else None,
+    )
 
 
-def place_names(words: Sequence[str], xs: np.ndarray, ys: np.ndarray, *, widths: tuple[float, float], height: float,
-                zooms: Sequence[int] = (1,), avoid: np.ndarray | None = None) -> list[Name]:
+def place_names(
+    words: Sequence[str],
+    xs: np.ndarray,
+    ys: np.ndarray,
+    *,
+    widths: tuple[float, float],
+    height: float,
+    zooms: Sequence[int] = (1,),
+    avoid: np.ndarray | None = None,
+) -> list[Name]:
     """A place for each name; x and y are shares of the plot, y from the top.
 
     A name must be free in every width of a window between the two. `avoid`: further points (n, 2) that no name may cover.
@@ -105,7 +142,9 @@ def place_names(words: Sequence[str], xs: np.ndarray, ys: np.ndarray, *, widths:
     points = np.c_[xs, ys]
     dots = points if avoid is None else np.concatenate([points, avoid])
     names: dict[int, Name] = {}
-    boxes = np.empty((len(words), 4))  # of the names that are placed: left, right, top, bottom in pixels from their point
+    boxes = np.empty(
+        (len(words), 4)
+    )  # of the names that are placed: left, right, top, bottom in pixels from their point
     for zoom in zooms:
         size = np.array([[width * zoom, height * zoom] for width in widths])  # (2, 2)
         for i, word in enumerate(words):
@@ -116,11 +155,23 @@ def place_names(words: Sequence[str], xs: np.ndarray, ys: np.ndarray, *, widths:
                 placed = list(names)
                 if zoom == 1 and not _inside(box, points[i], size):
                     continue
-                if _hits(box, points[i], np.delete(dots, i, axis=0), np.array([-DOT, DOT, -DOT, DOT]), size):
+                if _hits(
+                    box,
+                    points[i],
+                    np.delete(dots, i, axis=0),
+                    np.array([-DOT, DOT, -DOT, DOT]),
+                    size,
+                ):
                     continue
                 if _hits(box, points[i], points[placed], boxes[placed].T, size):
                     continue
-                if _hits(np.array([-DOT, DOT, -DOT, DOT]), points[i], points[placed], boxes[placed].T, size):
+                if _hits(
+                    np.array([-DOT, DOT, -DOT, DOT]),
+                    points[i],
+                    points[placed],
+                    boxes[placed].T,
+                    size,
+                ):
                     break  # a name lies on the point itself
                 names[i], boxes[i] = Name(align, baseline, dx, dy, zoom), box
                 break
@@ -134,7 +185,9 @@ def _box(word: str, align: str, baseline: str, dx: float, dy: float) -> np.ndarr
     return np.array([left, left + width, top, top + LINE])
 
 
-def _hits(box: np.ndarray, point: np.ndarray, others: np.ndarray, theirs: np.ndarray, size: np.ndarray) -> bool:
+def _hits(
+    box: np.ndarray, point: np.ndarray, others: np.ndarray, theirs: np.ndarray, size: np.ndarray
+) -> bool:
     """Whether a box around a point meets boxes (4, n) or one box (4,) around other points in any width."""
     away = others - point  # (n, 2)
     across = [away[:, 0] * width for width in size[:, 0]]
@@ -146,8 +199,12 @@ def _hits(box: np.ndarray, point: np.ndarray, others: np.ndarray, theirs: np.nda
 
 def _inside(box: np.ndarray, point: np.ndarray, size: np.ndarray) -> bool:
     across, down = point[0] * size[:, 0], point[1] * size[0, 1]
-    return bool((across + box[0] >= 0).all() and (across + box[1] <= size[:, 0]).all()
-                and down + box[2] >= 0 and down + box[3] <= size[0, 1])
+    return bool(
+        (across + box[0] >= 0).all()
+        and (across + box[1] <= size[:, 0]).all()
+        and down + box[2] >= 0
+        and down + box[3] <= size[0, 1]
+    )
 
 
 def scale_of(alt: Any, values: Sequence[float], margin: float = 0.06) -> Any:

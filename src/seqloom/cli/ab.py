@@ -22,29 +22,74 @@ def _configs(task: Task) -> tuple[type[Config]]:
     return (task.reading,)
 
 
-@click.command(name="ab", epilog="""\b
+@click.command(
+    name="ab",
+    epilog="""\b
 Examples:
   seqloom ab corpus.txt --both tokenizer=word --a normalize=topic --b normalize=topic,stem=porter --folds 3
   seqloom ab corpus.txt --both tokenizer=byte --both unit=stream --a order=4 --b order=6
   seqloom ab reviews.tsv --model naive-bayes --b normalize=stopwords=remove --folds 5
   seqloom ab corpus.txt --a lstm --b gru --both steps=200 --folds 5
   seqloom ab train.conllu --valid dev.conllu --model hmm-tagger --a order=1 --b order=2
-""")
+""",
+)
 @click.argument("data", nargs=-1)
-@click.option("--model", type=Choice([name for name, entry in MODELS.items() if entry.fitted]), default="ngram", metavar="NAME",
-              show_default=True, help="Model, unless A and B name their own.")
-@click.option("--a", "a", multiple=True, metavar="MODEL|OPTION=VALUE", help="Model or option of setting A; may be repeated.")
-@click.option("--b", "b", multiple=True, metavar="MODEL|OPTION=VALUE", help="Model or option of setting B; may be repeated.")
-@click.option("--both", multiple=True, metavar="OPTION=VALUE", help="Option of both settings; may be repeated.")
-@click.option("--valid", metavar="FILE", help="Held-out data; for word vectors, analogies or similarities [default: the last "
-                                              "tenth of DATA].")
-@click.option("--folds", type=click.IntRange(2, 1000), help="Cross-validation with this many folds.")
-@click.option("--seeds", metavar="N,..", help="Repeat with each of these seeds, on the same held-out part.")
+@click.option(
+    "--model",
+    type=Choice([name for name, entry in MODELS.items() if entry.fitted]),
+    default="ngram",
+    metavar="NAME",
+    show_default=True,
+    help="Model, unless A and B name their own.",
+)
+@click.option(
+    "--a",
+    "a",
+    multiple=True,
+    metavar="MODEL|OPTION=VALUE",
+    help="Model or option of setting A; may be repeated.",
+)
+@click.option(
+    "--b",
+    "b",
+    multiple=True,
+    metavar="MODEL|OPTION=VALUE",
+    help="Model or option of setting B; may be repeated.",
+)
+@click.option(
+    "--both",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="Option of both settings; may be repeated.",
+)
+@click.option(
+    "--valid",
+    metavar="FILE",
+    help="Held-out data; for word vectors, analogies or similarities [default: the last "
+    "tenth of DATA].",
+)
+@click.option(
+    "--folds", type=click.IntRange(2, 1000), help="Cross-validation with this many folds."
+)
+@click.option(
+    "--seeds", metavar="N,..", help="Repeat with each of these seeds, on the same held-out part."
+)
 @click.option("--device", metavar="NAME", help="Device of networks: cpu, cuda, mps.")
 @task_options(_configs)
 @common
-def command(data: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str, ...], both: tuple[str, ...],
-            valid: str | None, folds: int | None, seeds: str | None, device: str | None, as_json: bool, **options: Any) -> None:
+def command(
+    data: tuple[str, ...],
+    model: str,
+    a: tuple[str, ...],
+    b: tuple[str, ...],
+    both: tuple[str, ...],
+    valid: str | None,
+    folds: int | None,
+    seeds: str | None,
+    device: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Compare two models, or a model with and without an option, on the same held-out part of DATA, with paired intervals.
 
     Options are those of `seqloom fit MODEL`, including training. The metric is that of the task: bits per byte, accuracy, span
@@ -59,12 +104,22 @@ def command(data: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str,
     except ValueError:
         raise ConfigError(f"--seeds must be whole numbers such as 1,2,3; got {seeds!r}") from None
     names = [next((part for part in side if part in MODELS), model) for side in (a, b)]
-    first, second = (_options([name], [part for part in side if part != name]) | {"model": name}
-                     for name, side in zip(names, (a, b)))
+    first, second = (
+        _options([name], [part for part in side if part != name]) | {"model": name}
+        for name, side in zip(names, (a, b))
+    )
     task = tasks.get(find(names[0]).task)
-    reading, = options_of(task, names[0], _configs(task), options, _configs)
-    result = ab(task.read(data, reading), a=first, b=second, both=_options(names, both), folds=folds, seeds=numbers,
-                valid=None if valid is None else task.read_valid(valid, reading), device=device)
+    (reading,) = options_of(task, names[0], _configs(task), options, _configs)
+    result = ab(
+        task.read(data, reading),
+        a=first,
+        b=second,
+        both=_options(names, both),
+        folds=folds,
+        seeds=numbers,
+        valid=None if valid is None else task.read_valid(valid, reading),
+        device=device,
+    )
     emit(result.to_dict()) if as_json else click.echo(result.table())
 
 
@@ -75,7 +130,10 @@ def _fields(model: str) -> dict[str, Any]:
     from seqloom.training.config import TrainConfig
 
     config = config_class(model)
-    return {**(field_types(TrainConfig) if "train" in config.fit_arguments else {}), **field_types(config)}
+    return {
+        **(field_types(TrainConfig) if "train" in config.fit_arguments else {}),
+        **field_types(config),
+    }
 
 
 def _options(models: list[str], pairs: typing.Sequence[str]) -> dict[str, Any]:
@@ -87,7 +145,9 @@ def _options(models: list[str], pairs: typing.Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise ConfigError(f"{pair!r} is neither a model nor OPTION=VALUE, for example order=3{suggest(pair, MODELS)}")
+            raise ConfigError(
+                f"{pair!r} is neither a model nor OPTION=VALUE, for example order=3{suggest(pair, MODELS)}"
+            )
         name = name.strip().replace("-", "_")
         options[name] = _typed(kinds.get(name), value)
     return options

@@ -11,23 +11,44 @@ from seqloom.tasks import open_model
 from seqloom.tasks.forecasting import Forecasting, SeriesReading
 
 
-@click.command(name="anomalies", epilog="""\b
+@click.command(
+    name="anomalies",
+    epilog="""\b
 Examples:
   seqloom anomalies model sensor.csv
   seqloom anomalies model sensor.csv --rate 0.01 --chart marks.png --json
-""")
+""",
+)
 @click.argument("model")
 @click.argument("data", nargs=-1)
-@click.option("--rate", type=click.FloatRange(1e-4, 0.5), default=0.001, show_default=True,
-              help="Share of usual steps that may be marked.")
-@click.option("--since", metavar="TIME", help="Look from this time on; what comes before is history  "
-                                              "[default: where the training data ended].")
-@click.option("--chart", metavar="FILE", help="Draw the series with its anomalies: .png, .svg, .html.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(1e-4, 0.5),
+    default=0.001,
+    show_default=True,
+    help="Share of usual steps that may be marked.",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Look from this time on; what comes before is history  "
+    "[default: where the training data ended].",
+)
+@click.option(
+    "--chart", metavar="FILE", help="Draw the series with its anomalies: .png, .svg, .html."
+)
 @config_options(SeriesReading)
 @common
 @former_name("start", "since")
-def command(model: str, data: tuple[str, ...], rate: float, since: str | None, chart: str | None,
-            as_json: bool, **options: Any) -> None:
+def command(
+    model: str,
+    data: tuple[str, ...],
+    rate: float,
+    since: str | None,
+    chart: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Print the steps of DATA that differ from their forecast by more than a threshold.
 
     Each step is forecast from those before it; the threshold was learned from the errors on held-out data. The score is the

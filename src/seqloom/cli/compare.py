@@ -26,7 +26,9 @@ def _configs(task: Task) -> tuple[type[Config], ...]:
     return (task.reading, task.comparing)
 
 
-@click.command(name="compare", epilog="""\b
+@click.command(
+    name="compare",
+    epilog="""\b
 Examples:
   seqloom compare                              # language models on the bundled text
   seqloom compare corpus.txt -o report --rungs byte-3,byte-6,bpe-3
@@ -35,34 +37,83 @@ Examples:
   seqloom compare series.csv --horizon 48      # forecasters
   seqloom compare train.en train.de            # translators
   seqloom compare text8 --task vectors --on questions-words.txt
-""")
+""",
+)
 @click.argument("data", nargs=-1)
-@click.option("--task", metavar="NAME", help="What to compare: text (language models), classification, tagging, vectors, "
-              "forecasting, translation  [default: by kind of data].")
-@click.option("--valid", metavar="FILE", help="Validation data; without --test, rungs are evaluated on it.")
+@click.option(
+    "--task",
+    metavar="NAME",
+    help="What to compare: text (language models), classification, tagging, vectors, "
+    "forecasting, translation  [default: by kind of data].",
+)
+@click.option(
+    "--valid", metavar="FILE", help="Validation data; without --test, rungs are evaluated on it."
+)
 @click.option("--test", metavar="FILE", help="Held-out data to evaluate the rungs on.")
-@click.option("--on", multiple=True, metavar="FILE", help="Word vectors: file of analogies or word similarities; may be "
-              "repeated.")
-@click.option("-o", "--output", metavar="DIR",
-              help="Write report.html with its charts, report.md and comparison.json to this directory.")
+@click.option(
+    "--on",
+    multiple=True,
+    metavar="FILE",
+    help="Word vectors: file of analogies or word similarities; may be repeated.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Write report.html with its charts, report.md and comparison.json to this directory.",
+)
 @click.option("--rungs", metavar="NAME,..", help="Only these rungs, by their names in the table.")
-@click.option("--with", "pretrained", multiple=True, metavar="DIR", help="Add a saved model that was trained elsewhere, such "
-              "as a converted one, as a rung; it is marked, since it may have seen the test part. May be repeated.")
-@click.option("--minutes", type=_MINUTES, help="Training time of each network in minutes  [default: 0.6].")
-@click.option("--limit", type=_MINUTES, help="Time limit in minutes for every other rung  [default: 10].")
-@click.option("--curve/--no-curve", default=None,
-              help="Also train every rung on parts of the data, for learning curves  [default: with -o].")
+@click.option(
+    "--with",
+    "pretrained",
+    multiple=True,
+    metavar="DIR",
+    help="Add a saved model that was trained elsewhere, such "
+    "as a converted one, as a rung; it is marked, since it may have seen the test part. May be repeated.",
+)
+@click.option(
+    "--minutes", type=_MINUTES, help="Training time of each network in minutes  [default: 0.6]."
+)
+@click.option(
+    "--limit", type=_MINUTES, help="Time limit in minutes for every other rung  [default: 10]."
+)
+@click.option(
+    "--curve/--no-curve",
+    default=None,
+    help="Also train every rung on parts of the data, for learning curves  [default: with -o].",
+)
 @click.option("--save", metavar="DIR", help="Save the best model in this directory.")
-@click.option("--work", metavar="DIR", help="Directory for finished rungs  [default: the user's cache].")
+@click.option(
+    "--work", metavar="DIR", help="Directory for finished rungs  [default: the user's cache]."
+)
 @click.option("--seed", default=0, show_default=True, help="Random seed of networks and samples.")
-@click.option("--samples/--no-samples", default=True, help="Print a sample from each rung that generates text.")
+@click.option(
+    "--samples/--no-samples",
+    default=True,
+    help="Print a sample from each rung that generates text.",
+)
 @task_options(_configs)
 @common
 @former_name("start", "since")
-def command(data: tuple[str, ...], task: str | None, valid: str | None, test: str | None, on: tuple[str, ...],
-            output: str | None, rungs: str | None, pretrained: tuple[str, ...], minutes: float | None, limit: float | None,
-            curve: bool | None, save: str | None, work: str | None, seed: int, samples: bool, as_json: bool,
-            **options: Any) -> None:
+def command(
+    data: tuple[str, ...],
+    task: str | None,
+    valid: str | None,
+    test: str | None,
+    on: tuple[str, ...],
+    output: str | None,
+    rungs: str | None,
+    pretrained: tuple[str, ...],
+    minutes: float | None,
+    limit: float | None,
+    curve: bool | None,
+    save: str | None,
+    work: str | None,
+    seed: int,
+    samples: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Train a ladder of models on DATA and compare them on the same held-out part.
 
     Each model is a rung of the ladder, from the most trivial to the most capable. The kind of data decides which models are
@@ -83,9 +134,15 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
         raise ConfigError("--column is for a table; name the file")
     ladder, why = _ladder(data, task, on, options)
     kind = tasks.get(ladder.task)
-    reading, comparing = options_of(kind, data[0] if data else "the bundled text", _configs(kind), options, _configs)
+    reading, comparing = options_of(
+        kind, data[0] if data else "the bundled text", _configs(kind), options, _configs
+    )
     whole = kind.read(data, reading) if data else None
-    held_out = {name: kind.read_valid(path, reading) for name, path in (("valid", valid), ("test", test)) if path}
+    held_out = {
+        name: kind.read_valid(path, reading)
+        for name, path in (("valid", valid), ("test", test))
+        if path
+    }
     if on:
         held_out["test"] = [Path(path) for path in on]
     names = rungs.replace(",", " ").split() if rungs else None
@@ -98,16 +155,32 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
 
     try:
         with nullcontext() if as_json else shown(table):
-            comparison = compare(whole, task=ladder, rungs=names, pretrained=pretrained, minutes=minutes, limit=limit,
-                            work=work, seed=seed, on_start=start, on_rung=table.add,
-                            curve=bool(output) if curve is None else curve, **held_out, **comparing.to_dict())
+            comparison = compare(
+                whole,
+                task=ladder,
+                rungs=names,
+                pretrained=pretrained,
+                minutes=minutes,
+                limit=limit,
+                work=work,
+                seed=seed,
+                on_start=start,
+                on_rung=table.add,
+                curve=bool(output) if curve is None else curve,
+                **held_out,
+                **comparing.to_dict(),
+            )
             table.finished = True
         if output:
             write_report(comparison, output)
     except KeyboardInterrupt as error:
-        raise type(error)("interrupted; finished rungs are kept; run the same command to resume") from None
+        raise type(error)(
+            "interrupted; finished rungs are kept; run the same command to resume"
+        ) from None
     if not comparison.results:
-        raise ConfigError(f"none of the {len(comparison.skipped)} rungs was trained: {comparison.skipped[0].reason}")
+        raise ConfigError(
+            f"none of the {len(comparison.skipped)} rungs was trained: {comparison.skipped[0].reason}"
+        )
     if save:
         comparison.save(save)
     if as_json:
@@ -116,8 +189,9 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
     _print(comparison, samples, output)
 
 
-def _ladder(data: tuple[str, ...], task: str | None, on: tuple[str, ...],
-            options: dict[str, Any]) -> tuple[Ladder, str | None]:
+def _ladder(
+    data: tuple[str, ...], task: str | None, on: tuple[str, ...], options: dict[str, Any]
+) -> tuple[Ladder, str | None]:
     """Which comparison: as asked, by options that only one has, or by the data; and why, if it was not asked for."""
     from seqloom.comparison import ladder as ladders
 
@@ -150,12 +224,16 @@ def _print(comparison: Any, samples: bool, output: str | None) -> None:
 
     n, unit, m = comparison.sizes, comparison.ladder.size_unit, comparison.ladder.measure
     other = f" {comparison.ladder.test_unit}" if comparison.ladder.test_unit else ""
-    click.echo(f"\n{comparison.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,}{other} ({comparison.split}); "
-               f"best: {comparison.best.shown}, {m.show(comparison.best.value)} {m.title}")
+    click.echo(
+        f"\n{comparison.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,}{other} ({comparison.split}); "
+        f"best: {comparison.best.shown}, {m.show(comparison.best.value)} {m.title}"
+    )
     for text in mark(comparison):
         click.echo(text)
     if comparison.curve:
-        click.echo(f"\nlearning curve, {m.title} by {unit} of training data\n{aligned(*curve_table(comparison))}")
+        click.echo(
+            f"\nlearning curve, {m.title} by {unit} of training data\n{aligned(*curve_table(comparison))}"
+        )
     if samples:
         for r in comparison.results:
             if r.sample:

@@ -15,15 +15,25 @@ if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel
 
 
-@click.command(name="complete", epilog="""\b
+@click.command(
+    name="complete",
+    epilog="""\b
 Examples:
   seqloom complete model "to be or not "
   seqloom complete model --json "to be or not "
   seqloom complete model            # interactive: type, see suggestions, a number takes one
-""")
+""",
+)
 @click.argument("model")
 @click.argument("text", required=False)
-@click.option("-n", "--number", default=5, show_default=True, type=click.IntRange(1, MOST), help="Number of suggestions.")
+@click.option(
+    "-n",
+    "--number",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1, MOST),
+    help="Number of suggestions.",
+)
 @common
 def command(model: str, text: str | None, number: int, as_json: bool) -> None:
     """Suggest next words after TEXT or, if it does not end in a space, completions of its last word.
@@ -45,7 +55,12 @@ def command(model: str, text: str | None, number: int, as_json: bool) -> None:
 
 def _show(prompt: str, suggestions: list[tuple[str, float]], as_json: bool) -> None:
     if as_json:
-        emit({"prompt": prompt, "suggestions": [{"text": word, "probability": p} for word, p in suggestions]})
+        emit(
+            {
+                "prompt": prompt,
+                "suggestions": [{"text": word, "probability": p} for word, p in suggestions],
+            }
+        )
         return
     for word, p in suggestions:
         click.echo(f"{p:.4f}\t{word}")
@@ -55,7 +70,9 @@ def _interactive(model: LanguageModel, number: int) -> None:
     """Type text; an empty line ends; a number takes that suggestion."""
     from seqloom.decoding.completion import attach, unfinished
 
-    click.echo("Type some text and press Enter; a number takes a suggestion, an empty line ends.", err=True)
+    click.echo(
+        "Type some text and press Enter; a number takes a suggestion, an empty line ends.", err=True
+    )
     text = ""
     while True:
         suggestions = model.complete(text, number)

@@ -13,7 +13,9 @@ from seqloom.errors import ConfigError
 from seqloom.interop.opening import FORM, form_of, quantised
 
 
-@click.command(name="convert", epilog="""\b
+@click.command(
+    name="convert",
+    epilog="""\b
 Examples:
   seqloom convert model.arpa.gz model            # ARPA to a seqloom model
   seqloom convert model model.arpa               # and back
@@ -28,19 +30,42 @@ Examples:
   seqloom convert model longer --context 1024    # the same gpt for longer texts
   seqloom convert vectors words.bin --form word2vec-binary
   seqloom convert glove.6B.50d.txt words.vec --form fasttext
-""")
+""",
+)
 @click.argument("source")
 @click.argument("target")
-@click.option("--form", type=Choice([FORM, *(form for task in tasks.every() for form in task.file_forms)]),
-              help="What to write instead of a model of seqloom: a directory for transformers, or word vectors in a file.")
-@click.option("--task", help="What a converted encoder is for, where its family serves several tasks.", metavar="TASK")
-@click.option("--context", type=click.IntRange(2, 1_000_000), metavar="N",
-              help="Give a gpt model with the same weights a longer context of N tokens, rope positions scaled to fit.")
-@click.option("--bits", type=Choice(["8", "4"]), help="Quantise the weights of a network of any kind: fewer bits per "
-              "weight, on disk and in memory.")
+@click.option(
+    "--form",
+    type=Choice([FORM, *(form for task in tasks.every() for form in task.file_forms)]),
+    help="What to write instead of a model of seqloom: a directory for transformers, or word vectors in a file.",
+)
+@click.option(
+    "--task",
+    help="What a converted encoder is for, where its family serves several tasks.",
+    metavar="TASK",
+)
+@click.option(
+    "--context",
+    type=click.IntRange(2, 1_000_000),
+    metavar="N",
+    help="Give a gpt model with the same weights a longer context of N tokens, rope positions scaled to fit.",
+)
+@click.option(
+    "--bits",
+    type=Choice(["8", "4"]),
+    help="Quantise the weights of a network of any kind: fewer bits per "
+    "weight, on disk and in memory.",
+)
 @common
-def command(source: str, target: str, form: str | None, task: str | None, context: int | None, bits: str | None,
-            as_json: bool) -> None:
+def command(
+    source: str,
+    target: str,
+    form: str | None,
+    task: str | None,
+    context: int | None,
+    bits: str | None,
+    as_json: bool,
+) -> None:
     """Convert a file or directory of another program to a model directory, or back; with --form, to another format.
 
     n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or fastText; Transformers are
@@ -51,11 +76,15 @@ def command(source: str, target: str, form: str | None, task: str | None, contex
 
     changed = context is not None or bits is not None
     if form is not None and changed:
-        raise ConfigError("--context and --bits make a model of seqloom, --form a file of another program; convert twice")
+        raise ConfigError(
+            "--context and --bits make a model of seqloom, --form a file of another program; convert twice"
+        )
     foreign = not Path(source).is_dir() or form_of(source) is not None
     if foreign and target.endswith((".arpa", ".arpa.gz")):
-        raise ConfigError(f"{source} is not a model directory, so {target} cannot be made of it; "
-                          "to read an ARPA file name a directory as the target")
+        raise ConfigError(
+            f"{source} is not a model directory, so {target} cannot be made of it; "
+            "to read an ARPA file name a directory as the target"
+        )
     to_model = form is None and (foreign or changed)
     if to_model:
         check_target(target)
@@ -72,7 +101,9 @@ def command(source: str, target: str, form: str | None, task: str | None, contex
     else:
         tasks.of(model).write_file(model, source, target, form)
     outcome = tasks.of(model).converted(model)
-    emit({"source": source, "target": target, **(outcome.values or {})}) if as_json else click.echo(f"{target}: {outcome.text}")
+    emit({"source": source, "target": target, **(outcome.values or {})}) if as_json else click.echo(
+        f"{target}: {outcome.text}"
+    )
 
 
 def _extended(model: Any, place: str, context: int) -> Any:

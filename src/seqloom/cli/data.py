@@ -25,8 +25,9 @@ class DataGroup(click.Group):
             return import_module(f"seqloom.cli.{cmd_name}").command
         return self.commands.get(cmd_name)
 
-    def resolve_command(self, ctx: click.Context,
-                        args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             raise click.UsageError(f"unknown command {args[0]!r}{suggest(args[0], known)}", ctx)
@@ -39,11 +40,15 @@ class DataGroup(click.Group):
             formatter.write_dl(rows)
 
 
-@click.group(cls=DataGroup, name="data", epilog="""\b
+@click.group(
+    cls=DataGroup,
+    name="data",
+    epilog="""\b
 Examples:
   seqloom data list
   seqloom fit ngram data:tinyshakespeare -o model
-""")
+""",
+)
 def command() -> None:
     """Datasets by name: use data:NAME or data:NAME/PART wherever text is read.
 
@@ -51,11 +56,14 @@ def command() -> None:
     """
 
 
-@command.command("list", epilog="""\b
+@command.command(
+    "list",
+    epilog="""\b
 Examples:
   seqloom data list
   seqloom data list --json
-""")
+""",
+)
 @common
 def list_command(as_json: bool) -> None:
     """List all known datasets and where they are."""
@@ -65,19 +73,31 @@ def list_command(as_json: bool) -> None:
     for name, entry in entries().items():
         place = _place(entry)
         if as_json:
-            emit({"name": name, "about": entry.about, "licence": entry.licence, "bytes": entry.size,
-                  "parts": [file.part for file in entry.files], "place": place, "download": entry.url is not None})
+            emit(
+                {
+                    "name": name,
+                    "about": entry.about,
+                    "licence": entry.licence,
+                    "bytes": entry.size,
+                    "parts": [file.part for file in entry.files],
+                    "place": place,
+                    "download": entry.url is not None,
+                }
+            )
             continue
         state = place or ("can be downloaded" if entry.url else "not here; set SEQLOOM_DATA")
         click.echo(f"{name:<{width}}  {entry.size / 1e6:6.1f} MB  {state}")
         click.echo(f"{'':<{width}}  {entry.about} ({entry.licence})")
 
 
-@command.command("get", epilog="""\b
+@command.command(
+    "get",
+    epilog="""\b
 Examples:
   seqloom data get wikitext-2
   seqloom data get names tinyshakespeare --json
-""")
+""",
+)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @common
 def get_command(names: tuple[str, ...], as_json: bool) -> None:
@@ -91,11 +111,14 @@ def get_command(names: tuple[str, ...], as_json: bool) -> None:
             emit({"name": name, "path": str(path)}) if as_json else click.echo(str(path))
 
 
-@command.command("path", epilog="""\b
+@command.command(
+    "path",
+    epilog="""\b
 Examples:
   seqloom data path tinyshakespeare
   wc -w "$(seqloom data path ptb/train)"
-""")
+""",
+)
 @click.argument("name")
 @common
 def path_command(name: str, as_json: bool) -> None:

@@ -17,18 +17,30 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@click.command(name="embed", epilog="""\b
+@click.command(
+    name="embed",
+    epilog="""\b
 Examples:
   seqloom embed vectors.txt king "new york"
   seqloom embed saved --output lines.npy < lines.txt
-""")
+""",
+)
 @click.argument("vectors")
 @click.argument("texts", nargs=-1)
-@click.option("--unknown", type=Choice(["refuse", "skip", "mean"]), default="refuse", show_default=True,
-              help="Words without a vector: refuse them, skip them in their phrase, or use the mean of all vectors.")
-@click.option("-o", "--output", metavar="FILE.npy", help="Write an array (n, D) instead of lines of numbers.")
+@click.option(
+    "--unknown",
+    type=Choice(["refuse", "skip", "mean"]),
+    default="refuse",
+    show_default=True,
+    help="Words without a vector: refuse them, skip them in their phrase, or use the mean of all vectors.",
+)
+@click.option(
+    "-o", "--output", metavar="FILE.npy", help="Write an array (n, D) instead of lines of numbers."
+)
 @common
-def command(vectors: str, texts: tuple[str, ...], unknown: str, output: str | None, as_json: bool) -> None:
+def command(
+    vectors: str, texts: tuple[str, ...], unknown: str, output: str | None, as_json: bool
+) -> None:
     """Print the vector of each TEXT, separated by tabs.
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. With word vectors a text is a word or a phrase (the mean
@@ -52,7 +64,9 @@ def command(vectors: str, texts: tuple[str, ...], unknown: str, output: str | No
                 if as_json:
                     emit({"text": text, "vector": row})
                 else:
-                    click.echo("\t".join([text.replace("\t", " "), *(f"{value:.6g}" for value in row)]))
+                    click.echo(
+                        "\t".join([text.replace("\t", " "), *(f"{value:.6g}" for value in row)])
+                    )
 
 
 def _write_array(output: str, parts: Iterator[np.ndarray], model: Any) -> tuple[int, int]:
@@ -67,7 +81,9 @@ def _write_array(output: str, parts: Iterator[np.ndarray], model: Any) -> tuple[
     width = first.shape[1]
 
     def header(file: Any) -> None:
-        npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, width)})
+        npy.write_array_header_1_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
+        )
 
     with writing_file(output) as partial, partial.open("wb") as file:
         header(file)

@@ -18,7 +18,9 @@ def _configs(task: Task) -> tuple[type[Config], type[Config]]:
     return task.judging, task.reading
 
 
-@click.command(name="evaluate", epilog="""\b
+@click.command(
+    name="evaluate",
+    epilog="""\b
 Examples:
   seqloom evaluate model test.txt
   seqloom evaluate model test.txt --against other-model --json
@@ -28,7 +30,8 @@ Examples:
   seqloom evaluate sentiment test.tsv --slice-by length --slice-by source --group-by gender
   seqloom evaluate vectors --on questions-words.txt
   seqloom evaluate forecaster whole.csv --since 2024-06-01
-""")
+""",
+)
 @click.argument("model")
 @click.argument("data", nargs=-1)
 @task_options(_configs)

@@ -15,16 +15,25 @@ if TYPE_CHECKING:
     from seqloom.contracts.masked import Fill
 
 
-@click.command(name="fill", epilog="""\b
+@click.command(
+    name="fill",
+    epilog="""\b
 Examples:
   seqloom fill bert "The capital of France is [MASK]."
   seqloom fill roberta "The capital of France is <mask>." -k 3
   cat lines.txt | seqloom fill bert --json
-""")
+""",
+)
 @click.argument("model")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("-k", "--number", default=5, show_default=True, type=click.IntRange(1, MOST),
-              help="Number of ways to fill a text.")
+@click.option(
+    "-k",
+    "--number",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1, MOST),
+    help="Number of ways to fill a text.",
+)
 @common
 def command(model: str, texts: tuple[str, ...], number: int, as_json: bool) -> None:
     """Print the likeliest ways to fill the masks of each TEXT, the best first, with their probability.
@@ -37,7 +46,9 @@ def command(model: str, texts: tuple[str, ...], number: int, as_json: bool) -> N
     piped = texts in ((), ("-",))
     asked = list(stdin_lines() if piped else texts)
     blank = [piped and not text.strip() for text in asked]
-    answers = iter(loaded.fill([text for text, nothing in zip(asked, blank) if not nothing], number))
+    answers = iter(
+        loaded.fill([text for text, nothing in zip(asked, blank) if not nothing], number)
+    )
     for row, (text, nothing) in enumerate(zip(asked, blank)):
         if row and not as_json:
             click.echo()
@@ -46,8 +57,20 @@ def command(model: str, texts: tuple[str, ...], number: int, as_json: bool) -> N
 
 def _show(text: str, fills: list[Fill], as_json: bool) -> None:
     if as_json:
-        emit({"text": text, "fills": [{"text": fill.text, "tokens": list(fill.tokens), "probability": math.exp(fill.score),
-                                       "score": fill.score} for fill in fills]})
+        emit(
+            {
+                "text": text,
+                "fills": [
+                    {
+                        "text": fill.text,
+                        "tokens": list(fill.tokens),
+                        "probability": math.exp(fill.score),
+                        "score": fill.score,
+                    }
+                    for fill in fills
+                ],
+            }
+        )
         return
     for fill in fills:
         click.echo(f"{math.exp(fill.score):.4f}\t{fill.text}")

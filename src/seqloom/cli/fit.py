@@ -16,44 +16,44 @@ from seqloom.registry import MODELS, Entry, config_class, load_plugins
 
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
-             "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6",
+    "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6",
     "mixture": "  seqloom fit mixture heldout.txt -o mix --members model3,model5\n"
-               "  seqloom fit mixture heldout.txt -o mix --members model,cache --valid test.txt",
+    "  seqloom fit mixture heldout.txt -o mix --members model,cache --valid test.txt",
     "cache": "  seqloom fit cache corpus.txt -o cache --tokenizer model      # the tokenizer of a saved model\n"
-             "  seqloom fit cache corpus.txt -o cache --window 2000 --unit stream",
+    "  seqloom fit cache corpus.txt -o cache --window 2000 --unit stream",
     "neural-cache": "  seqloom fit neural-cache heldout.txt -o cached --member model\n"
-                    "  seqloom fit neural-cache heldout.txt -o cached --member model --window 500 --valid test.txt",
+    "  seqloom fit neural-cache heldout.txt -o cached --member model --window 500 --valid test.txt",
     "lstm": "  seqloom fit lstm corpus.txt -o model --minutes 10\n"
-            "  seqloom fit lstm corpus.txt -o chars --tokenizer byte --d-hidden 256 --epochs 5\n"
-            "  seqloom fit lstm more.txt -o model2 --start model      # goes on with the weights of a model",
+    "  seqloom fit lstm corpus.txt -o chars --tokenizer byte --d-hidden 256 --epochs 5\n"
+    "  seqloom fit lstm more.txt -o model2 --start model      # goes on with the weights of a model",
     "hmm": "  seqloom fit hmm corpus.txt -o model --states 32\n"
-           "  seqloom fit hmm corpus.txt -o model --tokenizer bpe --states 64 --restarts 3",
+    "  seqloom fit hmm corpus.txt -o model --tokenizer bpe --states 64 --restarts 3",
     "naive-bayes": "  seqloom fit naive-bayes reviews.tsv -o model --ngrams 2\n"
-                   "  seqloom fit naive-bayes train.jsonl -o model --label-column stars --valid test.jsonl",
+    "  seqloom fit naive-bayes train.jsonl -o model --label-column stars --valid test.jsonl",
     "fasttext-classifier": "  seqloom fit fasttext-classifier reviews.tsv -o model --ngrams 2 --quantise\n"
-                           "  seqloom fit fasttext-classifier train.tsv -o model --valid dev.tsv --tune --minutes 2",
+    "  seqloom fit fasttext-classifier train.tsv -o model --valid dev.tsv --tune --minutes 2",
     "classifier": "  seqloom fit classifier reviews.tsv -o model --encoder cnn --valid dev.tsv\n"
-                  "  seqloom fit classifier reviews.tsv -o model --encoder bilstm --pretrained glove.txt --minutes 5\n"
-                  "  seqloom fit classifier reviews.tsv -o model --encoder converted --frozen      # by seqloom convert\n"
-                  "  seqloom fit classifier nli.tsv -o model --encoder converted --text-column a --pair-column b\n"
-                  "  seqloom fit classifier heartbeats.tsv -o model --form numbers --encoder bigru",
+    "  seqloom fit classifier reviews.tsv -o model --encoder bilstm --pretrained glove.txt --minutes 5\n"
+    "  seqloom fit classifier reviews.tsv -o model --encoder converted --frozen      # by seqloom convert\n"
+    "  seqloom fit classifier nli.tsv -o model --encoder converted --text-column a --pair-column b\n"
+    "  seqloom fit classifier heartbeats.tsv -o model --form numbers --encoder bigru",
     "tagger": "  seqloom fit tagger train.conllu -o model --valid dev.conllu --minutes 5\n"
-              "  seqloom fit tagger names.conll -o model --pretrained glove.txt",
+    "  seqloom fit tagger names.conll -o model --pretrained glove.txt",
     "forecaster": "  seqloom fit forecaster load.csv -o model --horizon 24\n"
-                  "  seqloom fit forecaster load.csv -o model --encoder transformer --window 336",
+    "  seqloom fit forecaster load.csv -o model --encoder transformer --window 336",
     "hmm-tagger": "  seqloom fit hmm-tagger train.conllu -o model --valid dev.conllu\n"
-                  "  seqloom fit hmm-tagger names.conll -o model --scheme iob1",
+    "  seqloom fit hmm-tagger names.conll -o model --scheme iob1",
     "linear-window": "  seqloom fit linear-window load.csv -o model --horizon 24 --window 336\n"
-                     "  seqloom fit linear-window sales.csv -o model --key-column shop --known-columns holiday",
+    "  seqloom fit linear-window sales.csv -o model --key-column shop --known-columns holiday",
     "word2vec": "  seqloom fit word2vec corpus.txt -o vectors --tokenizer word --normalize case=lower\n"
-                "  seqloom fit word2vec corpus.txt -o vectors --architecture cbow --epochs 10 --valid questions-words.txt\n"
-                "  seqloom fit word2vec more.txt -o vectors2 --start vectors",
+    "  seqloom fit word2vec corpus.txt -o vectors --architecture cbow --epochs 10 --valid questions-words.txt\n"
+    "  seqloom fit word2vec more.txt -o vectors2 --start vectors",
     "glove": "  seqloom fit glove corpus.txt -o vectors --dimensions 50\n"
-             "  seqloom fit glove corpus.txt -o vectors --window 10 --memory 2G",
+    "  seqloom fit glove corpus.txt -o vectors --window 10 --memory 2G",
     "fasttext": "  seqloom fit fasttext corpus.txt -o vectors --tokenizer word --normalize case=lower\n"
-                "  seqloom fit fasttext corpus.txt -o vectors --min-ngram 2 --max-ngram 5",
+    "  seqloom fit fasttext corpus.txt -o vectors --min-ngram 2 --max-ngram 5",
     "uniform": "  seqloom fit uniform corpus.txt -o uniform\n"
-               "  seqloom fit uniform corpus.txt -o uniform --tokenizer word --unit line",
+    "  seqloom fit uniform corpus.txt -o uniform --tokenizer word --unit line",
 }
 
 
@@ -72,8 +72,9 @@ class ModelGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return _command_for(cmd_name) if cmd_name in fitted() else None
 
-    def resolve_command(self, ctx: click.Context,
-                        args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in fitted() and not args[0].startswith("-"):
             raise click.UsageError(f"unknown model {args[0]!r}{suggest(args[0], fitted())}", ctx)
         return super().resolve_command(ctx, args)
@@ -83,11 +84,15 @@ class ModelGroup(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in fitted().items()])
 
 
-@click.group(cls=ModelGroup, name="fit", epilog="""\b
+@click.group(
+    cls=ModelGroup,
+    name="fit",
+    epilog="""\b
 Examples:
   seqloom fit ngram corpus.txt -o model
   seqloom fit ngram --help
-""")
+""",
+)
 def command() -> None:
     """Train a model on text, labelled texts, tagged sentences or series, and save it."""
 
@@ -95,19 +100,30 @@ def command() -> None:
 def _command_for(name: str) -> click.Command:
     options_class, task = config_class(name), tasks.get(MODELS[name].task)
     usual = "series.csv" if MODELS[name].task == "forecaster" else "corpus.txt"
-    example = EXAMPLES.get(name, f"  seqloom fit {name} {usual} -o model\n  seqloom fit {name} - -o model < {usual}")
+    example = EXAMPLES.get(
+        name, f"  seqloom fit {name} {usual} -o model\n  seqloom fit {name} - -o model < {usual}"
+    )
     about = f"Fit {name}: {MODELS[name].summary}.\n\n{task.data}: {task.data_help}"
 
-    @click.command(cls=SectionedCommand, name=name, help=about, epilog=f"\b\nExamples:\n{example}\n",
-                   sections=fit_sections(options_class, task))
+    @click.command(
+        cls=SectionedCommand,
+        name=name,
+        help=about,
+        epilog=f"\b\nExamples:\n{example}\n",
+        sections=fit_sections(options_class, task),
+    )
     @click.argument("paths", nargs=-1, metavar=f"[{task.data}]...")
-    @click.option("-o", "--output", required=True, metavar="DIR", help="Directory to save the model in.")
+    @click.option(
+        "-o", "--output", required=True, metavar="DIR", help="Directory to save the model in."
+    )
     @click.option("--valid", metavar="FILE", help=task.valid_help)
     @config_options(task.reading)
     @config_options(options_class)
     @fitting_options(options_class)
     @common
-    def fit(paths: tuple[str, ...], output: str, valid: str | None, as_json: bool, **options: Any) -> None:
+    def fit(
+        paths: tuple[str, ...], output: str, valid: str | None, as_json: bool, **options: Any
+    ) -> None:
         from seqloom.storage import check_target
 
         reading = task.reading(**given(task.reading, options))
@@ -127,16 +143,27 @@ def _command_for(name: str) -> click.Command:
 
 def _show(model: Any, output: str, spent: float, held_out: Any, as_json: bool) -> None:
     if orders := model.fit_info.get("fallbacks"):
-        progress.say(f"too few counts to estimate all discounts of order {', '.join(orders)}; "
-                     f"see seqloom info {output} for what was used instead")
+        progress.say(
+            f"too few counts to estimate all discounts of order {', '.join(orders)}; "
+            f"see seqloom info {output} for what was used instead"
+        )
     if model.fit_info.get("tuning"):
-        progress.say("the settings were tuned on the --valid data, so its results are optimistic; evaluate on other data")
+        progress.say(
+            "the settings were tuned on the --valid data, so its results are optimistic; evaluate on other data"
+        )
     result = None if held_out is None else model.evaluate(held_out)
     if as_json:
-        values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.learnt, **model.fit_info}
+        values = {
+            "model": output,
+            "label": model.label(),
+            "seconds": round(spent, 3),
+            **model.learnt,
+            **model.fit_info,
+        }
         emit(values | ({"valid": result.to_dict()} if result else {}))
         return
-    click.echo(f"{output}: {model.label()}, {model.summary()}, {model.parameters:,} parameters, {spent:.1f} s")
+    click.echo(
+        f"{output}: {model.label()}, {model.summary()}, {model.parameters:,} parameters, {spent:.1f} s"
+    )
     if result:
         click.echo(str(result))
-

@@ -26,22 +26,34 @@ if TYPE_CHECKING:
 
 def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options of fitting that this model has a use for."""
+
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if "run" in config.fit_arguments:
-            function = click.option("--restart", is_flag=True,
-                                    help="Start over instead of resuming an unfinished run.")(function)
+            function = click.option(
+                "--restart", is_flag=True, help="Start over instead of resuming an unfinished run."
+            )(function)
         if "start" in config.fit_arguments:
-            function = click.option("--start", metavar="DIR",
-                                    help="Saved model of this kind to continue training from, with its "
-                                         "tokenizer and options.")(function)
+            function = click.option(
+                "--start",
+                metavar="DIR",
+                help="Saved model of this kind to continue training from, with its "
+                "tokenizer and options.",
+            )(function)
         if "train" in config.fit_arguments:
-            function = click.option("--device", metavar="NAME",
-                                    help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]")(function)
+            function = click.option(
+                "--device",
+                metavar="NAME",
+                help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]",
+            )(function)
             function = config_options(TrainConfig)(function)
         if "memory" in config.fit_arguments:
-            function = click.option("--memory", metavar="SIZE",
-                                    help="Memory limit for counting (800M, 2G); beyond it, work on disk.")(function)
+            function = click.option(
+                "--memory",
+                metavar="SIZE",
+                help="Memory limit for counting (800M, 2G); beyond it, work on disk.",
+            )(function)
         return function
+
     return decorate
 
 
@@ -68,12 +80,16 @@ class How:
                     run.clear()
                 yield
         except KeyboardInterrupt as error:
-            raise type(error)(f"interrupted; progress is kept in {self.run}; run the same command to resume"
-                              if run.has_checkpoint() else
-                              "interrupted before the first checkpoint; the same command starts over") from None
+            raise type(error)(
+                f"interrupted; progress is kept in {self.run}; run the same command to resume"
+                if run.has_checkpoint()
+                else "interrupted before the first checkpoint; the same command starts over"
+            ) from None
 
 
-def make_model(name: str, config_class: type[Config], options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def make_model(
+    name: str, config_class: type[Config], options: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
     """Return the model that is to be fitted, and as an argument of `fit` the model that it starts from, if
     any."""
     chosen = given(config_class, options)
@@ -88,7 +104,9 @@ def make_model(name: str, config_class: type[Config], options: dict[str, Any]) -
 
 def prepare(name: str, config_class: type[Config], output: str, options: dict[str, Any]) -> How:
     """The options of fitting; what this machine cannot do is refused here, not after an hour of tokenizing."""
-    arguments: dict[str, Any] = {"memory": options["memory"]} if "memory" in config_class.fit_arguments else {}
+    arguments: dict[str, Any] = (
+        {"memory": options["memory"]} if "memory" in config_class.fit_arguments else {}
+    )
     if "run" not in config_class.fit_arguments:
         return How(arguments)
     if "train" in config_class.fit_arguments:
@@ -105,7 +123,9 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
     return How(arguments, Path(f"{output.rstrip('/')}.run"), options["restart"])
 
 
-def fit_and_save(model: Model, data: Any, valid: Any, output: str, how: How, start: dict[str, Any]) -> None:
+def fit_and_save(
+    model: Model, data: Any, valid: Any, output: str, how: How, start: dict[str, Any]
+) -> None:
     """Fit, with checkpoints beside the output where the model has some, then save.
 
     `start`: the model to start from, as `make_model` gave it.

@@ -11,24 +11,43 @@ from seqloom.tasks import open_model
 from seqloom.tasks.forecasting import Forecasting, SeriesReading
 
 
-@click.command(name="forecast", epilog="""\b
+@click.command(
+    name="forecast",
+    epilog="""\b
 Examples:
   seqloom forecast model history.csv
   seqloom forecast model history.csv --horizon 12 --chart forecast.png
   seqloom forecast model whole.csv --since 2024-06-01 --chart against-truth.html
-""")
+""",
+)
 @click.argument("model")
 @click.argument("data", nargs=-1)
-@click.option("--horizon", type=click.IntRange(1, 10_000),
-              help="Number of steps to forecast  [default: as many as the model was fitted for].")
-@click.option("--since", metavar="TIME", help="Forecast from this time on, as if nothing after it were "
-                                              "known  [default: after the last row].")
-@click.option("--chart", metavar="FILE", help="Draw the forecast with its intervals: .png, .svg, .html.")
+@click.option(
+    "--horizon",
+    type=click.IntRange(1, 10_000),
+    help="Number of steps to forecast  [default: as many as the model was fitted for].",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Forecast from this time on, as if nothing after it were "
+    "known  [default: after the last row].",
+)
+@click.option(
+    "--chart", metavar="FILE", help="Draw the forecast with its intervals: .png, .svg, .html."
+)
 @config_options(SeriesReading)
 @common
 @former_name("start", "since")
-def command(model: str, data: tuple[str, ...], horizon: int | None, since: str | None, chart: str | None,
-            as_json: bool, **options: Any) -> None:
+def command(
+    model: str,
+    data: tuple[str, ...],
+    horizon: int | None,
+    since: str | None,
+    chart: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Forecast the next steps of the series in DATA, with intervals of 80 and 95 %.
 
     DATA: a table with a column of times; without it, or with -, standard input is read.

@@ -15,33 +15,83 @@ from seqloom.errors import ConfigError
 from seqloom.tasks import open_model
 
 
-@click.command(name="generate", epilog="""\b
+@click.command(
+    name="generate",
+    epilog="""\b
 Examples:
   seqloom generate model "Once upon a time" --max-tokens 50 --temperature 0.8
   seqloom generate model -n 3 --seed 7 --json
   seqloom generate smollm2 --chat "What is the capital of France?"
   seqloom generate smollm2 --chat            # interactive: a message a line
-""")
+""",
+)
 @click.argument("model")
 @click.argument("prompt", required=False)
-@click.option("-n", "--number", default=1, show_default=True, type=click.IntRange(1, 100_000), help="Number of texts.")
-@click.option("--beams", type=click.IntRange(1, 10_000), help="Number of beams: search for the most likely text instead of "
-                                                              "sampling.")
-@click.option("--length-penalty", default=1.0, show_default=True, type=click.FloatRange(0, 30),
-              help="With --beams: 0 favours short texts, 1 is neutral.")
-@click.option("--stop", multiple=True, metavar="TEXT", help="Stop before this text; may be repeated.")
-@click.option("--eight-bit", is_flag=True, help="Networks: round weights to 8 bits; faster, slightly less accurate.")
-@click.option("--draft", metavar="DRAFT", help="A faster model with the same tokenizer that proposes tokens; MODEL checks "
-                                               "several at a time, so texts are distributed as without it.")
-@click.option("--draft-tokens", type=click.IntRange(1, 1000), help="With --draft: tokens proposed at a time  [default: 4].")
-@click.option("--chat", is_flag=True, help="Models with a chat template: answer PROMPT; without PROMPT, each line of standard "
-                                           "input is a message of one conversation.")
-@click.option("--system", metavar="TEXT", help="With --chat: the system message, which says how to answer.")
+@click.option(
+    "-n",
+    "--number",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 100_000),
+    help="Number of texts.",
+)
+@click.option(
+    "--beams",
+    type=click.IntRange(1, 10_000),
+    help="Number of beams: search for the most likely text instead of sampling.",
+)
+@click.option(
+    "--length-penalty",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, 30),
+    help="With --beams: 0 favours short texts, 1 is neutral.",
+)
+@click.option(
+    "--stop", multiple=True, metavar="TEXT", help="Stop before this text; may be repeated."
+)
+@click.option(
+    "--eight-bit",
+    is_flag=True,
+    help="Networks: round weights to 8 bits; faster, slightly less accurate.",
+)
+@click.option(
+    "--draft",
+    metavar="DRAFT",
+    help="A faster model with the same tokenizer that proposes tokens; MODEL checks "
+    "several at a time, so texts are distributed as without it.",
+)
+@click.option(
+    "--draft-tokens",
+    type=click.IntRange(1, 1000),
+    help="With --draft: tokens proposed at a time  [default: 4].",
+)
+@click.option(
+    "--chat",
+    is_flag=True,
+    help="Models with a chat template: answer PROMPT; without PROMPT, each line of standard "
+    "input is a message of one conversation.",
+)
+@click.option(
+    "--system", metavar="TEXT", help="With --chat: the system message, which says how to answer."
+)
 @config_options(SamplingConfig)
 @common
-def command(model: str, prompt: str | None, number: int, beams: int | None, length_penalty: float, stop: tuple[str, ...],
-            eight_bit: bool, draft: str | None, draft_tokens: int | None, chat: bool, system: str | None, as_json: bool,
-            **options: Any) -> None:
+def command(
+    model: str,
+    prompt: str | None,
+    number: int,
+    beams: int | None,
+    length_penalty: float,
+    stop: tuple[str, ...],
+    eight_bit: bool,
+    draft: str | None,
+    draft_tokens: int | None,
+    chat: bool,
+    system: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Continue PROMPT (- reads it from stdin), or generate text from scratch without one.
 
     With --chat, prints the answer alone; --json has an object for each message, with its answer.
@@ -57,7 +107,10 @@ def command(model: str, prompt: str | None, number: int, beams: int | None, leng
     loaded = open_model("generate", model)
     settings = {"stop": stop, "eight_bit": eight_bit, **given(SamplingConfig, options)}
     if draft is not None:
-        settings |= {"draft": open_model("generate", draft), "draft_tokens": draft_tokens or DRAFTED}
+        settings |= {
+            "draft": open_model("generate", draft),
+            "draft_tokens": draft_tokens or DRAFTED,
+        }
     if chat:
         _chat(loaded, prompt, system, as_json, settings)
         return
@@ -69,11 +122,15 @@ def command(model: str, prompt: str | None, number: int, beams: int | None, leng
             click.echo(piece, nl=False)
         click.echo()
         return
-    for text in loaded.generate([prompt] * number, beams=beams, length_penalty=length_penalty, **settings):
+    for text in loaded.generate(
+        [prompt] * number, beams=beams, length_penalty=length_penalty, **settings
+    ):
         emit({"prompt": prompt, "text": text}) if as_json else click.echo(prompt + text)
 
 
-def _chat(model: Any, message: str | None, system: str | None, as_json: bool, settings: dict[str, Any]) -> None:
+def _chat(
+    model: Any, message: str | None, system: str | None, as_json: bool, settings: dict[str, Any]
+) -> None:
     """Answer one message, or each that is typed or read, with all before it in mind."""
     if not hasattr(model, "chat"):
         raise ConfigError(f"--chat is for models with a chat template; this model is {model.name}")

@@ -29,10 +29,13 @@ class LazyGroup(click.Group):
         module, _, attribute = entry.target.partition(":")
         return getattr(import_module(module), attribute)
 
-    def resolve_command(self, ctx: click.Context,
-                        args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in (known := self.entries()) and not args[0].startswith("-"):
-            raise click.UsageError(f"unknown {self.heading.lower()[:-1]} {args[0]!r}{suggest(args[0], known)}", ctx)
+            raise click.UsageError(
+                f"unknown {self.heading.lower()[:-1]} {args[0]!r}{suggest(args[0], known)}", ctx
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

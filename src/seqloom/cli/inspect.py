@@ -18,14 +18,23 @@ class Views(LazyGroup):
     heading = "Views"
 
     def entries(self) -> dict[str, Command]:
-        return {name.removeprefix(PREFIX): command for task in tasks.every() for name, command in task.commands.items()
-                if name.startswith(PREFIX)}
+        return {
+            name.removeprefix(PREFIX): command
+            for task in tasks.every()
+            for name, command in task.commands.items()
+            if name.startswith(PREFIX)
+        }
 
 
-@click.group(cls=Views, name="inspect", subcommand_metavar="VIEW [ARGS]...", epilog="""\b
+@click.group(
+    cls=Views,
+    name="inspect",
+    subcommand_metavar="VIEW [ARGS]...",
+    epilog="""\b
 Examples:
   seqloom inspect trace model "two dogs run"
   seqloom inspect exposure-bias model test.tsv
-""")
+""",
+)
 def command() -> None:
     """Look into a model: what it does step by step, and why."""

@@ -41,8 +41,14 @@ class Table:
         from seqloom.comparison.table import chosen, columns, lines
 
         assert self.begun is not None
-        every = columns(self.begun.ladder, self.begun if self.finished and self.begun.results else None)
-        return "\n".join(lines(chosen(every, [r for r in self.rows if isinstance(r, RungResult)], width), self.rows))
+        every = columns(
+            self.begun.ladder, self.begun if self.finished and self.begun.results else None
+        )
+        return "\n".join(
+            lines(
+                chosen(every, [r for r in self.rows if isinstance(r, RungResult)], width), self.rows
+            )
+        )
 
 
 class LiveReporter(BarReporter):
@@ -79,7 +85,9 @@ class LiveReporter(BarReporter):
 @contextmanager
 def shown(table: Table, console: Any = None) -> Iterator[None]:
     """While open the table is on the terminal; at the end it is printed where there is none."""
-    terminal = console is not None or (sys.stdout.isatty() and isinstance(progress.current(), BarReporter))
+    terminal = console is not None or (
+        sys.stdout.isatty() and isinstance(progress.current(), BarReporter)
+    )
     if not terminal:
         try:
             yield

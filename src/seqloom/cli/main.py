@@ -41,9 +41,16 @@ RENAMED = {"--learning-rate": "--lr"}  # options by their earlier names
 
 def commands() -> dict[str, Command]:
     """All of them by name: the general ones, and between them those of each task. Names of two words are views of `inspect`."""
-    first, last = ({name: Command(f"seqloom.cli.{name}:command", help) for name, help in part.items()}
-                   for part in (FIRST, LAST))
-    between = {name: command for task in tasks.every() for name, command in task.commands.items() if " " not in name}
+    first, last = (
+        {name: Command(f"seqloom.cli.{name}:command", help) for name, help in part.items()}
+        for part in (FIRST, LAST)
+    )
+    between = {
+        name: command
+        for task in tasks.every()
+        for name, command in task.commands.items()
+        if " " not in name
+    }
     return first | between | last
 
 
@@ -52,12 +59,16 @@ class Commands(LazyGroup):
         return commands()
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog="""\b
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
 Examples:
   seqloom compare                               # the bundled text
   seqloom fit ngram corpus.txt -o model
   seqloom generate model "Once upon"
-""")
+""",
+)
 @click.version_option(__version__, prog_name="seqloom")
 def main() -> None:
     """Train, compare and use sequence models on your own text, on your own machine."""
@@ -73,7 +84,9 @@ def _run(interruptions: Interruptions) -> None:
     debug = "--debug" in sys.argv
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no error
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal that cannot show a character is no error
     try:
         registry.load_plugins()
         for line in registry.failures:
@@ -89,7 +102,9 @@ def _run(interruptions: Interruptions) -> None:
         if debug:
             raise
         cause = error.__cause__ if isinstance(error, click.Abort) else error  # click wraps Ctrl-C
-        _interrupted(str(cause or ""), signal.SIGTERM if isinstance(cause, Terminated) else signal.SIGINT)
+        _interrupted(
+            str(cause or ""), signal.SIGTERM if isinstance(cause, Terminated) else signal.SIGINT
+        )
     except click.ClickException as error:
         if debug:
             raise
@@ -99,7 +114,9 @@ def _run(interruptions: Interruptions) -> None:
         if debug:
             raise
         if interruptions.heard is not None and not isinstance(error, SeqloomError):
-            _interrupted("", interruptions.heard)  # which somebody's code has turned into another error
+            _interrupted(
+                "", interruptions.heard
+            )  # which somebody's code has turned into another error
         click.echo(f"seqloom: {shortened(_one_line(error))}", err=True)
         raise SystemExit(error.exit_code if isinstance(error, SeqloomError) else 1) from None
 
@@ -112,7 +129,9 @@ def _interrupted(message: str, number: int) -> NoReturn:
     if abandoned():  # a thread that Python, when it ends, would tear out of its library
         sys.stdout.flush()
         os._exit(code)
-    exec("")  # CPython remembers a KeyboardInterrupt that left an exec and would end by SIGINT instead; this makes it forget
+    exec(
+        ""
+    )  # CPython remembers a KeyboardInterrupt that left an exec and would end by SIGINT instead; this makes it forget
     raise SystemExit(code) from None
 
 

@@ -12,21 +12,42 @@ from seqloom.tasks import open_model
 from seqloom.tasks.task import TextReading, text_units
 
 
-@click.command(name="nearest", epilog="""\b
+@click.command(
+    name="nearest",
+    epilog="""\b
 Examples:
   seqloom nearest vectors.txt king
   seqloom nearest saved "new york" paris -n 5
   cat words.txt | seqloom nearest saved - --json
   seqloom nearest sentences "how do I get my money back?" --among questions.txt
-""")
+""",
+)
 @click.argument("vectors")
 @click.argument("texts", nargs=-1, required=True)
-@click.option("-n", "--number", default=10, show_default=True, help="Number of neighbours.", type=click.IntRange(1, MOST))
-@click.option("--among", metavar="FILE|N", help="Only among the lines of FILE, which sentence vectors need; or, for word "
-              "vectors, among the N most frequent words.")
+@click.option(
+    "-n",
+    "--number",
+    default=10,
+    show_default=True,
+    help="Number of neighbours.",
+    type=click.IntRange(1, MOST),
+)
+@click.option(
+    "--among",
+    metavar="FILE|N",
+    help="Only among the lines of FILE, which sentence vectors need; or, for word "
+    "vectors, among the N most frequent words.",
+)
 @approximate
 @common
-def command(vectors: str, texts: tuple[str, ...], number: int, among: str | None, approximate: bool, as_json: bool) -> None:
+def command(
+    vectors: str,
+    texts: tuple[str, ...],
+    number: int,
+    among: str | None,
+    approximate: bool,
+    as_json: bool,
+) -> None:
     """Print the words nearest to each TEXT, a word or phrase, by cosine similarity; or the lines of a file nearest to a text.
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads texts from standard input.
@@ -35,13 +56,26 @@ def command(vectors: str, texts: tuple[str, ...], number: int, among: str | None
     if among is not None and among.isdecimal():
         first = int(among)
         if not 1 <= first <= MOST:
-            raise ConfigError(f"--among is {among}; it must be a file or a number from 1 to {MOST:,}")
+            raise ConfigError(
+                f"--among is {among}; it must be a file or a number from 1 to {MOST:,}"
+            )
     model = open_model("nearest", vectors)
     queries = [line for line in stdin_lines() if line.strip()] if texts == ("-",) else list(texts)
-    lines = None if among is None or first else (line for line in text_units((among,), TextReading())[0] if line.strip())
+    lines = (
+        None
+        if among is None or first
+        else (line for line in text_units((among,), TextReading())[0] if line.strip())
+    )
     name = "word" if lines is None else "text"
-    for query, neighbours in zip(queries, model.nearest(queries, number, among=first or lines, approximate=approximate)):
+    for query, neighbours in zip(
+        queries, model.nearest(queries, number, among=first or lines, approximate=approximate)
+    ):
         if as_json:
-            emit({name: query, "nearest": [{name: text, "cosine": cosine} for text, cosine in neighbours]})
+            emit(
+                {
+                    name: query,
+                    "nearest": [{name: text, "cosine": cosine} for text, cosine in neighbours],
+                }
+            )
         else:
             click.echo(query + "".join(f"\n  {cosine:.4f}  {text}" for text, cosine in neighbours))

@@ -39,7 +39,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def common(function: Callable[..., Any]) -> Callable[..., Any]:
     """--json, --quiet and --debug, and progress on stderr while the command runs."""
 
-    @click.option("--json", "as_json", is_flag=True, help="Machine-readable output, one JSON object per line.")
+    @click.option(
+        "--json", "as_json", is_flag=True, help="Machine-readable output, one JSON object per line."
+    )
     @click.option("-q", "--quiet", is_flag=True, help="No progress or messages.")
     @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @functools.wraps(function)
@@ -83,7 +85,9 @@ class Choice(click.Choice):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value not in self.choices:
             known = ", ".join(self.choices)
-            self.fail(f"{value!r} is not one of {known}{suggest(str(value), self.choices)}", param, ctx)
+            self.fail(
+                f"{value!r} is not one of {known}{suggest(str(value), self.choices)}", param, ctx
+            )
         return value
 
 
@@ -107,9 +111,14 @@ def union_options(classes: Sequence[tuple[str, type[Config]]]) -> Callable[[F], 
         for f in dataclasses.fields(cls):
             offered.setdefault(f.name, []).extend(choices(field_types(cls)[f.name]))
             helps.setdefault(f.name, {}).setdefault(_help(f), []).append(owner)
-    shown = {name: next(iter(texts)) if len(texts) == 1 else
-             " ".join(f"For {' or '.join(owners)}: {_continued(text)}" for text, owners in texts.items())
-             for name, texts in helps.items()}
+    shown = {
+        name: next(iter(texts))
+        if len(texts) == 1
+        else " ".join(
+            f"For {' or '.join(owners)}: {_continued(text)}" for text, owners in texts.items()
+        )
+        for name, texts in helps.items()
+    }
 
     def decorate(function: F) -> F:
         done: set[str] = set()
@@ -129,8 +138,12 @@ def _continued(text: str) -> str:
     return text[0].lower() + text[1:] if text[1:2].islower() and text.split()[0].istitle() else text
 
 
-def _options(cls: type[Config], skip: typing.Collection[str], offered: typing.Mapping[str, list[str]] | None = None,
-             helps: typing.Mapping[str, str] | None = None) -> typing.Iterator[Callable[..., Any]]:
+def _options(
+    cls: type[Config],
+    skip: typing.Collection[str],
+    offered: typing.Mapping[str, list[str]] | None = None,
+    helps: typing.Mapping[str, str] | None = None,
+) -> typing.Iterator[Callable[..., Any]]:
     """`offered` and `helps`: by name, what takes the place of the field's own choices and help."""
     kinds = field_types(cls)
     for f in dataclasses.fields(cls):
@@ -138,8 +151,11 @@ def _options(cls: type[Config], skip: typing.Collection[str], offered: typing.Ma
             continue
         kind, meta = kinds[f.name], f.metadata
         flag = "--" + f.name.replace("_", "-")
-        settings: dict[str, Any] = {"help": (helps or {}).get(f.name) or _help(f), "default": None,
-                                    "metavar": meta.get("metavar")}
+        settings: dict[str, Any] = {
+            "help": (helps or {}).get(f.name) or _help(f),
+            "default": None,
+            "metavar": meta.get("metavar"),
+        }
         if kind is bool:
             both = f"{flag}/--no-{flag[2:]}" if meta.get("negatable", True) else flag
             yield click.option(both, f.name, help=settings["help"], default=None, is_flag=True)
@@ -151,11 +167,21 @@ def _options(cls: type[Config], skip: typing.Collection[str], offered: typing.Ma
             if len("|".join(words)) > _WIDE and settings["metavar"] is None:
                 settings |= {"metavar": "NAME", "help": _with_choices(settings["help"], words)}
         elif meta.get("repeated"):
-            settings |= {"multiple": True, "callback": _repeated, "default": (), "type": _item(typing.get_args(kind)[0])}
+            settings |= {
+                "multiple": True,
+                "callback": _repeated,
+                "default": (),
+                "type": _item(typing.get_args(kind)[0]),
+            }
         elif typing.get_origin(kind) is tuple:
-            settings |= {"metavar": meta.get("metavar") or "N,N,..", "callback": _listed(typing.get_args(kind)[0])}
+            settings |= {
+                "metavar": meta.get("metavar") or "N,N,..",
+                "callback": _listed(typing.get_args(kind)[0]),
+            }
         else:
-            settings["type"] = str if choices(kind) else next(t for t in _parts(kind) if t is not type(None))
+            settings["type"] = (
+                str if choices(kind) else next(t for t in _parts(kind) if t is not type(None))
+            )
         yield click.option(flag, f.name, **settings)
 
 
@@ -179,7 +205,11 @@ def _help(f: dataclasses.Field[Any]) -> str:
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:
-    return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    return (
+        typing.get_args(kind)
+        if typing.get_origin(kind) in (typing.Union, types.UnionType)
+        else (kind,)
+    )
 
 
 def _item(kind: Any) -> click.ParamType | type:
@@ -187,12 +217,18 @@ def _item(kind: Any) -> click.ParamType | type:
     return Choice(words) if words else kind
 
 
-def _repeated(ctx: click.Context, param: click.Parameter, value: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _repeated(
+    ctx: click.Context, param: click.Parameter, value: tuple[Any, ...]
+) -> tuple[Any, ...] | None:
     return value or None
 
 
-def _listed(item: type) -> Callable[[click.Context, click.Parameter, str | None], tuple[Any, ...] | None]:
-    def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Any, ...] | None:
+def _listed(
+    item: type,
+) -> Callable[[click.Context, click.Parameter, str | None], tuple[Any, ...] | None]:
+    def parse(
+        ctx: click.Context, param: click.Parameter, value: str | None
+    ) -> tuple[Any, ...] | None:
         if value is None:
             return None
         try:
@@ -223,31 +259,54 @@ def finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-reading = config_options(TextReading)  # --encoding, --column and --strict, for commands that read text
+reading = config_options(
+    TextReading
+)  # --encoding, --column and --strict, for commands that read text
 
 
-def read_corpus(paths: tuple[str, ...], encoding: str | None = None, column: str | None = None,
-                strict: bool | None = None) -> Corpus:
+def read_corpus(
+    paths: tuple[str, ...],
+    encoding: str | None = None,
+    column: str | None = None,
+    strict: bool | None = None,
+) -> Corpus:
     """The text arguments of a command; none, or `-`, is standard input."""
-    return read_text(paths, TextReading(**given(TextReading, {"encoding": encoding, "column": column, "strict": strict})))
+    return read_text(
+        paths,
+        TextReading(
+            **given(TextReading, {"encoding": encoding, "column": column, "strict": strict})
+        ),
+    )
 
 
 def task_options(configs: Callable[[Task], Sequence[type[Config]]]) -> Callable[[F], F]:
     """The options of all tasks, for a command that learns from its model which task it is about."""
-    return union_options([(task.phrase, config) for task in tasks.every() for config in configs(task)])
+    return union_options(
+        [(task.phrase, config) for task in tasks.every() for config in configs(task)]
+    )
 
 
-def options_of(task: Task, place: str, wanted: Sequence[type[Config]], options: dict[str, Any],
-               configs: Callable[[Task], Sequence[type[Config]]]) -> list[Any]:
+def options_of(
+    task: Task,
+    place: str,
+    wanted: Sequence[type[Config]],
+    options: dict[str, Any],
+    configs: Callable[[Task], Sequence[type[Config]]],
+) -> list[Any]:
     """The configs of one task from what was given; what belongs to other tasks is refused."""
     names = {f.name for config in wanted for f in dataclasses.fields(config)}
     for name, value in options.items():
         if name not in names and value is not None:
-            users = [other.phrase for other in tasks.every()
-                     if name in {f.name for config in configs(other) for f in dataclasses.fields(config)}]
+            users = [
+                other.phrase
+                for other in tasks.every()
+                if name in {f.name for config in configs(other) for f in dataclasses.fields(config)}
+            ]
             flags = ", ".join(f"--{own.replace('_', '-')}" for own in sorted(names))
-            raise ConfigError(f"--{name.replace('_', '-')} is for {either(users)}; {place} is {task.phrase}, which takes "
-                              f"{flags}")
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is for {either(users)}; {place} is {task.phrase}, which takes "
+                f"{flags}"
+            )
     return [config(**given(config, dict(options))) for config in wanted]
 
 
@@ -257,5 +316,7 @@ def stdin_lines() -> Iterator[str]:
         try:
             yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
-            raise DataError(f"stdin is not UTF-8 text: line {number}, byte {error.start + 1} of it "
-                            f"is 0x{line[error.start]:02X}") from None
+            raise DataError(
+                f"stdin is not UTF-8 text: line {number}, byte {error.start + 1} of it "
+                f"is 0x{line[error.start]:02X}"
+            ) from None

@@ -15,7 +15,9 @@ from seqloom.errors import ConfigError
 AXES = ["steps", "tokens", "seconds"]
 
 
-@click.command(name="plot", epilog="""\b
+@click.command(
+    name="plot",
+    epilog="""\b
 Examples:
   seqloom plot model
   seqloom plot small large.run --by tokens -o both.html
@@ -23,24 +25,70 @@ Examples:
   seqloom plot vectors --words fruit=apple,pear,plum --words animals=cat,dog,cow -o map.png
   seqloom plot vectors --near guitar -o guitar.png
   seqloom plot vectors --analogy man:king,woman:queen -o analogy.png
-""")
+""",
+)
 @click.argument("runs", metavar="RUN...|VECTORS", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="FILE", help="The picture: .png, .svg, .html.  [default: RUN.png]")
+@click.option(
+    "-o", "--output", metavar="FILE", help="The picture: .png, .svg, .html.  [default: RUN.png]"
+)
 @click.option("--by", type=Choice(AXES), help="Training: x-axis of the curves.  [default: steps]")
-@click.option("--words", multiple=True, metavar="[NAME=]W,W,..|FILE", help="Vectors: map of these words; if repeated, each is "
-              "a group with its own colour. A JSON file holds groups by name.")
-@click.option("--top", type=click.IntRange(2, 5000), metavar="N", help="Vectors: map of the first N words.  [default: 300]")
-@click.option("--near", metavar="WORD", help="Vectors: a word, its neighbours and their neighbours; with --method, a "
-              "map of them.")
-@click.option("--analogy", metavar="A:B,C:D,..", help="Vectors: pairs as arrows, such as man:king,woman:queen.")
-@click.option("--method", type=Choice(["pca", "tsne"]), help="Maps: principal components or t-SNE.  [default: pca]")
-@click.option("--clusters", type=click.IntRange(2, 7), metavar="N", help="Maps: colour by this many clusters (k-means).")
-@click.option("-n", "--number", type=click.IntRange(1, 60), metavar="N",
-              help="With --near: number of neighbours.  [default: 12]")
-@click.option("--among", type=click.IntRange(1, MOST), metavar="N", help="With --near: only among the first N words.")
-@click.option("-s", "--seed", type=click.IntRange(0, MOST_SEED), help="Random seed of t-SNE and clusters.  [default: 0]")
+@click.option(
+    "--words",
+    multiple=True,
+    metavar="[NAME=]W,W,..|FILE",
+    help="Vectors: map of these words; if repeated, each is "
+    "a group with its own colour. A JSON file holds groups by name.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(2, 5000),
+    metavar="N",
+    help="Vectors: map of the first N words.  [default: 300]",
+)
+@click.option(
+    "--near",
+    metavar="WORD",
+    help="Vectors: a word, its neighbours and their neighbours; with --method, a map of them.",
+)
+@click.option(
+    "--analogy",
+    metavar="A:B,C:D,..",
+    help="Vectors: pairs as arrows, such as man:king,woman:queen.",
+)
+@click.option(
+    "--method",
+    type=Choice(["pca", "tsne"]),
+    help="Maps: principal components or t-SNE.  [default: pca]",
+)
+@click.option(
+    "--clusters",
+    type=click.IntRange(2, 7),
+    metavar="N",
+    help="Maps: colour by this many clusters (k-means).",
+)
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(1, 60),
+    metavar="N",
+    help="With --near: number of neighbours.  [default: 12]",
+)
+@click.option(
+    "--among",
+    type=click.IntRange(1, MOST),
+    metavar="N",
+    help="With --near: only among the first N words.",
+)
+@click.option(
+    "-s",
+    "--seed",
+    type=click.IntRange(0, MOST_SEED),
+    help="Random seed of t-SNE and clusters.  [default: 0]",
+)
 @common
-def command(runs: tuple[str, ...], output: str | None, by: str | None, as_json: bool, **of_words: Any) -> None:
+def command(
+    runs: tuple[str, ...], output: str | None, by: str | None, as_json: bool, **of_words: Any
+) -> None:
     """Plot training curves or word vectors.
 
     RUN is a network's saved model, or the directory OUT.run of one that is still training: losses, learning rate and
@@ -55,10 +103,18 @@ def command(runs: tuple[str, ...], output: str | None, by: str | None, as_json: 
     given = [f"--{name}" for name, value in of_words.items() if value not in (None, ())]
     vectors = len(names) == 1 and by is None and holds_vectors(names[0])
     if given and not vectors:
-        raise ConfigError(f"{given[0]} draws word vectors" + (
-            "; leave out --by, which draws their training" if by is not None else f", of one model; {len(names)} are given"
-            if len(names) > 1 else f"; {names[0]} does not hold any" if Path(names[0]).exists() else
-            f"; there is no {names[0]}"))
+        raise ConfigError(
+            f"{given[0]} draws word vectors"
+            + (
+                "; leave out --by, which draws their training"
+                if by is not None
+                else f", of one model; {len(names)} are given"
+                if len(names) > 1
+                else f"; {names[0]} does not hold any"
+                if Path(names[0]).exists()
+                else f"; there is no {names[0]}"
+            )
+        )
     if vectors:
         check(of_words)
     if target is not None:

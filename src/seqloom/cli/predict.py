@@ -21,7 +21,9 @@ def _configs(task: Task) -> tuple[type[Config], ...]:
     return () if task.predicting is None else (task.predicting,)
 
 
-@click.command(name="predict", epilog="""\b
+@click.command(
+    name="predict",
+    epilog="""\b
 Examples:
   seqloom predict sentiment reviews.txt
   echo "what a lovely film" | seqloom predict sentiment --proba --json
@@ -30,7 +32,8 @@ Examples:
   seqloom predict entailment new.tsv --text-column premise --pair-column hypothesis
   echo "Time flies like an arrow" | seqloom predict tagger
   tail -f readings.txt | seqloom predict alarms --stream
-""")
+""",
+)
 @click.argument("model")
 @click.argument("text", nargs=-1)
 @task_options(_configs)
@@ -45,10 +48,16 @@ def command(model: str, text: tuple[str, ...], as_json: bool, **options: Any) ->
     """
     loaded = tasks.open_model("predict", model)
     task = tasks.of(loaded)
-    predicting, = options_of(task, model, _configs(task), options, _configs)
+    (predicting,) = options_of(task, model, _configs(task), options, _configs)
     if predicting.stream and text not in ((), ("-",)):
-        raise ConfigError("--stream reads standard input; leave TEXT out (seqloom predict MODEL --stream < TEXT)")
-    answers = task.stream(loaded, stdin_lines(), predicting) if predicting.stream else task.predict(loaded, text, predicting)
+        raise ConfigError(
+            "--stream reads standard input; leave TEXT out (seqloom predict MODEL --stream < TEXT)"
+        )
+    answers = (
+        task.stream(loaded, stdin_lines(), predicting)
+        if predicting.stream
+        else task.predict(loaded, text, predicting)
+    )
     with no_bars() if sys.stdout.isatty() else nullcontext():
         for answer in answers:
             if as_json and answer.values is not None:

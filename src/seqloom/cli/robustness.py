@@ -18,12 +18,15 @@ def _configs(task: Task) -> tuple[type[Config], ...]:
     return () if task.perturbing is None else (task.perturbing, task.reading)
 
 
-@click.command(name="robustness", epilog="""\b
+@click.command(
+    name="robustness",
+    epilog="""\b
 Examples:
   seqloom robustness sentiment test.tsv
   seqloom robustness sentiment test.tsv --perturb typos --typo-rate 0.1 --seed 7 --json
   seqloom robustness tagger test.conllu --chart robustness.png
-""")
+""",
+)
 @click.argument("model")
 @click.argument("data", nargs=-1)
 @task_options(_configs)
@@ -47,8 +50,13 @@ def command(model: str, data: tuple[str, ...], as_json: bool, **options: Any) ->
         from seqloom.charts.files import check_target
 
         check_target(perturbing.chart)
-    result = robustness(loaded, task.read(data, reading), perturb=perturbing.perturb or PERTURBATIONS,
-                        typo_rate=perturbing.typo_rate, seed=perturbing.seed)
+    result = robustness(
+        loaded,
+        task.read(data, reading),
+        perturb=perturbing.perturb or PERTURBATIONS,
+        typo_rate=perturbing.typo_rate,
+        seed=perturbing.seed,
+    )
     if perturbing.chart is not None:
         from seqloom.views import robustness as picture
 

@@ -15,8 +15,27 @@ if TYPE_CHECKING:
     from seqloom.tasks.task import Task
 
 # Of each model those that it has, in this order; --output and --valid stand before them.
-USUAL = ("members", "member", "tokenizer", "encoder", "order", "smoothing", "states", "dimensions", "window", "ngrams",
-         "d_hidden", "d_model", "n_layers", "dropout", "epochs", "minutes", "lr", "tune", "scheme")
+USUAL = (
+    "members",
+    "member",
+    "tokenizer",
+    "encoder",
+    "order",
+    "smoothing",
+    "states",
+    "dimensions",
+    "window",
+    "ngrams",
+    "d_hidden",
+    "d_model",
+    "n_layers",
+    "dropout",
+    "epochs",
+    "minutes",
+    "lr",
+    "tune",
+    "scheme",
+)
 MOST_USUAL, FIRST_TO_GO = 10, ("window", "n_layers")
 
 
@@ -28,12 +47,20 @@ class SectionedCommand(click.Command):
         self.sections = sections
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        records = {param.name: record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))}
+        records = {
+            param.name: record
+            for param in self.get_params(ctx)
+            if (record := param.get_help_record(ctx))
+        }
         named = {name for names in self.sections.values() for name in names}
         rest = [name for name in records if name not in named]
         last = list(self.sections)[-1]
         for title, names in self.sections.items():
-            shown = [records[name] for name in [*names, *(rest if title == last else [])] if name in records]
+            shown = [
+                records[name]
+                for name in [*names, *(rest if title == last else [])]
+                if name in records
+            ]
             if shown:
                 with formatter.section(title):
                     formatter.write_dl(shown)
@@ -45,16 +72,27 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
 
     data = [*_names(task.reading), *_names(TextConfig)]
     own = [name for name in _names(config) if name not in data]
-    training = ([*_names(TrainConfig), "device"] if "train" in config.fit_arguments else []) + ["memory", "restart"]
+    training = ([*_names(TrainConfig), "device"] if "train" in config.fit_arguments else []) + [
+        "memory",
+        "restart",
+    ]
     training += ["start"] if "start" in config.fit_arguments else []
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
-    spare = FIRST_TO_GO[:max(len(usual) - MOST_USUAL, 0)]
+    spare = FIRST_TO_GO[: max(len(usual) - MOST_USUAL, 0)]
     usual = [name for name in usual if name not in spare]
-    sections = {f"{'Network' if 'train' in config.fit_arguments else 'Model'} options": own, "Training options": training,
-                "Data and tokenizer options": data}
-    return {"Usual options": usual,
-            **{title: [name for name in names if name not in usual] for title, names in sections.items()},
-            "Output options": []}
+    sections = {
+        f"{'Network' if 'train' in config.fit_arguments else 'Model'} options": own,
+        "Training options": training,
+        "Data and tokenizer options": data,
+    }
+    return {
+        "Usual options": usual,
+        **{
+            title: [name for name in names if name not in usual]
+            for title, names in sections.items()
+        },
+        "Output options": [],
+    }
 
 
 def _names(config: type[Config]) -> list[str]:

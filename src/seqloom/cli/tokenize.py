@@ -11,25 +11,49 @@ from seqloom.cli.options import Choice, common, config_options, emit, given, rea
 from seqloom.text.tokenizer import TokenizerConfig
 
 
-@click.command(name="tokenize", epilog="""\b
+@click.command(
+    name="tokenize",
+    epilog="""\b
 Examples:
   echo "to be or not to be" | seqloom tokenize - --kind word
   seqloom tokenize corpus.txt --kind bpe --vocab-size 8000 --save tokenizer
   seqloom tokenize corpus.txt --tokenizer tokenizer --ids-file corpus.ids
-""")
+""",
+)
 @click.argument("text", nargs=-1)
-@click.option("--tokenizer", metavar="PATH",
-              help="Use a saved tokenizer, that of a model, or a tokenizer.json, instead of training one.")
+@click.option(
+    "--tokenizer",
+    metavar="PATH",
+    help="Use a saved tokenizer, that of a model, or a tokenizer.json, instead of training one.",
+)
 @click.option("--save", metavar="DIR", help="Save the trained tokenizer and print a summary.")
-@click.option("--ids-file", metavar="FILE", help="Write all ids to a compact binary file and print a summary.")
+@click.option(
+    "--ids-file", metavar="FILE", help="Write all ids to a compact binary file and print a summary."
+)
 @click.option("--ids", is_flag=True, help="Print ids instead of tokens.")
-@click.option("--unit", type=Choice(["line", "document", "stream"]), default="line", show_default=True,
-              help="With --ids-file: the unit that ends with </s>.")
+@click.option(
+    "--unit",
+    type=Choice(["line", "document", "stream"]),
+    default="line",
+    show_default=True,
+    help="With --ids-file: the unit that ends with </s>.",
+)
 @reading
 @config_options(TokenizerConfig)
 @common
-def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_file: str | None, ids: bool, unit: Any,
-            encoding: str, column: str | None, strict: bool, as_json: bool, **options: Any) -> None:
+def command(
+    text: tuple[str, ...],
+    tokenizer: str | None,
+    save: str | None,
+    ids_file: str | None,
+    ids: bool,
+    unit: Any,
+    encoding: str,
+    column: str | None,
+    strict: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Train a tokenizer on TEXT, or use a saved one, and print the tokens of each line.
 
     Without TEXT, or with -, standard input is read.
@@ -41,18 +65,26 @@ def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_
 
     chosen = given(TokenizerConfig, options)
     if tokenizer and chosen:
-        raise ConfigError(f"--tokenizer takes a finished tokenizer; drop --{' --'.join(chosen).replace('_', '-')}")
+        raise ConfigError(
+            f"--tokenizer takes a finished tokenizer; drop --{' --'.join(chosen).replace('_', '-')}"
+        )
     if save:
         check_target(save)
     if ids_file:
         check_file(Path(ids_file))
     corpus = read_corpus(text, encoding, column, strict)
-    made = Tokenizer.load(tokenizer) if tokenizer else Tokenizer(**{"kind": "word", **chosen}).fit(corpus)
+    made = (
+        Tokenizer.load(tokenizer)
+        if tokenizer
+        else Tokenizer(**{"kind": "word", **chosen}).fit(corpus)
+    )
     if save:
         made.save(save)
     if ids_file:
         encoded = encode_corpus(made, corpus, unit=unit, path=Path(ids_file))
-        _summary({"ids_file": ids_file, "tokens": len(encoded), "dtype": str(encoded.dtype)}, as_json)
+        _summary(
+            {"ids_file": ids_file, "tokens": len(encoded), "dtype": str(encoded.dtype)}, as_json
+        )
     if save:
         _summary({"tokenizer": save, "label": made.label(), "vocab_size": made.vocab_size}, as_json)
     if save or ids_file:

@@ -35,8 +35,14 @@ class Job:
     nbest: int | None
     as_json: bool
 
-    def answers(self, sources: Iterator[Any], n_bytes: int | None = None, *, portion: int | None = None,
-                done: int = 0) -> Iterator[tuple[int, Any, list[Translation]]]:
+    def answers(
+        self,
+        sources: Iterator[Any],
+        n_bytes: int | None = None,
+        *,
+        portion: int | None = None,
+        done: int = 0,
+    ) -> Iterator[tuple[int, Any, list[Translation]]]:
         """The best translations of each source, a line or an array, with the source and its number, in their order and with
         progress over all their bytes; `done`: sources before these."""
         before = done
@@ -44,8 +50,14 @@ class Job:
         with progress.task("translating", n_bytes, "bytes") as bar:
             while lines := list(itertools.islice(sources, portion or PORTION)):
                 with no_bars():
-                    found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble, first=done,
-                                                    scored=bool(self.as_json or self.nbest))
+                    found = self.model.translations(
+                        lines,
+                        self.how,
+                        self.nbest or 1,
+                        self.ensemble,
+                        first=done,
+                        scored=bool(self.as_json or self.nbest),
+                    )
                 yield from zip(itertools.count(done + 1), lines, found)
                 done += len(lines)
                 long += found.long_sources
@@ -71,7 +83,9 @@ class Job:
         return {"options": self.how.to_dict(), "nbest": self.nbest, "json": self.as_json}
 
 
-@click.command(name="translate", epilog="""\b
+@click.command(
+    name="translate",
+    epilog="""\b
 Examples:
   echo "two dogs run" | seqloom translate model
   seqloom translate model news.en -o news.de --beams 5
@@ -80,22 +94,53 @@ Examples:
   seqloom translate model news.en --with model2 --with model3
   echo "two dogs run" | seqloom translate model --chart alignment.png
   seqloom translate captions features.npy                 # a model whose sources are arrays of numbers
-""")
+""",
+)
 @click.argument("model")
 @click.argument("text", nargs=-1)
-@click.option("-o", "--output", metavar="FILE", help="Write the translations to this file, a line for each line of TEXT.")
-@click.option("--resume", is_flag=True, help="With --output: continue an interrupted translation at the line where it stopped.")
-@click.option("--nbest", type=click.IntRange(1, 1000), help="The best N translations of each line, each with the number of the "
-              "line and its score.")
-@click.option("--with", "others", multiple=True, metavar="MODEL", help="Translate with this model too, by the mean of the "
-              "probabilities; may be repeated.")
-@click.option("--chart", metavar="FILE", help="One line of text: draw which source tokens each token of the translation comes "
-              "from: .png, .svg, .html.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the translations to this file, a line for each line of TEXT.",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="With --output: continue an interrupted translation at the line where it stopped.",
+)
+@click.option(
+    "--nbest",
+    type=click.IntRange(1, 1000),
+    help="The best N translations of each line, each with the number of the line and its score.",
+)
+@click.option(
+    "--with",
+    "others",
+    multiple=True,
+    metavar="MODEL",
+    help="Translate with this model too, by the mean of the probabilities; may be repeated.",
+)
+@click.option(
+    "--chart",
+    metavar="FILE",
+    help="One line of text: draw which source tokens each token of the translation comes "
+    "from: .png, .svg, .html.",
+)
 @config_options(TranslationConfig)
 @reading
 @common
-def command(model: str, text: tuple[str, ...], output: str | None, resume: bool, nbest: int | None, others: tuple[str, ...],
-            chart: str | None, as_json: bool, **options: Any) -> None:
+def command(
+    model: str,
+    text: tuple[str, ...],
+    output: str | None,
+    resume: bool,
+    nbest: int | None,
+    others: tuple[str, ...],
+    chart: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Translate each line of TEXT.
 
     A line is one source; with --column, each row of a table is one. Without TEXT, or with -, standard input is read. If the
@@ -115,7 +160,12 @@ def command(model: str, text: tuple[str, ...], output: str | None, resume: bool,
     elif output is not None:
         from seqloom.cli.resumable import contents, write_resumable
 
-        facts = {"model": contents(model, *others), "text": contents(*text), **job.facts(), "reading": texts.to_dict()}
+        facts = {
+            "model": contents(model, *others),
+            "text": contents(*text),
+            **job.facts(),
+            "reading": texts.to_dict(),
+        }
         write_resumable(output, sources, n_bytes, job, facts, resume)
     else:
         typed = sys.stdin.isatty() and (not text or "-" in text)
@@ -134,7 +184,11 @@ def _arrays(paths: tuple[str, ...], texts: TextReading) -> tuple[Iterator[Any], 
 
 def _size(source: Any) -> int:
     """In bytes."""
-    return len(source.encode("utf-8", "surrogatepass")) + 1 if isinstance(source, str) else int(source.nbytes)
+    return (
+        len(source.encode("utf-8", "surrogatepass")) + 1
+        if isinstance(source, str)
+        else int(source.nbytes)
+    )
 
 
 def _one_line(text: str) -> str:
@@ -150,7 +204,9 @@ def _draw(job: Job, sources: Iterator[Any], chart: str) -> None:
     check_target(chart)
     lines = list(itertools.islice(sources, 2))
     if len(lines) != 1 or job.ensemble or job.nbest:
-        raise ConfigError("--chart draws one line of text, translated by one model; give one line, without --with and --nbest")
+        raise ConfigError(
+            "--chart draws one line of text, translated by one model; give one line, without --with and --nbest"
+        )
     best = job.model.translations(lines, job.how)[0]
     job.model.remark_cut_off(int(not best[0].finished), 1, job.how)
     alignment(job.model, lines[0], best[0].text).save(chart)

@@ -13,20 +13,33 @@ from seqloom.errors import ConfigError, DataError
 from seqloom.tasks.translation import PairsReading
 
 
-@click.command(name="trace", epilog="""\b
+@click.command(
+    name="trace",
+    epilog="""\b
 Examples:
   seqloom inspect trace model "two dogs run"
   seqloom inspect trace model "two dogs run" --beams 2 --top 5 --chart trace.html
   echo "two dogs run" | seqloom inspect trace model --json
-""")
+""",
+)
 @click.argument("model")
 @click.argument("source", required=False)
-@click.option("--top", type=click.IntRange(1, 100), default=3, show_default=True, help="Candidates for the next token of each "
-              "hypothesis that are shown; those that go on always are.")
-@click.option("--chart", metavar="FILE", help="Draw the beam, and what it looked at: .png, .svg, .html.")
+@click.option(
+    "--top",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="Candidates for the next token of each "
+    "hypothesis that are shown; those that go on always are.",
+)
+@click.option(
+    "--chart", metavar="FILE", help="Draw the beam, and what it looked at: .png, .svg, .html."
+)
 @config_options(TranslationConfig, skip=("search", "temperature", "top_k", "top_p", "seed"))
 @common
-def trace_command(model: str, source: str | None, top: int, chart: str | None, as_json: bool, **options: Any) -> None:
+def trace_command(
+    model: str, source: str | None, top: int, chart: str | None, as_json: bool, **options: Any
+) -> None:
     """How a translation came about, token by token.
 
     In each step: the open hypotheses of the beam with their log-probabilities, the source tokens that each looks at most, its
@@ -40,7 +53,9 @@ def trace_command(model: str, source: str | None, top: int, chart: str | None, a
         check_target(chart)
     loaded = tasks.open_model("inspect trace", model)
     if loaded.reads_numbers:
-        raise ConfigError(f"{model} reads arrays of numbers, which are no text; use seqloom.inspect.trace in Python")
+        raise ConfigError(
+            f"{model} reads arrays of numbers, which are no text; use seqloom.inspect.trace in Python"
+        )
     if source is None and (source := next(stdin_lines(), None)) is None:
         raise DataError("there is no source: give one, or a line on standard input")
     sheet = trace(loaded, source, top=top, **given(TranslationConfig, options))
@@ -52,17 +67,24 @@ def trace_command(model: str, source: str | None, top: int, chart: str | None, a
         click.echo("\n\n".join([*sheet.data["lines"], "\n".join(sheet.summary)]))
 
 
-@click.command(name="exposure-bias", epilog="""\b
+@click.command(
+    name="exposure-bias",
+    epilog="""\b
 Examples:
   seqloom inspect exposure-bias model test.tsv
   seqloom inspect exposure-bias model test.en test.de --chart exposure.png
-""")
+""",
+)
 @click.argument("model")
 @click.argument("data", nargs=-1)
-@click.option("--chart", metavar="FILE", help="Draw the nats by position in the target: .png, .svg, .html.")
+@click.option(
+    "--chart", metavar="FILE", help="Draw the nats by position in the target: .png, .svg, .html."
+)
 @config_options(PairsReading)
 @common
-def exposure_command(model: str, data: tuple[str, ...], chart: str | None, as_json: bool, **options: Any) -> None:
+def exposure_command(
+    model: str, data: tuple[str, ...], chart: str | None, as_json: bool, **options: Any
+) -> None:
     """What it costs a translator to continue its own text instead of the true one.
 
     DATA are pairs. The nats per token of the targets after the true tokens before each (teacher forcing), and after the
@@ -75,7 +97,11 @@ def exposure_command(model: str, data: tuple[str, ...], chart: str | None, as_js
     if chart is not None:
         check_target(chart)
     loaded = tasks.open_model("inspect exposure-bias", model)
-    sheet = exposure_bias(loaded, tasks.of(loaded).read(data, PairsReading(**given(PairsReading, options))))
+    sheet = exposure_bias(
+        loaded, tasks.of(loaded).read(data, PairsReading(**given(PairsReading, options)))
+    )
     if chart is not None:
         sheet.save(chart)
-    emit(sheet.data) if as_json else click.echo("\n".join([*sheet.summary, "", numbers(sheet.data["positions"])]))
+    emit(sheet.data) if as_json else click.echo(
+        "\n".join([*sheet.summary, "", numbers(sheet.data["positions"])])
+    )

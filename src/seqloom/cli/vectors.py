@@ -11,11 +11,20 @@ from seqloom.config import MOST
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 def among(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--among", type=click.IntRange(1, MOST), metavar="N",
-                        help="Only among the N most frequent words.")(function)
+    return click.option(
+        "--among",
+        type=click.IntRange(1, MOST),
+        metavar="N",
+        help="Only among the N most frequent words.",
+    )(function)
 
 
 def approximate(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--approximate", is_flag=True, help="Approximate search in a neighbour graph, which misses a few. "
-                        "Building it takes minutes for 400,000 words: only for many queries on millions of words.")(function)
+    return click.option(
+        "--approximate",
+        is_flag=True,
+        help="Approximate search in a neighbour graph, which misses a few. "
+        "Building it takes minutes for 400,000 words: only for many queries on millions of words.",
+    )(function)

@@ -14,7 +14,12 @@ from seqloom.errors import ConfigError
 if TYPE_CHECKING:
     from seqloom.charts.sheet import Sheet
 
-WHAT = {"words": "--words", "top": "--top", "near": "--near", "analogy": "--analogy"}  # one of these says what is drawn
+WHAT = {
+    "words": "--words",
+    "top": "--top",
+    "near": "--near",
+    "analogy": "--analogy",
+}  # one of these says what is drawn
 
 
 def holds_vectors(place: str) -> bool:
@@ -22,7 +27,9 @@ def holds_vectors(place: str) -> bool:
     from seqloom.storage import CONFIG, read_config
 
     path = Path(place)
-    return path.is_file() or ((path / CONFIG).is_file() and "nearest" in tasks.get(read_config(path)["task"]).commands)
+    return path.is_file() or (
+        (path / CONFIG).is_file() and "nearest" in tasks.get(read_config(path)["task"]).commands
+    )
 
 
 def check(options: dict[str, Any]) -> None:
@@ -31,7 +38,9 @@ def check(options: dict[str, Any]) -> None:
     if len(chosen) > 1:
         raise ConfigError(f"{' and '.join(chosen)} draw different pictures; give one of them")
     if options["analogy"] and options["method"] == "tsne":
-        raise ConfigError("t-SNE does not keep directions, so an analogy is drawn by principal components; leave out --method")
+        raise ConfigError(
+            "t-SNE does not keep directions, so an analogy is drawn by principal components; leave out --method"
+        )
     if options["number"] is not None and not options["near"]:
         raise ConfigError("--number says how many neighbours --near draws; give --near WORD")
     if options["among"] is not None and not options["near"]:
@@ -60,10 +69,22 @@ def _sheet(model: Any, options: dict[str, Any]) -> Sheet:
     if options["analogy"]:
         return analogies(model, as_pairs(options["analogy"]))
     if options["near"]:
-        return neighbours(model, options["near"], options["number"] or NEAR, among=options["among"], method=options["method"],
-                          seed=options["seed"])
-    return word_map(model, _given(options["words"]) if options["words"] else None, top=options["top"],
-                    method=options["method"] or "pca", clusters=options["clusters"], seed=options["seed"])
+        return neighbours(
+            model,
+            options["near"],
+            options["number"] or NEAR,
+            among=options["among"],
+            method=options["method"],
+            seed=options["seed"],
+        )
+    return word_map(
+        model,
+        _given(options["words"]) if options["words"] else None,
+        top=options["top"],
+        method=options["method"] or "pca",
+        clusters=options["clusters"],
+        seed=options["seed"],
+    )
 
 
 def _given(texts: tuple[str, ...]) -> dict[str, list[str]]:
@@ -78,6 +99,10 @@ def _given(texts: tuple[str, ...]) -> dict[str, list[str]]:
         name, equals, rest = text.partition("=")
         inner = rest if equals and name and rest else text
         name = name if inner is rest else "" if len(texts) == 1 else f"group {number}"
-        words = [inner] if "," not in inner and not Path(inner).is_file() else word_list(inner, WordLists())
+        words = (
+            [inner]
+            if "," not in inner and not Path(inner).is_file()
+            else word_list(inner, WordLists())
+        )
         groups[name] = groups.get(name, []) + words
     return groups

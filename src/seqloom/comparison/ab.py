@@ -94,7 +94,11 @@ class ABResult:
         judged = self.figures[0]
         if not judged.better:
             return ""
-        sure = "" if judged.p_value is None or math.isnan(judged.p_value) else f", p = {judged.p_value:.2g}"
+        sure = (
+            ""
+            if judged.p_value is None or math.isnan(judged.p_value)
+            else f", p = {judged.p_value:.2g}"
+        )
         if self.winner is None:
             return f"no clear difference in {judged.name}{sure}"
         return f"{self.winner.upper()} is better: {judged.name} {judged.difference:+.4f}{sure}"
@@ -105,10 +109,23 @@ class ABResult:
         for f in self.figures:
             over = "range over folds" if f.over == "folds" else f.over
             verdict = "" if f.clear else ", the same" if f.low == f.high == 0 else ", not clear"
-            spread = "-" if math.isnan(f.low) else f"{_number(f, f.low, '+')} to {_number(f, f.high, '+')}"
+            spread = (
+                "-"
+                if math.isnan(f.low)
+                else f"{_number(f, f.low, '+')} to {_number(f, f.high, '+')}"
+            )
             p = "" if f.p_value is None or math.isnan(f.p_value) else f"{f.p_value:.3f}"
-            rows.append((f.name, _number(f, f.a), _number(f, f.b), _number(f, f.difference, "+"), spread, p,
-                         over + ("" if math.isnan(f.low) else verdict)))
+            rows.append(
+                (
+                    f.name,
+                    _number(f, f.a),
+                    _number(f, f.b),
+                    _number(f, f.difference, "+"),
+                    spread,
+                    p,
+                    over + ("" if math.isnan(f.low) else verdict),
+                )
+            )
         return rows
 
     def table(self) -> str:
@@ -116,8 +133,12 @@ class ABResult:
         rows = self.rows()
         numbers = aligned(rows[0][:6], [row[:6] for row in rows[1:]]).split("\n")
         lines = [f"{line}  {row[6]}" for line, row in zip(numbers, rows)]
-        head = [f"{self.model} on {self.corpus} ({self.fingerprint[:8]}), {self.runs}",
-                f"A: {_shown(self.a)}", f"B: {_shown(self.b)}", ""]
+        head = [
+            f"{self.model} on {self.corpus} ({self.fingerprint[:8]}), {self.runs}",
+            f"A: {_shown(self.a)}",
+            f"B: {_shown(self.b)}",
+            "",
+        ]
         end = [sentence] if (sentence := self.sentence()) else []
         return "\n".join(line.rstrip() for line in [*head, *lines, *self.notes, *end])
 
@@ -125,7 +146,11 @@ class ABResult:
         from seqloom.frames import html_table
 
         heading, *rows = self.rows()
-        about = [f"{self.model} on {self.corpus}, {self.runs}", f"A: {_shown(self.a)}", f"B: {_shown(self.b)}"]
+        about = [
+            f"{self.model} on {self.corpus}, {self.runs}",
+            f"A: {_shown(self.a)}",
+            f"B: {_shown(self.b)}",
+        ]
         return html_table(heading, rows, before=about, after=[*self.notes, self.sentence()])
 
 
@@ -144,8 +169,12 @@ class Setting:
         options = self.options | {name: value for name, value in extra.items() if name in own}
         fitting = dict(self.fit or {})
         if self.train is not None:
-            fitting["train"] = replace(self.train, **{name: value for name, value in extra.items() if name not in own})
-        rung = Rung(self.model.name, OWN, "", lambda bench: self.model(**options), 1, "", fitting=fitting)
+            fitting["train"] = replace(
+                self.train, **{name: value for name, value in extra.items() if name not in own}
+            )
+        rung = Rung(
+            self.model.name, OWN, "", lambda bench: self.model(**options), 1, "", fitting=fitting
+        )
         return Attempt(rung, Bench(parts))
 
     @property
@@ -153,9 +182,19 @@ class Setting:
         return self.train is not None or "seed" in {f.name for f in fields(self.model.config_class)}
 
 
-def ab(data: Any, *, a: Options | Model | str | None = None, b: Options | Model | str | None = None,
-       both: Options | None = None, model: str = "ngram", valid: Any = None, folds: int | None = None,
-       seeds: Sequence[int] = (), device: str | None = None, samples: int = 1000) -> ABResult:
+def ab(
+    data: Any,
+    *,
+    a: Options | Model | str | None = None,
+    b: Options | Model | str | None = None,
+    both: Options | None = None,
+    model: str = "ngram",
+    valid: Any = None,
+    folds: int | None = None,
+    seeds: Sequence[int] = (),
+    device: str | None = None,
+    samples: int = 1000,
+) -> ABResult:
     """Compare two settings of a model, or two models of one task, on the same held-out data.
 
     `a` and `b`: options (`{"order": 3}`; `{"model": "gru", "d_hidden": 64}` where the models differ), the name of a model,
@@ -166,54 +205,97 @@ def ab(data: Any, *, a: Options | Model | str | None = None, b: Options | Model 
     first, second = (_setting(one, both or {}, model, device) for one in (a, b))
     ladder = _ladder(first, second)
     if first == second:
-        raise ConfigError("A and B are the same; give one of them an option, for example --b normalize=case=lower "
-                          "(b={'normalize': 'case=lower'})")
+        raise ConfigError(
+            "A and B are the same; give one of them an option, for example --b normalize=case=lower "
+            "(b={'normalize': 'case=lower'})"
+        )
     for setting in (first, second) if seeds else ():
         if not setting.has_seed:
-            raise ConfigError(f"{setting.model.name} has no seed, so a second run gives the same result; use folds")
+            raise ConfigError(
+                f"{setting.model.name} has no seed, so a second run gives the same result; use folds"
+            )
     if folds is not None and valid is not None:
-        raise ConfigError("folds hold out parts of the data, valid is separate held-out data; give one of them")
+        raise ConfigError(
+            "folds hold out parts of the data, valid is separate held-out data; give one of them"
+        )
     whole = ladder.read(data)
     parts, runs = _parts(ladder, whole, valid, folds, len(seeds))
     ladder = ladder.suited(parts[0])
-    chosen: list[tuple[Parts, dict[str, Any]]] = [(parts[-1], {"seed": seed}) for seed in seeds] or [(p, {}) for p in parts]
+    chosen: list[tuple[Parts, dict[str, Any]]] = [
+        (parts[-1], {"seed": seed}) for seed in seeds
+    ] or [(p, {}) for p in parts]
     made: list[Trial] = []
     with progress.task("A/B", len(chosen), "runs") as bar:
         for part, extra in chosen:
-            made.append(ladder.trial([setting.attempt(part, extra) for setting in (first, second)], part))
+            made.append(
+                ladder.trial([setting.attempt(part, extra) for setting in (first, second)], part)
+            )
             bar.advance()
     names = list(dict.fromkeys([first.model.name, second.model.name]))
-    shown = [{**({"model": s.model.name} if len(names) > 1 else {}), **s.options, **_given(s.train)} for s in (first, second)]
-    return ABResult(" and ".join(names), shown[0], shown[1], runs, whole.name, whole.fingerprint[:16],
-                    _figures(made, ladder.resampled, bool(seeds), samples), made[0].notes)
+    shown = [
+        {**({"model": s.model.name} if len(names) > 1 else {}), **s.options, **_given(s.train)}
+        for s in (first, second)
+    ]
+    return ABResult(
+        " and ".join(names),
+        shown[0],
+        shown[1],
+        runs,
+        whole.name,
+        whole.fingerprint[:16],
+        _figures(made, ladder.resampled, bool(seeds), samples),
+        made[0].notes,
+    )
 
 
-def _setting(one: Options | Model | str | None, both: Options, model: str, device: str | None) -> Setting:
+def _setting(
+    one: Options | Model | str | None, both: Options, model: str, device: str | None
+) -> Setting:
     if isinstance(one, Model):
         if both:
-            raise ConfigError("both is for options, and a model has its own; leave both out, or give options as a and b")
-        cls, options = type(one), {f.name: getattr(one.config, f.name) for f in fields(one.config)
-                                   if getattr(one.config, f.name) != f.default}
+            raise ConfigError(
+                "both is for options, and a model has its own; leave both out, or give options as a and b"
+            )
+        cls, options = (
+            type(one),
+            {
+                f.name: getattr(one.config, f.name)
+                for f in fields(one.config)
+                if getattr(one.config, f.name) != f.default
+            },
+        )
     else:
         options = {**both, **({"model": one} if isinstance(one, str) else one or {})}
         cls = model_class(str(options.pop("model", model)))
-    fit: dict[str, Any] = {} if device is None or "device" not in cls.config_class.fit_arguments else {"device": device}
+    fit: dict[str, Any] = (
+        {}
+        if device is None or "device" not in cls.config_class.fit_arguments
+        else {"device": device}
+    )
     if "train" not in cls.config_class.fit_arguments:
         return Setting(cls, options, None, fit)
     own, training = ({f.name for f in fields(config)} for config in (cls.config_class, TrainConfig))
     of_training = {name: value for name, value in options.items() if name in training - own}
-    return Setting(cls, {name: value for name, value in options.items() if name not in of_training},
-                   TrainConfig.from_dict(of_training), fit)
+    return Setting(
+        cls,
+        {name: value for name, value in options.items() if name not in of_training},
+        TrainConfig.from_dict(of_training),
+        fit,
+    )
 
 
 def _ladder(first: Setting, second: Setting) -> Ladder:
     if first.model.task != second.model.task:
-        raise ConfigError(f"A and B are for different tasks: {first.model.name} ({first.model.task}) and "
-                          f"{second.model.name} ({second.model.task})")
+        raise ConfigError(
+            f"A and B are for different tasks: {first.model.name} ({first.model.task}) and "
+            f"{second.model.name} ({second.model.task})"
+        )
     return ladders.of_task(first.model.task)
 
 
-def _parts(ladder: Ladder, data: Any, valid: Any, folds: int | None, seeds: int) -> tuple[list[Parts], str]:
+def _parts(
+    ladder: Ladder, data: Any, valid: Any, folds: int | None, seeds: int
+) -> tuple[list[Parts], str]:
     """Training and held-out parts, and what they are in words."""
     if valid is not None:
         held = ladder.read_held_out(valid)
@@ -231,28 +313,52 @@ def _parts(ladder: Ladder, data: Any, valid: Any, folds: int | None, seeds: int)
 
 def _figures(made: list[Trial], over: str, seeded: bool, samples: int) -> list[Figure]:
     every = zip(*(trial.scores for trial in made))
-    figures = [_figure(list(pairs), over, seeded, samples) for pairs in every if len({pair[0].name for pair in pairs}) == 1]
-    return figures + [_over_folds(list(counts)) for counts in zip(*(trial.counts for trial in made[:1 if seeded else None]))]
+    figures = [
+        _figure(list(pairs), over, seeded, samples)
+        for pairs in every
+        if len({pair[0].name for pair in pairs}) == 1
+    ]
+    return figures + [
+        _over_folds(list(counts))
+        for counts in zip(*(trial.counts for trial in made[: 1 if seeded else None]))
+    ]
 
 
 def _figure(pairs: list[tuple[Score, Score]], over: str, seeded: bool, samples: int) -> Figure:
     """One metric over all runs: folds one after the other, or the mean over seeds of the same part."""
     name, _, statistic, better = pairs[0][0]
-    rows = [(np.stack if seeded else np.concatenate)([pair[side].rows for pair in pairs]) for side in (0, 1)]
+    rows = [
+        (np.stack if seeded else np.concatenate)([pair[side].rows for pair in pairs])
+        for side in (0, 1)
+    ]
     if rows[0].dtype.kind == "U":  # labels: the statistic takes their numbers
         numbers = np.unique(np.stack(rows), return_inverse=True)[1].reshape(2, *rows[0].shape)
         rows = list(numbers)
-    a, b = (side.swapaxes(0, 1) if seeded else side[:, None] for side in rows)  # (segments, seeds, m)
+    a, b = (
+        side.swapaxes(0, 1) if seeded else side[:, None] for side in rows
+    )  # (segments, seeds, m)
     if statistic is bootstrap.ratio:
         a, b = a.mean(axis=1), b.mean(axis=1)
-        if len(a) > MOST:  # neighbours together: more would not make an interval better, only slower
+        if (
+            len(a) > MOST
+        ):  # neighbours together: more would not make an interval better, only slower
             starts = np.unique(np.linspace(0, len(a), MOST, endpoint=False).astype(np.int64))
             a, b = np.add.reduceat(a, starts), np.add.reduceat(b, starts)
         mean = statistic
     else:
         mean = partial(_mean, statistic)
     paired = bootstrap.paired_rows(b, a, mean, samples=samples)
-    return Figure(name, mean(a), mean(b), paired.difference, paired.low, paired.high, over, paired.p_value, better)
+    return Figure(
+        name,
+        mean(a),
+        mean(b),
+        paired.difference,
+        paired.low,
+        paired.high,
+        over,
+        paired.p_value,
+        better,
+    )
 
 
 def _mean(statistic: Callable[[np.ndarray], float], rows: np.ndarray) -> float:
@@ -263,16 +369,34 @@ def _mean(statistic: Callable[[np.ndarray], float], rows: np.ndarray) -> float:
 def _over_folds(counts: list[Count]) -> Figure:
     a, b = np.array([count.values for count in counts], np.float64).T
     gaps = b - a
-    return Figure(counts[0].name, float(a.mean()), float(b.mean()), float(gaps.mean()), float(gaps.min()), float(gaps.max()),
-                  "folds")
+    return Figure(
+        counts[0].name,
+        float(a.mean()),
+        float(b.mean()),
+        float(gaps.mean()),
+        float(gaps.min()),
+        float(gaps.max()),
+        "folds",
+    )
 
 
 def _given(train: TrainConfig | None) -> dict[str, Any]:
-    return {} if train is None else {f.name: value for f in fields(train) if (value := getattr(train, f.name)) != f.default}
+    return (
+        {}
+        if train is None
+        else {
+            f.name: value for f in fields(train) if (value := getattr(train, f.name)) != f.default
+        }
+    )
 
 
 def _number(figure: Figure, value: float, sign: str = "") -> str:
-    form = {"unknown tokens": ".2%", "known types": ".2%", "vocabulary": ",.0f", "tokens a line": ",.2f"}
+    form = {
+        "unknown tokens": ".2%",
+        "known types": ".2%",
+        "vocabulary": ",.0f",
+        "tokens a line": ",.2f",
+    }
     return f"{value:{sign}{form.get(figure.name, ',.4f')}}"
 
 

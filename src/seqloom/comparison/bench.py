@@ -36,23 +36,34 @@ class Bench:
     """What the rungs share: the data and the tokenizers, and the models that a mixture can use."""
 
     splits: Any  # train, valid and test
-    recipe: Callable[[str, int], TokenizerConfig] | None = None  # of a tokenizer: by its name and the bytes of the text
-    tokenizers: dict[str, tuple[Tokenizer, float]] = field(default_factory=dict)  # with the seconds it took
+    recipe: Callable[[str, int], TokenizerConfig] | None = (
+        None  # of a tokenizer: by its name and the bytes of the text
+    )
+    tokenizers: dict[str, tuple[Tokenizer, float]] = field(
+        default_factory=dict
+    )  # with the seconds it took
     fitted: dict[str, Any] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)  # of those, the ones that were given as objects
     minutes: float = 0.6  # that a network trains
     place: Path | None = None  # for checkpoints of networks
     seed: int = 0
-    options: dict[str, Any] = field(default_factory=dict)  # of every rung, where the ladder has such
-    keys: dict[str, str] = field(default_factory=dict, init=False)  # of rungs by name; another bench has others
+    options: dict[str, Any] = field(
+        default_factory=dict
+    )  # of every rung, where the ladder has such
+    keys: dict[str, str] = field(
+        default_factory=dict, init=False
+    )  # of rungs by name; another bench has others
 
     def tokenizer(self, kind: str) -> Tokenizer:
         if kind not in self.tokenizers:
             start = time.perf_counter()
             config = self.tokenizer_config(kind)
             whole = {"vocab_size": config.vocab_size or 0, "min_count": config.min_count}
-            tokenizer = (Tokenizer.whole_words(self.splits.train, **whole) if kind == WORDS else
-                         Tokenizer(config).fit(self.splits.train))
+            tokenizer = (
+                Tokenizer.whole_words(self.splits.train, **whole)
+                if kind == WORDS
+                else Tokenizer(config).fit(self.splits.train)
+            )
             self.tokenizers[kind] = tokenizer, time.perf_counter() - start
         return self.tokenizers[kind][0]
 
@@ -87,11 +98,17 @@ class Rung:
     make: Callable[[Bench], Any]  # the model, not yet fitted
     work: int  # roughly, passes over the data, by which a rung that may take long is known; 0: it takes the time given
     adds: str  # in a sentence
-    on_others: bool = False  # made of the rungs before it, so it is another one where those are others
+    on_others: bool = (
+        False  # made of the rungs before it, so it is another one where those are others
+    )
     given: Any = None  # a model that somebody gave as an object
-    training: Mapping[str, Any] = field(default_factory=dict)  # options of training that are not the defaults
+    training: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # options of training that are not the defaults
     place: Path | None = None  # where a model that was trained elsewhere is saved
-    fitting: Mapping[str, Any] | None = None  # arguments of `fit`, where they are given and not the comparison's
+    fitting: Mapping[str, Any] | None = (
+        None  # arguments of `fit`, where they are given and not the comparison's
+    )
 
     @classmethod
     def of(cls, model: Any, taken: Iterable[str]) -> Rung:
@@ -99,14 +116,29 @@ class Rung:
         name = _unused(model.label(), taken)
         fitted = bool(getattr(model, "fitted", False))
         adds = "a model of your own" + (", already fitted" if fitted else "")
-        return cls(name, OWN, "", lambda bench: model if fitted else copy.deepcopy(model), 0 if fitted else 1, adds,
-                   given=model)
+        return cls(
+            name,
+            OWN,
+            "",
+            lambda bench: model if fitted else copy.deepcopy(model),
+            0 if fitted else 1,
+            adds,
+            given=model,
+        )
 
     @classmethod
     def pretrained(cls, model: Any, place: Path, taken: Iterable[str]) -> Rung:
         """The rung of a saved model that was trained elsewhere, named after its directory."""
-        return cls(_unused(place.name or model.label(), taken), PRETRAINED, "", lambda bench: model, 0, UNKNOWN, given=model,
-                   place=place)
+        return cls(
+            _unused(place.name or model.label(), taken),
+            PRETRAINED,
+            "",
+            lambda bench: model,
+            0,
+            UNKNOWN,
+            given=model,
+            place=place,
+        )
 
     @property
     def finished(self) -> bool:
@@ -119,7 +151,10 @@ class Rung:
         if self.given is None:
             return True
         kind = type(self.given)
-        registered = self.given.name in MODELS and MODELS[self.given.name].target == f"{kind.__module__}:{kind.__name__}"
+        registered = (
+            self.given.name in MODELS
+            and MODELS[self.given.name].target == f"{kind.__module__}:{kind.__name__}"
+        )
         return registered and kind.__module__.startswith("seqloom.") and not self.finished
 
     def train(self, bench: Bench) -> TrainConfig:
@@ -132,7 +167,11 @@ class Rung:
 
     def mixes(self, other: Rung) -> bool:
         """Whether that one is a member, where this is a mixture."""
-        return other.tokenizer == self.tokenizer and other.family not in ("calibration", "mixture", OWN)
+        return other.tokenizer == self.tokenizer and other.family not in (
+            "calibration",
+            "mixture",
+            OWN,
+        )
 
 
 @dataclass
@@ -154,15 +193,20 @@ class Attempt:
         rung, bench = self.rung, self.bench
         facts: dict[str, Any] = {"rung": rung.name, "seed": bench.seed}
         if rung.on_others:
-            facts |= {"model": rung.family, "members": [self._member_key(other) for other in self.others if rung.mixes(other)],
-                      "options": rung.options()}
+            facts |= {
+                "model": rung.family,
+                "members": [self._member_key(other) for other in self.others if rung.mixes(other)],
+                "options": rung.options(),
+            }
         else:
             facts |= {"model": self.model.name, "config": self.model.config.to_dict()}
             if self.model.trained:
                 facts["train"] = rung.train(bench).to_dict()
         if rung.tokenizer:
             facts["tokenizer"] = bench.tokenizer_config(rung.tokenizer).to_dict()
-        bench.keys[rung.name] = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+        bench.keys[rung.name] = hashlib.sha256(
+            json.dumps(facts, sort_keys=True).encode()
+        ).hexdigest()[:12]
         return bench.keys[rung.name]
 
     def _member_key(self, other: Rung) -> str:
@@ -177,14 +221,19 @@ class Attempt:
             return model.fit(parts.train, **rung.fitting, **more)
         if rung.on_others:
             return model.fit(parts.valid)  # the weights are learnt on text that no member has seen
-        extra: dict[str, Any] = {"tokenizer": bench.tokenizer(rung.tokenizer)} if rung.tokenizer else {}
+        extra: dict[str, Any] = (
+            {"tokenizer": bench.tokenizer(rung.tokenizer)} if rung.tokenizer else {}
+        )
         if not model.trained:
             return model.fit(parts.train, **extra)
         run = None if bench.place is None else bench.place / f"{rung.name}-{self.key}.run"
         with nullcontext() if run is None else Run(run).held():
             try:
                 model.fit(parts.train, valid=parts.valid, run=run, train=rung.train(bench), **extra)
-            except (MissingExtra, TrainingError) as error:  # what is missing, diverges or does not fit into memory
+            except (
+                MissingExtra,
+                TrainingError,
+            ) as error:  # what is missing, diverges or does not fit into memory
                 raise NotPossible(str(error)) from None
             if run is not None:
                 Run(run).clear()

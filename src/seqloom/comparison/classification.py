@@ -35,18 +35,55 @@ MOST = 4  # rungs that are looked at closely
 KINDS = 15  # of errors that are listed
 
 
-NETWORKS = tuple(Rung(encoder, "network", "", unfitted("classifier", encoder=encoder), 0, adds) for encoder, adds in (
-    ("cnn", "layers over neighbouring steps, in whatever order they matter"),
-    ("bilstm", "a state that reads the whole sequence, from both ends"),
-    ("transformer", "every step looks at every other, and learns where")))
+NETWORKS = tuple(
+    Rung(encoder, "network", "", unfitted("classifier", encoder=encoder), 0, adds)
+    for encoder, adds in (
+        ("cnn", "layers over neighbouring steps, in whatever order they matter"),
+        ("bilstm", "a state that reads the whole sequence, from both ends"),
+        ("transformer", "every step looks at every other, and learns where"),
+    )
+)
 RUNGS = (
-    Rung("majority", "trivial", "", unfitted("majority"), 1, "nothing: always the most frequent class"),
-    Rung("bayes-1", "naive Bayes", "", unfitted("naive-bayes"), 1, "each word counts independently for or against a class"),
-    Rung("bayes-2", "naive Bayes", "", unfitted("naive-bayes", ngrams=2), 2, "pairs of words count too"),
-    Rung("fasttext-1", "fastText", "", unfitted("fasttext-classifier", seeded=True), 30,
-         "word vectors, learned to separate the classes"),
-    Rung("fasttext-2", "fastText", "", unfitted("fasttext-classifier", seeded=True, ngrams=2), 60,
-         "pairs of words have vectors too"),
+    Rung(
+        "majority",
+        "trivial",
+        "",
+        unfitted("majority"),
+        1,
+        "nothing: always the most frequent class",
+    ),
+    Rung(
+        "bayes-1",
+        "naive Bayes",
+        "",
+        unfitted("naive-bayes"),
+        1,
+        "each word counts independently for or against a class",
+    ),
+    Rung(
+        "bayes-2",
+        "naive Bayes",
+        "",
+        unfitted("naive-bayes", ngrams=2),
+        2,
+        "pairs of words count too",
+    ),
+    Rung(
+        "fasttext-1",
+        "fastText",
+        "",
+        unfitted("fasttext-classifier", seeded=True),
+        30,
+        "word vectors, learned to separate the classes",
+    ),
+    Rung(
+        "fasttext-2",
+        "fastText",
+        "",
+        unfitted("fasttext-classifier", seeded=True, ngrams=2),
+        60,
+        "pairs of words have vectors too",
+    ),
     *NETWORKS,
 )
 
@@ -61,30 +98,45 @@ class AnnotatedLadder(Ladder):
         """The best rung of each group, judged with all that can be said."""
         sign = -1 if not self.measure.lower else 1
         chosen = sorted(best_of_groups(comparison), key=lambda r: sign * r.value)[:MOST]
-        return {r.name: comparison.fitted[r.name].evaluate(comparison.test, samples=0) for r in chosen}
+        return {
+            r.name: comparison.fitted[r.name].evaluate(comparison.test, samples=0) for r in chosen
+        }
 
     def pictures(self, comparison: Comparison, details: dict[str, Result]) -> dict[str, Any]:
         charts, best = {}, details[comparison.best.name].details
         if "confusion" in best:
-            charts["confusion"] = confusion_chart(best["confusion"]["classes"], best["confusion"]["counts"])
+            charts["confusion"] = confusion_chart(
+                best["confusion"]["classes"], best["confusion"]["counts"]
+            )
         if any(result.details.get("reliability") for result in details.values()):
             charts["calibration"] = _calibration_chart(details)
         return charts
 
-    def sections(self, page: Page, comparison: Comparison, details: dict[str, Result] | None) -> None:
+    def sections(
+        self, page: Page, comparison: Comparison, details: dict[str, Result] | None
+    ) -> None:
         if not details:
             return
         name = comparison.best.name
         best, charts = details[name].details, self.pictures(comparison, details)
         if "confusion" in charts:
             page.heading("Confusion")
-            page.chart(charts["confusion"], "how often each class was taken for which; the errors below have the numbers")
-            page.text(f"{name} on the test part: rows are what is right, columns what it said.", kind="faint")
+            page.chart(
+                charts["confusion"],
+                "how often each class was taken for which; the errors below have the numbers",
+            )
+            page.text(
+                f"{name} on the test part: rows are what is right, columns what it said.",
+                kind="faint",
+            )
         if "calibration" in charts:
             page.heading("Calibration")
             page.chart(charts["calibration"], "how often each was right against how sure it was")
-            page.text("Texts grouped by the probability of the predicted class, against how often that was right; on the "
-                      "dashed line a model is as sure as it may be, below it too sure.", kind="faint")
+            page.text(
+                "Texts grouped by the probability of the predicted class, against how often that was right; on the "
+                "dashed line a model is as sure as it may be, below it too sure.",
+                kind="faint",
+            )
         rows = best.get("classes") or best.get("tags") or []
         key = "class" if "classes" in best else "tag"
         if rows:
@@ -95,42 +147,81 @@ class AnnotatedLadder(Ladder):
             _scores(page, "label", best["spans"])
         if best.get("errors"):
             page.heading("Errors")
-            page.table(["is", "taken for", "times", "for example"],
-                       [[error["gold"], error["predicted"], f"{error['count']:,}",
-                         next((example["text"] for example in error["examples"]), "")] for error in best["errors"][:KINDS]])
+            page.table(
+                ["is", "taken for", "times", "for example"],
+                [
+                    [
+                        error["gold"],
+                        error["predicted"],
+                        f"{error['count']:,}",
+                        next((example["text"] for example in error["examples"]), ""),
+                    ]
+                    for error in best["errors"][:KINDS]
+                ],
+            )
 
 
 def _calibration_chart(results: dict[str, Result]) -> Any:
     """How often each is right where it says so much."""
-    return reliability({name: [Forecasts(b["confidence"], b["accuracy"], *wilson(b["accuracy"] * b["count"], b["count"]),
-                                         b["count"]) for b in result.details.get("reliability", [])]
-                        for name, result in results.items()})
+    return reliability(
+        {
+            name: [
+                Forecasts(
+                    b["confidence"],
+                    b["accuracy"],
+                    *wilson(b["accuracy"] * b["count"], b["count"]),
+                    b["count"],
+                )
+                for b in result.details.get("reliability", [])
+            ]
+            for name, result in results.items()
+        }
+    )
 
 
 def _scores(page: Page, key: str, rows: list[dict[str, Any]]) -> None:
-    page.table([key, "precision", "recall", "F1", "there", "predicted"],
-               [[row[key], *(f"{row[name]:.3f}" for name in ("precision", "recall", "f1")), f"{row['support']:,}",
-                 f"{row['predicted']:,}"] for row in rows])
+    page.table(
+        [key, "precision", "recall", "F1", "there", "predicted"],
+        [
+            [
+                row[key],
+                *(f"{row[name]:.3f}" for name in ("precision", "recall", "f1")),
+                f"{row['support']:,}",
+                f"{row['predicted']:,}",
+            ]
+            for row in rows
+        ],
+    )
 
 
 class ClassificationLadder(AnnotatedLadder):
     name, task, models = "classification", "classifier", "classifiers"
     measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".1%")
-    notes = ("Accuracy: share of the held-out texts classified correctly; the interval is a bootstrap over texts. Macro F1 is "
-             "the mean of the F1 of all classes; calibration error, how far the probabilities are from how often the model "
-             "is right.")
+    notes = (
+        "Accuracy: share of the held-out texts classified correctly; the interval is a bootstrap over texts. Macro F1 is "
+        "the mean of the F1 of all classes; calibration error, how far the probabilities are from how often the model "
+        "is right."
+    )
     size_unit, score_unit, unit_heading, resampled = "texts", "texts", "texts", "texts"
     overlapping, bundled, recognised = "the test texts", "data with labels", "the data has labels"
     data_class, as_data = Labelled, staticmethod(as_labelled)
-    columns = (Column("macro F1", "macro_f1", ".3f"), Column("cal. error", "calibration_error", ".3f"))
-    commands: tuple[str, ...] = ('seqloom predict {path} FILE', 'echo "some text" | seqloom predict {path} --proba')
+    columns = (
+        Column("macro F1", "macro_f1", ".3f"),
+        Column("cal. error", "calibration_error", ".3f"),
+    )
+    commands: tuple[str, ...] = (
+        "seqloom predict {path} FILE",
+        'echo "some text" | seqloom predict {path} --proba',
+    )
     python = 'seqloom.load({path}).predict("some text")'
     rungs: Sequence[Rung] = RUNGS
 
     def further_rung(self, name: str) -> Rung | None:
         if not has_encoder(name):
             return None
-        return Rung(name, "network", "", unfitted("classifier", encoder=name), 0, f"the encoder {name}")
+        return Rung(
+            name, "network", "", unfitted("classifier", encoder=name), 0, f"the encoder {name}"
+        )
 
     def recognises_file(self, path: Path) -> str:
         return labels_in(path)
@@ -142,10 +233,14 @@ class ClassificationLadder(AnnotatedLadder):
 
     def split(self, data: Labelled, valid: Labelled | None, test: Labelled | None) -> Parts:
         if data.multi_label:
-            raise ConfigError(f"{data.name} has examples with several labels; only single-label data can be compared")
+            raise ConfigError(
+                f"{data.name} has examples with several labels; only single-label data can be compared"
+            )
         if data.pairs:
-            raise ConfigError(f"{data.name} has pairs of texts, which only classifiers on a converted encoder read; compare "
-                              "those with seqloom ab")
+            raise ConfigError(
+                f"{data.name} has pairs of texts, which only classifiers on a converted encoder read; compare "
+                "those with seqloom ab"
+            )
         return super().split(data, valid, test)
 
     def cut(self, data: Labelled) -> Parts:
@@ -162,7 +257,9 @@ class ClassificationLadder(AnnotatedLadder):
 
     def overlap(self, parts: Parts) -> float:
         known = {example_digest(example) for example in parts.train.examples}
-        return sum(example_digest(example) in known for example in parts.test.examples) / len(parts.test)
+        return sum(example_digest(example) in known for example in parts.test.examples) / len(
+            parts.test
+        )
 
     def smaller(self, train: Labelled, part: int) -> Labelled | None:
         """The first ones, which are in no order that has to do with their classes where the data was split here."""
@@ -181,13 +278,21 @@ class ClassificationLadder(AnnotatedLadder):
         if model.multi_label:
             return Judged({}, _several_labels(test.labels, said), len(test), seconds, said)
         names, gold = list(map(str, model.classes)), list(map(str, test.labels))
-        metrics, _, _ = classification.judge(names, gold, [""] * len(test), log_probs, samples=0, examples=0)
+        metrics, _, _ = classification.judge(
+            names, gold, [""] * len(test), log_probs, samples=0, examples=0
+        )
         both = np.array([gold, list(map(str, said))]).T
-        scores = [Score("accuracy", columns(both[:, 0] == both[:, 1])), Score("macro F1", both, macro_f1)]
+        scores = [
+            Score("accuracy", columns(both[:, 0] == both[:, 1])),
+            Score("macro F1", both, macro_f1),
+        ]
         if math.isfinite(metrics["nats_per_text"]):
             nats = [-min(row[names.index(label)], 0.0) for label, row in zip(gold, log_probs)]
             scores.append(Score("nats per text", columns(nats), better="lower"))
-        measures = {key: metrics[key] for key in ("accuracy", "macro_f1", "nats_per_text", "calibration_error", "texts")}
+        measures = {
+            key: metrics[key]
+            for key in ("accuracy", "macro_f1", "nats_per_text", "calibration_error", "texts")
+        }
         return Judged(measures, scores, len(test), seconds, said)
 
     def warm_up(self) -> None:
@@ -216,15 +321,32 @@ def macro_f1(rows: np.ndarray) -> float:
 
 
 def _several_labels(gold: Sequence[Any], said: Sequence[Sequence[Any]]) -> list[Score]:
-    sets = [(set(map(str, g if isinstance(g, tuple) else (g,))), set(map(str, p))) for g, p in zip(gold, said)]
-    return [Score("micro F1", columns([2 * len(g & p) for g, p in sets], [len(g) + len(p) for g, p in sets])),
-            Score("exact match", columns([g == p for g, p in sets]))]
+    sets = [
+        (set(map(str, g if isinstance(g, tuple) else (g,))), set(map(str, p)))
+        for g, p in zip(gold, said)
+    ]
+    return [
+        Score(
+            "micro F1",
+            columns([2 * len(g & p) for g, p in sets], [len(g) + len(p) for g, p in sets]),
+        ),
+        Score("exact match", columns([g == p for g, p in sets])),
+    ]
 
 
 def _pairs(data: Any, kind: type) -> bool:
     """Whether it is a list of (text, label), or the pair of lists."""
     if isinstance(data, tuple) and len(data) == 2:
-        return all(isinstance(part, (list, np.ndarray)) for part in data) and len(data[0]) > 0 and isinstance(data[0][0], kind)
-    if not isinstance(data, list) or not data or not isinstance(data[0], (tuple, list)) or len(data[0]) != 2:
+        return (
+            all(isinstance(part, (list, np.ndarray)) for part in data)
+            and len(data[0]) > 0
+            and isinstance(data[0][0], kind)
+        )
+    if (
+        not isinstance(data, list)
+        or not data
+        or not isinstance(data[0], (tuple, list))
+        or len(data[0]) != 2
+    ):
         return False
     return isinstance(data[0][0], kind) and not isinstance(data[0][1], (list, tuple))

@@ -34,27 +34,48 @@ class CurvePoint(NamedTuple):
 Curve = dict[str, list[CurvePoint]]
 
 
-def learning_curve(ladder: Ladder, rungs: Iterable[Rung], bench: Bench, finished: dict[str, CurvePoint], place: Path,
-                   minutes: float) -> Curve:
+def learning_curve(
+    ladder: Ladder,
+    rungs: Iterable[Rung],
+    bench: Bench,
+    finished: dict[str, CurvePoint],
+    place: Path,
+    minutes: float,
+) -> Curve:
     """Points from little data to all of it, for each rung that has one in `finished` (its result on all of it).
 
     `minutes` is the most that the points of one rung may take together; what would need longer is left out and said.
     """
     families = ladder.curve_families
-    drawn = [r for r in rungs if r.name in finished and not r.finished
-             and (families is None or r.family in (*families, OWN))]
+    drawn = [
+        r
+        for r in rungs
+        if r.name in finished
+        and not r.finished
+        and (families is None or r.family in (*families, OWN))
+    ]
     curve: Curve = {rung.name: [] for rung in drawn}
     left = {rung.name: minutes * 60 for rung in drawn}
     sizes: set[int] = set()
     with progress.task("learning curve", len(PARTS) * len(drawn), "points") as bar:
         for part in PARTS:
             data = ladder.smaller(bench.splits.train, part)
-            if data is not None and ladder.size(data) not in sizes:  # long rows: two parts may end with the same one
+            if (
+                data is not None and ladder.size(data) not in sizes
+            ):  # long rows: two parts may end with the same one
                 sizes.add(ladder.size(data))
-                smaller = dataclasses.replace(bench, splits=dataclasses.replace(bench.splits, train=data), place=None,
-                                              tokenizers={}, fitted={}, minutes=max(bench.minutes / part, LEAST_MINUTES))
+                smaller = dataclasses.replace(
+                    bench,
+                    splits=dataclasses.replace(bench.splits, train=data),
+                    place=None,
+                    tokenizers={},
+                    fitted={},
+                    minutes=max(bench.minutes / part, LEAST_MINUTES),
+                )
                 for rung in drawn:
-                    point = _point(ladder, rung, drawn, smaller, place / "curve", part, finished, left)
+                    point = _point(
+                        ladder, rung, drawn, smaller, place / "curve", part, finished, left
+                    )
                     if point is not None:
                         curve[rung.name].append(point)
                         left[rung.name] -= point.seconds
@@ -64,8 +85,16 @@ def learning_curve(ladder: Ladder, rungs: Iterable[Rung], bench: Bench, finished
     return curve
 
 
-def _point(ladder: Ladder, rung: Rung, drawn: list[Rung], bench: Bench, place: Path, part: int,
-           finished: dict[str, CurvePoint], left: dict[str, float]) -> CurvePoint | None:
+def _point(
+    ladder: Ladder,
+    rung: Rung,
+    drawn: list[Rung],
+    bench: Bench,
+    place: Path,
+    part: int,
+    finished: dict[str, CurvePoint],
+    left: dict[str, float],
+) -> CurvePoint | None:
     others = [r for r in drawn if not r.on_others and r.family != OWN] if rung.on_others else []
     attempt = Attempt(rung, bench, others)
     path = place / f"{rung.name}-{attempt.key}-{part}.json" if rung.kept else None
@@ -73,7 +102,9 @@ def _point(ladder: Ladder, rung: Rung, drawn: list[Rung], bench: Bench, place: P
     if kept is not None:
         return kept
     if finished[rung.name].seconds / part > left[rung.name]:
-        progress.say(f"learning curve: skipped {rung.name} on 1/{part} of the {ladder.data_word}: out of time")
+        progress.say(
+            f"learning curve: skipped {rung.name} on 1/{part} of the {ladder.data_word}: out of time"
+        )
         return None
     try:
         for other in others:
@@ -81,7 +112,9 @@ def _point(ladder: Ladder, rung: Rung, drawn: list[Rung], bench: Bench, place: P
                 bench.fitted[other.name] = Attempt(other, bench).fit()
         point = measure(ladder, attempt)
     except SeqloomError as error:
-        progress.say(f"learning curve: skipped {rung.name} on 1/{part} of the {ladder.data_word} ({error})")
+        progress.say(
+            f"learning curve: skipped {rung.name} on 1/{part} of the {ladder.data_word} ({error})"
+        )
         return None
     if path:
         _write(path, point)
@@ -118,6 +151,11 @@ def best_by_size(curve: Curve, lower: bool) -> list[tuple[int, str, float]]:
     leaders = []
     for size in sizes:
         sign = 1 if lower else -1
-        value, name = min((sign * p.value, name) for name, points in curve.items() for p in points if p.size == size)
+        value, name = min(
+            (sign * p.value, name)
+            for name, points in curve.items()
+            for p in points
+            if p.size == size
+        )
         leaders.append((size, name, sign * value))
     return leaders

@@ -54,25 +54,58 @@ def _made(name: str, **options: Any) -> Callable[[Bench], Any]:
 RUNGS = (
     Rung("naive", "trivial", "", _made("naive"), 1, "nothing: the last value again"),
     Rung("seasonal-naive", "trivial", "", _made("seasonal-naive"), 1, "the last season again"),
-    Rung("smoothing", "smoothing", "", _made("exponential-smoothing"), 100,
-         "level, damped trend and season, which forget the past by degrees"),
-    Rung("arima", "ARIMA", "", _made("arima"), 100, "differences, predicted from the last ones and from the last errors"),
-    Rung("linear", "linear", "", _made("linear-window"), 50, "a weight for each of the last steps, for each step to come"),
-    Rung("gru", "network", "", _made("forecaster"), 0, "patches of the last steps, read by a recurrent network"),
+    Rung(
+        "smoothing",
+        "smoothing",
+        "",
+        _made("exponential-smoothing"),
+        100,
+        "level, damped trend and season, which forget the past by degrees",
+    ),
+    Rung(
+        "arima",
+        "ARIMA",
+        "",
+        _made("arima"),
+        100,
+        "differences, predicted from the last ones and from the last errors",
+    ),
+    Rung(
+        "linear",
+        "linear",
+        "",
+        _made("linear-window"),
+        50,
+        "a weight for each of the last steps, for each step to come",
+    ),
+    Rung(
+        "gru",
+        "network",
+        "",
+        _made("forecaster"),
+        0,
+        "patches of the last steps, read by a recurrent network",
+    ),
 )
 
 
 class ForecastingLadder(Ladder):
     name, task, models = "forecasting", "forecaster", "forecasters"
     measure = Measure("mse", "mean squared error", "MSE", lower=True, form=".4f")
-    notes = ("MSE and MAE: mean squared and absolute error of forecasts from all steps of the test part, each column divided "
-             "by its standard deviation in the training part; the interval is a bootstrap over stretches of time. MASE below "
-             "1: better than repeating the last season was in the training part. 80 % and 95 %: how often those intervals "
-             "held.")
+    notes = (
+        "MSE and MAE: mean squared and absolute error of forecasts from all steps of the test part, each column divided "
+        "by its standard deviation in the training part; the interval is a bootstrap over stretches of time. MASE below "
+        "1: better than repeating the last season was in the training part. 80 % and 95 %: how often those intervals "
+        "held."
+    )
     size_unit, score_unit, unit_heading = "steps", "forecasts", "forecasts"
     learn_unit, learn_heading, resampled = "steps", "steps", "stretches of time"
-    columns = (Column("MAE", "mae", ".4f"), Column("MASE", "mase", ".3f"), Column("80 %", "coverage_80", ".1%"),
-               Column("95 %", "coverage_95", ".1%"))
+    columns = (
+        Column("MAE", "mae", ".4f"),
+        Column("MASE", "mase", ".3f"),
+        Column("80 %", "coverage_80", ".1%"),
+        Column("95 %", "coverage_95", ".1%"),
+    )
     commands = ("seqloom forecast {path} FILE", "seqloom anomalies {path} FILE")
     python = "seqloom.load({path}).forecast(history)"
     bundled, recognised = "series", "the data is a series"
@@ -85,7 +118,14 @@ class ForecastingLadder(Ladder):
     def further_rung(self, name: str) -> Rung | None:
         if not has_encoder(name):
             return None
-        return Rung(name, "network", "", _made("forecaster", encoder=name), 0, f"patches of the last steps, the encoder {name}")
+        return Rung(
+            name,
+            "network",
+            "",
+            _made("forecaster", encoder=name),
+            0,
+            f"patches of the last steps, the encoder {name}",
+        )
 
     def recognises_file(self, path: Path) -> str:
         return times_in(path)
@@ -95,14 +135,23 @@ class ForecastingLadder(Ladder):
 
     def split(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
         if max(map(len, data.tracks)) < 4 * SMALLEST:
-            raise DataError(f"{data.name}: {max(map(len, data.tracks))} steps are too few to compare forecasters; give at "
-                            f"least {4 * SMALLEST}")
+            raise DataError(
+                f"{data.name}: {max(map(len, data.tracks))} steps are too few to compare forecasters; give at "
+                f"least {4 * SMALLEST}"
+            )
         parts = self._cut(data, valid, test)
         ahead = self._horizon(parts)
-        for name, part, least in (("training", parts.train, ahead + 2), ("test", parts.test, ahead)):
-            if (longest := max((len(track) - track.begin for track in part.tracks), default=0)) < least:
-                raise DataError(f"{data.name}: the {name} part has {longest} steps, too few to forecast {ahead}; give a "
-                                "smaller horizon, or more data")
+        for name, part, least in (
+            ("training", parts.train, ahead + 2),
+            ("test", parts.test, ahead),
+        ):
+            if (
+                longest := max((len(track) - track.begin for track in part.tracks), default=0)
+            ) < least:
+                raise DataError(
+                    f"{data.name}: the {name} part has {longest} steps, too few to forecast {ahead}; give a "
+                    "smaller horizon, or more data"
+                )
         return replace(parts, description=f"{parts.description}, {ahead} steps ahead")
 
     def brought(self, data: Series, valid: Series | None, test: Series | None) -> Parts | None:
@@ -110,29 +159,44 @@ class ForecastingLadder(Ladder):
         if (parts := super().brought(data, valid, test)) is None:
             return None
         after = None if parts.valid is None else parts.valid.following(data)
-        return replace(parts, valid=after, test=parts.test.following(data if after is None else after))
+        return replace(
+            parts, valid=after, test=parts.test.following(data if after is None else after)
+        )
 
     def folds(self, data: Series, n: int | None) -> list[Parts]:
         """The data in one part more: each but the first is forecast, after learning from all before it."""
         n = n or max(2, min(FOLDS, len(data) // 2))
         borders = [k / (n + 1) for k in range(1, n + 2)]
-        return [Parts(data.between(0, low), None, data.between(low, high), "") for low, high in pairwise(borders)]
+        return [
+            Parts(data.between(0, low), None, data.between(low, high), "")
+            for low, high in pairwise(borders)
+        ]
 
     def _cut(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
         since = self.options.since
         if (parts := self.brought(data, valid, test)) is not None:
             if since is not None:
-                raise ConfigError("since says where the test part of the data begins, but other data was "
-                                  "given for that; leave one out")
+                raise ConfigError(
+                    "since says where the test part of the data begins, but other data was "
+                    "given for that; leave one out"
+                )
             return parts
         first, second = SHARES
         if since is None:
-            return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
-                         "the last 20 % of the time, after 10 % for validation")
+            return Parts(
+                data.between(0, first),
+                data.between(first, second),
+                data.between(second, 1.0),
+                "the last 20 % of the time, after 10 % for validation",
+            )
         begin = second_of(since, data)
         before = data.before(begin)
-        return Parts(before.between(0, first / second), before.between(first / second, 1.0), data.starting(begin),
-                     f"from {data.clock.show(begin)} on, with the last {1 - first / second:.1%} before it for validation")
+        return Parts(
+            before.between(0, first / second),
+            before.between(first / second, 1.0),
+            data.starting(begin),
+            f"from {data.clock.show(begin)} on, with the last {1 - first / second:.1%} before it for validation",
+        )
 
     def _horizon(self, parts: Parts) -> int:
         return self.options.horizon or horizon_of(parts.train)
@@ -144,25 +208,44 @@ class ForecastingLadder(Ladder):
         return made
 
     def bench(self, parts: Parts) -> Bench:
-        return replace(super().bench(parts), options={"horizon": self.ahead, "season": self.options.season})
+        return replace(
+            super().bench(parts), options={"horizon": self.ahead, "season": self.options.season}
+        )
 
     def smaller(self, train: Series, part: int) -> Series | None:
         """The last steps, which are nearest to those to come."""
         some = train.between(1 - 1 / part, 1.0).alone()
-        return some if min(map(len, some.tracks)) >= 6 * max(self.ahead, self.options.season or train.step.season) else None
+        return (
+            some
+            if min(map(len, some.tracks))
+            >= 6 * max(self.ahead, self.options.season or train.step.season)
+            else None
+        )
 
     def judge(self, model: Any, parts: Parts) -> Judged:
         ahead = self.ahead
         if model.horizon < ahead:
-            raise NotPossible(f"it forecasts {model.horizon} steps, this comparison {ahead}; give it horizon={ahead}")
+            raise NotPossible(
+                f"it forecasts {model.horizon} steps, this comparison {ahead}; give it horizon={ahead}"
+            )
         start = time.perf_counter()
         done = model.backtest(parts.test, horizon=ahead)
         seconds = time.perf_counter() - start
-        metrics, _ = forecasting.judge(done.truth, done.point, done.bands, done.origins, columns=model.columns,
-                                       std=model.scale["std"], naive=model.scale["naive"], samples=0)
+        metrics, _ = forecasting.judge(
+            done.truth,
+            done.point,
+            done.bands,
+            done.origins,
+            columns=model.columns,
+            std=model.scale["std"],
+            naive=model.scale["naive"],
+            samples=0,
+        )
         errors = done.truth - done.point
-        scores = [Score(name, columns(*forecasting.segments(each, done.origins, ahead)), better="lower")
-                  for name, each in (("MSE", errors), ("MAE", np.sqrt(np.abs(errors))))]
+        scores = [
+            Score(name, columns(*forecasting.segments(each, done.origins, ahead)), better="lower")
+            for name, each in (("MSE", errors), ("MAE", np.sqrt(np.abs(errors))))
+        ]
         return Judged(metrics, scores, len(done.truth), seconds)
 
     def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
@@ -174,8 +257,12 @@ class ForecastingLadder(Ladder):
     # ---- the report
 
     def details(self, comparison: Comparison) -> dict[str, Result]:
-        return {r.name: comparison.fitted[r.name].evaluate(comparison.test, horizon=self.ahead, samples=0)
-                for r in comparison.results}
+        return {
+            r.name: comparison.fitted[r.name].evaluate(
+                comparison.test, horizon=self.ahead, samples=0
+            )
+            for r in comparison.results
+        }
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
         """The last forecast of the best rung against what came."""
@@ -185,19 +272,37 @@ class ForecastingLadder(Ladder):
         made = model.forecast(test.between(0, at - track.begin), ahead).tracks[0]
         shown = slice(max(at - BEFORE * ahead, 0), len(track))
         column = len(test.columns) - 1
-        bands = {share: (low[:, column].tolist(), high[:, column].tolist()) for share, (low, high) in made.bands.items()}
+        bands = {
+            share: (low[:, column].tolist(), high[:, column].tolist())
+            for share, (low, high) in made.bands.items()
+        }
         came = Line(test.times(track)[shown].tolist(), track.values[shown, column].tolist())
         said = Line(made.times.tolist(), made.values[:, column].tolist())
-        return {"forecast": forecast_chart(came, said, bands, rows=test.clock.rows, title=test.columns[column])}
+        return {
+            "forecast": forecast_chart(
+                came, said, bands, rows=test.clock.rows, title=test.columns[column]
+            )
+        }
 
     def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
         if not details or comparison.bench is None:
             return
         page.heading("Forecast")
-        page.chart(self.pictures(comparison, details)["forecast"], "the last forecast of the best rung against what came")
-        page.text(f"{comparison.best.name}: the last {self.ahead} steps of the test part, "
-                  "forecast from the steps before, with intervals of 80 and 95 %.", kind="faint")
+        page.chart(
+            self.pictures(comparison, details)["forecast"],
+            "the last forecast of the best rung against what came",
+        )
+        page.text(
+            f"{comparison.best.name}: the last {self.ahead} steps of the test part, "
+            "forecast from the steps before, with intervals of 80 and 95 %.",
+            kind="faint",
+        )
         page.heading("Error by horizon")
         rows = [result.details["horizons"] for result in details.values()]
-        page.table(["steps ahead", *details], [[str(row["horizon"]), *(f"{its[i]['mse']:.4f}" for its in rows)]
-                                               for i, row in enumerate(rows[0])])
+        page.table(
+            ["steps ahead", *details],
+            [
+                [str(row["horizon"]), *(f"{its[i]['mse']:.4f}" for its in rows)]
+                for i, row in enumerate(rows[0])
+            ],
+        )

@@ -38,8 +38,13 @@ def reuse(target: Path) -> Kept | None:
     try:
         values = json.loads((target / "result.json").read_text(encoding="utf-8"))
         rows = read_arrays(target / "segments.safetensors")["rows"]
-        result = RungResult(**values | {"interval": tuple(map(float, values["interval"])),
-                                        "measures": {k: _number(v) for k, v in values["measures"].items()}})
+        result = RungResult(
+            **values
+            | {
+                "interval": tuple(map(float, values["interval"])),
+                "measures": {k: _number(v) for k, v in values["measures"].items()},
+            }
+        )
         return Kept(result, rows, storage.load(target))
     except (OSError, ValueError, TypeError, KeyError, SeqloomError):
         return None
@@ -53,14 +58,18 @@ def write_result(partial: Path, result: RungResult, rows: np.ndarray) -> None:
 
 
 def _number(value: Any) -> Any:
-    """"inf" and "nan" are text in JSON."""
+    """ "inf" and "nan" are text in JSON."""
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def held(place: Path) -> AbstractContextManager[None]:
     """While open no other process may train the rungs of this comparison."""
-    return locked(place.with_name(f"{place.name}.lock"), lambda who: (
-        f"{place}: {who} is comparing models on this text there; wait until it has ended, or give another directory (--work)"))
+    return locked(
+        place.with_name(f"{place.name}.lock"),
+        lambda who: (
+            f"{place}: {who} is comparing models on this text there; wait until it has ended, or give another directory (--work)"
+        ),
+    )
 
 
 def trim(folder: Path, current: Path, most: int | None = None) -> None:
@@ -74,7 +83,9 @@ def trim(folder: Path, current: Path, most: int | None = None) -> None:
         if size > left:
             with suppress(InUse), held(place):
                 shutil.rmtree(place, ignore_errors=True)
-                progress.say(f"removed a comparison of {size / 1e6:,.0f} MB, unused for long, from {folder}")
+                progress.say(
+                    f"removed a comparison of {size / 1e6:,.0f} MB, unused for long, from {folder}"
+                )
         else:
             left -= size
 

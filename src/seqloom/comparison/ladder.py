@@ -47,7 +47,10 @@ class Parts:
     @cached_property
     def fingerprint(self) -> str:
         """A short hash of the description and of all parts."""
-        parts = [self.description, *(p.fingerprint for p in (self.train, self.valid, self.test) if p is not None)]
+        parts = [
+            self.description,
+            *(p.fingerprint for p in (self.train, self.valid, self.test) if p is not None),
+        ]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
 
@@ -113,13 +116,17 @@ class Ladder(ABC):
     commands: tuple[str, ...]  # how a saved model is used, with {path}
     python: str  # the same in Python
     minutes: ClassVar[float] = 0.6  # that a network trains, by default
-    curve_families: ClassVar[tuple[str, ...] | None] = None  # whose learning curves are drawn; None: all
+    curve_families: ClassVar[tuple[str, ...] | None] = (
+        None  # whose learning curves are drawn; None: all
+    )
     smallest: ClassVar[int] = 20  # units that data must have; fewer say nothing
     bundled: ClassVar[str] = "data"  # that does not come with seqloom, in a sentence
     data_class: ClassVar[type]  # of the data, once it is read
     as_data: Callable[[Any], Any]  # by which it is
     recognised: ClassVar[str]  # why such data is for this ladder
-    former_names: ClassVar[dict[str, str]] = {}  # of options of the task, each with the name that it has now
+    former_names: ClassVar[
+        dict[str, str]
+    ] = {}  # of options of the task, each with the name that it has now
     options: Config = Config()
 
     def with_options(self, **options: Any) -> Self:
@@ -132,7 +139,9 @@ class Ladder(ABC):
         """Why this data is for this ladder, in a few words; empty where it is not, or where that cannot be known."""
         if isinstance(data, self.data_class):
             return self.recognised
-        return self.recognises_file(data) if isinstance(data, Path) else self.recognises_values(data)
+        return (
+            self.recognises_file(data) if isinstance(data, Path) else self.recognises_values(data)
+        )
 
     def recognises_file(self, path: Path) -> str:
         """The same of a file."""
@@ -155,8 +164,10 @@ class Ladder(ABC):
     def split(self, data: Any, valid: Any, test: Any) -> Parts:
         """The parts; `valid` and `test` are read, or None."""
         if len(data) < self.smallest:
-            raise DataError(f"{data.name}: {len(data)} {self.resampled} are too few to compare models; give at least "
-                            f"{self.smallest}")
+            raise DataError(
+                f"{data.name}: {len(data)} {self.resampled} are too few to compare models; give at least "
+                f"{self.smallest}"
+            )
         return self.brought(data, valid, test) or self.cut(data)
 
     def cut(self, data: Any) -> Parts:
@@ -166,16 +177,28 @@ class Ladder(ABC):
     def brought(self, data: Any, valid: Any, test: Any) -> Parts | None:
         """The parts where held-out data was given; with one of two, that is what rungs are judged on. None: there is none."""
         if valid is not None and test is not None:
-            return Parts(data, valid, test, f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}")
+            return Parts(
+                data,
+                valid,
+                test,
+                f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}",
+            )
         held_out = valid if test is None else test
-        return None if held_out is None else Parts(data, None, held_out, f"tested on {self.short_name(held_out)}")
+        return (
+            None
+            if held_out is None
+            else Parts(data, None, held_out, f"tested on {self.short_name(held_out)}")
+        )
 
     def folds(self, data: Any, n: int | None) -> list[Parts]:
         """Hold out each of n parts of like size once; None: of ten, or of fewer where there is little data."""
         order, sizes, may_begin = self.units(data)
         held = [order[low:high] for low, high in cuts(sizes, n, self.resampled, may_begin)]
         every = np.arange(len(order))
-        return [Parts(data.part(np.setdiff1d(every, some)), None, data.part(np.sort(some)), "") for some in held]
+        return [
+            Parts(data.part(np.setdiff1d(every, some)), None, data.part(np.sort(some)), "")
+            for some in held
+        ]
 
     def units(self, data: Any) -> tuple[np.ndarray, np.ndarray, Sequence[bool] | None]:
         """Return the order in which folds take the units of data, their sizes, and where a fold may begin, if not anywhere."""
@@ -208,7 +231,10 @@ class Ladder(ABC):
 
     def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
         """Fit two models, each with its own of these arguments, and pair what they give on the test part."""
-        models = [attempt.fit(**{name: each[i] for name, each in fit.items()}) for i, attempt in enumerate(attempts)]
+        models = [
+            attempt.fit(**{name: each[i] for name, each in fit.items()})
+            for i, attempt in enumerate(attempts)
+        ]
         first, second = (self.judge(model, parts).scores for model in models)
         return Trial([pair for pair in zip(first, second) if pair[0].name == pair[1].name])
 
@@ -312,28 +338,38 @@ def of_data(data: Any) -> tuple[Ladder, str]:
     """The ladder for this data, and why; the first, of text, where no other recognises it."""
     text, *others = every()
     with reporting(None):  # whoever reads it will say what is to be said
-        return next(((ladder, why) for ladder in others if (why := ladder.recognises(data))), (text, ""))
+        return next(
+            ((ladder, why) for ladder in others if (why := ladder.recognises(data))), (text, "")
+        )
 
 
 def of_task(task: str) -> Ladder:
     """The ladder for models of that task."""
     if not (target := tasks.get(task).ladder):
-        raise ConfigError(f"there is no comparison for models of the task {task!r}; fit each and evaluate them on the same "
-                          "held-out data")
+        raise ConfigError(
+            f"there is no comparison for models of the task {task!r}; fit each and evaluate them on the same "
+            "held-out data"
+        )
     return _load(target)
 
 
 def columns(part: Any, whole: Any = 1.0) -> np.ndarray:
     """Return rows for a ratio of sums over segments, (n, 2)."""
-    return np.stack(np.broadcast_arrays(np.asarray(part, np.float64), np.asarray(whole, np.float64)), axis=1)
+    return np.stack(
+        np.broadcast_arrays(np.asarray(part, np.float64), np.asarray(whole, np.float64)), axis=1
+    )
 
 
-def cuts(sizes: np.ndarray, n: int | None, what: str, may_begin: Sequence[bool] | None = None) -> list[tuple[int, int]]:
+def cuts(
+    sizes: np.ndarray, n: int | None, what: str, may_begin: Sequence[bool] | None = None
+) -> list[tuple[int, int]]:
     """Return where n parts of like size begin and end, by the sizes of their units."""
     count = len(sizes)
     n = n or max(2, min(FOLDS, count // 2))
     if n < 2 or count < 2 * n:
-        raise DataError(f"cannot make {n} folds of {count} {what}; give at least 2 folds and twice as many {what}")
+        raise DataError(
+            f"cannot make {n} folds of {count} {what}; give at least 2 folds and twice as many {what}"
+        )
     ends = np.cumsum(sizes)
     at = np.searchsorted(ends / max(ends[-1], 1), np.arange(1, n) / n + 1e-9, side="right").tolist()
     if may_begin is not None:

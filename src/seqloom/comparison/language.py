@@ -13,7 +13,18 @@ import numpy as np
 from seqloom.charts.measure import BITS
 from seqloom.charts.passage import SCRIPT, STYLE, passage_chart, passage_html
 from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
-from seqloom.comparison.ladder import FRACTIONS, Column, Count, Judged, Ladder, Parts, Score, Trial, columns, cuts
+from seqloom.comparison.ladder import (
+    FRACTIONS,
+    Column,
+    Count,
+    Judged,
+    Ladder,
+    Parts,
+    Score,
+    Trial,
+    columns,
+    cuts,
+)
 from seqloom.comparison.pictures import best_of_groups, shown_first
 from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, network_rung, tokenizer_config
 from seqloom.contracts import LanguageModel
@@ -48,8 +59,10 @@ class Details:
 class LanguageLadder(Ladder):
     name, task, models = "text", "language model", "language models"
     measure = BITS
-    notes = ("Bits per byte: cross-entropy of the held-out text per byte, counting every byte; the interval is a "
-             "bootstrap over lines. Perplexity is per token and comparable only for the same tokens.")
+    notes = (
+        "Bits per byte: cross-entropy of the held-out text per byte, counting every byte; the interval is a "
+        "bootstrap over lines. Perplexity is per token and comparable only for the same tokens."
+    )
     data_word, size_unit, score_unit, unit_heading = "text", "bytes", "tokens", "tok"
     resampled = "lines"
     shows_tokens, overlapping = True, "the longer test lines"
@@ -75,13 +88,17 @@ class LanguageLadder(Ladder):
     def split(self, data: Corpus, valid: Corpus | None, test: Corpus | None) -> Parts:
         data.read_through()  # which tells the size of compressed files too
         if (data.n_bytes or 0) < SMALLEST:
-            raise DataError(f"{data.name}: {data.n_bytes} bytes are too few to compare models; give at least {SMALLEST:,}")
+            raise DataError(
+                f"{data.name}: {data.n_bytes} bytes are too few to compare models; give at least {SMALLEST:,}"
+            )
         if (parts := self.brought(data, valid, test)) is None:
             splits = data.split(FRACTIONS)
             return Parts(splits.train, splits.valid, splits.test, splits.description)
         if parts.valid is not None:
             return parts
-        train, first, second = data.split((0.9, 0.05, 0.05))  # networks and mixtures need a part to be chosen on
+        train, first, second = data.split(
+            (0.9, 0.05, 0.05)
+        )  # networks and mixtures need a part to be chosen on
         tenth = Corpus([*first.documents, *second.documents], f"{data.name}:valid")
         return Parts(train, tenth, parts.test, f"the last tenth validates, {parts.description}")
 
@@ -89,8 +106,15 @@ class LanguageLadder(Ladder):
         """Contiguous parts of like size in bytes, which end where a line does."""
         lines = list(data.lines())
         places = cuts(np.array([len(line) + 1 for line in lines]), n, self.resampled)
-        return [Parts(Corpus.from_texts(lines[:low] + lines[high:]), None, Corpus.from_texts(lines[low:high]), "")
-                for low, high in places]
+        return [
+            Parts(
+                Corpus.from_texts(lines[:low] + lines[high:]),
+                None,
+                Corpus.from_texts(lines[low:high]),
+                "",
+            )
+            for low, high in places
+        ]
 
     def size(self, part: Corpus) -> int:
         return part.n_bytes or 0
@@ -107,7 +131,11 @@ class LanguageLadder(Ladder):
 
     def refuses(self, model: Any) -> str:
         tokenizer = model.tokenizer
-        return "" if tokenizer.lossless else f"its bits per byte would be those of an easier text: {tokenizer.loses()}"
+        return (
+            ""
+            if tokenizer.lossless
+            else f"its bits per byte would be those of an easier text: {tokenizer.loses()}"
+        )
 
     def judge(self, model: Any, parts: Parts) -> Judged:
         tokenizer = model.tokenizer
@@ -119,10 +147,16 @@ class LanguageLadder(Ladder):
         log_probs = model.text_log_probs(ids)
         seconds = time.perf_counter() - start
         nats, weights = segment_costs(tokenizer, model.unit, parts.test, ids, log_probs)
-        score = (Score("bits per byte", columns(nats / math.log(2), weights), better="lower") if tokenizer.lossless else
-                 Score("nats per token", columns(nats, weights), better="lower"))
-        measures = {"bits_per_byte": likelihood.bits_per_byte(log_probs, parts.test.n_bytes or 0),
-                    "perplexity": likelihood.perplexity(log_probs), "tokens": len(ids)}
+        score = (
+            Score("bits per byte", columns(nats / math.log(2), weights), better="lower")
+            if tokenizer.lossless
+            else Score("nats per token", columns(nats, weights), better="lower")
+        )
+        measures = {
+            "bits_per_byte": likelihood.bits_per_byte(log_probs, parts.test.n_bytes or 0),
+            "perplexity": likelihood.perplexity(log_probs),
+            "tokens": len(ids),
+        }
         return Judged(measures, [score], len(ids), seconds)
 
     def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
@@ -133,7 +167,10 @@ class LanguageLadder(Ladder):
         scores = [] if why else super().trial(attempts, parts, tokenizer=tokenizers, **fit).scores
         scores += zip(*(_token_scores(tokenizer, test) for tokenizer in tokenizers))
         a, b = tokenizers
-        counts = [Count("vocabulary", (a.vocab_size, b.vocab_size)), Count("known types", (_known(a, test), _known(b, test)))]
+        counts = [
+            Count("vocabulary", (a.vocab_size, b.vocab_size)),
+            Count("known types", (_known(a, test), _known(b, test))),
+        ]
         return Trial(scores, counts, (f"no likelihood: {why}",) if why else ())
 
     def quality(self, model: Any, parts: Parts) -> float:
@@ -170,29 +207,45 @@ class LanguageLadder(Ladder):
     # ---- the report
 
     def remarks(self, comparison: Comparison) -> list[str]:
-        best = {family: min((r for r in comparison.results if r.family == family), key=lambda r: r.value, default=None)
-                for family in ("n-gram", "network")}
+        best = {
+            family: min(
+                (r for r in comparison.results if r.family == family),
+                key=lambda r: r.value,
+                default=None,
+            )
+            for family in ("n-gram", "network")
+        }
         first, second = best["n-gram"], best["network"]
         if first is None or second is None:
             return []
         ahead, behind = (first, second) if first.value <= second.value else (second, first)
-        return [f"On this text, with this time, {'counting' if ahead is first else 'a network'} wins: {ahead.name} "
-                f"reaches {ahead.value:.3f} bits per byte, {behind.name} {behind.value:.3f}."]
+        return [
+            f"On this text, with this time, {'counting' if ahead is first else 'a network'} wins: {ahead.name} "
+            f"reaches {ahead.value:.3f} bits per byte, {behind.name} {behind.value:.3f}."
+        ]
 
     def details(self, comparison: Comparison) -> Details:
         """The coloured passage under every rung, and the calibration of the best rung of each group."""
         fitted, test = comparison.fitted, comparison.test
         chosen = best_of_groups(comparison)[:MOST_CALIBRATED]
-        return Details(passage(fitted, test, guide=comparison.best.name),
-                       {r.name: calibration(fitted[r.name], test) for r in chosen})
+        return Details(
+            passage(fitted, test, guide=comparison.best.name),
+            {r.name: calibration(fitted[r.name], test) for r in chosen},
+        )
 
     def details_json(self, details: Any) -> dict[str, Any]:
-        return {"calibration": {name: one.to_dict() for name, one in details.calibrations.items()}} if details else {}
+        return (
+            {"calibration": {name: one.to_dict() for name, one in details.calibrations.items()}}
+            if details
+            else {}
+        )
 
     def pictures(self, comparison: Comparison, details: Details) -> dict[str, Any]:
         charts = {}
         if details.passage is not None:
-            charts["passage"] = passage_chart({name: details.passage.pieces[name] for name in shown_first(comparison)})
+            charts["passage"] = passage_chart(
+                {name: details.passage.pieces[name] for name in shown_first(comparison)}
+            )
         if details.calibrations:
             charts["calibration"] = calibration_chart(details.calibrations)
         return charts
@@ -202,18 +255,34 @@ class LanguageLadder(Ladder):
             return
         if details.passage is not None:
             page.heading("Which rung predicts what")
-            page.text(f"A passage of the test part (from byte {details.passage.start:,}), each token coloured by its cost "
-                      "for each of its bytes. Choose two rungs; point at a token to see what both paid for it.")
-            page.raw(passage_html(details.passage.pieces, shown_first(comparison)), style=STYLE, script=SCRIPT)
+            page.text(
+                f"A passage of the test part (from byte {details.passage.start:,}), each token coloured by its cost "
+                "for each of its bytes. Choose two rungs; point at a token to see what both paid for it."
+            )
+            page.raw(
+                passage_html(details.passage.pieces, shown_first(comparison)),
+                style=STYLE,
+                script=SCRIPT,
+            )
         if details.calibrations:
             page.heading("Calibration")
-            page.chart(calibration_chart(details.calibrations), "how often forecasts of each probability came true")
-            page.text("All tokens of the vocabulary at sampled positions, grouped by the probability that they were given, "
-                      "against how often they came; bars are 95 % intervals. On the dashed line a model is as sure as it may "
-                      "be; below it, things come less often than it says.", kind="faint")
-            page.table(["rung", "misplaced probability", "by chance alone", "positions"],
-                       [[name, f"{k.error:.1%}", f"{k.chance:.1%}", f"{k.positions:,}"]
-                        for name, k in details.calibrations.items()])
+            page.chart(
+                calibration_chart(details.calibrations),
+                "how often forecasts of each probability came true",
+            )
+            page.text(
+                "All tokens of the vocabulary at sampled positions, grouped by the probability that they were given, "
+                "against how often they came; bars are 95 % intervals. On the dashed line a model is as sure as it may "
+                "be; below it, things come less often than it says.",
+                kind="faint",
+            )
+            page.table(
+                ["rung", "misplaced probability", "by chance alone", "positions"],
+                [
+                    [name, f"{k.error:.1%}", f"{k.chance:.1%}", f"{k.positions:,}"]
+                    for name, k in details.calibrations.items()
+                ],
+            )
 
 
 def different_texts(models: Sequence[LanguageModel], tokenizers: Sequence[Tokenizer]) -> str:
@@ -233,12 +302,17 @@ def _token_scores(tokenizer: Tokenizer, test: Corpus) -> list[Score]:
     line = np.cumsum(ends) - ends
     tokens = np.bincount(line, ~ends)
     unknown = np.bincount(line, ids == (-1 if tokenizer.unk_id is None else tokenizer.unk_id))
-    return [Score("unknown tokens", columns(unknown, tokens), better=""), Score("tokens a line", columns(tokens), better="")]
+    return [
+        Score("unknown tokens", columns(unknown, tokens), better=""),
+        Score("tokens a line", columns(tokens), better=""),
+    ]
 
 
 def _known(tokenizer: Tokenizer, test: Corpus) -> float:
     """Share of the different words of a text that the tokenizer knows."""
     if tokenizer.kind not in ("whitespace", "word", "char"):
         return 1.0
-    own = Tokenizer(**{**tokenizer.config.to_dict(), "vocab_size": None, "min_count": 1, "vocab_file": None})
+    own = Tokenizer(
+        **{**tokenizer.config.to_dict(), "vocab_size": None, "min_count": 1, "vocab_file": None}
+    )
     return known_types(tokenizer, own.fit(test))

@@ -15,13 +15,27 @@ from seqloom.charts.sheet import Sheet
 from seqloom.comparison.result import Comparison, RungResult
 from seqloom.errors import ConfigError
 
-NAMES = ("ladder", "quality-time", "quality-size", "curve", "passage", "calibration", "confusion", "forecast", "lengths",
-         "overview")
+NAMES = (
+    "ladder",
+    "quality-time",
+    "quality-size",
+    "curve",
+    "passage",
+    "calibration",
+    "confusion",
+    "forecast",
+    "lengths",
+    "overview",
+)
 
 
 def details(comparison: Comparison) -> Any:
     """What is computed for the report alone, from the fitted models; None: nothing."""
-    return comparison.ladder.details(comparison) if comparison.bench is not None and comparison.results else None
+    return (
+        comparison.ladder.details(comparison)
+        if comparison.bench is not None and comparison.results
+        else None
+    )
 
 
 def drawn(results: Sequence[RungResult]) -> list[RungResult]:
@@ -31,9 +45,18 @@ def drawn(results: Sequence[RungResult]) -> list[RungResult]:
 
 
 def rows(comparison: Comparison) -> list[Row]:
-    return [Row(r.shown, comparison.ladder.group(r), r.value, *r.interval,
-                math.nan if r.train_seconds is None else max(r.train_seconds, 1e-6), math.nan if r.disk is None else r.disk)
-            for r in drawn(comparison.results) if math.isfinite(r.value)]
+    return [
+        Row(
+            r.shown,
+            comparison.ladder.group(r),
+            r.value,
+            *r.interval,
+            math.nan if r.train_seconds is None else max(r.train_seconds, 1e-6),
+            math.nan if r.disk is None else r.disk,
+        )
+        for r in drawn(comparison.results)
+        if math.isfinite(r.value)
+    ]
 
 
 def priced(its: Sequence[Row], price: Price) -> list[Row]:
@@ -52,7 +75,9 @@ def pictures(comparison: Comparison, page_details: Any) -> dict[str, Any]:
             charts[name] = quality_against(some, price, m)  # type: ignore[arg-type]
     if comparison.curve:
         charts["curve"] = curve_chart(comparison)
-    return charts | (comparison.ladder.pictures(comparison, page_details) if page_details is not None else {})
+    return charts | (
+        comparison.ladder.pictures(comparison, page_details) if page_details is not None else {}
+    )
 
 
 def overview(comparison: Comparison) -> Any:
@@ -60,12 +85,23 @@ def overview(comparison: Comparison) -> Any:
     import altair as alt
 
     its, m = rows(comparison), comparison.ladder.measure
-    both = [ladder(its, m).properties(width=400, height=theme.HEIGHT, title=f"{m.title.capitalize()} with 95 % interval")]
+    both = [
+        ladder(its, m).properties(
+            width=400, height=theme.HEIGHT, title=f"{m.title.capitalize()} with 95 % interval"
+        )
+    ]
     if comparison.curve:
-        both.append(curve_chart(comparison).properties(width=400, height=theme.HEIGHT, title="Learning curves"))
+        both.append(
+            curve_chart(comparison).properties(
+                width=400, height=theme.HEIGHT, title="Learning curves"
+            )
+        )
     elif timed := priced(its, "seconds"):
-        both.append(quality_against(timed, "seconds", m).properties(width=400, height=theme.HEIGHT,
-                                                                    title="Quality against training time"))
+        both.append(
+            quality_against(timed, "seconds", m).properties(
+                width=400, height=theme.HEIGHT, title="Quality against training time"
+            )
+        )
     return alt.hconcat(*both, spacing=40).resolve_scale(color="independent", shape="independent")
 
 
@@ -77,15 +113,26 @@ def comparison(result: Comparison) -> Sheet:
     if not result.results:
         raise ConfigError("no rung was trained; there is nothing to draw")
     more = cache(lambda: details(result))  # read the test part again: only when drawn, and once
-    return Sheet(title(result), lambda page: pictures(result, more()), result.to_dict(),
-                 arrange=lambda charts: overview(result), page=lambda sheet: report_page(result, more()))
+    return Sheet(
+        title(result),
+        lambda page: pictures(result, more()),
+        result.to_dict(),
+        arrange=lambda charts: overview(result),
+        page=lambda sheet: report_page(result, more()),
+    )
 
 
 def curve_chart(comparison: Comparison) -> Any:
     groups = {r.name: comparison.ladder.group(r) for r in comparison.results}
-    return learning_curves([Point(name, groups[name], p.size, p.value)
-                            for name, points in comparison.curve.items() for p in points],
-                           comparison.ladder.measure, comparison.ladder.size_unit)
+    return learning_curves(
+        [
+            Point(name, groups[name], p.size, p.value)
+            for name, points in comparison.curve.items()
+            for p in points
+        ],
+        comparison.ladder.measure,
+        comparison.ladder.size_unit,
+    )
 
 
 def shown_first(comparison: Comparison) -> list[str]:

@@ -9,7 +9,17 @@ from pathlib import Path
 from seqloom import directories, progress
 from seqloom.charts.spec import require_charts
 from seqloom.comparison.result import Comparison
-from seqloom.comparison.table import NOTES, WHAT, added, columns, curve_table, mark, parts_sentence, title, visible
+from seqloom.comparison.table import (
+    NOTES,
+    WHAT,
+    added,
+    columns,
+    curve_table,
+    mark,
+    parts_sentence,
+    title,
+    visible,
+)
 from seqloom.metrics.result import plain
 
 
@@ -24,27 +34,65 @@ def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     if answer.commands:
         lines += ["```text", *answer.commands, answer.python or "", "```", ""]
     if c.overlap > 0.01:
-        lines += [f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also occur in the training part.", ""]
+        lines += [
+            f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also occur in the training part.",
+            "",
+        ]
     shown = columns(c.ladder, c)
-    lines += [WHAT, "", "| " + " | ".join(column.heading for column in shown) + " |", "|---" * len(shown) + "|"]
+    lines += [
+        WHAT,
+        "",
+        "| " + " | ".join(column.heading for column in shown) + " |",
+        "|---" * len(shown) + "|",
+    ]
     lines += ["| " + " | ".join(column.cell(r) for column in shown) + " |" for r in c.results]
-    lines += ["", *mark(c), *_skipped(c), "", f"{c.ladder.notes} {NOTES}", "", "## What each rung adds", "",
-              *(f"- {text}" for text in added(c)), ""]
+    lines += [
+        "",
+        *mark(c),
+        *_skipped(c),
+        "",
+        f"{c.ladder.notes} {NOTES}",
+        "",
+        "## What each rung adds",
+        "",
+        *(f"- {text}" for text in added(c)),
+        "",
+    ]
     if pictures:
         lines += ["## Pictures", "", *(f"![{name}]({name}.png)\n" for name in pictures)]
     if c.curve:
         header, rows = curve_table(c)
-        lines += ["## Learning curve", "", f"{c.ladder.measure.title.capitalize()} with the first part of the training data, "
-                  f"in {c.ladder.size_unit}.", "", f"| {' | '.join(header)} |", "|---" * len(header) + "|",
-                  *(f"| {' | '.join(row)} |" for row in rows), ""]
+        lines += [
+            "## Learning curve",
+            "",
+            f"{c.ladder.measure.title.capitalize()} with the first part of the training data, "
+            f"in {c.ladder.size_unit}.",
+            "",
+            f"| {' | '.join(header)} |",
+            "|---" * len(header) + "|",
+            *(f"| {' | '.join(row)} |" for row in rows),
+            "",
+        ]
     if any(r.sample for r in c.results):
         lines += ["## Samples", ""]
     for r in c.results:
         if r.sample:
-            lines += [f"**{r.shown}**", "", "```text", visible(r.sample).replace("```", "'''"), "```", ""]
+            lines += [
+                f"**{r.shown}**",
+                "",
+                "```text",
+                visible(r.sample).replace("```", "'''"),
+                "```",
+                "",
+            ]
     fallbacks = [(r.name, order, note) for r in c.results for order, note in r.fallbacks.items()]
     if fallbacks:
-        lines += ["## Discount fall-backs", "", *(f"- {name}, order {k}: {note}" for name, k, note in fallbacks), ""]
+        lines += [
+            "## Discount fall-backs",
+            "",
+            *(f"- {name}, order {k}: {note}" for name, k, note in fallbacks),
+            "",
+        ]
     lines += ["## Signatures", ""] + [f"- `{r.signature}`" for r in c.results]
     return "\n".join(lines) + "\n"
 
@@ -100,9 +148,15 @@ def _files(comparison: Comparison) -> dict[str, bytes]:
 
     page_details = details(comparison)
     charts = pictures(comparison, page_details)
-    values = comparison.to_dict() | plain(comparison.ladder.details_json(page_details) if page_details else {})
-    files = {"comparison.json": (json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
-             "report.md": markdown(comparison, list(charts)).encode()}
+    values = comparison.to_dict() | plain(
+        comparison.ladder.details_json(page_details) if page_details else {}
+    )
+    files = {
+        "comparison.json": (
+            json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        ).encode(),
+        "report.md": markdown(comparison, list(charts)).encode(),
+    }
     if charts:
         charts["overview"] = overview(comparison)
     files |= {f"{name}.png": png(charts[name]) for name in NAMES if name in charts}

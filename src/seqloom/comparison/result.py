@@ -33,7 +33,9 @@ class RungResult:
     train_seconds: float | None  # the tokenizer's training included; None: it was fitted before
     train_speed: float | None  # units a second
     score_speed: float
-    peak_memory: int | None  # bytes, above what the program held before; None where the system does not tell
+    peak_memory: (
+        int | None
+    )  # bytes, above what the program held before; None where the system does not tell
     disk: int | None  # None: it cannot be saved
     sample: str
     signature: str
@@ -66,7 +68,11 @@ class RungResult:
         measures, train, score = row.pop("measures"), row.pop("train_speed"), row.pop("score_speed")
         del row["adds"]
         head = {"name": row.pop("name"), "family": row.pop("family"), **measures}
-        return head | row | {f"train_{learnt or unit}_per_second": train, f"score_{unit}_per_second": score}
+        return (
+            head
+            | row
+            | {f"train_{learnt or unit}_per_second": train, f"score_{unit}_per_second": score}
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,9 @@ class Comparison:
     ladder: Ladder = field(repr=False)
     results: list[RungResult] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    rows: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # of the score of each rung, by segment
+    rows: dict[str, np.ndarray] = field(
+        default_factory=dict, repr=False
+    )  # of the score of each rung, by segment
     curve: Curve = field(default_factory=dict)  # by rung, where it was asked for
     places: dict[str, str] = field(default_factory=dict)  # where the model of each rung is kept
     saved: str | None = None  # where the best model was saved
@@ -97,7 +105,9 @@ class Comparison:
     def best(self) -> RungResult:
         """Of those that were trained here, if there are any: a pretrained one may have seen the test part."""
         trained = [r for r in self.results if not r.pretrained]
-        return (min if self.ladder.measure.lower else max)(trained or self.results, key=lambda r: r.value)
+        return (min if self.ladder.measure.lower else max)(
+            trained or self.results, key=lambda r: r.value
+        )
 
     @property
     def model(self) -> Any:
@@ -129,8 +139,12 @@ class Comparison:
 
         shown = columns(self.ladder, self if self.results else None)
         rows = [[column.cell(r) for column in shown] for r in self.results]
-        return html_table([column.heading for column in shown], rows, before=[title(self)],
-                          after=[*mark(self), self.answer.text, *self.answer.commands] if self.answer else [])
+        return html_table(
+            [column.heading for column in shown],
+            rows,
+            before=[title(self)],
+            after=[*mark(self), self.answer.text, *self.answer.commands] if self.answer else [],
+        )
 
     def save(self, directory: str | Path) -> None:
         """Save the best model; the answer then names that place."""
@@ -149,12 +163,28 @@ class Comparison:
             if r.name != self.best.name:
                 row["versus_best"] = self.difference(r.name, self.best.name)._asdict()
             rows.append(row)
-        curve = {name: [{self.ladder.size_unit: p.size, measure.key: p.value, "seconds": p.seconds} for p in points]
-                 for name, points in self.curve.items()}
+        curve = {
+            name: [
+                {self.ladder.size_unit: p.size, measure.key: p.value, "seconds": p.seconds}
+                for p in points
+            ]
+            for name, points in self.curve.items()
+        }
         answer = self.answer
-        return plain({"corpus": self.corpus, "fingerprint": self.fingerprint, "task": self.ladder.name, "split": self.split,
-                      self.ladder.size_unit: self.sizes, "overlap": self.overlap, "measure": measure.key,
-                      "best": self.best.name if self.results else None,
-                      "answer": answer.to_dict() if answer else None, "rungs": rows,
-                      "skipped": [asdict(s) for s in self.skipped], "seqloom": __version__,
-                      **({"curve": curve} if curve else {})})
+        return plain(
+            {
+                "corpus": self.corpus,
+                "fingerprint": self.fingerprint,
+                "task": self.ladder.name,
+                "split": self.split,
+                self.ladder.size_unit: self.sizes,
+                "overlap": self.overlap,
+                "measure": measure.key,
+                "best": self.best.name if self.results else None,
+                "answer": answer.to_dict() if answer else None,
+                "rungs": rows,
+                "skipped": [asdict(s) for s in self.skipped],
+                "seqloom": __version__,
+                **({"curve": curve} if curve else {}),
+            }
+        )

@@ -23,8 +23,16 @@ from seqloom.metrics.result import Result
 from seqloom.metrics.slices import as_names
 
 
-def robustness(model: Any, data: Any, labels: Any = None, *, perturb: str | Sequence[str] = PERTURBATIONS,
-               typo_rate: float = TYPO_RATE, seed: int = 0, samples: int = 1000) -> Result:
+def robustness(
+    model: Any,
+    data: Any,
+    labels: Any = None,
+    *,
+    perturb: str | Sequence[str] = PERTURBATIONS,
+    typo_rate: float = TYPO_RATE,
+    seed: int = 0,
+    samples: int = 1000,
+) -> Result:
     """How much worse a classifier or tagger becomes when its data is perturbed, each way on its own.
 
     `data` and `labels` (or tags): as `evaluate` takes them. `perturb`: some of typos, lower, upper, truncated, lengthened,
@@ -39,13 +47,19 @@ def robustness(model: Any, data: Any, labels: Any = None, *, perturb: str | Sequ
     """
     perturb = as_names(perturb)
     if unknown := [kind for kind in perturb if kind not in PERTURBATIONS]:
-        raise ConfigError(f"unknown perturbation {unknown[0]!r}{suggest_known(unknown[0], PERTURBATIONS)}")
+        raise ConfigError(
+            f"unknown perturbation {unknown[0]!r}{suggest_known(unknown[0], PERTURBATIONS)}"
+        )
     if not 0 <= typo_rate <= 1:
         raise ConfigError(f"typo_rate must be between 0 and 1; got {typo_rate}")
     if not isinstance(model, (Classifier, Tagger)):
         raise ConfigError("robustness is for classifiers and taggers")
     model.check_fitted()
-    given: Any = _tagged(model, data, labels) if isinstance(model, Tagger) else _labelled(model, data, labels)
+    given: Any = (
+        _tagged(model, data, labels)
+        if isinstance(model, Tagger)
+        else _labelled(model, data, labels)
+    )
     change: Any = perturb_tagged if isinstance(model, Tagger) else perturb_labelled
     model.remark_training_data(given.name, given.fingerprint)
     ladder = ladders.of_task(model.task).suited(Parts(given, None, given, ""))
@@ -53,14 +67,24 @@ def robustness(model: Any, data: Any, labels: Any = None, *, perturb: str | Sequ
     with progress.task("perturbing", len(perturb), "kinds") as bar:
         for kind in perturb:
             changed = change(given, kind, typo_rate=typo_rate, seed=seed)
-            rows.append({"perturbation": kind, **_row(clean, _judge(ladder, model, changed), samples),
-                         "changed": _share(_examples(given), _examples(changed))})
+            rows.append(
+                {
+                    "perturbation": kind,
+                    **_row(clean, _judge(ladder, model, changed), samples),
+                    "changed": _share(_examples(given), _examples(changed)),
+                }
+            )
             bar.advance()
     signature = model.signature(given)
-    extras = {**signature.extras, "typo_rate": typo_rate} if "typos" in perturb else signature.extras
+    extras = (
+        {**signature.extras, "typo_rate": typo_rate} if "typos" in perturb else signature.extras
+    )
     unit = "sentences" if isinstance(model, Tagger) else "texts"
-    return Result({**_metric(clean), unit: len(given)}, replace(signature, seed=seed, extras=extras),
-                  details={"robustness": rows})
+    return Result(
+        {**_metric(clean), unit: len(given)},
+        replace(signature, seed=seed, extras=extras),
+        details={"robustness": rows},
+    )
 
 
 def _judge(ladder: Ladder, model: Any, data: Any) -> Judged:
@@ -74,8 +98,12 @@ def _metric(judged: Judged) -> dict[str, float]:
 
 def _row(clean: Judged, changed: Judged, samples: int) -> dict[str, Any]:
     difference = paired_rows(changed.scores[0].rows, clean.scores[0].rows, samples=samples)
-    row = {**_metric(changed), "difference": difference.difference,
-           "difference_interval": (difference.low, difference.high), "p_value": difference.p_value}
+    row = {
+        **_metric(changed),
+        "difference": difference.difference,
+        "difference_interval": (difference.low, difference.high),
+        "p_value": difference.p_value,
+    }
     if clean.answers is not None and changed.answers is not None:
         row["answers_changed"] = _share(clean.answers, changed.answers)
     return row
@@ -90,9 +118,13 @@ def _labelled(model: Classifier, data: Any, labels: Any) -> Labelled:
     given = as_labelled(data, labels).like(model.classes, strict=False)
     if not all(isinstance(example, str) for example in given.examples):
         what = "pairs of texts" if given.pairs else "arrays of numbers"
-        raise ConfigError(f"the examples of {given.name} are {what}; robustness perturbs single texts")
+        raise ConfigError(
+            f"the examples of {given.name} are {what}; robustness perturbs single texts"
+        )
     if given.multi_label and not model.multi_label:
-        raise ConfigError(f"{given.name} has examples with several labels, but this model predicts one per example")
+        raise ConfigError(
+            f"{given.name} has examples with several labels, but this model predicts one per example"
+        )
     return given
 
 

@@ -34,11 +34,23 @@ from seqloom.paths import cache_directory
 LIMIT = 10.0  # minutes that a rung may take, by default
 
 
-def compare(data: Any = None, *, task: str | Ladder | None = None, rungs: Sequence[Any] | None = None, valid: Any = None,
-            test: Any = None, pretrained: Sequence[str | Path] = (), minutes: float | None = None, limit: float | None = None,
-            work: str | Path | None = None, seed: int = 0, curve: bool = False,
-            on_start: Callable[[Comparison], None] | None = None,
-            on_rung: Callable[[RungResult | Skipped], None] | None = None, **options: Any) -> Comparison:
+def compare(
+    data: Any = None,
+    *,
+    task: str | Ladder | None = None,
+    rungs: Sequence[Any] | None = None,
+    valid: Any = None,
+    test: Any = None,
+    pretrained: Sequence[str | Path] = (),
+    minutes: float | None = None,
+    limit: float | None = None,
+    work: str | Path | None = None,
+    seed: int = 0,
+    curve: bool = False,
+    on_start: Callable[[Comparison], None] | None = None,
+    on_rung: Callable[[RungResult | Skipped], None] | None = None,
+    **options: Any,
+) -> Comparison:
     """Train and measure a ladder of models; `data` as in `fit`, the bundled text by default.
 
     Each model is a rung. What kind of data it is decides which ladder; `task` says otherwise, by its name or as a `Ladder`.
@@ -58,7 +70,9 @@ def compare(data: Any = None, *, task: str | Ladder | None = None, rungs: Sequen
     brought = [(Path(place), _open(ladder, place)) for place in pretrained]
     wanted = _choose(ladder, rungs)  # refused before anything is read
     whole = ladder.read(data)
-    parts = ladder.split(whole, *(None if part is None else ladder.read_held_out(part) for part in (valid, test)))
+    parts = ladder.split(
+        whole, *(None if part is None else ladder.read_held_out(part) for part in (valid, test))
+    )
     general, ladder = ladder, ladder.suited(parts)
     if ladder.rungs != general.rungs:
         wanted = _choose(ladder, rungs)
@@ -66,13 +80,26 @@ def compare(data: Any = None, *, task: str | Ladder | None = None, rungs: Sequen
         wanted.append(Rung.pretrained(model, place, [r.name for r in wanted]))
         model.remark_training_data(ladder.short_name(whole), whole.fingerprint)
     if why:
-        progress.say(f"comparing {ladder.models}: {why}; task= names another comparison ({', '.join(ladders.names())})")
-    out = Comparison(ladder.short_name(whole), whole.fingerprint, parts.description,
-                     {name: ladder.size(part) for name, part in vars(parts).items()
-                      if name in ("train", "valid", "test") and part is not None}, ladder.overlap(parts), ladder)
+        progress.say(
+            f"comparing {ladder.models}: {why}; task= names another comparison ({', '.join(ladders.names())})"
+        )
+    out = Comparison(
+        ladder.short_name(whole),
+        whole.fingerprint,
+        parts.description,
+        {
+            name: ladder.size(part)
+            for name, part in vars(parts).items()
+            if name in ("train", "valid", "test") and part is not None
+        },
+        ladder.overlap(parts),
+        ladder,
+    )
     if out.overlap > 0.01:
-        progress.say(f"warning: {out.overlap:.1%} of {ladder.overlapping} also occur in the training part, so "
-                     "results are too optimistic")
+        progress.say(
+            f"warning: {out.overlap:.1%} of {ladder.overlapping} also occur in the training part, so "
+            "results are too optimistic"
+        )
     for warning in ladder.warnings(parts):
         progress.say(warning)
     if on_start is not None:
@@ -90,13 +117,18 @@ def compare(data: Any = None, *, task: str | Ladder | None = None, rungs: Sequen
                 on_rung(item)
         out.bench = bench
         if curve:
-            points = {r.name: CurvePoint(out.sizes["train"], r.value, r.train_seconds)
-                      for r in out.results if r.train_seconds is not None}
+            points = {
+                r.name: CurvePoint(out.sizes["train"], r.value, r.train_seconds)
+                for r in out.results
+                if r.train_seconds is not None
+            }
             out.curve = learning_curve(ladder, wanted, bench, points, place, limit or LIMIT)
     return out
 
 
-def _ladder(data: Any, task: str | Ladder | None, rungs: Sequence[Any] | None) -> tuple[Ladder, str]:
+def _ladder(
+    data: Any, task: str | Ladder | None, rungs: Sequence[Any] | None
+) -> tuple[Ladder, str]:
     """Which one, and why: as asked, by the models that were given, or by the data."""
     if task is not None:
         return task if isinstance(task, Ladder) else ladders.get(task), ""
@@ -108,7 +140,9 @@ def _open(ladder: Ladder, place: str | Path) -> Any:
     """A model that was trained elsewhere, if it can be judged beside the others."""
     model = storage.load(place)
     if model.task != ladder.task:
-        raise ConfigError(f"{place} cannot be compared with {ladder.models}: its task is {model.task!r}, not {ladder.task!r}")
+        raise ConfigError(
+            f"{place} cannot be compared with {ladder.models}: its task is {model.task!r}, not {ladder.task!r}"
+        )
     if why := ladder.refuses(model):
         raise ConfigError(f"{place} cannot be compared: {why}")
     return model
@@ -121,15 +155,20 @@ def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
             options[new] = renamed(new, options.get(new), old, options.pop(old))
     for name in options:
         if name not in own:
-            others = [other.models for other in ladders.every()
-                      if name in {f.name for f in fields(tasks.get(other.task).comparing)}]
+            others = [
+                other.models
+                for other in ladders.every()
+                if name in {f.name for f in fields(tasks.get(other.task).comparing)}
+            ]
             known = [*own, *inspect.signature(compare).parameters]
             where = f"; it is for {' and '.join(others)}" if others else suggest(name, known)
             raise ConfigError(f"a comparison of {ladder.models} has no option {name!r}{where}")
     return ladder.with_options(**options)
 
 
-def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Comparison) -> Iterator[RungResult | Skipped]:
+def _run(
+    wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Comparison
+) -> Iterator[RungResult | Skipped]:
     for rung in wanted:
         attempt = Attempt(rung, bench, [r for r in wanted if r.name in bench.fitted])
         target = place / f"{rung.name}-{attempt.key}" if rung.kept else None
@@ -137,7 +176,9 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Compa
         if kept is None:
             try:
                 check_time(out.ladder, rung, bench, limit)
-                progress.say(f"evaluating {rung.name}" if rung.finished else f"training {rung.name}")
+                progress.say(
+                    f"evaluating {rung.name}" if rung.finished else f"training {rung.name}"
+                )
                 kept = _measure(attempt, target, out)
             except NotPossible as reason:
                 out.skipped.append(Skipped(rung.name, str(reason)))
@@ -171,17 +212,38 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
     judged = ladder.judge(model, parts)
     rows = judged.scores[0].rows
     extra = bench.tokenizers[rung.tokenizer][1] if rung.tokenizer else 0.0
-    trained, record = not rung.finished, {} if rung.place else model.fit_info  # the record of a stranger is not trusted
+    trained, record = (
+        not rung.finished,
+        {} if rung.place else model.fit_info,
+    )  # the record of a stranger is not trusted
     result = RungResult(
-        name=rung.name, family=rung.family, measures=judged.measures, interval=ladder.interval(rows),
-        tokenizer=model.tokenizer_label(), parameters=model.parameters, train_seconds=seconds + extra if trained else None,
+        name=rung.name,
+        family=rung.family,
+        measures=judged.measures,
+        interval=ladder.interval(rows),
+        tokenizer=model.tokenizer_label(),
+        parameters=model.parameters,
+        train_seconds=seconds + extra if trained else None,
         train_speed=ladder.learnt_units(model, parts) / max(seconds, 1e-9) if trained else None,
-        score_speed=judged.scored / max(judged.seconds, 1e-9), peak_memory=memory.peak if trained else None, disk=None,
-        sample=ladder.sample(model, rung, bench.seed), signature=ladder.signature(model, parts), tokenizer_seconds=extra,
-        fallbacks=record.get("fallbacks", {}), adds=rung.adds, pretrained=rung.family == PRETRAINED,
-        **({"steps": record["steps"], "passes": record["epochs"]} if model.trained and not rung.place else {}))
+        score_speed=judged.scored / max(judged.seconds, 1e-9),
+        peak_memory=memory.peak if trained else None,
+        disk=None,
+        sample=ladder.sample(model, rung, bench.seed),
+        signature=ladder.signature(model, parts),
+        tokenizer_seconds=extra,
+        fallbacks=record.get("fallbacks", {}),
+        adds=rung.adds,
+        pretrained=rung.family == PRETRAINED,
+        **(
+            {"steps": record["steps"], "passes": record["epochs"]}
+            if model.trained and not rung.place
+            else {}
+        ),
+    )
     if target is None:
-        return Kept(replace(result, disk=_size(rung.place) if rung.place else _disk(model)), rows, model)
+        return Kept(
+            replace(result, disk=_size(rung.place) if rung.place else _disk(model)), rows, model
+        )
     with storage.writing(target) as partial:
         storage.write_model(model, partial)
         result = replace(result, disk=_size(partial))
@@ -217,12 +279,20 @@ def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
         if isinstance(model, str):
             continue
         if getattr(model, "task", None) != ladder.task:
-            raise ConfigError(f"{model!r:.60} cannot be compared with {ladder.models}: its task is "
-                              f"{getattr(model, 'task', None)!r}, not {ladder.task!r}")
+            raise ConfigError(
+                f"{model!r:.60} cannot be compared with {ladder.models}: its task is "
+                f"{getattr(model, 'task', None)!r}, not {ladder.task!r}"
+            )
         chosen.append(Rung.of(model, [r.name for r in chosen]))
     return chosen
 
 
 def _key(fingerprint: str, ladder: Ladder, seed: int) -> str:
-    facts = (fingerprint, *ladder.options.to_dict().items(), seed, __version__, storage.FORMAT_VERSION)
+    facts = (
+        fingerprint,
+        *ladder.options.to_dict().items(),
+        seed,
+        __version__,
+        storage.FORMAT_VERSION,
+    )
     return hashlib.sha256("|".join(map(str, facts)).encode()).hexdigest()[:16]

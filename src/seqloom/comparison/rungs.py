@@ -29,7 +29,10 @@ NETWORKS = {
     "gpt": "looks back at every token of its context, and learns where",
 }
 NETWORK_TOKENS = "bpe"
-SAMPLED: dict[str, Any] = {"softmax": "sampled", "samples": 512}  # else most of a step is the softmax over all tokens
+SAMPLED: dict[str, Any] = {
+    "softmax": "sampled",
+    "samples": 512,
+}  # else most of a step is the softmax over all tokens
 FULL = 2000  # tokens up to which it is not
 SHORT: dict[str, Any] = {"context": 64, "n_layers": 2}  # in a minute a GPT learns little from more
 TRAINING: dict[str, dict[str, Any]] = {  # chosen on the valid part of the bundled text
@@ -47,7 +50,9 @@ def tokenizer_config(kind: str, n_bytes: int) -> TokenizerConfig:
     """The tokenizer of that name for so much text."""
     if kind == WORDS:
         return TokenizerConfig(kind="bpe", vocab_size=MAX_WORDS, min_count=2)
-    return TokenizerConfig.from_dict({"kind": kind, "vocab_size": bpe_size(n_bytes) if kind == "bpe" else None})
+    return TokenizerConfig.from_dict(
+        {"kind": kind, "vocab_size": bpe_size(n_bytes) if kind == "bpe" else None}
+    )
 
 
 def bpe_size(n_bytes: int) -> int:
@@ -60,25 +65,41 @@ def _uniform(bench: Bench) -> LanguageModel:
 
 
 def _ngram(kind: str, order: int) -> Callable[[Bench], LanguageModel]:
-    return lambda bench: NGram(order=order, tokenizer="bpe" if kind == WORDS else kind, unit="stream")
+    return lambda bench: NGram(
+        order=order, tokenizer="bpe" if kind == WORDS else kind, unit="stream"
+    )
 
 
 def _hidden(bench: Bench) -> LanguageModel:
-    return HMM(states=HIDDEN_STATES, iterations=HIDDEN_ROUNDS, tokenizer=NETWORK_TOKENS, unit="stream", seed=bench.seed)
+    return HMM(
+        states=HIDDEN_STATES,
+        iterations=HIDDEN_ROUNDS,
+        tokenizer=NETWORK_TOKENS,
+        unit="stream",
+        seed=bench.seed,
+    )
 
 
 def _network(name: str) -> Callable[[Bench], LanguageModel]:
     def make(bench: Bench) -> LanguageModel:
         large = (bench.tokenizer_config(NETWORK_TOKENS).vocab_size or 0) > FULL
-        return model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream", **(SAMPLED if large else {}),
-                                 **(SHORT if name == "gpt" else {}))
+        return model_class(name)(
+            tokenizer=NETWORK_TOKENS,
+            unit="stream",
+            **(SAMPLED if large else {}),
+            **(SHORT if name == "gpt" else {}),
+        )
 
     return make
 
 
 def network_rung(name: str) -> Rung | None:
     """Return the rung of a network that is registered elsewhere, such as one with a cell of one's own."""
-    if not is_known(name) or model_class(name).task != LanguageModel.task or not issubclass(model_class(name), NetworkModel):
+    if (
+        not is_known(name)
+        or model_class(name).task != LanguageModel.task
+        or not issubclass(model_class(name), NetworkModel)
+    ):
         return None
     return Rung(name, "network", NETWORK_TOKENS, _network(name), 0, MODELS[name].summary)
 
@@ -87,12 +108,21 @@ def _mixture(kind: str) -> Callable[[Bench], LanguageModel]:
     def make(bench: Bench) -> LanguageModel:
         """All models of one tokenizer with a cache."""
         shared = bench.tokenizer(kind) if kind in bench.tokenizers else None
-        members = [m for name, m in bench.fitted.items() if name not in bench.own and m.tokenizer == shared
-                   and not isinstance(m, (Uniform, Mixture))]
+        members = [
+            m
+            for name, m in bench.fitted.items()
+            if name not in bench.own
+            and m.tokenizer == shared
+            and not isinstance(m, (Uniform, Mixture))
+        ]
         if not members:
-            raise NotPossible(f"no other rung of {kind} tokens was asked for or trained, so there is nothing to mix")
+            raise NotPossible(
+                f"no other rung of {kind} tokens was asked for or trained, so there is nothing to mix"
+            )
         cache = Cache(tokenizer=kind, unit="stream", **RECENT)
-        return Mixture.of([*members, cache.fit(bench.splits.valid, tokenizer=bench.tokenizer(kind))])
+        return Mixture.of(
+            [*members, cache.fit(bench.splits.valid, tokenizer=bench.tokenizer(kind))]
+        )
 
     make.options = {"cache": RECENT}  # type: ignore[attr-defined]
     return make
@@ -106,13 +136,50 @@ def _longer(one: str, many: str, order: int) -> str:
 
 RUNGS: tuple[Rung, ...] = (
     Rung("uniform", "calibration", "byte", _uniform, 1, "nothing: it must read 8.000"),
-    *(Rung(f"byte-{n}", "n-gram", "byte", _ngram("byte", n), n, _longer("byte", "bytes", n)) for n in BYTE_ORDERS),
-    *(Rung(f"bpe-{n}", "n-gram", "bpe", _ngram("bpe", n), n, _longer("piece", "pieces of words", n))
-      for n in BPE_ORDERS),
-    *(Rung(f"word-{n}", "n-gram", WORDS, _ngram(WORDS, n), n, _longer("word", "words", n)) for n in WORD_ORDERS),
-    Rung("hmm", "hidden", NETWORK_TOKENS, _hidden, HIDDEN_ROUNDS, "hidden classes that follow one another, with own pieces"),
-    *(Rung(name, "network", NETWORK_TOKENS, _network(name), 0, adds, training=TRAINING.get(name, {}))
-      for name, adds in NETWORKS.items()),
-    *(Rung(f"{kind}-mixture", "mixture", kind, _mixture(kind), 2, f"asks all others of {what} and what was said lately",
-           on_others=True) for kind, what in (("byte", "bytes"), ("bpe", "pieces of words"))),
+    *(
+        Rung(f"byte-{n}", "n-gram", "byte", _ngram("byte", n), n, _longer("byte", "bytes", n))
+        for n in BYTE_ORDERS
+    ),
+    *(
+        Rung(
+            f"bpe-{n}", "n-gram", "bpe", _ngram("bpe", n), n, _longer("piece", "pieces of words", n)
+        )
+        for n in BPE_ORDERS
+    ),
+    *(
+        Rung(f"word-{n}", "n-gram", WORDS, _ngram(WORDS, n), n, _longer("word", "words", n))
+        for n in WORD_ORDERS
+    ),
+    Rung(
+        "hmm",
+        "hidden",
+        NETWORK_TOKENS,
+        _hidden,
+        HIDDEN_ROUNDS,
+        "hidden classes that follow one another, with own pieces",
+    ),
+    *(
+        Rung(
+            name,
+            "network",
+            NETWORK_TOKENS,
+            _network(name),
+            0,
+            adds,
+            training=TRAINING.get(name, {}),
+        )
+        for name, adds in NETWORKS.items()
+    ),
+    *(
+        Rung(
+            f"{kind}-mixture",
+            "mixture",
+            kind,
+            _mixture(kind),
+            2,
+            f"asks all others of {what} and what was said lately",
+            on_others=True,
+        )
+        for kind, what in (("byte", "bytes"), ("bpe", "pieces of words"))
+    ),
 )

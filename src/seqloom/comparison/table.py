@@ -12,10 +12,12 @@ from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.result import Comparison, RungResult, Skipped
 from seqloom.metrics import bootstrap
 
-WHAT = ("A rung is one model of the comparison; rungs go from the most trivial to the most capable.")
-NOTES = ("Memory is the peak above that of the program itself. 'Against best' is the paired difference to the best on the "
-         "same held-out data with its interval; p is the chance of a difference this large between equal models. Steps and "
-         "passes are a network's updates and how often it read the training data.")
+WHAT = "A rung is one model of the comparison; rungs go from the most trivial to the most capable."
+NOTES = (
+    "Memory is the peak above that of the program itself. 'Against best' is the paired difference to the best on the "
+    "same held-out data with its interval; p is the chance of a difference this large between equal models. Steps and "
+    "passes are a network's updates and how often it read the training data."
+)
 
 
 def size(n: float | None, unit: str = "B") -> str:
@@ -61,16 +63,36 @@ def columns(ladder: Ladder, c: Comparison | None = None) -> list[Column]:
     return [
         Column("rung", 100, lambda r: r.shown, True),
         Column(m.heading, 99, lambda r: m.show(r.value)),
-        Column("95 %", 96, lambda r: "-" if math.isnan(r.interval[0]) else f"{m.show(r.interval[0])}-{m.show(r.interval[1])}",
-               True),
+        Column(
+            "95 %",
+            96,
+            lambda r: (
+                "-"
+                if math.isnan(r.interval[0])
+                else f"{m.show(r.interval[0])}-{m.show(r.interval[1])}"
+            ),
+            True,
+        ),
         *(_differences(c) if c else []),
-        *(Column(one.heading, 60 - i, extra(one.key, one.form)) for i, one in enumerate(ladder.columns)),
-        *([Column("token", 40, lambda r: (r.tokenizer or "-").split("-")[0], True)] if ladder.shows_tokens else []),
+        *(
+            Column(one.heading, 60 - i, extra(one.key, one.form))
+            for i, one in enumerate(ladder.columns)
+        ),
+        *(
+            [Column("token", 40, lambda r: (r.tokenizer or "-").split("-")[0], True)]
+            if ladder.shows_tokens
+            else []
+        ),
         Column("parameters", 45, lambda r: short(r.parameters)),
         Column("training", 95, lambda r: seconds(r.train_seconds)),
-        *([Column("steps", 28, lambda r: "-" if r.steps is None else f"{r.steps:,}"),
-           Column("passes", 29, lambda r: "-" if r.passes is None else f"{r.passes:.1f}")]
-          if c and any(r.steps for r in c.results) else []),
+        *(
+            [
+                Column("steps", 28, lambda r: "-" if r.steps is None else f"{r.steps:,}"),
+                Column("passes", 29, lambda r: "-" if r.passes is None else f"{r.passes:.1f}"),
+            ]
+            if c and any(r.steps for r in c.results)
+            else []
+        ),
         Column("memory", 70, lambda r: size(r.peak_memory)),
         Column(f"train {ladder.learn_heading or unit}/s", 30, lambda r: short(r.train_speed)),
         Column(f"score {unit}/s", 75, lambda r: short(r.score_speed)),
@@ -78,7 +100,9 @@ def columns(ladder: Ladder, c: Comparison | None = None) -> list[Column]:
     ]
 
 
-def chosen(every: Sequence[Column], rows: Sequence[RungResult], width: int | None, gap: int = 2) -> list[Column]:
+def chosen(
+    every: Sequence[Column], rows: Sequence[RungResult], width: int | None, gap: int = 2
+) -> list[Column]:
     """The columns that fit into so many characters; the least important are left out, none is squeezed."""
     if width is None:
         return list(every)
@@ -95,14 +119,26 @@ def chosen(every: Sequence[Column], rows: Sequence[RungResult], width: int | Non
 
 def lines(shown: Sequence[Column], rows: Sequence[RungResult | Skipped]) -> list[str]:
     """The table as text: a heading, a rule and a line for each row; of a skipped rung only that it was skipped."""
-    cells = [[c.cell(r) for c in shown] if isinstance(r, RungResult) else [r.name, "skipped"] for r in rows]
-    widths = [max(len(c.heading), *(len(row[i]) for row in cells if len(row) == len(shown)), 0) for i, c in enumerate(shown)]
+    cells = [
+        [c.cell(r) for c in shown] if isinstance(r, RungResult) else [r.name, "skipped"]
+        for r in rows
+    ]
+    widths = [
+        max(len(c.heading), *(len(row[i]) for row in cells if len(row) == len(shown)), 0)
+        for i, c in enumerate(shown)
+    ]
     widths[0] = max([widths[0], *(len(row[0]) for row in cells)])
 
     def line(row: Sequence[str]) -> str:
-        return "  ".join(cell.ljust(w) if c.left else cell.rjust(w) for cell, c, w in zip(row, shown, widths)).rstrip()
+        return "  ".join(
+            cell.ljust(w) if c.left else cell.rjust(w) for cell, c, w in zip(row, shown, widths)
+        ).rstrip()
 
-    return [line([c.heading for c in shown]), "─" * (sum(widths) + 2 * (len(widths) - 1)), *map(line, cells)]
+    return [
+        line([c.heading for c in shown]),
+        "─" * (sum(widths) + 2 * (len(widths) - 1)),
+        *map(line, cells),
+    ]
 
 
 def _differences(c: Comparison) -> list[Column]:
@@ -113,15 +149,31 @@ def _differences(c: Comparison) -> list[Column]:
     def shown(form: Callable[[bootstrap.Paired], str]) -> Callable[[RungResult], str]:
         return lambda r: form(paired[r.name]) if r.name in paired else "-"
 
-    return [Column("against best", 93, shown(lambda d: m.show(d.difference, "+"))),
-            Column("95 % of that", 78, shown(lambda d: f"{m.show(d.low, '+')} to {m.show(d.high, '+')}"
-                                             if math.isfinite(d.low) else "-"), True),  # a single segment has none
-            Column("p", 80, shown(lambda d: "-" if math.isnan(d.p_value) else f"{d.p_value:.3f}"))]
+    return [
+        Column("against best", 93, shown(lambda d: m.show(d.difference, "+"))),
+        Column(
+            "95 % of that",
+            78,
+            shown(
+                lambda d: (
+                    f"{m.show(d.low, '+')} to {m.show(d.high, '+')}"
+                    if math.isfinite(d.low)
+                    else "-"
+                )
+            ),
+            True,
+        ),  # a single segment has none
+        Column("p", 80, shown(lambda d: "-" if math.isnan(d.p_value) else f"{d.p_value:.3f}")),
+    ]
 
 
 def mark(c: Comparison) -> list[str]:
     """What the mark behind a name means, where one has it."""
-    return [f"* {UNKNOWN}, so its result may be too good."] if any(r.pretrained for r in c.results) else []
+    return (
+        [f"* {UNKNOWN}, so its result may be too good."]
+        if any(r.pretrained for r in c.results)
+        else []
+    )
 
 
 def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -136,15 +188,22 @@ def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    return "\n".join("  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:]))])
-                     for row in (header, *rows))
+    return "\n".join(
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:]))]
+        )
+        for row in (header, *rows)
+    )
 
 
 def parts_sentence(c: Comparison) -> str:
     """What was trained and tested on."""
     words = {"train": "to train", "valid": "to validate", "test": "to test"}
     units = {"train": c.ladder.size_unit, "test": c.ladder.test_unit}
-    shown = [f"{n:,} {units.get(name, '')} {words[name]}".replace("  ", " ") for name, n in c.sizes.items()]
+    shown = [
+        f"{n:,} {units.get(name, '')} {words[name]}".replace("  ", " ")
+        for name, n in c.sizes.items()
+    ]
     return f"{', '.join(shown)} ({c.split}); content {c.fingerprint[:16]}."
 
 

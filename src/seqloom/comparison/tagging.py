@@ -19,28 +19,59 @@ from seqloom.encoder_table import has_encoder
 from seqloom.metrics import tagging
 
 RUNGS = (
-    Rung("most-frequent", "trivial", "", unfitted("most-frequent-tag"), 1, "the most frequent tag of each word"),
-    Rung("hmm-1", "hidden Markov", "", unfitted("hmm-tagger", order=1), 3,
-         "the previous tag, and suffix and shape of unknown words"),
+    Rung(
+        "most-frequent",
+        "trivial",
+        "",
+        unfitted("most-frequent-tag"),
+        1,
+        "the most frequent tag of each word",
+    ),
+    Rung(
+        "hmm-1",
+        "hidden Markov",
+        "",
+        unfitted("hmm-tagger", order=1),
+        3,
+        "the previous tag, and suffix and shape of unknown words",
+    ),
     Rung("hmm-2", "hidden Markov", "", unfitted("hmm-tagger", order=2), 3, "the previous two tags"),
-    Rung("bilstm", "network", "", unfitted("tagger", crf=False), 0, "vectors of words and spellings, read from both ends"),
-    Rung("bilstm-crf", "network", "", unfitted("tagger"), 0, "tags that are chosen as a whole sequence"),
+    Rung(
+        "bilstm",
+        "network",
+        "",
+        unfitted("tagger", crf=False),
+        0,
+        "vectors of words and spellings, read from both ends",
+    ),
+    Rung(
+        "bilstm-crf",
+        "network",
+        "",
+        unfitted("tagger"),
+        0,
+        "tags that are chosen as a whole sequence",
+    ),
 )
 
 
 class TaggingLadder(AnnotatedLadder):
     name, task, models = "tagging", "tagger", "taggers"
     measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".2%")
-    notes = ("Accuracy: share of the held-out words tagged correctly; the interval is a bootstrap over sentences. Known and "
-             "unknown: the same of words that were in the training data and of those that were not; sentences: share of those "
-             "without any error.")
+    notes = (
+        "Accuracy: share of the held-out words tagged correctly; the interval is a bootstrap over sentences. Known and "
+        "unknown: the same of words that were in the training data and of those that were not; sentences: share of those "
+        "without any error."
+    )
     size_unit, score_unit, unit_heading, resampled = "words", "words", "words", "sentences"
     overlapping, bundled, recognised = "the test sentences", "data with tags", "the data has tags"
     data_class, as_data = Tagged, staticmethod(as_tagged)
     columns: tuple[Column, ...] = (
-        Column("unknown", "unknown_accuracy", ".1%"), Column("known", "known_accuracy", ".1%"),
-        Column("sentences", "sentence_accuracy", ".1%"))
-    commands = ('seqloom predict {path} FILE', 'echo "some words" | seqloom predict {path}')
+        Column("unknown", "unknown_accuracy", ".1%"),
+        Column("known", "known_accuracy", ".1%"),
+        Column("sentences", "sentence_accuracy", ".1%"),
+    )
+    commands = ("seqloom predict {path} FILE", 'echo "some words" | seqloom predict {path}')
     python = 'seqloom.load({path}).predict("some words")'
     rungs: Sequence[Rung] = RUNGS
 
@@ -48,14 +79,25 @@ class TaggingLadder(AnnotatedLadder):
         encoder = name.removesuffix("-crf")
         if not has_encoder(encoder):
             return None
-        return Rung(name, "network", "", unfitted("tagger", encoder=encoder, crf=name != encoder), 0, f"the encoder {encoder}")
+        return Rung(
+            name,
+            "network",
+            "",
+            unfitted("tagger", encoder=encoder, crf=name != encoder),
+            0,
+            f"the encoder {encoder}",
+        )
 
     def recognises_file(self, path: Path) -> str:
         return tags_in(path)
 
     def recognises_values(self, data: Any) -> str:
         first = data[0] if isinstance(data, list) and data else None
-        both = isinstance(first, (tuple, list)) and len(first) == 2 and all(isinstance(part, (list, tuple)) for part in first)
+        both = (
+            isinstance(first, (tuple, list))
+            and len(first) == 2
+            and all(isinstance(part, (list, tuple)) for part in first)
+        )
         return "each word has a tag" if both else ""
 
     def suited(self, parts: Parts) -> Ladder:
@@ -63,8 +105,12 @@ class TaggingLadder(AnnotatedLadder):
 
     def cut(self, data: Tagged) -> Parts:
         first, second = (round(share * len(data)) for share in np.cumsum(FRACTIONS)[:2])
-        return Parts(data.part(slice(0, first)), data.part(slice(first, second)), data.part(slice(second, len(data))),
-                     "contiguous 80/10/10 by sentences")
+        return Parts(
+            data.part(slice(0, first)),
+            data.part(slice(first, second)),
+            data.part(slice(second, len(data))),
+            "contiguous 80/10/10 by sentences",
+        )
 
     def units(self, data: Tagged) -> tuple[np.ndarray, np.ndarray, None]:
         """Contiguous sentences: neighbours are often of the same document."""
@@ -75,7 +121,9 @@ class TaggingLadder(AnnotatedLadder):
 
     def overlap(self, parts: Parts) -> float:
         known = {tuple(words) for words in parts.train.sentences if len(words) >= 4}
-        asked = [tuple(words) for words in parts.test.sentences if len(words) >= 4]  # shorter ones come again by chance
+        asked = [
+            tuple(words) for words in parts.test.sentences if len(words) >= 4
+        ]  # shorter ones come again by chance
         return sum(words in known for words in asked) / len(asked) if asked else 0.0
 
     def judge(self, model: Any, parts: Parts) -> Judged:
@@ -95,9 +143,15 @@ class TaggingLadder(AnnotatedLadder):
         pairs = [both for both in zip(gold.sentences, gold.tags, predicted) if both[0]]
         right = [np.array(tags) == np.array(said) for _, tags, said in pairs]
         unknown = [np.array([not model.knows(word) for word in words]) for words, _, _ in pairs]
-        scores = [Score("accuracy", columns([r.sum() for r in right], [len(r) for r in right])),
-                  Score("accuracy of unknown words", columns([(r & u).sum() for r, u in zip(right, unknown)],
-                                                             [u.sum() for u in unknown]))]
+        scores = [
+            Score("accuracy", columns([r.sum() for r in right], [len(r) for r in right])),
+            Score(
+                "accuracy of unknown words",
+                columns(
+                    [(r & u).sum() for r, u in zip(right, unknown)], [u.sum() for u in unknown]
+                ),
+            ),
+        ]
         return scores if scores[1].rows[:, 1].any() else scores[:1]
 
     def warm_up(self) -> None:
@@ -110,10 +164,16 @@ class SpanLadder(TaggingLadder):
     """Where the tags mark spans, as for names and chunks."""
 
     measure = Measure("span_f1", "F1 of spans", "span F1", lower=False, form=".2%")
-    notes = ("F1 of spans: harmonic mean of precision and recall of the spans, as conlleval counts them; the interval is a "
-             "bootstrap over sentences.")
-    columns = (Column("precision", "span_precision", ".1%"), Column("recall", "span_recall", ".1%"),
-               Column("accuracy", "accuracy", ".2%"), Column("unknown", "unknown_accuracy", ".1%"))
+    notes = (
+        "F1 of spans: harmonic mean of precision and recall of the spans, as conlleval counts them; the interval is a "
+        "bootstrap over sentences."
+    )
+    columns = (
+        Column("precision", "span_precision", ".1%"),
+        Column("recall", "span_recall", ".1%"),
+        Column("accuracy", "accuracy", ".2%"),
+        Column("unknown", "unknown_accuracy", ".1%"),
+    )
 
     def scores(self, gold: Tagged, predicted: list[list[str]], model: Any) -> list[Score]:
         """Twice the spans that are right, over the spans of both sides, before those of words."""

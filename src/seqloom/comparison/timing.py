@@ -30,7 +30,9 @@ def check_time(ladder: Ladder, rung: Rung, bench: Bench, minutes: float) -> None
             data = bench.splits.train if part == PARTS[-1] else None
         if data is None:
             continue
-        smaller = dataclasses.replace(bench, splits=dataclasses.replace(bench.splits, train=data), place=None)
+        smaller = dataclasses.replace(
+            bench, splits=dataclasses.replace(bench.splits, train=data), place=None
+        )
         progress.say(f"timing {rung.name} on 1/{part} of the {ladder.data_word}")
         if rung.tokenizer:
             bench.tokenizer(rung.tokenizer)  # shared by several rungs, so no part of the time
@@ -39,8 +41,10 @@ def check_time(ladder: Ladder, rung: Rung, bench: Bench, minutes: float) -> None
         estimate = (time.perf_counter() - start) * size / max(ladder.size(data), 1)
         if estimate <= allowed:
             return
-    raise NotPossible(f"would need about {duration(estimate)} of the {duration(allowed)} allowed, measured on a part; "
-                      "--limit allows more")
+    raise NotPossible(
+        f"would need about {duration(estimate)} of the {duration(allowed)} allowed, measured on a part; "
+        "--limit allows more"
+    )
 
 
 def duration(seconds: float) -> str:

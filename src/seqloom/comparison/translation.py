@@ -36,13 +36,16 @@ if TYPE_CHECKING:
     from seqloom.charts.page import Page
     from seqloom.comparison.result import Comparison
 
-SHORT = 4  # words of a usual target, below which BLEU, which counts four words at a time, says nothing
+SHORT = (
+    4  # words of a usual target, below which BLEU, which counts four words at a time, says nothing
+)
 SPELLED = 5  # words of usual sources and targets, below which networks read and write characters
 SHOWN = 8  # translations in the report
 
 
 def _network(name: str, **options: Any) -> Callable[[Bench], Any]:
     """Of characters where texts are short, as dates and names are, and otherwise of subwords."""
+
     def make(bench: Bench) -> Any:
         train = bench.splits.train
         sides = [train.targets] if train.numeric else [train.sources, train.targets]
@@ -54,12 +57,38 @@ def _network(name: str, **options: Any) -> Callable[[Bench], Any]:
 
 RUNGS = (
     Rung("copy", "trivial", "", unfitted("copy"), 1, "nothing: the source again"),
-    Rung("dictionary", "word for word", "", unfitted("dictionary"), 20, "the likeliest translation of each word by itself"),
-    Rung("plain", "network", "", _network("seq2seq", attention="none"), 0,
-         "a network that reads the whole source into one vector and writes from that"),
-    Rung("attention", "network", "", _network("seq2seq"), 0,
-         "a look back at every word of the source, for each that is written"),
-    Rung("transformer", "network", "", _network("transformer"), 0, "attention in the place of recurrence"),
+    Rung(
+        "dictionary",
+        "word for word",
+        "",
+        unfitted("dictionary"),
+        20,
+        "the likeliest translation of each word by itself",
+    ),
+    Rung(
+        "plain",
+        "network",
+        "",
+        _network("seq2seq", attention="none"),
+        0,
+        "a network that reads the whole source into one vector and writes from that",
+    ),
+    Rung(
+        "attention",
+        "network",
+        "",
+        _network("seq2seq"),
+        0,
+        "a look back at every word of the source, for each that is written",
+    ),
+    Rung(
+        "transformer",
+        "network",
+        "",
+        _network("transformer"),
+        0,
+        "attention in the place of recurrence",
+    ),
 )
 NETWORKS = RUNGS[2:]  # which read arrays of numbers too
 
@@ -67,42 +96,69 @@ NETWORKS = RUNGS[2:]  # which read arrays of numbers too
 class TranslationLadder(Ladder):
     name, task, models = "translation", "translator", "translators"
     measure = Measure("bleu", "BLEU", "BLEU", lower=False, form=".1f")
-    notes = ("BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the interval is a bootstrap "
-             "over pairs. Exact: share of translations that equal their references; length: tokens of the translations over "
-             "those of the references. Networks translate by greedy search.")
+    notes = (
+        "BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the interval is a bootstrap "
+        "over pairs. Exact: share of translations that equal their references; length: tokens of the translations over "
+        "those of the references. Networks translate by greedy search."
+    )
     size_unit, score_unit, unit_heading, resampled = "pairs", "pairs", "pairs", "pairs"
     overlapping, bundled, recognised = "the test sources", "data with pairs", "the data has pairs"
     data_class, as_data = Parallel, staticmethod(Parallel.of)
-    columns: tuple[Column, ...] = (Column("chrF", "chrf", ".1f"), Column("exact", "exact_match", ".1%"),
-                                   Column("length", "length_ratio", ".2f"))
-    commands: tuple[str, ...] = ("seqloom translate {path} FILE", 'echo "some text" | seqloom translate {path}')
+    columns: tuple[Column, ...] = (
+        Column("chrF", "chrf", ".1f"),
+        Column("exact", "exact_match", ".1%"),
+        Column("length", "length_ratio", ".2f"),
+    )
+    commands: tuple[str, ...] = (
+        "seqloom translate {path} FILE",
+        'echo "some text" | seqloom translate {path}',
+    )
     python: str = 'seqloom.load({path}).translate("some text")'
     rungs: Sequence[Rung] = RUNGS
     formula: Formula = staticmethod(bleu_of)
-    shown: ClassVar[dict[str, Any]] = {"beams": 1}  # how the translations of the report are searched for
+    shown: ClassVar[dict[str, Any]] = {
+        "beams": 1
+    }  # how the translations of the report are searched for
 
     def further_rung(self, name: str) -> Rung | None:
         if not has_cell(name):
             return None
-        return Rung(name, "network", "", _network("seq2seq", cell=name, encoder=f"bi{name}"), 0,
-                    f"attention between networks of the cell {name}")
+        return Rung(
+            name,
+            "network",
+            "",
+            _network("seq2seq", cell=name, encoder=f"bi{name}"),
+            0,
+            f"attention between networks of the cell {name}",
+        )
 
     def recognises_file(self, path: Path) -> str:
         return pairs_in(path)
 
     def recognises_values(self, data: Any) -> str:
-        return pairs_in(data) if isinstance(data, tuple) and all(isinstance(path, Path) for path in data) else ""
+        return (
+            pairs_in(data)
+            if isinstance(data, tuple) and all(isinstance(path, Path) for path in data)
+            else ""
+        )
 
     def suited(self, parts: Parts) -> Ladder:
-        made = (ManyLadder() if has_many_targets(parts.train) else
-                ShortLadder() if _usual_length(parts.train.targets) < SHORT else copy.copy(self))
+        made = (
+            ManyLadder()
+            if has_many_targets(parts.train)
+            else ShortLadder()
+            if _usual_length(parts.train.targets) < SHORT
+            else copy.copy(self)
+        )
         if parts.train.numeric:
             made.rungs, made.python = NETWORKS, "seqloom.load({path}).translate(array)"
             made.commands = (made.commands[0].replace("FILE", "FILE.npy"),)
         return made
 
     def cut(self, data: Parallel) -> Parts:
-        train, held, last = (data.part(places) for places in hashed_parts(undivided(data), FRACTIONS))
+        train, held, last = (
+            data.part(places) for places in hashed_parts(undivided(data), FRACTIONS)
+        )
         together = "equal pairs" if repeats_sources(data) else "equal sources"
         return Parts(train, held, last, f"80/10/10 by pairs in hashed order, {together} together")
 
@@ -121,9 +177,14 @@ class TranslationLadder(Ladder):
         seconds = time.perf_counter() - start
         scores = text_scores(said, test.targets)
         first = scores[self.measure.key]
-        measures = {name: score.value for name, score in {self.measure.key: first, **scores}.items()}
+        measures = {
+            name: score.value for name, score in {self.measure.key: first, **scores}.items()
+        }
         measures |= {"length_ratio": scores["bleu"].details["length_ratio"], "pairs": len(test)}
-        named = {self.measure.key: first, **{key: scores[key] for key in ("bleu", "chrf", "exact_match")}}
+        named = {
+            self.measure.key: first,
+            **{key: scores[key] for key in ("bleu", "chrf", "exact_match")},
+        }
         return Judged(measures, [_score(one) for one in named.values()], len(test), seconds)
 
     def signature(self, model: Any, parts: Parts) -> str:
@@ -140,7 +201,10 @@ class TranslationLadder(Ladder):
     def warm_up(self) -> None:
         pairs = [("a dog", "ein Hund"), ("a cat", "eine Katze")]
         for rung in [rung for rung in RUNGS if rung.work]:
-            text_scores(rung.make(Bench(None)).fit(pairs).translate(["a dog", "a cow"]), ["ein Hund", "eine Kuh"])
+            text_scores(
+                rung.make(Bench(None)).fit(pairs).translate(["a dog", "a cow"]),
+                ["ein Hund", "eine Kuh"],
+            )
 
     # ---- the report
 
@@ -148,20 +212,32 @@ class TranslationLadder(Ladder):
         """Quality by length of the source, and some translations by every rung."""
         lengths, unit = lengths_of(comparison.test.sources)
         score = partial(CorpusScore, self.measure.key, formula=self.formula)
-        rows = {r.name: by_length({self.measure.key: score(comparison.rows[r.name])}, lengths, unit)
-                for r in comparison.results}
+        rows = {
+            r.name: by_length({self.measure.key: score(comparison.rows[r.name])}, lengths, unit)
+            for r in comparison.results
+        }
         return {"lengths": rows, "examples": self.examples(comparison)}
 
     def examples(self, comparison: Comparison) -> list[dict[str, str]]:
         some = comparison.test.part(slice(0, SHOWN))
-        said = {r.name: comparison.fitted[r.name].translate(some.sources, **self.shown) for r in comparison.results}
-        return [{"source": source if isinstance(source, str) else f"{len(source)} frames", "target": target,
-                 **{name: texts[i] for name, texts in said.items()}}
-                for i, (source, target) in enumerate(zip(some.sources, some.targets))]
+        said = {
+            r.name: comparison.fitted[r.name].translate(some.sources, **self.shown)
+            for r in comparison.results
+        }
+        return [
+            {
+                "source": source if isinstance(source, str) else f"{len(source)} frames",
+                "target": target,
+                **{name: texts[i] for name, texts in said.items()},
+            }
+            for i, (source, target) in enumerate(zip(some.sources, some.targets))
+        ]
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
         form = ".1%" if self.measure.form.endswith("%") else ".1f"
-        return {"lengths": length_chart(details["lengths"], self.measure.key, self.measure.title, form)}
+        return {
+            "lengths": length_chart(details["lengths"], self.measure.key, self.measure.title, form)
+        }
 
     def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
         if not details:
@@ -171,16 +247,21 @@ class TranslationLadder(Ladder):
             page.chart(picture, f"{self.measure.title} of each rung by length of the source")
         page.heading("Translations")
         for example in details["examples"]:
-            page.table(["", example["source"]], [[name, text] for name, text in example.items() if name != "source"])
+            page.table(
+                ["", example["source"]],
+                [[name, text] for name, text in example.items() if name != "source"],
+            )
 
 
 class ShortLadder(TranslationLadder):
     """Where targets are a word or two, such as dates and names."""
 
     measure = Measure("exact_match", "exact matches", "exact", lower=False, form=".1%")
-    notes = ("Exact matches: share of the translations that equal their references; the interval is a bootstrap over pairs. "
-             "CER: character edits over the characters of the references; chrF: shared character n-grams, up to 100. Networks "
-             "translate by greedy search.")
+    notes = (
+        "Exact matches: share of the translations that equal their references; the interval is a bootstrap over pairs. "
+        "CER: character edits over the characters of the references; chrF: shared character n-grams, up to 100. Networks "
+        "translate by greedy search."
+    )
     columns = (Column("CER", "cer", ".3f"), Column("chrF", "chrf", ".1f"))
     formula = staticmethod(mean_of)
 
@@ -188,16 +269,24 @@ class ShortLadder(TranslationLadder):
 class ManyLadder(TranslationLadder):
     """Where a source has many targets, as a label has: none is the right one, so what is measured is their probability."""
 
-    measure = Measure("bits_per_character", "bits per character", "bits/char", lower=True, unit="bits")
-    notes = ("Sources repeat with many different targets, so no translation is the right one, and BLEU and exact matches would "
-             "say nothing. Bits per character: how improbable the model finds the held-out targets, the end of each counted "
-             "as one more character; less is better; the interval is a bootstrap over pairs. Nats per token: the same in the "
-             "model's own tokens, comparable between models with the same ones.")
+    measure = Measure(
+        "bits_per_character", "bits per character", "bits/char", lower=True, unit="bits"
+    )
+    notes = (
+        "Sources repeat with many different targets, so no translation is the right one, and BLEU and exact matches would "
+        "say nothing. Bits per character: how improbable the model finds the held-out targets, the end of each counted "
+        "as one more character; less is better; the interval is a bootstrap over pairs. Nats per token: the same in the "
+        "model's own tokens, comparable between models with the same ones."
+    )
     columns = (Column("nats/token", "nats_per_token", ".3f"),)
-    commands: tuple[str, ...] = ("seqloom translate {path} FILE --search sample",
-                                           'echo "some label" | seqloom translate {path} --search sample')
+    commands: tuple[str, ...] = (
+        "seqloom translate {path} FILE --search sample",
+        'echo "some label" | seqloom translate {path} --search sample',
+    )
     python = 'seqloom.load({path}).translate("some label", search="sample")'
-    rungs: Sequence[Rung] = NETWORKS  # the others give no probability to a target that they have not seen
+    rungs: Sequence[Rung] = (
+        NETWORKS  # the others give no probability to a target that they have not seen
+    )
     formula = staticmethod(mean_of)
     shown: ClassVar[dict[str, Any]] = {"search": "sample"}
 
@@ -209,8 +298,11 @@ class ManyLadder(TranslationLadder):
         nats = np.array([-float(some.sum()) for some in log_probs])
         rows = np.column_stack([nats / math.log(2), [len(target) + 1 for target in test.targets]])
         score = CorpusScore(self.measure.title, rows, mean_of, higher_is_better=False)
-        measures = {self.measure.key: score.value, "nats_per_token": float(nats.sum()) / sum(map(len, log_probs)),
-                    "pairs": len(test)}
+        measures = {
+            self.measure.key: score.value,
+            "nats_per_token": float(nats.sum()) / sum(map(len, log_probs)),
+            "pairs": len(test),
+        }
         return Judged(measures, [_score(score)], len(test), seconds)
 
     def signature(self, model: Any, parts: Parts) -> str:
@@ -225,8 +317,12 @@ class ManyLadder(TranslationLadder):
 
 
 def _score(one: CorpusScore) -> Score:
-    return Score(one.name, one.statistics, lambda rows: float(one.formula(rows.sum(axis=0))),
-                 "higher" if one.higher_is_better else "lower")
+    return Score(
+        one.name,
+        one.statistics,
+        lambda rows: float(one.formula(rows.sum(axis=0))),
+        "higher" if one.higher_is_better else "lower",
+    )
 
 
 def _usual_length(texts: Sequence[str]) -> float:

@@ -35,9 +35,23 @@ LEAST = 10_000  # bytes of training text of a point of the learning curve
 
 _seeded = partial(unfitted, seeded=True)
 RUNGS = (
-    Rung("cbow", "word2vec", "", _seeded("word2vec", architecture="cbow"), 5, "the mean of its neighbours predicts a word"),
+    Rung(
+        "cbow",
+        "word2vec",
+        "",
+        _seeded("word2vec", architecture="cbow"),
+        5,
+        "the mean of its neighbours predicts a word",
+    ),
     Rung("skip-gram", "word2vec", "", _seeded("word2vec"), 25, "each neighbour predicts the word"),
-    Rung("charngram", "spelling", "", _seeded("charngram"), 50, "vectors from spelling alone, also for unseen words"),
+    Rung(
+        "charngram",
+        "spelling",
+        "",
+        _seeded("charngram"),
+        50,
+        "vectors from spelling alone, also for unseen words",
+    ),
     Rung("fasttext", "spelling", "", _seeded("fasttext"), 50, "words and their spelling"),
     Rung("glove", "GloVe", "", _seeded("glove"), 50, "vectors from word co-occurrence counts"),
 )
@@ -63,9 +77,11 @@ class VectorLadder(Ladder):
 
     name, task, models = "vectors", "word vectors", "word vectors"
     measure = Measure("accuracy", "accuracy of analogies", "analogies", lower=False, form=".1%")
-    notes = ("Analogies: share of the questions whose answer is right, among the 30,000 most frequent words; similarities: "
-             "rank correlation (Spearman) with human scores. Questions with a word that has no vector are skipped: "
-             "missing. The interval is a bootstrap over questions.")
+    notes = (
+        "Analogies: share of the questions whose answer is right, among the 30,000 most frequent words; similarities: "
+        "rank correlation (Spearman) with human scores. Questions with a word that has no vector are skipped: "
+        "missing. The interval is a bootstrap over questions."
+    )
     data_word, size_unit, score_unit, unit_heading = "text", "bytes", "questions", "questions"
     test_unit, learn_unit, learn_heading, resampled = "questions", "bytes", "B", "questions"
     commands = ("seqloom nearest {path} WORD", "seqloom analogy {path} man king woman")
@@ -83,22 +99,35 @@ class VectorLadder(Ladder):
 
     def read_held_out(self, data: Any) -> Asked:
         """One file of questions, or several."""
-        return data if isinstance(data, Asked) else Asked(tuple(map(as_questions, data if isinstance(data, list) else [data])))
+        return (
+            data
+            if isinstance(data, Asked)
+            else Asked(tuple(map(as_questions, data if isinstance(data, list) else [data])))
+        )
 
     def folds(self, data: Corpus, n: int | None) -> list[Parts]:
-        raise ConfigError("word vectors are evaluated on questions, not on held-out text; give a file of analogies or "
-                          "similarities (--valid FILE, valid=...) and no folds")
+        raise ConfigError(
+            "word vectors are evaluated on questions, not on held-out text; give a file of analogies or "
+            "similarities (--valid FILE, valid=...) and no folds"
+        )
 
     def split(self, data: Corpus, valid: Any, test: Any) -> Parts:
         if test is None or valid is not None:
-            raise ConfigError("word vectors are compared on files of analogies or similarities: give --on FILE "
-                              "(test=[Path(...)]) and no other held-out data")
+            raise ConfigError(
+                "word vectors are compared on files of analogies or similarities: give --on FILE "
+                "(test=[Path(...)]) and no other held-out data"
+            )
         return Parts(data, None, test, f"asked {test.name}")
 
     def suited(self, parts: Parts) -> Ladder:
         first, *others = parts.test.files
-        columns = (*(Column(_short(one), one.name, ".1%" if one.kind == "analogies" else ".3f") for one in others),
-                   Column("missing", "missing", ","))
+        columns = (
+            *(
+                Column(_short(one), one.name, ".1%" if one.kind == "analogies" else ".3f")
+                for one in others
+            ),
+            Column("missing", "missing", ","),
+        )
         return SimilarityLadder(columns) if first.kind == "similarity" else VectorLadder(columns)
 
     def size(self, part: Any) -> int:
@@ -119,12 +148,23 @@ class VectorLadder(Ladder):
         outcomes = model.outcomes(first)
         seconds = time.perf_counter() - start
         if np.count_nonzero(~np.isnan(outcomes)) < 2:
-            raise NotPossible(f"it has vectors for the words of fewer than two questions of {first.name}")
-        gold = np.array([score for _, _, score in first.pairs]) if first.pairs else np.ones(len(outcomes))
+            raise NotPossible(
+                f"it has vectors for the words of fewer than two questions of {first.name}"
+            )
+        gold = (
+            np.array([score for _, _, score in first.pairs])
+            if first.pairs
+            else np.ones(len(outcomes))
+        )
         more = {one.name: next(iter(model.evaluate(one).metrics.values())) for one in others}
         missing = int(np.count_nonzero(np.isnan(outcomes)))
         score = Score("analogies", np.stack([outcomes, gold], axis=1))
-        measures = {self.measure.key: self.value(score.rows), **more, "missing": missing, "questions": len(outcomes)}
+        measures = {
+            self.measure.key: self.value(score.rows),
+            **more,
+            "missing": missing,
+            "questions": len(outcomes),
+        }
         return Judged(measures, [score], len(outcomes), seconds)
 
     def value(self, rows: np.ndarray) -> float:
@@ -164,9 +204,17 @@ class VectorLadder(Ladder):
         if comparison.bench is None or not (first := comparison.test.files[0]).sections:
             return
         page.heading("Analogies by section")
-        tables = {r.name: comparison.fitted[r.name].evaluate(first).details["sections"] for r in comparison.results}
-        page.table(["section", *tables], [[name, *(_share(rows[i]["accuracy"]) for rows in tables.values())]
-                                          for i, name in enumerate(first.sections)])
+        tables = {
+            r.name: comparison.fitted[r.name].evaluate(first).details["sections"]
+            for r in comparison.results
+        }
+        page.table(
+            ["section", *tables],
+            [
+                [name, *(_share(rows[i]["accuracy"]) for rows in tables.values())]
+                for i, name in enumerate(first.sections)
+            ],
+        )
 
 
 class SimilarityLadder(VectorLadder):
@@ -181,7 +229,9 @@ class SimilarityLadder(VectorLadder):
     def interval(self, rows: np.ndarray) -> tuple[float, float]:
         known = rows[~np.isnan(rows[:, 0])]
         rng, n = np.random.default_rng(0), len(known)
-        low, high = np.quantile([spearman(*known[rng.integers(0, n, n)].T) for _ in range(SAMPLES)], [0.025, 0.975])
+        low, high = np.quantile(
+            [spearman(*known[rng.integers(0, n, n)].T) for _ in range(SAMPLES)], [0.025, 0.975]
+        )
         return float(low), float(high)
 
     def paired(self, a: np.ndarray, b: np.ndarray) -> bootstrap.Paired:
@@ -192,9 +242,18 @@ class SimilarityLadder(VectorLadder):
         ((first, second),) = Ladder.trial(self, attempts, parts, **fit).scores
         both = ~np.isnan(first.rows[:, 0]) & ~np.isnan(second.rows[:, 0])
         if both.sum() < 2:
-            raise DataError(f"{parts.test.name}: fewer than two pairs have vectors in both models; nothing can be compared")
-        a, b = (Score("Spearman", _ranked(score.rows[both]), bootstrap.correlation) for score in (first, second))
-        return Trial([(a, b)], (), () if both.all() else (f"{(~both).sum():,} pairs were skipped: a word has no vector",))
+            raise DataError(
+                f"{parts.test.name}: fewer than two pairs have vectors in both models; nothing can be compared"
+            )
+        a, b = (
+            Score("Spearman", _ranked(score.rows[both]), bootstrap.correlation)
+            for score in (first, second)
+        )
+        return Trial(
+            [(a, b)],
+            (),
+            () if both.all() else (f"{(~both).sum():,} pairs were skipped: a word has no vector",),
+        )
 
 
 def _ranked(rows: np.ndarray) -> np.ndarray:

@@ -1,13 +1,13 @@
 """What every model promises. A model writes the primitive of its task; the verbs are written here, once, for all.
 
-    LanguageModel   a stepper                      score, perplexity, bits_per_byte, generate, complete, evaluate
-    Classifier      class_log_probs(texts)         predict, predict_proba, evaluate
-    Tagger          tag_ids(sentences)             predict, evaluate
-    Embedder        vectors                        nearest, analogy, similarity, embed, evaluate
-    TextEmbedder    embed_texts(texts)             embed, similarity, nearest among texts, evaluate
-    Forecaster      forecast_windows(windows)      forecast, anomalies, evaluate
-    Translator      decoder(sources)               translate, score, evaluate
-    MaskedModel     mask_log_probs(rows)           fill, score, evaluate
+LanguageModel   a stepper                      score, perplexity, bits_per_byte, generate, complete, evaluate
+Classifier      class_log_probs(texts)         predict, predict_proba, evaluate
+Tagger          tag_ids(sentences)             predict, evaluate
+Embedder        vectors                        nearest, analogy, similarity, embed, evaluate
+TextEmbedder    embed_texts(texts)             embed, similarity, nearest among texts, evaluate
+Forecaster      forecast_windows(windows)      forecast, anomalies, evaluate
+Translator      decoder(sources)               translate, score, evaluate
+MaskedModel     mask_log_probs(rows)           fill, score, evaluate
 """
 
 from seqloom.contracts.base import Fitting as Fitting

@@ -32,7 +32,9 @@ def collect(model: Any, known: Set[str]) -> tuple[dict[str, np.ndarray], dict[st
         if name in known:
             continue
         if fault := _unusable_name(type(model), name):
-            raise ModelError(f"cannot save the attribute {name!r} of {type(model).__name__}: {fault}; give it another name")
+            raise ModelError(
+                f"cannot save the attribute {name!r} of {type(model).__name__}: {fault}; give it another name"
+            )
         values[name] = _plain(model, value, name, arrays, 0)
     return arrays, values
 
@@ -45,10 +47,14 @@ def restore(model: Any, arrays: Mapping[str, np.ndarray], values: Any) -> None:
     left = dict(arrays)
     for name, value in values.items():
         if name in known or _unusable_name(type(model), name):
-            raise ModelError(f"{repr(name)} cannot be an attribute of {model.name} models: the file is damaged")
+            raise ModelError(
+                f"{repr(name)} cannot be an attribute of {model.name} models: the file is damaged"
+            )
         setattr(model, name, _rebuilt(value, left))
     if left:
-        raise ModelError(f"the array {repr(min(left))} belongs to none of its {KEY}: the file is damaged")
+        raise ModelError(
+            f"the array {repr(min(left))} belongs to none of its {KEY}: the file is damaged"
+        )
 
 
 def _plain(model: Any, value: Any, path: str, arrays: dict[str, np.ndarray], depth: int) -> Any:
@@ -57,27 +63,44 @@ def _plain(model: Any, value: Any, path: str, arrays: dict[str, np.ndarray], dep
         value = value.item()
     if value is None or type(value) in (bool, str):
         return _utf8(model, value, path) if type(value) is str else value
-    if (type(value) is float and not math.isnan(value)) or (type(value) is int and abs(value) < LARGEST):
+    if (type(value) is float and not math.isnan(value)) or (
+        type(value) is int and abs(value) < LARGEST
+    ):
         return value
     if isinstance(value, np.ndarray) and can_be_written(value):
         if value.dtype.kind == "f" and np.isnan(value).any():
-            raise ModelError(f"cannot save the attribute {path!r} of {type(model).__name__}: it holds NaN; is the fit wrong?")
+            raise ModelError(
+                f"cannot save the attribute {path!r} of {type(model).__name__}: it holds NaN; is the fit wrong?"
+            )
         arrays[path] = value
         return {ARRAY: path}
     if depth < DEEPEST and type(value) is list:
-        return [_plain(model, item, f"{path}.{i}", arrays, depth + 1) for i, item in enumerate(value)]
-    if depth < DEEPEST and type(value) is dict and all(type(key) is str and key != ARRAY for key in value):
-        return {_utf8(model, key, path): _plain(model, item, f"{path}.{key}", arrays, depth + 1) for key, item in value.items()}
-    raise ModelError(f"cannot save the attribute {path!r} of {type(model).__name__}: {_described(value)} would not come back "
-                     f"the same; {ADVICE}")
+        return [
+            _plain(model, item, f"{path}.{i}", arrays, depth + 1) for i, item in enumerate(value)
+        ]
+    if (
+        depth < DEEPEST
+        and type(value) is dict
+        and all(type(key) is str and key != ARRAY for key in value)
+    ):
+        return {
+            _utf8(model, key, path): _plain(model, item, f"{path}.{key}", arrays, depth + 1)
+            for key, item in value.items()
+        }
+    raise ModelError(
+        f"cannot save the attribute {path!r} of {type(model).__name__}: {_described(value)} would not come back "
+        f"the same; {ADVICE}"
+    )
 
 
 def _utf8(model: Any, text: str, path: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ModelError(f"cannot save the attribute {path!r} of {type(model).__name__}: it holds half a character (a lone "
-                         "surrogate); clean the text first") from None
+        raise ModelError(
+            f"cannot save the attribute {path!r} of {type(model).__name__}: it holds half a character (a lone "
+            "surrogate); clean the text first"
+        ) from None
     return text
 
 
@@ -104,7 +127,9 @@ def _rebuilt(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if len(value) != 1 or not isinstance(name, str) or name not in arrays:
         raise ModelError(f"the array {repr(name)} is missing: the file is damaged")
     array = arrays.pop(name)
-    if fault := Spec(array.dtype.name, array.shape, *((-math.inf, math.inf) if array.dtype.kind == "f" else ())).fault(array):
+    if fault := Spec(
+        array.dtype.name, array.shape, *((-math.inf, math.inf) if array.dtype.kind == "f" else ())
+    ).fault(array):
         raise ModelError(f"the array {name!r} {fault}: the file is damaged")
     return array
 
@@ -116,6 +141,10 @@ def _unusable_name(cls: type, name: str) -> str:
     for base in cls.__mro__:
         if name in vars(base):
             value = vars(base)[name]
-            if base.__module__.startswith("seqloom.") or callable(value) or hasattr(type(value), "__set__"):
+            if (
+                base.__module__.startswith("seqloom.")
+                or callable(value)
+                or hasattr(type(value), "__set__")
+            ):
                 return "the class has something else of that name"
     return ""

@@ -29,7 +29,15 @@ from seqloom.contracts.learnt import Kind, check_learnt
 from seqloom.contracts.starting import Origin, open_origin
 from seqloom.data.corpus import Corpus
 from seqloom.describing import OptionsSignature, changed_options, docstring, scikit_learn_tags
-from seqloom.errors import ConfigError, ModelError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted
+from seqloom.errors import (
+    ConfigError,
+    ModelError,
+    NotFitted,
+    SeqloomError,
+    TrainingError,
+    lacks_memory,
+    quoted,
+)
 from seqloom.frames import as_frame
 from seqloom.kernels.compiling import announce_compiling
 from seqloom.text.choosing import KINDS, choose_tokenizer
@@ -46,7 +54,9 @@ T = TypeVar("T")
 class Fitting:
     """Arguments of `fit` besides the data: resources and training, which are never part of the model."""
 
-    valid: Any = None  # held out: ids for a language model, Labelled for a classifier, Tagged for a tagger
+    valid: Any = (
+        None  # held out: ids for a language model, Labelled for a classifier, Tagged for a tagger
+    )
     memory: int | None = None  # bytes that counting may use
     train: TrainConfig | None = None
     device: str | None = None
@@ -60,12 +70,18 @@ class Model(ABC):
     task: ClassVar[str]
     name: ClassVar[str]
     config_class: ClassVar[type[Config]] = Config
-    starts_without_numba: ClassVar[bool] = False  # what is asked of it first needs no kernel, so it is ready at once
+    starts_without_numba: ClassVar[bool] = (
+        False  # what is asked of it first needs no kernel, so it is ready at once
+    )
     has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
     _estimator_type: ClassVar[str | None] = None  # for scikit-learn
-    learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
+    learnt_values: ClassVar[
+        dict[str, Kind]
+    ] = {}  # what `learnt` holds of this kind of model, and what each must be
     __signature__ = OptionsSignature()  # of the class
-    primitives: ClassVar[tuple[str, ...]] = ()  # methods of which a model of this task must write one
+    primitives: ClassVar[
+        tuple[str, ...]
+    ] = ()  # methods of which a model of this task must write one
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -77,8 +93,10 @@ class Model(ABC):
             for name in options:
                 _show_option(cls, name, name in known)
         if cls._saves_attributes() != (cls.restore_arrays is Model.restore_arrays):
-            raise TypeError(f"{cls.__name__} writes one of arrays and restore_arrays; write both, or neither, to save the "
-                            "attributes that fit gives it")
+            raise TypeError(
+                f"{cls.__name__} writes one of arrays and restore_arrays; write both, or neither, to save the "
+                "attributes that fit gives it"
+            )
         cls.__doc__ = docstring(cls, cls.config_class)
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -90,7 +108,9 @@ class Model(ABC):
         self._forget()
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in changed_options(self.config).items())
+        options = ", ".join(
+            f"{name}={value!r}" for name, value in changed_options(self.config).items()
+        )
         return f"<{type(self).__name__}({options}), {f'fitted: {self.summary()}' if self.fitted else 'not fitted'}>"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -130,12 +150,18 @@ class Model(ABC):
         if storage.TEXT not in self.tokenizers:
             Model.check_fitted(self)
             if self.tokenizers:
-                raise ConfigError(f"{self.name} models have no tokenizer named text, but {', '.join(self.tokenizers)}; "
-                                  "ask for one of model.tokenizers")
+                raise ConfigError(
+                    f"{self.name} models have no tokenizer named text, but {', '.join(self.tokenizers)}; "
+                    "ask for one of model.tokenizers"
+                )
             if hasattr(self.config, "tokenizer"):
-                raise ModelError(f"this {self.name} model has lost its tokenizer: it is damaged; fit and save it again")
-            raise ConfigError(f"{self.name} models take words as they are and have no tokenizer; split text into words first, "
-                              "for example with text.split()")
+                raise ModelError(
+                    f"this {self.name} model has lost its tokenizer: it is damaged; fit and save it again"
+                )
+            raise ConfigError(
+                f"{self.name} models take words as they are and have no tokenizer; split text into words first, "
+                "for example with text.split()"
+            )
         return self.tokenizers[storage.TEXT]
 
     @tokenizer.setter
@@ -151,13 +177,21 @@ class Model(ABC):
         value = self.fit_info.get(name)
         return value if type(value) is type(default) else default
 
-    def remark_training_data(self, name: str, fingerprint: str, files: Collection[str] = ()) -> None:
+    def remark_training_data(
+        self, name: str, fingerprint: str, files: Collection[str] = ()
+    ) -> None:
         """Warn if evaluation data is data that the model, or a member, was fitted on, as a whole or by single files."""
         known = self.data_hashes()
         again = sum(digest[:16] in known for digest in files)
-        part = "" if fingerprint[:16] in known or again == len(files) else f"{again:,} of the {len(files):,} files of "
+        part = (
+            ""
+            if fingerprint[:16] in known or again == len(files)
+            else f"{again:,} of the {len(files):,} files of "
+        )
         if again or fingerprint[:16] in known:
-            progress.say(f"warning: this {self.name} model was fitted on {part}{name}; results on it are too optimistic")
+            progress.say(
+                f"warning: this {self.name} model was fitted on {part}{name}; results on it are too optimistic"
+            )
 
     def data_hashes(self) -> set[str]:
         """Return beginnings of the hashes of all data that it, its members and its origin were fitted on."""
@@ -183,9 +217,15 @@ class Model(ABC):
         table. Models that count have none. A loaded model has what was saved with it, which may be less."""
         self.check_fitted()
         nothing: list[float] = []
-        losses, likelihoods = self.recorded("losses", nothing), self.recorded("log_likelihoods", nothing)
-        return as_frame(self.log or [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, 1)]
-                        or [{"step": i, "log_likelihood": value} for i, value in enumerate(likelihoods)])
+        losses, likelihoods = (
+            self.recorded("losses", nothing),
+            self.recorded("log_likelihoods", nothing),
+        )
+        return as_frame(
+            self.log
+            or [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, 1)]
+            or [{"step": i, "log_likelihood": value} for i, value in enumerate(likelihoods)]
+        )
 
     @property
     def trained(self) -> bool:
@@ -199,9 +239,17 @@ class Model(ABC):
         return sum(value.size for value in values if isinstance(value, np.ndarray))
 
     @abstractmethod
-    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None,
-            start: str | Path | Model | None = None) -> Self:
+    def fit(
+        self,
+        data: Any,
+        *,
+        valid: Any = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: str | Path | Model | None = None,
+    ) -> Self:
         """Learn, from scratch or from the weights of the fitted model `start`; written once for each task."""
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -228,25 +276,53 @@ class Model(ABC):
 
     def check_fitted(self) -> None:
         if not self.fitted:
-            raise NotFitted(f"this {self.name} model has not been fitted; "
-                            "call fit(data) or seqloom.load(directory) first")
+            raise NotFitted(
+                f"this {self.name} model has not been fitted; "
+                "call fit(data) or seqloom.load(directory) first"
+            )
 
     def _check_train(self, train: TrainConfig | None) -> None:  # noqa: B027 - most have none
         """Refuse options of training that have no effect on this kind of model."""
 
-    def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
-                valid: Any = None, start: Any = None) -> Fitting:
+    def fitting(
+        self,
+        memory: int | str | None,
+        train: TrainConfig | None,
+        device: str | None,
+        run: str | Path | None,
+        valid: Any = None,
+        start: Any = None,
+    ) -> Fitting:
         """Arguments of `fit` besides the data; those that this kind of model does not use are refused."""
         self._check_train(train)
-        how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
-        given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run,
-                 "start": start}
-        idle = [name for name, value in given.items() if value is not None and name not in self.config.fit_arguments]
+        how = Fitting(
+            valid=valid,
+            memory=parse_size(memory),
+            train=train,
+            device=device,
+            run=Path(run) if run else None,
+        )
+        given = {
+            "memory": how.memory,
+            "train": how.train,
+            "device": how.device,
+            "run": how.run,
+            "start": start,
+        }
+        idle = [
+            name
+            for name, value in given.items()
+            if value is not None and name not in self.config.fit_arguments
+        ]
         if idle == ["start"] and hasattr(self.config, "start"):
-            raise ConfigError(f"start is an option of {self.name} models: {type(self).__name__}(start=...)")
+            raise ConfigError(
+                f"start is an option of {self.name} models: {type(self).__name__}(start=...)"
+            )
         if idle:
-            raise ConfigError(f"{self.name} models do not use {' and '.join(idle)} in fit; leave "
-                              f"{'it' if len(idle) == 1 else 'them'} out")
+            raise ConfigError(
+                f"{self.name} models do not use {' and '.join(idle)} in fit; leave "
+                f"{'it' if len(idle) == 1 else 'them'} out"
+            )
         return how if start is None else replace(how, start=open_origin(start, self))
 
     @contextmanager
@@ -271,23 +347,35 @@ class Model(ABC):
             self.config = before
             self._forget()
             if lacks_memory(error) and not isinstance(error, SeqloomError):
-                raise TrainingError(f"not enough memory to fit this {self.name} model ({quoted(str(error))}); choose smaller "
-                                    "sizes, or give less text") from error
+                raise TrainingError(
+                    f"not enough memory to fit this {self.name} model ({quoted(str(error))}); choose smaller "
+                    "sizes, or give less text"
+                ) from error
             raise
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         c = self.config
         default = type(c).__dataclass_fields__["min_count"].default
-        finished = c.vocab_file is not None or c.tokenizer not in KINDS  # which a default does not contradict
+        finished = (
+            c.vocab_file is not None or c.tokenizer not in KINDS
+        )  # which a default does not contradict
         least = 1 if finished and c.min_count == default else c.min_count
-        chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
-                  "normalize": c.normalize}
-        inserts_marks = hasattr(c, "marks")  # others would have rows for tokens that they never read
+        chosen = {
+            "vocab_size": c.vocab_size,
+            "min_count": least,
+            "vocab_file": c.vocab_file,
+            "normalize": c.normalize,
+        }
+        inserts_marks = hasattr(
+            c, "marks"
+        )  # others would have rows for tokens that they never read
         if inserts_marks:
             chosen["marks"] = c.marks
         if corpus.of_words and c.tokenizer in KINDS and c.tokenizer != "whitespace":
-            raise ConfigError(f"the tokenizer {c.tokenizer!r} would split words given as lists; give texts, or "
-                              "tokenizer='whitespace', which keeps words as they are")
+            raise ConfigError(
+                f"the tokenizer {c.tokenizer!r} would split words given as lists; give texts, or "
+                "tokenizer='whitespace', which keeps words as they are"
+            )
         tokenizer = corpus.read_by(lambda: choose_tokenizer(c.tokenizer, corpus, **chosen))
         return tokenizer if inserts_marks else tokenizer.without_marks()
 
@@ -335,22 +423,35 @@ class Model(ABC):
         """`device`: where its networks run, such as cuda or mps; None: the CPU."""
         model = storage.load(directory, device)
         if not isinstance(model, cls):
-            raise ConfigError(f"{directory} holds the model {model.name}, not {cls.__name__}; use seqloom.load")
+            raise ConfigError(
+                f"{directory} holds the model {model.name}, not {cls.__name__}; use seqloom.load"
+            )
         return model
 
     @classmethod
     def restore(cls, saved: storage.Saved) -> Self:
         """The saved model of these parts, none of which is trusted."""
         if saved.members and not cls.has_members:
-            raise ModelError(f"there are members in it, but {cls.name} models have none: it is damaged")
+            raise ModelError(
+                f"there are members in it, but {cls.name} models have none: it is damaged"
+            )
         config = cls.config_class.from_saved(saved.config)
         if not cls.starts_without_numba:
             announce_compiling()
-        return cls.from_parts(config, saved.tokenizers, saved.learnt, saved.arrays, saved.fit, saved.members)
+        return cls.from_parts(
+            config, saved.tokenizers, saved.learnt, saved.arrays, saved.fit, saved.members
+        )
 
     @classmethod
-    def from_parts(cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any],
-                   arrays: dict[str, np.ndarray], fit_info: dict[str, Any], members: Collection[Any] = ()) -> Self:
+    def from_parts(
+        cls,
+        config: Config,
+        tokenizers: dict[str, Tokenizer],
+        learnt: dict[str, Any],
+        arrays: dict[str, np.ndarray],
+        fit_info: dict[str, Any],
+        members: Collection[Any] = (),
+    ) -> Self:
         """Return the fitted model of these parts, of which each is checked before it is used."""
         model = cls.with_parts(config, tokenizers, learnt)
         model.members, model.fit_info, model.fitted = list(members), fit_info, True
@@ -360,10 +461,14 @@ class Model(ABC):
         return model
 
     @classmethod
-    def with_parts(cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any]) -> Self:
+    def with_parts(
+        cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any]
+    ) -> Self:
         """Return a model that lacks its arrays but can tell their shapes."""
         model, own = cls._unfitted(config), {attributes.KEY} if cls._saves_attributes() else set()
-        check_learnt({key: value for key, value in learnt.items() if key not in own}, cls.learnt_values)
+        check_learnt(
+            {key: value for key, value in learnt.items() if key not in own}, cls.learnt_values
+        )
         model.tokenizers, model.learnt = tokenizers, learnt
         return model
 
@@ -380,8 +485,12 @@ def _words(name: str) -> str:
 
 def _check_primitive(cls: type[Model]) -> None:
     contract = next(base for base in cls.__mro__ if "primitives" in vars(base))
-    if cls.primitives and all(getattr(cls, name) is getattr(contract, name) for name in cls.primitives):
-        raise TypeError(f"{cls.__name__} writes neither {' nor '.join(cls.primitives)}; write one of them")
+    if cls.primitives and all(
+        getattr(cls, name) is getattr(contract, name) for name in cls.primitives
+    ):
+        raise TypeError(
+            f"{cls.__name__} writes neither {' nor '.join(cls.primitives)}; write one of them"
+        )
 
 
 def _show_option(cls: type[Model], name: str, known: bool) -> None:
@@ -389,6 +498,15 @@ def _show_option(cls: type[Model], name: str, known: bool) -> None:
     delattr(cls, name)
     if known:
         return
-    if callable(getattr(cls, name, None)) or name in ("config", "members", "fitted", "tokenizers", "learnt", "fit_info"):
-        raise TypeError(f"{cls.__name__} cannot have an option named {name}: every model already has an attribute of that name")
+    if callable(getattr(cls, name, None)) or name in (
+        "config",
+        "members",
+        "fitted",
+        "tokenizers",
+        "learnt",
+        "fit_info",
+    ):
+        raise TypeError(
+            f"{cls.__name__} cannot have an option named {name}: every model already has an attribute of that name"
+        )
     setattr(cls, name, property(lambda self: getattr(self.config, name)))

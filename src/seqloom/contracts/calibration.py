@@ -26,26 +26,43 @@ Part = tuple[Prepared, np.ndarray]  # a series and the origins of forecasts
 
 def learn(model: Forecaster, learnt: Series, kept: Series) -> dict[str, np.ndarray]:
     """The quantiles of errors by horizon and column, and of the score of single steps, from the held-out series `kept`."""
-    parts = [(one, origins) for one in model.prepared(kept) if len(origins := model.origins(one, 1, ENOUGH))]
+    parts = [
+        (one, origins)
+        for one in model.prepared(kept)
+        if len(origins := model.origins(one, 1, ENOUGH))
+    ]
     if not parts:
         raise DataError(f"{kept.name} has no steps to learn intervals from; give more")
     first, residuals, typical = _errors(model, parts)
     if learnt is not kept and (more := ENOUGH - sum(len(origins) for _, origins in parts)) > 0:
-        parts = [(one, whole[-more:]) for one in model.prepared(learnt)
-                 if len(whole := (every := model.origins(one, 1))[every >= model.window])]
+        parts = [
+            (one, whole[-more:])
+            for one in model.prepared(learnt)
+            if len(whole := (every := model.origins(one, 1))[every >= model.window])
+        ]
         if parts:
             before = _errors(model, parts)[1]
-            factor = series_scale.positive_means(np.abs(residuals)) / series_scale.positive_means(np.abs(before))
+            factor = series_scale.positive_means(np.abs(residuals)) / series_scale.positive_means(
+                np.abs(before)
+            )
             residuals = np.concatenate([factor * before, residuals])
-    return {"residuals": series_scale.error_quantiles(residuals), "typical": typical, **series_scale.step_errors(first)}
+    return {
+        "residuals": series_scale.error_quantiles(residuals),
+        "typical": typical,
+        **series_scale.step_errors(first),
+    }
 
 
 def _errors(model: Forecaster, parts: list[Part]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Errors (n, C) one step ahead; those of all steps (n, H, C) in units of recent ones; and the mean size in each column, in
     units of the spread that the model expects."""
     answers = [model.answers(prepared, origins, model.horizon) for prepared, origins in parts]
-    errors = np.concatenate([prepared.truth(origins, model.horizon) - one.point
-                             for (prepared, origins), one in zip(parts, answers)])
+    errors = np.concatenate(
+        [
+            prepared.truth(origins, model.horizon) - one.point
+            for (prepared, origins), one in zip(parts, answers)
+        ]
+    )
     raw = errors / np.concatenate([one.spread for one in answers])
     typical = series_scale.positive_means(np.abs(raw))
     lately = np.concatenate([one.recent(typical) for one in answers])

@@ -46,8 +46,11 @@ class Classifier(Model):
 
     task: ClassVar[str] = "classifier"
     _estimator_type: ClassVar[str | None] = "classifier"
-    learnt_values: ClassVar[dict[str, Kind]] = {"classes": labels, "multi_label": optional(one_of(True)),
-                                                "pairs": optional(one_of(True))}
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        "classes": labels,
+        "multi_label": optional(one_of(True)),
+        "pairs": optional(one_of(True)),
+    }
 
     @property
     def classes(self) -> list[Any]:
@@ -96,9 +99,18 @@ class Classifier(Model):
 
     # ---- fitting
 
-    def fit(self, data: Any, labels: Any = None, *, valid: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
-            start: str | Path | Model | None = None) -> Self:
+    def fit(
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        valid: Any = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: str | Path | Model | None = None,
+    ) -> Self:
         """Learn. `data`: examples, with `labels`; or a Labelled, a Path, a list of (example, label), a frame.
 
         `start`: of a network, a saved model of the same kind, whose weights, tokenizer, classes and options
@@ -112,40 +124,60 @@ class Classifier(Model):
         held_out = None if valid is None else as_labelled(valid).like(classes)
         how = replace(how, valid=held_out)
         if labelled.multi_label and not self.learns_several:
-            raise ConfigError(f"{labelled.name} has examples with several labels, but {self.name} models learn one per "
-                              "example; give each example one label")
+            raise ConfigError(
+                f"{labelled.name} has examples with several labels, but {self.name} models learn one per "
+                "example; give each example one label"
+            )
         self._check_pairs(labelled, held_out)
         if not labelled.classes:
             raise DataError(f"no example of {labelled.name} has a label; give labelled examples")
         if len(classes) == 1 and not labelled.multi_label:
-            progress.say(f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every "
-                         f"{'pair' if labelled.pairs else 'text' if isinstance(labelled.examples[0], str) else 'series'}")
+            progress.say(
+                f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every "
+                f"{'pair' if labelled.pairs else 'text' if isinstance(labelled.examples[0], str) else 'series'}"
+            )
         with self.learning(how):
             if how.start is None:
-                self.learnt = {"classes": labelled.classes,
-                               **({"multi_label": True} if labelled.multi_label else {}),
-                               **({"pairs": True} if labelled.pairs else {})}
-            self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
-                             "lengths": length_record(list(map(extent, labelled.examples)))}
+                self.learnt = {
+                    "classes": labelled.classes,
+                    **({"multi_label": True} if labelled.multi_label else {}),
+                    **({"pairs": True} if labelled.pairs else {}),
+                }
+            self.fit_info = {
+                "data": labelled.name,
+                "data_hash": labelled.fingerprint[:16],
+                "texts": len(labelled),
+                "lengths": length_record(list(map(extent, labelled.examples))),
+            }
             self.fit_examples(labelled, how)
         return self
 
     def _check_pairs(self, data: Labelled, held_out: Labelled | None) -> None:
         """Refuse pairs of texts that the model cannot learn from, or that are only among one of the two."""
         if data.pairs and not self.learns_pairs:
-            raise ConfigError(f"{data.name} has pairs of texts, but {self.name} models read single texts; a classifier on a "
-                              "converted encoder reads pairs (seqloom fit classifier --encoder DIR)")
+            raise ConfigError(
+                f"{data.name} has pairs of texts, but {self.name} models read single texts; a classifier on a "
+                "converted encoder reads pairs (seqloom fit classifier --encoder DIR)"
+            )
         if held_out is not None and held_out.pairs != data.pairs:
-            kinds = ("pairs of texts", "single texts") if data.pairs else ("single texts", "pairs of texts")
-            raise DataError(f"the training data ({data.name}) has {kinds[0]}, the held-out data ({held_out.name}) {kinds[1]}; "
-                            "give both of one kind")
+            kinds = (
+                ("pairs of texts", "single texts")
+                if data.pairs
+                else ("single texts", "pairs of texts")
+            )
+            raise DataError(
+                f"the training data ({data.name}) has {kinds[0]}, the held-out data ({held_out.name}) {kinds[1]}; "
+                "give both of one kind"
+            )
 
     # ---- the verbs
 
     def summary(self) -> str:
         examples, classes = self.recorded("texts", 0), len(self.classes)
         what = self._noun if self.reads_numbers or examples != 1 else self._noun.removesuffix("s")
-        return (f"{examples:,} {what}, " if examples else "") + f"{classes} class{'es' * (classes != 1)}"
+        return (
+            f"{examples:,} {what}, " if examples else ""
+        ) + f"{classes} class{'es' * (classes != 1)}"
 
     @property
     def _noun(self) -> str:
@@ -157,12 +189,22 @@ class Classifier(Model):
         self.check_fitted()
         if not self.reads_pairs and tuple not in set(map(type, examples)):
             return
-        wrong = next((row for row, example in enumerate(examples, 1) if is_pair(example) != self.reads_pairs), None)
+        wrong = next(
+            (
+                row
+                for row, example in enumerate(examples, 1)
+                if is_pair(example) != self.reads_pairs
+            ),
+            None,
+        )
         if wrong is not None:
-            raise DataError(f"this {self.name} model reads pairs of texts, but example {wrong} is no pair; give a tuple of two "
-                            "texts (in files --pair-column NAME)" if self.reads_pairs else
-                            f"this {self.name} model reads single texts, but example {wrong} is a pair of them; give one text "
-                            "(in files without --pair-column)")
+            raise DataError(
+                f"this {self.name} model reads pairs of texts, but example {wrong} is no pair; give a tuple of two "
+                "texts (in files --pair-column NAME)"
+                if self.reads_pairs
+                else f"this {self.name} model reads single texts, but example {wrong} is a pair of them; give one text "
+                "(in files without --pair-column)"
+            )
 
     def log_probs(self, examples: list[Any]) -> np.ndarray:
         """`class_log_probs` in batches, with progress."""
@@ -173,7 +215,9 @@ class Classifier(Model):
         with progress.task("classifying", len(examples), self._noun) as bar:
             for start in range(0, len(examples), BATCH):
                 batch = examples[start : start + BATCH]
-                parts.append(check_table(self.class_log_probs(batch), len(batch), len(self.classes)))
+                parts.append(
+                    check_table(self.class_log_probs(batch), len(batch), len(self.classes))
+                )
                 bar.advance(len(parts[-1]))
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 
@@ -211,8 +255,18 @@ class Classifier(Model):
         metrics = self.evaluate(data, labels, samples=0, examples=0).metrics
         return float(metrics["exact_match" if self.multi_label else "accuracy"])  # type: ignore[arg-type]
 
-    def evaluate(self, data: Any, labels: Any = None, *, slice_by: str | Sequence[str] = (), group_by: str | None = None,
-                 error_words: int = 0, latency: bool = False, samples: int = 1000, examples: int = 3) -> Result:
+    def evaluate(
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        slice_by: str | Sequence[str] = (),
+        group_by: str | None = None,
+        error_words: int = 0,
+        latency: bool = False,
+        samples: int = 1000,
+        examples: int = 3,
+    ) -> Result:
         """Accuracy with an interval, precision, recall and F1 of each class, confusion, calibration, and errors by kind.
 
         `data` and `labels`: as `fit` takes them. `slice_by`: also by parts of the data: "length", "class", "unknown" (the share
@@ -221,49 +275,85 @@ class Classifier(Model):
         bootstrap, 0 for no interval; `examples`: texts that are shown of each kind of error.
         """
         self.check_fitted()
-        labelled = as_labelled(data, labels, columns=further_columns(slice_by, group_by)).like(self.classes, strict=False)
+        labelled = as_labelled(data, labels, columns=further_columns(slice_by, group_by)).like(
+            self.classes, strict=False
+        )
         self.remark_training_data(labelled.name, labelled.fingerprint)
         if labelled.multi_label and not self.multi_label:
-            raise ConfigError(f"{labelled.name} has examples with several labels, but this model predicts one per example")
-        if error_words and (self.multi_label or not all(isinstance(example, str) for example in labelled.examples)):
+            raise ConfigError(
+                f"{labelled.name} has examples with several labels, but this model predicts one per example"
+            )
+        if error_words and (
+            self.multi_label or not all(isinstance(example, str) for example in labelled.examples)
+        ):
             raise ConfigError("error_words needs single texts with one label each; leave it out")
         self.check_examples(labelled.examples)
         log_probs = self.log_probs(labelled.examples)
         names = list(map(str, self.classes))
-        gold = [list(map(str, some)) for some in (labelled.labels if labelled.multi_label else zip(labelled.labels))]
+        gold = [
+            list(map(str, some))
+            for some in (labelled.labels if labelled.multi_label else zip(labelled.labels))
+        ]
         if self.multi_label:
-            metrics, details, notes = multilabel.judge(names, gold, np.exp(log_probs), THRESHOLD, samples=samples)
+            metrics, details, notes = multilabel.judge(
+                names, gold, np.exp(log_probs), THRESHOLD, samples=samples
+            )
         else:
-            shown = [in_one_line(example) if isinstance(example, (str, tuple)) else f"example {i}"
-                     for i, example in enumerate(labelled.examples)]
+            shown = [
+                in_one_line(example) if isinstance(example, (str, tuple)) else f"example {i}"
+                for i, example in enumerate(labelled.examples)
+            ]
             first = [some[0] for some in gold]
-            metrics, details, notes = classification.judge(names, first, shown, log_probs, samples=samples, examples=examples)
+            metrics, details, notes = classification.judge(
+                names, first, shown, log_probs, samples=samples, examples=examples
+            )
             if error_words:
                 said = [names[i] for i in log_probs.argmax(axis=1).tolist()]
-                details["errors"] = words_of_errors(details["errors"], shown, first, said, error_words)
+                details["errors"] = words_of_errors(
+                    details["errors"], shown, first, said, error_words
+                )
         if slice_by or group_by is not None:
-            chosen = (np.exp(log_probs) > THRESHOLD if self.multi_label else
-                      np.equal.outer(log_probs.argmax(axis=1), np.arange(log_probs.shape[1])))
-            more = self._by_parts(labelled, multilabel.decisions(names, gold, chosen), slice_by, group_by, samples)
+            chosen = (
+                np.exp(log_probs) > THRESHOLD
+                if self.multi_label
+                else np.equal.outer(log_probs.argmax(axis=1), np.arange(log_probs.shape[1]))
+            )
+            more = self._by_parts(
+                labelled, multilabel.decisions(names, gold, chosen), slice_by, group_by, samples
+            )
             metrics, details, notes = metrics | more[0], details | more[1], notes + more[2]
         if latency:
             metrics |= measure_latency(self.predict, labelled.examples)
         return Result(metrics, self.signature(labelled), notes, details)
 
-    def _by_parts(self, data: Labelled, decided: tuple[list[str], np.ndarray, np.ndarray], slice_by: str | Sequence[str],
-                  group_by: str | None, samples: int) -> classification.Judgement:
+    def _by_parts(
+        self,
+        data: Labelled,
+        decided: tuple[list[str], np.ndarray, np.ndarray],
+        slice_by: str | Sequence[str],
+        group_by: str | None,
+        samples: int,
+    ) -> classification.Judgement:
         """What slices and groups add to a result."""
         metrics: dict[str, Any] = {}
         details: dict[str, Any] = {}
         notes: tuple[str, ...] = ()
         if slice_by:
-            details["slices"] = slices_of_labelled(self, data, *decided, slice_by, samples, multi_label=self.multi_label)
+            details["slices"] = slices_of_labelled(
+                self, data, *decided, slice_by, samples, multi_label=self.multi_label
+            )
         if group_by is not None:
-            metrics, tables, notes = judge_groups(*decided, by_name(group_by, data.columns[group_by]), samples=samples)
+            metrics, tables, notes = judge_groups(
+                *decided, by_name(group_by, data.columns[group_by]), samples=samples
+            )
             details |= tables
         return metrics, details, notes
 
     def signature(self, data: Labelled | None = None) -> Signature:
         """Everything that the model's results depend on."""
-        return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
-                         data=data.fingerprint[:8] if data else None, extras=self.training_extras())
+        return Signature(
+            model=self.label(),
+            tokenizer=self.tokenizer_label(),
+            data=data.fingerprint[:8] if data else None,
+            extras=self.training_extras(),
+        )

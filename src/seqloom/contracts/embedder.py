@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
 Unknown = Literal["refuse", "skip", "mean"]
-Among = int | Iterable[str] | None  # what `nearest` looks through: the first so many words, these texts, or all words
+Among = (
+    int | Iterable[str] | None
+)  # what `nearest` looks through: the first so many words, these texts, or all words
 
 
 class Embedder(Model):
@@ -54,9 +56,17 @@ class Embedder(Model):
 
     # ---- fitting
 
-    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None,
-            start: str | Path | Model | None = None) -> Self:
+    def fit(
+        self,
+        data: Any,
+        *,
+        valid: Any = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: str | Path | Model | None = None,
+    ) -> Self:
         """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
         are texts or lists of words.
 
@@ -78,7 +88,9 @@ class Embedder(Model):
     def restore(cls, saved: Saved) -> Self:
         for tokenizer in saved.tokenizers.values():
             if tokenizer.kind not in SPLITTERS:
-                raise ModelError(f"its tokenizer is of kind {tokenizer.kind!r}, which makes no words: the file is damaged")
+                raise ModelError(
+                    f"its tokenizer is of kind {tokenizer.kind!r}, which makes no words: the file is damaged"
+                )
         return super().restore(saved)
 
     # ---- vectors of words and texts
@@ -88,8 +100,10 @@ class Embedder(Model):
         normalize = self.tokenizer.normalizer if self.tokenizers else None
         if normalize is None:
             return list(words)
-        return [word if place >= 0 else normalize(word) or word
-                for word, place in zip(words, self.vectors.words.find(words).tolist())]
+        return [
+            word if place >= 0 else normalize(word) or word
+            for word, place in zip(words, self.vectors.words.find(words).tolist())
+        ]
 
     def _parts(self, text: str) -> list[str]:
         """The words of a text that is spelled already, as the tokenizer of the model takes them apart."""
@@ -102,7 +116,7 @@ class Embedder(Model):
 
     def knows(self, word: str) -> bool:
         """Whether there is a vector for this word."""
-        word, = self._spelled([word])
+        (word,) = self._spelled([word])
         return word in self.vectors.words or self.unseen([word]) is not None
 
     def rows(self, words: Sequence[str]) -> np.ndarray:
@@ -133,15 +147,29 @@ class Embedder(Model):
             raise ConfigError(f"unknown must be one of {', '.join(choices)}; got {unknown!r}")
         if isinstance(text, str):
             place = self.vectors.words.place(self._spelled([text])[0])
-            return checked(self.vectors.matrix[place].copy()) if place >= 0 else self.embed([text], unknown=unknown)[0]
+            return (
+                checked(self.vectors.matrix[place].copy())
+                if place >= 0
+                else self.embed([text], unknown=unknown)[0]
+            )
         table, texts = self.vectors, self._spelled(text)
-        phrases = [[t] if k >= 0 else self._parts(t) or [t] for t, k in zip(texts, table.words.find(texts).tolist())]
+        phrases = [
+            [t] if k >= 0 else self._parts(t) or [t]
+            for t, k in zip(texts, table.words.find(texts).tolist())
+        ]
         if unknown == "refuse":
             flat = self._rows([word for phrase in phrases for word in phrase])
         else:
             words = [word for phrase in phrases for word in phrase]
-            known = [k >= 0 or self.unseen([word]) is not None for word, k in zip(words, table.words.find(words).tolist())]
-            flat = np.full((len(words), table.matrix.shape[1]), table.mean if unknown == "mean" else 0, np.float32)
+            known = [
+                k >= 0 or self.unseen([word]) is not None
+                for word, k in zip(words, table.words.find(words).tolist())
+            ]
+            flat = np.full(
+                (len(words), table.matrix.shape[1]),
+                table.mean if unknown == "mean" else 0,
+                np.float32,
+            )
             flat[known] = self._rows([word for word, is_known in zip(words, known) if is_known])
             if unknown == "skip":
                 flags = iter(known)
@@ -150,18 +178,32 @@ class Embedder(Model):
         sums = np.zeros((len(phrases), table.matrix.shape[1]), np.float32)
         owners = np.repeat(np.arange(len(phrases)), [len(phrase) for phrase in phrases])
         np.add.at(sums, owners, flat)
-        return sums / np.maximum(np.bincount(owners, minlength=len(phrases)), 1)[:, None].astype(np.float32)
+        return sums / np.maximum(np.bincount(owners, minlength=len(phrases)), 1)[:, None].astype(
+            np.float32
+        )
 
     # ---- the verbs
 
     @overload
-    def nearest(self, query: str, k: int = 10, *, among: Among = None, approximate: bool = False) -> Neighbours: ...
+    def nearest(
+        self, query: str, k: int = 10, *, among: Among = None, approximate: bool = False
+    ) -> Neighbours: ...
     @overload
-    def nearest(self, query: list[str], k: int = 10, *, among: Among = None, approximate: bool = False) -> list[Neighbours]: ...
+    def nearest(
+        self, query: list[str], k: int = 10, *, among: Among = None, approximate: bool = False
+    ) -> list[Neighbours]: ...
     @overload
-    def nearest(self, query: np.ndarray, k: int = 10, *, among: Among = None, approximate: bool = False) -> Any: ...
-    def nearest(self, query: str | list[str] | np.ndarray, k: int = 10, *, among: Among = None,
-                approximate: bool = False) -> Any:
+    def nearest(
+        self, query: np.ndarray, k: int = 10, *, among: Among = None, approximate: bool = False
+    ) -> Any: ...
+    def nearest(
+        self,
+        query: str | list[str] | np.ndarray,
+        k: int = 10,
+        *,
+        among: Among = None,
+        approximate: bool = False,
+    ) -> Any:
         """The k words nearest to a word, a phrase or a vector (D,), excluding the query words.
 
         A list of words or an array (n, D) is answered together, which is several times faster. `among`: only the first so
@@ -177,7 +219,7 @@ class Embedder(Model):
         if among is not None and not isinstance(among, int):
             return nearest_texts(self.embed, query, k, among)
         if isinstance(query, str) and not approximate:
-            word, = self._spelled([query])
+            (word,) = self._spelled([query])
             place = self.vectors.words.place(word) if self._parts(word) == [word] else -1
             if place >= 0:
                 return self.vectors.search_from(place, k, among)
@@ -189,19 +231,47 @@ class Embedder(Model):
             vectors, excluded = np.atleast_2d(self.embed(query)), self.made_of(texts)
             for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
                 if (self.vectors.words.find(excluded[i]) < 0).all():
-                    raise DataError(f"{texts[i]!r} has no neighbours: it shares no n-gram with any known word")
+                    raise DataError(
+                        f"{texts[i]!r} has no neighbours: it shares no n-gram with any known word"
+                    )
         neighbours = self.vectors.search(vectors, k, excluded, among, approximate)
         return neighbours[0] if one else neighbours
 
     @overload
-    def analogy(self, a: str, b: str, c: str, k: int = 10, *, method: Literal["add", "mul"] = "add",
-                among: int | None = None, approximate: bool = False) -> Neighbours: ...
+    def analogy(
+        self,
+        a: str,
+        b: str,
+        c: str,
+        k: int = 10,
+        *,
+        method: Literal["add", "mul"] = "add",
+        among: int | None = None,
+        approximate: bool = False,
+    ) -> Neighbours: ...
     @overload
-    def analogy(self, a: list[str], b: list[str], c: list[str], k: int = 10, *,
-                method: Literal["add", "mul"] = "add", among: int | None = None,
-                approximate: bool = False) -> list[Neighbours]: ...
-    def analogy(self, a: str | list[str], b: str | list[str], c: str | list[str], k: int = 10, *,
-                method: Literal["add", "mul"] = "add", among: int | None = None, approximate: bool = False) -> Any:
+    def analogy(
+        self,
+        a: list[str],
+        b: list[str],
+        c: list[str],
+        k: int = 10,
+        *,
+        method: Literal["add", "mul"] = "add",
+        among: int | None = None,
+        approximate: bool = False,
+    ) -> list[Neighbours]: ...
+    def analogy(
+        self,
+        a: str | list[str],
+        b: str | list[str],
+        c: str | list[str],
+        k: int = 10,
+        *,
+        method: Literal["add", "mul"] = "add",
+        among: int | None = None,
+        approximate: bool = False,
+    ) -> Any:
         """a is to b as c is to what? The three words (or phrases) are never the answer.
 
         `add` (Mikolov et al. 2013): nearest to b - a + c, each of length one. `mul` (Levy and Goldberg 2014): the largest
@@ -210,16 +280,24 @@ class Embedder(Model):
         if isinstance(a, str) or isinstance(b, str) or isinstance(c, str):
             if not (isinstance(a, str) and isinstance(b, str) and isinstance(c, str)):
                 raise ConfigError("an analogy takes three words or three lists of equal length")
-            return self.analogy([a], [b], [c], k, method=method, among=among, approximate=approximate)[0]
+            return self.analogy(
+                [a], [b], [c], k, method=method, among=among, approximate=approximate
+            )[0]
         if not len(a) == len(b) == len(c):
-            raise ConfigError(f"an analogy takes three lists of equal length; these have {len(a)}, {len(b)} and {len(c)}")
+            raise ConfigError(
+                f"an analogy takes three lists of equal length; these have {len(a)}, {len(b)} and {len(c)}"
+            )
         if method not in ("add", "mul"):
             raise ConfigError(f"method must be one of add, mul; got {method!r}")
         if approximate and method == "mul":
-            raise ConfigError("approximate search does not support the method mul; use add, or leave approximate out")
+            raise ConfigError(
+                "approximate search does not support the method mul; use add, or leave approximate out"
+            )
         three = self.embed([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
         three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
-        excluded = [[word for words in self.made_of(texts) for word in words] for texts in zip(a, b, c)]
+        excluded = [
+            [word for words in self.made_of(texts) for word in words] for texts in zip(a, b, c)
+        ]
         if method == "mul":
             return self.vectors.search_products(three, k, excluded, among)
         return self.vectors.search(three[1] - three[0] + three[2], k, excluded, among, approximate)
@@ -236,7 +314,9 @@ class Embedder(Model):
         """The word that is least like the mean of all of them."""
         return least_alike(self.embed, words)
 
-    def evaluate(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> Result:
+    def evaluate(
+        self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add"
+    ) -> Result:
         """Accuracy on analogies, by section, or rank correlation with human similarity scores (Spearman).
 
         `data`: a file or a judging.Questions; which of the two it is shows in its lines. Analogies are asked among the
@@ -248,9 +328,16 @@ class Embedder(Model):
             metrics, details, notes = judging.judge_pairs(questions, self._known, self.similarity)
             return Result(metrics, self.signature(questions.fingerprint), notes, details)
         metrics, details, notes = judging.judge_analogies(questions, *self._asking(among, method))
-        return Result(metrics, self.signature(questions.fingerprint, among=among, method=method), notes, details)
+        return Result(
+            metrics,
+            self.signature(questions.fingerprint, among=among, method=method),
+            notes,
+            details,
+        )
 
-    def outcomes(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> np.ndarray:
+    def outcomes(
+        self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add"
+    ) -> np.ndarray:
         """The result of each question: 1 for a right analogy and 0 for a wrong one, or the cosine of a pair;
         NaN where a word has no vector."""
         self.check_fitted()
@@ -262,11 +349,18 @@ class Embedder(Model):
     def _known(self, word: str) -> str | None:
         return word if self.knows(word) else None
 
-    def _asking(self, among: int | None, method: Literal["add", "mul"]) -> tuple[judging.Spell, judging.Answer]:
+    def _asking(
+        self, among: int | None, method: Literal["add", "mul"]
+    ) -> tuple[judging.Spell, judging.Answer]:
         """How words are spelled and analogies answered among the first words."""
         words, limit = self.vectors.words, len(self.vectors.words) if among is None else among
-        return (lambda w: form if 0 <= words.find([form := self._spelled([w])[0]])[0] < limit else None,
-                lambda a, b, c: [best[0][0] if best else "" for best in self.analogy(a, b, c, 1, method=method, among=among)])
+        return (
+            lambda w: form if 0 <= words.find([form := self._spelled([w])[0]])[0] < limit else None,
+            lambda a, b, c: [
+                best[0][0] if best else ""
+                for best in self.analogy(a, b, c, 1, method=method, among=among)
+            ],
+        )
 
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
         """Everything that the model's results depend on."""
@@ -277,24 +371,39 @@ def fit_corpus(model: Any, corpus: Corpus, how: Fitting) -> None:
     """Let an embedder of words or texts learn, and note what from."""
     with model.learning(how):
         model.fit_corpus(corpus, how)
-        model.fit_info = {**data_record(corpus), **model.fit_info}  # which a reading has made on the way
+        model.fit_info = {
+            **data_record(corpus),
+            **model.fit_info,
+        }  # which a reading has made on the way
 
 
 def make_signature(model: Model, data: str | None, extras: dict[str, Any]) -> Signature:
     """Return everything that the results of an embedder depend on."""
-    return Signature(model=model.label(), tokenizer=model.tokenizer_label(), data=data[:8] if data else None,
-                     extras={**model.training_extras(), **extras})
+    return Signature(
+        model=model.label(),
+        tokenizer=model.tokenizer_label(),
+        data=data[:8] if data else None,
+        extras={**model.training_extras(), **extras},
+    )
 
 
 def checked(vectors: np.ndarray) -> np.ndarray:
     """The same vectors, if they are some: a large file is not read through when it is opened."""
     if not (np.abs(vectors) <= LARGEST).all():
-        raise ModelError("a vector has a value that is not a number or is far too large: the model is damaged; get it again")
+        raise ModelError(
+            "a vector has a value that is not a number or is far too large: the model is damaged; get it again"
+        )
     return vectors
 
 
 def unknown_word(word: str, table: WordVectors) -> DataError:
     """What to say of a word that is not there."""
     near = table.words.near(word)
-    return DataError(f"no vector for {word!r}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else
-                     f"; there are {len(table.words):,} words"))
+    return DataError(
+        f"no vector for {word!r}"
+        + (
+            f"; did you mean {' or '.join(map(repr, near))}?"
+            if near
+            else f"; there are {len(table.words):,} words"
+        )
+    )

@@ -30,7 +30,9 @@ class Answers(NamedTuple):
 
     point: np.ndarray  # (n, H, C)
     spread: np.ndarray  # (n, H, C): how large errors are expected to be, by the model
-    recent: Callable[[np.ndarray], np.ndarray]  # (n, C): how large they were lately, given what is typical
+    recent: Callable[
+        [np.ndarray], np.ndarray
+    ]  # (n, C): how large they were lately, given what is typical
 
 
 class Ahead(NamedTuple):
@@ -71,10 +73,18 @@ class Forecast:
         for track in self.tracks:
             for h, second in enumerate(track.times.tolist()):
                 for c, column in enumerate(self.columns):
-                    ends = {f"{end}_{share}": float(band[k][h, c]) for share, band in track.bands.items()
-                            for k, end in enumerate(("low", "high"))}
-                    yield {**({"key": track.key} if several else {}), "time": self.clock.show(second), "column": column,
-                           "forecast": float(track.values[h, c]), **ends}
+                    ends = {
+                        f"{end}_{share}": float(band[k][h, c])
+                        for share, band in track.bands.items()
+                        for k, end in enumerate(("low", "high"))
+                    }
+                    yield {
+                        **({"key": track.key} if several else {}),
+                        "time": self.clock.show(second),
+                        "column": column,
+                        "forecast": float(track.values[h, c]),
+                        **ends,
+                    }
 
     def frame(self) -> Any:
         """As a frame of pandas or polars, where one is installed."""
@@ -118,15 +128,27 @@ class Anomalies:
 
     def rows(self) -> list[dict[str, Any]]:
         several = len(self.scores) > 1 or "" not in self.scores
-        return [{**({"key": one.key} if several else {}), "time": self.clock.show(one.time), "column": one.column,
-                 "value": one.value, "expected": one.expected, "score": one.score} for one in self.found]
+        return [
+            {
+                **({"key": one.key} if several else {}),
+                "time": self.clock.show(one.time),
+                "column": one.column,
+                "value": one.value,
+                "expected": one.expected,
+                "score": one.score,
+            }
+            for one in self.found
+        ]
 
     def frame(self) -> Any:
         return as_frame(self.rows())
 
     def to_dict(self) -> dict[str, Any]:
-        return {"threshold": self.threshold, "steps": sum(len(scores) for _, scores in self.scores.values()),
-                "anomalies": self.rows()}
+        return {
+            "threshold": self.threshold,
+            "steps": sum(len(scores) for _, scores in self.scores.values()),
+            "anomalies": self.rows(),
+        }
 
     def __str__(self) -> str:
         steps = sum(len(scores) for _, scores in self.scores.values())
@@ -136,7 +158,11 @@ class Anomalies:
 
 def table_of(rows: list[dict[str, Any]]) -> str:
     """Aligned columns; of many rows all, since they are a result."""
-    return "\n".join(aligned([list(rows[0]), *(list(map(cell, row.values())) for row in rows)])) if rows else ""
+    return (
+        "\n".join(aligned([list(rows[0]), *(list(map(cell, row.values())) for row in rows)]))
+        if rows
+        else ""
+    )
 
 
 def cell(value: Any) -> str:

@@ -25,7 +25,14 @@ import numpy as np
 
 from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Fitting, Model, data_record
-from seqloom.contracts.reading import PORTION, Reading, TextReading, continued_by_context, continued_by_steps, tally
+from seqloom.contracts.reading import (
+    PORTION,
+    Reading,
+    TextReading,
+    continued_by_context,
+    continued_by_steps,
+    tally,
+)
 from seqloom.contracts.scoring import score_batch, sums
 from seqloom.contracts.starting import check_tokenizer_alone
 from seqloom.data.corpus import Corpus, as_corpus
@@ -106,11 +113,15 @@ class LanguageModel(Model):
 
         Threads share it, so it changes nothing of its own after it was made, and all that it gives out are new arrays.
         """
-        return ContextStepper(self.next_log_probs, self.tokenizer.vocab_size, self.tokenizer.eos_id, self.context)
+        return ContextStepper(
+            self.next_log_probs, self.tokenizer.vocab_size, self.tokenizer.eos_id, self.context
+        )
 
     def sized_stepper(self, *, eight_bit: bool = False) -> Stepper:
         """`stepper`, with the sizes of the tokenizer where it says none of its own."""
-        return sized(self.stepper(eight_bit=eight_bit), self.tokenizer.vocab_size, self.tokenizer.eos_id)
+        return sized(
+            self.stepper(eight_bit=eight_bit), self.tokenizer.vocab_size, self.tokenizer.eos_id
+        )
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Natural-log probability of each token, float32, flat like `ids`: sequences of `lengths` tokens, `</s>` included.
@@ -140,9 +151,18 @@ class LanguageModel(Model):
 
     # ---- fitting
 
-    def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None,
-            memory: int | str | None = None, train: TrainConfig | None = None, device: str | None = None,
-            run: str | Path | None = None, start: str | Path | Model | None = None) -> Self:
+    def fit(
+        self,
+        data: Any,
+        *,
+        valid: Any = None,
+        tokenizer: Tokenizer | None = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: str | Path | Model | None = None,
+    ) -> Self:
         """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
         are texts or lists of words.
 
@@ -159,9 +179,14 @@ class LanguageModel(Model):
                 self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
             if valid is not None and self.trained:  # others have no use for it
-                how = replace(how, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit))
-            self.fit_info = {**data_record(corpus), "tokens": len(ids),
-                             "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
+                how = replace(
+                    how, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
+                )
+            self.fit_info = {
+                **data_record(corpus),
+                "tokens": len(ids),
+                "units": int(np.count_nonzero(ids == self.tokenizer.eos_id)),
+            }
             if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
                 self.fit_info["data_files"] = [digest[:16] for digest in files]
             self.fit_ids(ids, how)
@@ -188,7 +213,9 @@ class LanguageModel(Model):
         by_line = self.unit == "line"
         if by_line and text.endswith("\n"):
             text = text[:-1]
-        ids = np.append(tokenizer.encode(text, newline_ends=by_line), tokenizer.eos_id).astype(np.int64)
+        ids = np.append(tokenizer.encode(text, newline_ends=by_line), tokenizer.eos_id).astype(
+            np.int64
+        )
         return ids, unit_lengths(ids, tokenizer.eos_id)
 
     @overload
@@ -211,7 +238,11 @@ class LanguageModel(Model):
         if isinstance(text, str):
             refuse_existing_file(text)
             return score_batch(self, [text])[0].tolist()
-        return [part.tolist() for log_probs, starts in self._scores(text) for part in np.split(log_probs, starts[1:])]
+        return [
+            part.tolist()
+            for log_probs, starts in self._scores(text)
+            for part in np.split(log_probs, starts[1:])
+        ]
 
     def _scores(self, texts: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """What `score_batch` gives, for one batch of texts after another."""
@@ -219,7 +250,9 @@ class LanguageModel(Model):
 
         self.check_fitted()
         if wrong := [text for text in texts if not isinstance(text, str)]:
-            raise DataError(f"expected a text or a list of texts; the list holds {type(wrong[0]).__name__}")
+            raise DataError(
+                f"expected a text or a list of texts; the list holds {type(wrong[0]).__name__}"
+            )
         one, batches = partial(score_batch, self), text_batches(texts)
         return parallel_map(one, batches) if self.threaded else map(one, batches)
 
@@ -234,8 +267,15 @@ class LanguageModel(Model):
             raise ConfigError(f"bits per byte need a lossless tokenizer; {self.tokenizer.loses()}")
         return value
 
-    def evaluate(self, data: Any, *, split: str | None = None, samples: int = 1000, dynamic: bool = False,
-                 dynamic_lr: float | None = None) -> Result:
+    def evaluate(
+        self,
+        data: Any,
+        *,
+        split: str | None = None,
+        samples: int = 1000,
+        dynamic: bool = False,
+        dynamic_lr: float | None = None,
+    ) -> Result:
         """Likelihoods of held-out data with a bootstrap interval, and the signature that reproduces them.
 
         `dynamic`: a copy of a network learns from each stretch of the data after it was scored, at the rate `dynamic_lr`.
@@ -253,8 +293,10 @@ class LanguageModel(Model):
             metrics["bits_per_byte"] = None
             notes.append(f"no bits per byte: {tokenizer.loses()}")
         if metrics["zero_tokens"]:
-            notes.append(f"{metrics['zero_tokens']:,} tokens have probability zero, so the perplexity is infinite; "
-                         "smooth more: another smoothing than maximum-likelihood, or a larger k")
+            notes.append(
+                f"{metrics['zero_tokens']:,} tokens have probability zero, so the perplexity is infinite; "
+                "smooth more: another smoothing than maximum-likelihood, or a larger k"
+            )
         if costs is not None:
             low, high = bootstrap.interval(*costs.result(), samples=samples)
             name = "bits_per_byte_interval" if tokenizer.lossless else "nats_per_token_interval"
@@ -267,17 +309,35 @@ class LanguageModel(Model):
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
         """Dynamic evaluation with this learning rate; for networks."""
-        raise ConfigError(f"dynamic evaluation is for networks, which learn by gradients; this model is {self.name}")
+        raise ConfigError(
+            f"dynamic evaluation is for networks, which learn by gradients; this model is {self.name}"
+        )
 
     def signature(self, corpus: Corpus | None = None, split: str | None = None) -> Signature:
         """Everything that the model's results depend on."""
-        return Signature(model=self.label(), tokenizer=self.tokenizer_label(), unit=self.unit, carry=self.carry,
-                         context=self.context, split=split, data=corpus.fingerprint[:8] if corpus else None,
-                         extras=self.training_extras())
+        return Signature(
+            model=self.label(),
+            tokenizer=self.tokenizer_label(),
+            unit=self.unit,
+            carry=self.carry,
+            context=self.context,
+            split=split,
+            data=corpus.fingerprint[:8] if corpus else None,
+            extras=self.training_extras(),
+        )
 
-    def generate(self, prompt: str | list[str] = "", *, stop: Sequence[str] = (), beams: int | None = None,
-                 length_penalty: float = 1.0, eight_bit: bool = False, draft: LanguageModel | None = None,
-                 draft_tokens: int = 4, **options: Any) -> Any:
+    def generate(
+        self,
+        prompt: str | list[str] = "",
+        *,
+        stop: Sequence[str] = (),
+        beams: int | None = None,
+        length_penalty: float = 1.0,
+        eight_bit: bool = False,
+        draft: LanguageModel | None = None,
+        draft_tokens: int = 4,
+        **options: Any,
+    ) -> Any:
         """Continue a prompt, or a list of prompts; returns the new text only.
 
         `options` are those of `SamplingConfig`: max_tokens, min_tokens, allow_eos, temperature, top_k, top_p,
@@ -291,18 +351,28 @@ class LanguageModel(Model):
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
         config = SamplingConfig.from_dict(options)
         self.remark_prompts(prompts)
-        texts = self.generator(eight_bit=eight_bit).generate(prompts, config, stop, beams, length_penalty,
-                                                             draft_of(draft, draft_tokens))
+        texts = self.generator(eight_bit=eight_bit).generate(
+            prompts, config, stop, beams, length_penalty, draft_of(draft, draft_tokens)
+        )
         return texts[0] if isinstance(prompt, str) else texts
 
-    def stream(self, prompt: str = "", *, stop: Sequence[str] = (), eight_bit: bool = False,
-               draft: LanguageModel | None = None, draft_tokens: int = 4, **options: Any) -> Iterator[str]:
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        stop: Sequence[str] = (),
+        eight_bit: bool = False,
+        draft: LanguageModel | None = None,
+        draft_tokens: int = 4,
+        **options: Any,
+    ) -> Iterator[str]:
         """Like `generate` for one prompt, piece by piece as it is drawn."""
         from seqloom.decoding.sampling import SamplingConfig
 
         self.remark_prompts([prompt])
-        return self.generator(eight_bit=eight_bit).stream(prompt, SamplingConfig.from_dict(options), stop,
-                                                          draft_of(draft, draft_tokens))
+        return self.generator(eight_bit=eight_bit).stream(
+            prompt, SamplingConfig.from_dict(options), stop, draft_of(draft, draft_tokens)
+        )
 
     def remark_prompts(self, prompts: Sequence[str]) -> None:
         """Say what of the prompts will not be seen, where that may surprise; it does not of an n-gram model."""
@@ -319,14 +389,22 @@ class LanguageModel(Model):
         """The decoder of `generate`, `stream` and `complete`, shared by calls and threads until the model is fitted again."""
         tokenizer = self.tokenizer
         if eight_bit and not self.quantizable:
-            raise ConfigError(f"eight_bit rounds the weights of networks; this model is {self.name}")
-        return self._decoders.get(eight_bit, self._member_decoders(), partial(self._make_generator, tokenizer, eight_bit))
+            raise ConfigError(
+                f"eight_bit rounds the weights of networks; this model is {self.name}"
+            )
+        return self._decoders.get(
+            eight_bit, self._member_decoders(), partial(self._make_generator, tokenizer, eight_bit)
+        )
 
     def _make_generator(self, tokenizer: Tokenizer, eight_bit: bool) -> Generator:
         from seqloom.decoding.generation import Generator
 
-        return Generator(self.sized_stepper(eight_bit=eight_bit), tokenizer, by_line=self.unit == "line",
-                         endless=self.unit == "stream")
+        return Generator(
+            self.sized_stepper(eight_bit=eight_bit),
+            tokenizer,
+            by_line=self.unit == "line",
+            endless=self.unit == "stream",
+        )
 
     def _member_decoders(self) -> list[Decoders]:
         return [decoders for m in self.members for decoders in (m._decoders, *m._member_decoders())]

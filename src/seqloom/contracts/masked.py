@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
 Text = str | tuple[str, str]  # one, or a pair that the model reads together
-Row = tuple[np.ndarray, ...]  # the ids of one text, or of two; HIDDEN where a token is to be guessed
+Row = tuple[
+    np.ndarray, ...
+]  # the ids of one text, or of two; HIDDEN where a token is to be guessed
 
 TOGETHER = 1 << 13  # tokens in rows that are guessed together
 CELLS = 1 << 24  # probabilities that are held at once
@@ -76,21 +78,35 @@ class MaskedModel(Model):
 
     # ---- fitting
 
-    def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
-            start: str | Path | Model | None = None) -> Self:
+    def fit(
+        self,
+        data: Any,
+        *,
+        valid: Any = None,
+        tokenizer: Tokenizer | None = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: str | Path | Model | None = None,
+    ) -> Self:
         """Learn. `data`: a corpus, a Path, the text itself, or a list of texts.
 
         `start`: a saved model of the same kind, whose weights, tokenizer and options training starts from.
         """
-        how = self.fitting(memory, train, device, run, None if valid is None else as_corpus(valid), start)
+        how = self.fitting(
+            memory, train, device, run, None if valid is None else as_corpus(valid), start
+        )
         check_tokenizer_alone(tokenizer, how)
         corpus = as_corpus(data)
         with self.learning(how):
             if how.start is None:
                 self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             self.fit_corpus(corpus, how)
-            self.fit_info = {**data_record(corpus), **self.fit_info}  # which a reading has made on the way
+            self.fit_info = {
+                **data_record(corpus),
+                **self.fit_info,
+            }  # which a reading has made on the way
         return self
 
     # ---- the verbs
@@ -101,7 +117,11 @@ class MaskedModel(Model):
     def encode(self, text: Text) -> Row:
         """The ids of a text, or of both texts of a pair."""
         parts = (text,) if isinstance(text, str) else text
-        if not (isinstance(parts, tuple) and 1 <= len(parts) <= 2 and all(isinstance(part, str) for part in parts)):
+        if not (
+            isinstance(parts, tuple)
+            and 1 <= len(parts) <= 2
+            and all(isinstance(part, str) for part in parts)
+        ):
             raise DataError(f"expected a text, or a pair of texts as a tuple; got {quoted(text)}")
         return tuple(encode_masked(self.tokenizer, part, self.mask) for part in parts)
 
@@ -119,13 +139,22 @@ class MaskedModel(Model):
         rows = [self.encode(each) for each in texts]
         for each, row in zip(texts, rows):
             if not any((part == HIDDEN).any() for part in row):
-                raise DataError(f"{quoted(each)} has no {self.mask}; write it where a token is to be guessed")
+                raise DataError(
+                    f"{quoted(each)} has no {self.mask}; write it where a token is to be guessed"
+                )
             self._check_length(row, each)
         answers = []
-        for low, high in _portions([sum(map(len, row)) for row in rows], [_hidden(row) for row in rows],
-                                   self.tokenizer.vocab_size):
-            for each, row, log_probs in zip(texts[low:high], rows[low:high], self.mask_log_probs(rows[low:high])):
-                answers.append([self._filled(each, row, ids, score) for ids, score in self._best(log_probs, k)])
+        for low, high in _portions(
+            [sum(map(len, row)) for row in rows],
+            [_hidden(row) for row in rows],
+            self.tokenizer.vocab_size,
+        ):
+            for each, row, log_probs in zip(
+                texts[low:high], rows[low:high], self.mask_log_probs(rows[low:high])
+            ):
+                answers.append(
+                    [self._filled(each, row, ids, score) for ids, score in self._best(log_probs, k)]
+                )
         return answers[0] if one else answers
 
     def _best(self, log_probs: np.ndarray, k: int) -> list[tuple[list[int], float]]:
@@ -134,8 +163,12 @@ class MaskedModel(Model):
         best: list[tuple[list[int], float]] = [([], 0.0)]
         for row in scores:
             order = np.argsort(-row, kind="stable")[:k].tolist()
-            longer = [([*ids, token], score + float(row[token])) for ids, score in best for token in order
-                      if row[token] > -np.inf]
+            longer = [
+                ([*ids, token], score + float(row[token]))
+                for ids, score in best
+                for token in order
+                if row[token] > -np.inf
+            ]
             best = sorted(longer, key=lambda choice: -choice[1])[:k]
         return best
 
@@ -183,21 +216,37 @@ class MaskedModel(Model):
         if not scored:
             raise DataError(f"{corpus.name} has no tokens to hide; give some text")
         log_probs, right = (np.concatenate(parts) for parts in zip(*scored))
-        metrics: dict[str, Value] = {"pseudo_perplexity": perplexity(log_probs), "accuracy": float(right.mean()),
-                                     "tokens": len(log_probs), "texts": len(scored)}
+        metrics: dict[str, Value] = {
+            "pseudo_perplexity": perplexity(log_probs),
+            "accuracy": float(right.mean()),
+            "tokens": len(log_probs),
+            "texts": len(scored),
+        }
         if samples:
             costs = np.array([-scores.sum(dtype=np.float64) for scores, _ in scored])
-            low, high = bootstrap.interval(costs, np.array([len(scores) for scores, _ in scored]), samples=samples)
+            low, high = bootstrap.interval(
+                costs, np.array([len(scores) for scores, _ in scored]), samples=samples
+            )
             metrics["nats_per_token_interval"] = (low, high)
         most = self.longest(1)
         parts = sum(len(scores) > most for scores, _ in scored) if most else 0
-        notes = (f"{parts:,} texts are longer than {most:,} tokens and were scored in parts",) if parts else ()
+        notes = (
+            (f"{parts:,} texts are longer than {most:,} tokens and were scored in parts",)
+            if parts
+            else ()
+        )
         return Result(metrics, self.signature(corpus), notes)
 
     def signature(self, data: Corpus | None = None) -> Signature:
         """Everything that the model's results depend on."""
-        return Signature(model=self.label(), tokenizer=self.tokenizer_label(), unit="line", context=self.longest(1),
-                         data=data.fingerprint[:8] if data else None, extras=self.training_extras())
+        return Signature(
+            model=self.label(),
+            tokenizer=self.tokenizer_label(),
+            unit="line",
+            context=self.longest(1),
+            data=data.fingerprint[:8] if data else None,
+            extras=self.training_extras(),
+        )
 
     # ---- hiding each token in turn
 
@@ -209,16 +258,23 @@ class MaskedModel(Model):
         parts = [self._parts(row, text) for text, row in zip(texts, rows)]
         whole = [part for each in parts for part in each]
         found = iter(self._hidden_in_turn(whole))
-        with progress.task("scoring", sum(len(ids) for row in whole for ids in row), "tokens") as bar:
+        with progress.task(
+            "scoring", sum(len(ids) for row in whole for ids in row), "tokens"
+        ) as bar:
             for each in parts:
                 scores = [next(found) for row in each for ids in row for _ in ids]
                 bar.advance(len(scores))
-                yield (np.array([score for score, _ in scores], np.float32), np.array([hit for _, hit in scores], bool))
+                yield (
+                    np.array([score for score, _ in scores], np.float32),
+                    np.array([hit for _, hit in scores], bool),
+                )
 
     def _parts(self, row: Row, text: Text) -> list[Row]:
         """A text that is too long in parts of about equal length."""
         if any((ids == HIDDEN).any() for ids in row):
-            raise DataError(f"{quoted(text)} has a {self.mask}, so it cannot be scored; fill it first")
+            raise DataError(
+                f"{quoted(text)} has a {self.mask}, so it cannot be scored; fill it first"
+            )
         most = self.longest(len(row))
         if len(row) > 1 or most is None or len(row[0]) <= most:
             self._check_length(row, text)
@@ -238,8 +294,10 @@ class MaskedModel(Model):
     def _check_length(self, row: Row, text: Any) -> None:
         most, length = self.longest(len(row)), sum(map(len, row))
         if most is not None and length > most:
-            raise DataError(f"{quoted(text)} has {length:,} tokens, and this {self.name} model reads at most {most:,} of "
-                            f"{'one text' if len(row) == 1 else 'two texts together'}; shorten it")
+            raise DataError(
+                f"{quoted(text)} has {length:,} tokens, and this {self.name} model reads at most {most:,} of "
+                f"{'one text' if len(row) == 1 else 'two texts together'}; shorten it"
+            )
 
 
 def _hidden(row: Row) -> int:

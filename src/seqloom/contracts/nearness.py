@@ -12,7 +12,10 @@ from seqloom.errors import ConfigError, DataError, quoted
 Neighbours = list[tuple[str, float]]  # texts and their cosines, the nearest first
 Embed = Callable[[str | list[str]], np.ndarray]  # a text to its vector (D,), texts to theirs (n, D)
 
-TOGETHER, CHARACTERS = 4096, 1 << 22  # texts of which the vectors are there at a time, and their length
+TOGETHER, CHARACTERS = (
+    4096,
+    1 << 22,
+)  # texts of which the vectors are there at a time, and their length
 
 
 def portions(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -40,7 +43,9 @@ def cosines_of_pairs(embed: Embed, a: str | list[str], b: str | list[str]) -> An
     """Cosine of two texts; of two lists pair by pair, float64 (n,)."""
     first, second = ([x] if isinstance(x, str) else list(x) for x in (a, b))
     if len(first) != len(second):
-        raise ConfigError(f"similarity compares pairs; {len(first)} on one side, {len(second)} on the other")
+        raise ConfigError(
+            f"similarity compares pairs; {len(first)} on one side, {len(second)} on the other"
+        )
     left, right = (np.atleast_2d(embed(x)).astype(np.float64) for x in (a, b))
     lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     cosines = np.einsum("ij,ij->i", left, right) / np.where(lengths > 0, lengths, 1)
@@ -56,7 +61,9 @@ def least_alike(embed: Embed, words: list[str] | str) -> str:
     return given[int((directions @ directions.mean(axis=0)).argmin())]
 
 
-def nearest_texts(embed: Embed, query: str | list[str] | np.ndarray, k: int, among: Iterable[str]) -> Any:
+def nearest_texts(
+    embed: Embed, query: str | list[str] | np.ndarray, k: int, among: Iterable[str]
+) -> Any:
     """The k texts of `among` with the largest cosine to a text or a vector (D,); for a list or an array (n, D) a list.
 
     `among` may be any iterable, such as the lines of a file; only the best are kept. Of equal ones the first come first.
@@ -66,7 +73,9 @@ def nearest_texts(embed: Embed, query: str | list[str] | np.ndarray, k: int, amo
     if isinstance(among, str):
         raise DataError(f"among takes a list of texts; got {quoted(among)}")
     one = isinstance(query, str) or (isinstance(query, np.ndarray) and query.ndim == 1)
-    asked = units(np.atleast_2d(query if isinstance(query, np.ndarray) else embed(query)).astype(np.float32))  # (n, D)
+    asked = units(
+        np.atleast_2d(query if isinstance(query, np.ndarray) else embed(query)).astype(np.float32)
+    )  # (n, D)
     best: list[Neighbours] = [[] for _ in asked]
     for group in portions(among):
         cosines = asked @ units(embed(group)).T  # (n, texts)

@@ -41,7 +41,11 @@ class TextReading:
             if begin < len(ids) or ids[-1] == self.eos_id:
                 self.state = None
         if begin < end:
-            parts.append(self.model.sequence_log_probs(ids[begin:end], unit_lengths(ids[begin:end], self.eos_id)))
+            parts.append(
+                self.model.sequence_log_probs(
+                    ids[begin:end], unit_lengths(ids[begin:end], self.eos_id)
+                )
+            )
         if end < len(ids):
             parts.append(self._stretch(ids[end:]))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -65,7 +69,9 @@ def inner_units(ids: np.ndarray, eos_id: int, continued: bool) -> tuple[int, int
     return int(ends[0]) if continued else 0, int(ends[-1])
 
 
-def portions(model: LanguageModel, corpus: Corpus, reading: Reading | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def portions(
+    model: LanguageModel, corpus: Corpus, reading: Reading | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The ids of a corpus, `</s>` at the end of every unit, and their log-probabilities, many at a time."""
     reading = reading or model.reading()
     blocks = encoded_blocks(model.tokenizer, corpus, model.unit, label="scoring")
@@ -93,7 +99,12 @@ def _cut(blocks: Iterable[np.ndarray], size: int, eos_id: int | None) -> Iterato
         yield np.concatenate(waiting)
 
 
-def tally(model: LanguageModel, corpus: Corpus, reading: Reading | None = None, costs: SegmentCosts | None = None) -> Tally:
+def tally(
+    model: LanguageModel,
+    corpus: Corpus,
+    reading: Reading | None = None,
+    costs: SegmentCosts | None = None,
+) -> Tally:
     """What the text costs; also by segment, if asked."""
     tokenizer, total = model.tokenizer, Tally()
     for ids, log_probs in portions(model, corpus, reading):
@@ -103,12 +114,14 @@ def tally(model: LanguageModel, corpus: Corpus, reading: Reading | None = None, 
     return total
 
 
-def continued_by_context(model: LanguageModel, ids: np.ndarray, before: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def continued_by_context(
+    model: LanguageModel, ids: np.ndarray, before: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """`stretch_log_probs` of a model that sees `context` tokens: they are read once more before the stretch."""
     before = ids[:0] if before is None else before
     both = np.concatenate([before, ids])
-    log_probs = model.sequence_log_probs(both, np.array([len(both)]))[len(before):]
-    return log_probs, both[max(len(both) - (model.context or 0), 0):]
+    log_probs = model.sequence_log_probs(both, np.array([len(both)]))[len(before) :]
+    return log_probs, both[max(len(both) - (model.context or 0), 0) :]
 
 
 def continued_by_steps(model: LanguageModel, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:

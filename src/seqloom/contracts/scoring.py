@@ -37,7 +37,9 @@ def score_batch(model: LanguageModel, texts: Sequence[str]) -> tuple[np.ndarray,
     starts = _starts(ends)
     lengths = ends - starts
     if not one_line_each:
-        ends = ends[np.cumsum([1 + text.removesuffix("\n").count("\n") for text in texts]) - 1]  # of the texts
+        ends = ends[
+            np.cumsum([1 + text.removesuffix("\n").count("\n") for text in texts]) - 1
+        ]  # of the texts
         starts = _starts(ends)
     return model.sequence_log_probs(ids, ends - starts if model.carry else lengths), starts
 

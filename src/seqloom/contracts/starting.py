@@ -41,15 +41,22 @@ class Origin:
     @property
     def record(self) -> dict[str, Any]:
         """What the new model says of it: its label, its digest, and hashes of the data that it has seen."""
-        return {"origin": self.model.label(), "origin_weights": self.digest,
-                "origin_data": sorted(self.model.data_hashes())}
+        return {
+            "origin": self.model.label(),
+            "origin_weights": self.digest,
+            "origin_data": sorted(self.model.data_hashes()),
+        }
 
-    def check_known(self, values: Collection[Any], known: Collection[Any], what: str, name: str) -> None:
+    def check_known(
+        self, values: Collection[Any], known: Collection[Any], what: str, name: str
+    ) -> None:
         """Refuse labels, tags or columns of the data of that name which the model does not have."""
         strange = [value for value in values if value not in known]
         if strange:
-            raise DataError(f"{name} has the {what} {quoted(strange[0])}, which the {self.model.label()} "
-                            f"model to start from does not have; leave it out, or fit without start")
+            raise DataError(
+                f"{name} has the {what} {quoted(strange[0])}, which the {self.model.label()} "
+                f"model to start from does not have; leave it out, or fit without start"
+            )
 
 
 def open_origin(start: Any, model: Model) -> Origin:
@@ -76,22 +83,29 @@ def merged_options(found: Any, given: Mapping[str, Any], place: str) -> Config:
     defaults = {name: field.default for name, field in config.__dataclass_fields__.items()}
     for name, value in given.items():
         if name in initial and value != defaults[name]:
-            raise ConfigError(f"start and {name} both say what the network begins with; leave one of them "
-                              "out")
+            raise ConfigError(
+                f"start and {name} both say what the network begins with; leave one of them out"
+            )
         if name not in initial and not config.may_change(name) and value != settled[name]:
             had = "none" if settled[name] is None else in_words(settled[name])
-            raise ConfigError(f"{name} is {in_words(value)}, but {place} has {had}; leave {name} out, or "
-                              "start from another model")
-    inherited, wanted = ({name: value for name, value in values.items() if name not in initial}
-                         for values in (found.get_params(), given))
+            raise ConfigError(
+                f"{name} is {in_words(value)}, but {place} has {had}; leave {name} out, or "
+                "start from another model"
+            )
+    inherited, wanted = (
+        {name: value for name, value in values.items() if name not in initial}
+        for values in (found.get_params(), given)
+    )
     return type(config).continued(inherited, wanted)
 
 
 def check_tokenizer_alone(tokenizer: Any, how: Fitting) -> None:
     """Refuse a tokenizer beside a model to start from, which brings its own."""
     if tokenizer is not None and how.start is not None:
-        raise ConfigError("start and tokenizer cannot be given together: the tokenizer of the model to start "
-                          "from is taken over")
+        raise ConfigError(
+            "start and tokenizer cannot be given together: the tokenizer of the model to start "
+            "from is taken over"
+        )
 
 
 def _opened(start: Any, cls: type[M]) -> tuple[M, str]:
@@ -100,14 +114,20 @@ def _opened(start: Any, cls: type[M]) -> tuple[M, str]:
     if isinstance(start, (str, Path)):
         start = storage.load(start)
     else:
-        place = f"the {start.label()} model to start from" if hasattr(start, "label") else "what was given"
+        place = (
+            f"the {start.label()} model to start from"
+            if hasattr(start, "label")
+            else "what was given"
+        )
     if type(start) is not cls:
         kind = getattr(start, "name", quoted(start))
         raise ConfigError(f"start must be a saved {cls.name} model; {place} is {kind}")
     start.check_fitted()
     if bits := start.learnt.get("bits"):
-        raise ConfigError(f"start: {place} has {bits} bits a weight, which cannot be trained; give the model "
-                          "that it was quantised from, or convert again without --bits")
+        raise ConfigError(
+            f"start: {place} has {bits} bits a weight, which cannot be trained; give the model "
+            "that it was quantised from, or convert again without --bits"
+        )
     return start, place
 
 
@@ -120,8 +140,10 @@ def labels_of_start(data: Labelled, start: Origin) -> Labelled:
     data = data.like(model.classes)
     start.check_known(data.classes, model.classes, "label", data.name)
     if data.multi_label and not model.multi_label:
-        raise DataError(f"{data.name} has examples with several labels, but the {model.label()} model to "
-                        "start from predicts one per example; give each example one label")
+        raise DataError(
+            f"{data.name} has examples with several labels, but the {model.label()} model to "
+            "start from predicts one per example; give each example one label"
+        )
     model.check_examples(data.examples)
     return data
 
@@ -131,9 +153,13 @@ def tags_of_start(data: Tagged, start: Origin) -> Tagged:
     model = start.model
     inside, outside = model.learnt["working_scheme"], model.learnt["scheme"]
     if (data.scheme is None) != (outside is None):
-        marks = "mark no spans" if data.scheme is None else f"mark spans in the scheme {data.scheme}"
-        raise DataError(f"the tags of {data.name} {marks}, unlike those of the {model.label()} model to "
-                        "start from; declare their scheme (--scheme)")
+        marks = (
+            "mark no spans" if data.scheme is None else f"mark spans in the scheme {data.scheme}"
+        )
+        raise DataError(
+            f"the tags of {data.name} {marks}, unlike those of the {model.label()} model to "
+            "start from; declare their scheme (--scheme)"
+        )
     work = data if inside is None else data.converted(inside)
     start.check_known(work.tagset, model.tags, "tag", data.name)
     return work
@@ -142,7 +168,9 @@ def tags_of_start(data: Tagged, start: Origin) -> Tagged:
 def columns_of_start(series: Series, start: Origin) -> Series:
     """Return the series with the model's columns, in its order; new ones and other steps are refused."""
     like: Series = start.model.read_like(series)
-    if len(series.columns) + len(series.known_columns) > len(like.columns) + len(like.known_columns):
+    if len(series.columns) + len(series.known_columns) > len(like.columns) + len(
+        like.known_columns
+    ):
         every = (*series.columns, *series.known_columns)
         start.check_known(every, (*like.columns, *like.known_columns), "column", series.name)
     return like

@@ -41,8 +41,12 @@ class Tagger(Model):
 
     task: ClassVar[str] = "tagger"
     primitives: ClassVar[tuple[str, ...]] = ("tag", "tag_ids")
-    learnt_values: ClassVar[dict[str, Kind]] = {"tags": names, "working_tags": names, "scheme": one_of(None, *SCHEMES),
-                                                "working_scheme": one_of(None, *SCHEMES)}
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        "tags": names,
+        "working_tags": names,
+        "scheme": one_of(None, *SCHEMES),
+        "working_scheme": one_of(None, *SCHEMES),
+    }
 
     @property
     def tags(self) -> list[str]:
@@ -83,38 +87,64 @@ class Tagger(Model):
 
     # ---- fitting
 
-    def fit(self, data: Any, tags: Any = None, *, valid: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
-            start: str | Path | Model | None = None) -> Self:
+    def fit(
+        self,
+        data: Any,
+        tags: Any = None,
+        *,
+        valid: Any = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: str | Path | Model | None = None,
+    ) -> Self:
         """Learn. `data`: sentences, with `tags`; or a Tagged, a Path, or a list of (words, tags).
 
         `start`: of a network, a saved model of the same kind, whose weights, words, tags and options training
         starts from.
         """
-        how = self.fitting(memory, train, device, run, None if valid is None else as_tagged(valid), start)
+        how = self.fitting(
+            memory, train, device, run, None if valid is None else as_tagged(valid), start
+        )
         given = as_tagged(data, tags)
         if not given.n_words:
             raise DataError(f"{given.name} has no words to learn from; give sentences with some")
         if len(given.tagset) == 1 and how.start is None:
-            progress.say(f"{given.name} has only one tag, {given.tagset[0]!r}, which will be predicted for every word")
+            progress.say(
+                f"{given.name} has only one tag, {given.tagset[0]!r}, which will be predicted for every word"
+            )
         if how.start is None:
             work = given.converted(self.works_in) if given.scheme and self.works_in else given
         else:
             work = tags_of_start(given, how.start)
         with self.learning(how):
             if how.start is None:
-                self.learnt = {"tags": given.tagset, "scheme": given.scheme, "working_tags": work.tagset,
-                               "working_scheme": work.scheme}
-            self.fit_info = {"data": given.name, "data_hash": given.fingerprint[:16], "sentences": len(given),
-                             "words": given.n_words, "lengths": length_record(list(map(len, given.sentences)))}
+                self.learnt = {
+                    "tags": given.tagset,
+                    "scheme": given.scheme,
+                    "working_tags": work.tagset,
+                    "working_scheme": work.scheme,
+                }
+            self.fit_info = {
+                "data": given.name,
+                "data_hash": given.fingerprint[:16],
+                "sentences": len(given),
+                "words": given.n_words,
+                "lengths": length_record(list(map(len, given.sentences))),
+            }
             self.fit_sentences(work, how)
         return self
 
     # ---- the verbs
 
     def summary(self) -> str:
-        counts = {what: self.recorded(what, 0) for what in ("sentences", "words")} | {"tags": len(self.learnt["tags"])}
-        return ", ".join(f"{n:,} {what if n != 1 else what.removesuffix('s')}" for what, n in counts.items() if n)
+        counts = {what: self.recorded(what, 0) for what in ("sentences", "words")} | {
+            "tags": len(self.learnt["tags"])
+        }
+        return ", ".join(
+            f"{n:,} {what if n != 1 else what.removesuffix('s')}" for what, n in counts.items() if n
+        )
 
     def predict(self, sentences: Any) -> Any:
         """The tags of a sentence (a list of words, or a text split at spaces), or of each sentence of a list of lists."""
@@ -136,8 +166,16 @@ class Tagger(Model):
         """Accuracy by words."""
         return float(self.evaluate(data, tags, samples=0, examples=0).metrics["accuracy"])  # type: ignore[arg-type]
 
-    def evaluate(self, data: Any, tags: Any = None, *, slice_by: str | Sequence[str] = (), latency: bool = False,
-                 samples: int = 1000, examples: int = 3) -> Result:
+    def evaluate(
+        self,
+        data: Any,
+        tags: Any = None,
+        *,
+        slice_by: str | Sequence[str] = (),
+        latency: bool = False,
+        samples: int = 1000,
+        examples: int = 3,
+    ) -> Result:
         """Accuracy of known and unknown words, F1 of spans where tags mark them, confusion, and errors by kind.
 
         `data` and `tags`: as `fit` takes them. `slice_by`: also by parts of the data: "length" of the sentences, "class" (the
@@ -150,8 +188,12 @@ class Tagger(Model):
         if gold.scheme and scheme:
             gold = gold.converted(scheme)
         predicted = self.predict(gold.sentences)
-        known = sorted({*self.learnt["tags"], *chain.from_iterable(predicted)})  # spans may meet as never in training
-        metrics, details, notes = tagging.judge(gold, predicted, known, self.knows, samples=samples, examples=examples)
+        known = sorted(
+            {*self.learnt["tags"], *chain.from_iterable(predicted)}
+        )  # spans may meet as never in training
+        metrics, details, notes = tagging.judge(
+            gold, predicted, known, self.knows, samples=samples, examples=examples
+        )
         if slice_by:
             knows = None if type(self).knows is Tagger.knows else self.knows
             details["slices"] = slices_of_tagged(self, gold, predicted, knows, slice_by, samples)
@@ -161,25 +203,40 @@ class Tagger(Model):
 
     def signature(self, data: Tagged | None = None) -> Signature:
         """Everything that the model's results depend on."""
-        extras = {**self.training_extras(), **({"scheme": data.scheme} if data and data.scheme else {})}
-        return Signature(model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras)
+        extras = {
+            **self.training_extras(),
+            **({"scheme": data.scheme} if data and data.scheme else {}),
+        }
+        return Signature(
+            model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras
+        )
 
 
 def tag_places(known: list[str], words: list[str], tags: list[str]) -> np.ndarray:
     """The place of each tag among those that are known."""
     if len(tags) != len(words):
-        raise ModelError(f"tag(words) gave {len(tags)} tags for {len(words)} words; it must give one for each")
+        raise ModelError(
+            f"tag(words) gave {len(tags)} tags for {len(words)} words; it must give one for each"
+        )
     places = {tag: place for place, tag in enumerate(known)}
     if strange := [tag for tag in tags if tag not in places]:
-        raise ModelError(f"tag(words) gave {strange[0]!r}, which is not one of self.tags: {', '.join(known)}")
+        raise ModelError(
+            f"tag(words) gave {strange[0]!r}, which is not one of self.tags: {', '.join(known)}"
+        )
     return np.array([places[tag] for tag in tags], np.int64)
 
 
 def _check_words(rows: list[list[str]], one: bool) -> None:
     """Refuse what is no word, and several sentences that are meant as texts but would be taken for words."""
     lists = all(isinstance(row, (list, tuple, np.ndarray)) for row in rows)
-    if not lists or not all(issubclass(kind, str) for kind in set(map(type, chain.from_iterable(rows)))):
-        raise DataError("words must be text: a sentence is a text or a list of words, several sentences are a list of lists")
+    if not lists or not all(
+        issubclass(kind, str) for kind in set(map(type, chain.from_iterable(rows)))
+    ):
+        raise DataError(
+            "words must be text: a sentence is a text or a list of words, several sentences are a list of lists"
+        )
     if one and any(len(word.split()) > 1 for word in rows[0]):
-        raise DataError("a list of text is one sentence, so none of its words may contain a space; give several "
-                        "sentences as lists of words: [text.split() for text in texts]")
+        raise DataError(
+            "a list of text is one sentence, so none of its words may contain a space; give several "
+            "sentences as lists of words: [text.split() for text in texts]"
+        )

@@ -52,9 +52,17 @@ class TextEmbedder(Model):
 
     # ---- what follows
 
-    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None,
-            start: str | Path | Model | None = None) -> Self:
+    def fit(
+        self,
+        data: Any,
+        *,
+        valid: Any = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: str | Path | Model | None = None,
+    ) -> Self:
         """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are texts."""
         fit_corpus(self, as_corpus(data), self.fitting(memory, train, device, run, valid, start))
         return self
@@ -68,8 +76,10 @@ class TextEmbedder(Model):
         self._refuse_words()
 
     def _refuse_words(self) -> NoReturn:
-        raise ConfigError(f"{self.name} models have vectors of texts and no list of words; embed the texts in question, or "
-                          "take word vectors")
+        raise ConfigError(
+            f"{self.name} models have vectors of texts and no list of words; embed the texts in question, or "
+            "take word vectors"
+        )
 
     def knows(self, word: str) -> bool:
         """Always: any text has a vector."""
@@ -106,10 +116,14 @@ class TextEmbedder(Model):
     def _embedded(self, texts: list[str]) -> np.ndarray:
         vectors = checked(np.asarray(self.embed_texts(texts), np.float32))
         if vectors.ndim != 2 or len(vectors) != len(texts):
-            raise ModelError(f"{self.name}.embed_texts must give an array ({len(texts)}, D); its shape is {vectors.shape}")
+            raise ModelError(
+                f"{self.name}.embed_texts must give an array ({len(texts)}, D); its shape is {vectors.shape}"
+            )
         return vectors
 
-    def nearest(self, query: Any, k: int = 10, *, among: Among = None, approximate: bool = False) -> Any:
+    def nearest(
+        self, query: Any, k: int = 10, *, among: Among = None, approximate: bool = False
+    ) -> Any:
         """The k texts of `among` nearest to a text or a vector (D,), with their cosines; for a list or an array (n, D) a
         list, which takes hardly longer: `among`, any iterable of texts, is read once.
 
@@ -120,12 +134,23 @@ class TextEmbedder(Model):
         if approximate:
             raise ConfigError("approximate search is for word vectors; leave approximate out")
         if among is None or isinstance(among, int):
-            raise ConfigError(f"{self.name} models have no list of words to search; give among, the texts that may be the "
-                              "answer (--among FILE)")
+            raise ConfigError(
+                f"{self.name} models have no list of words to search; give among, the texts that may be the "
+                "answer (--among FILE)"
+            )
         return nearest_texts(self.embed, query, k, among)
 
-    def analogy(self, a: Any, b: Any, c: Any, k: int = 10, *, method: Literal["add", "mul"] = "add", among: int | None = None,
-                approximate: bool = False) -> Any:
+    def analogy(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        k: int = 10,
+        *,
+        method: Literal["add", "mul"] = "add",
+        among: int | None = None,
+        approximate: bool = False,
+    ) -> Any:
         """Refused: there is no list of words to find the answer in."""
         self._refuse_words()
 
@@ -137,7 +162,9 @@ class TextEmbedder(Model):
         """The text that is least like the mean of all of them."""
         return least_alike(self.embed, words)
 
-    def evaluate(self, data: Any, *, among: int | None = None, method: Literal["add", "mul"] = "add") -> Result:
+    def evaluate(
+        self, data: Any, *, among: int | None = None, method: Literal["add", "mul"] = "add"
+    ) -> Result:
         """Rank correlation (Spearman) of cosines with the scores that people gave to pairs of texts.
 
         `data`: a Path (tab-separated; see `metrics.sentence_pairs`) or a list of (text, text, score).
@@ -147,7 +174,9 @@ class TextEmbedder(Model):
         metrics, details, notes = judging.judge_pairs(pairs, str, self.similarity)
         return Result(metrics, self.signature(pairs.fingerprint), notes, details)
 
-    def outcomes(self, data: Any, *, among: int | None = None, method: Literal["add", "mul"] = "add") -> np.ndarray:
+    def outcomes(
+        self, data: Any, *, among: int | None = None, method: Literal["add", "mul"] = "add"
+    ) -> np.ndarray:
         """The cosine of each pair."""
         self.check_fitted()
         return judging.pair_cosines(as_pairs(data), str, self.similarity)

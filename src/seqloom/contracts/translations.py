@@ -30,7 +30,12 @@ class Translation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"text": self.text, "log_prob": self.log_prob, "score": self.score, "finished": self.finished}
+        return {
+            "text": self.text,
+            "log_prob": self.log_prob,
+            "score": self.score,
+            "finished": self.finished,
+        }
 
 
 class Answers(list[list[Translation]]):

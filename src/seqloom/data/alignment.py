@@ -28,17 +28,25 @@ def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) ->
     counts = f"{names[0]} has {len(lines[0]):,} lines and {names[1]} {len(lines[1]):,}"
     for name, side in zip(names, lines):
         if _all_alike(side):
-            return DataError(f"{counts}; where they stop matching cannot be told, since the lines of {name} are all about as "
-                             "long")
+            return DataError(
+                f"{counts}; where they stop matching cannot be told, since the lines of {name} are all about as "
+                "long"
+            )
     at = first_mismatch(*lines)
     if at is None:
-        return DataError(f"{counts}, so they cannot be translations line by line; are they the same part of the data?")
+        return DataError(
+            f"{counts}, so they cannot be translations line by line; are they the same part of the data?"
+        )
     shorter = min(map(len, lines))
     if at >= shorter:
-        return DataError(f"{counts}; the first {shorter:,} seem to match, so the shorter one was perhaps cut off")
+        return DataError(
+            f"{counts}; the first {shorter:,} seem to match, so the shorter one was perhaps cut off"
+        )
     shown = " beside ".join(quoted(side[at][:40].strip()) for side in lines)
-    return DataError(f"{counts}; by their lengths they stop matching near line {at + 1:,} ({shown}): is a line missing, "
-                     "doubled or broken there?")
+    return DataError(
+        f"{counts}; by their lengths they stop matching near line {at + 1:,} ({shown}): is a line missing, "
+        "doubled or broken there?"
+    )
 
 
 def _all_alike(lines: Sequence[str]) -> bool:
@@ -48,7 +56,9 @@ def _all_alike(lines: Sequence[str]) -> bool:
 
 def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
     """The place, from 0, of the first line that faces the wrong one; None where the files differ by too many lines."""
-    a, b = (np.log1p(np.fromiter(map(len, side), np.float64, len(side))) for side in (first, second))
+    a, b = (
+        np.log1p(np.fromiter(map(len, side), np.float64, len(side))) for side in (first, second)
+    )
     longer, shorter = (a, b) if len(a) > len(b) else (b, a)
     n, extra = len(shorter), len(longer) - len(shorter)
     if extra > MOST or extra > n:
@@ -57,7 +67,7 @@ def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
     best, plain = np.empty(0), 0.0
     places = np.full(n + 1, n)  # where lines were first left out on the best way to here
     for k in range(extra + 1):
-        costs = np.minimum(np.abs(longer[k:k + n] - shorter - usual), _CAP)
+        costs = np.minimum(np.abs(longer[k : k + n] - shorter - usual), _CAP)
         total = np.concatenate([[0.0], np.cumsum(costs)])
         if k == 0:
             best = total

@@ -54,16 +54,20 @@ class Entry:
         """The file of a part; the first one for an empty name."""
         parts = {file.part: file for file in self.files}
         if part and part not in parts:
-            raise DataError(f"the dataset {self.name!r} has no part {part!r}{suggest(part, parts) or '.'} "
-                            f"Its parts are {', '.join(parts)}")
+            raise DataError(
+                f"the dataset {self.name!r} has no part {part!r}{suggest(part, parts) or '.'} "
+                f"Its parts are {', '.join(parts)}"
+            )
         return parts[part] if part else self.files[0]
 
 
 @cache
 def entries() -> dict[str, Entry]:
     """All datasets by name."""
-    return {name: Entry(name, **values | {"files": tuple(File(**file) for file in values["files"])})
-            for name, values in read_tables("catalogue").items()}
+    return {
+        name: Entry(name, **values | {"files": tuple(File(**file) for file in values["files"])})
+        for name, values in read_tables("catalogue").items()
+    }
 
 
 def split_name(name: str) -> tuple[Entry, str]:
@@ -89,7 +93,9 @@ def full_name(name: str) -> str:
 
 def locate(entry: Entry, file: File) -> Path | None:
     """Where a file is on this machine, if it is."""
-    roots = [Path(root) for root in (os.environ.get("SEQLOOM_DATA"),) if root] + [cache_directory() / "data"]
+    roots = [Path(root) for root in (os.environ.get("SEQLOOM_DATA"),) if root] + [
+        cache_directory() / "data"
+    ]
     places = [root / entry.name / file.path for root in roots]
     if entry.name in _BUNDLED:
         places.append(Path(str(resources.files("seqloom.data"))) / "bundled" / _BUNDLED[entry.name])
@@ -106,8 +112,10 @@ def resolve(name: str) -> Path:
     """The one file that a name stands for, downloaded if need be; without a part it is the first."""
     entry, part = split_name(name)
     if not part and len(entry.files) > 1:
-        progress.say(f"{entry.name}: reading {entry.files[0].part!r}; its parts are "
-                     f"{', '.join(file.part for file in entry.files)}")
+        progress.say(
+            f"{entry.name}: reading {entry.files[0].part!r}; its parts are "
+            f"{', '.join(file.part for file in entry.files)}"
+        )
     return _fetched(entry, entry.file(part))
 
 
@@ -127,7 +135,11 @@ def _fetched(entry: Entry, file: File) -> Path:
 def missing(entry: Entry) -> DataError:
     """What to do about a dataset that is not on this machine."""
     if entry.url is not None:
-        return DataError(f"the dataset {entry.name!r} is not on this machine; run: seqloom data get {entry.name}")
-    return DataError(f"the dataset {entry.name!r} is not on this machine and cannot be downloaded "
-                     f"({entry.licence}); take it from {entry.source}, and set SEQLOOM_DATA to a folder that holds "
-                     f"{entry.name}/{entry.files[0].path}")
+        return DataError(
+            f"the dataset {entry.name!r} is not on this machine; run: seqloom data get {entry.name}"
+        )
+    return DataError(
+        f"the dataset {entry.name!r} is not on this machine and cannot be downloaded "
+        f"({entry.licence}); take it from {entry.source}, and set SEQLOOM_DATA to a folder that holds "
+        f"{entry.name}/{entry.files[0].path}"
+    )

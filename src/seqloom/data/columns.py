@@ -13,19 +13,49 @@ from typing import Any
 
 from seqloom.errors import DataError, quoted, suggest
 
-TEXT, NUMBER, FLAG, OBJECT, LIST, NOTHING, BYTES = "text", "number", "true or false", "object", "list", "null", "bytes"
-TEXT_NAMES = ("text", "sentence", "review", "content", "document", "body", "comment", "message", "tweet", "utterance")
+TEXT, NUMBER, FLAG, OBJECT, LIST, NOTHING, BYTES = (
+    "text",
+    "number",
+    "true or false",
+    "object",
+    "list",
+    "null",
+    "bytes",
+)
+TEXT_NAMES = (
+    "text",
+    "sentence",
+    "review",
+    "content",
+    "document",
+    "body",
+    "comment",
+    "message",
+    "tweet",
+    "utterance",
+)
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "intent")
 MOST = 100_000  # columns of a table: names and values of each are looked at, which for millions would fill the memory
 
-_KINDS = {str: TEXT, bool: FLAG, int: NUMBER, float: NUMBER, dict: OBJECT, list: LIST, type(None): NOTHING, date: "date"}
+_KINDS = {
+    str: TEXT,
+    bool: FLAG,
+    int: NUMBER,
+    float: NUMBER,
+    dict: OBJECT,
+    list: LIST,
+    type(None): NOTHING,
+    date: "date",
+}
 _ABSENT = object()
 _DEEPEST = 20  # steps of a path that is found; a longer one can be asked for
 _LONGEST_NUMBER = 19  # digits; no list has as many entries
 _SHOWN = 12
 
 
-def choose(name: str, columns: Mapping[str, str], column: str | None, *, untyped: bool = False) -> str:
+def choose(
+    name: str, columns: Mapping[str, str], column: str | None, *, untyped: bool = False
+) -> str:
     """The column of text among columns that hold these kinds of values; `untyped`: numbers are text too."""
     texts = [key for key, kind in columns.items() if kind == TEXT]
     if column is not None:
@@ -33,39 +63,61 @@ def choose(name: str, columns: Mapping[str, str], column: str | None, *, untyped
         if kind in (TEXT, NOTHING) or (untyped and kind == NUMBER):
             return column
         inside = [key for key in texts if key.startswith(f"{column}.")]
-        where = f"; its text is in {listed(inside)}" if inside else f"; text is in {listed(texts)}" if texts else ""
-        raise DataError(f"column {column!r} of {name} holds {kind if kind in (FLAG, BYTES) else f'{kind}s'}, not text{where}")
+        where = (
+            f"; its text is in {listed(inside)}"
+            if inside
+            else f"; text is in {listed(texts)}"
+            if texts
+            else ""
+        )
+        raise DataError(
+            f"column {column!r} of {name} holds {kind if kind in (FLAG, BYTES) else f'{kind}s'}, not text{where}"
+        )
     if len(texts) == 1:
         return texts[0]
     if not texts and untyped and len(columns) == 1:
         return next(iter(columns))
     if not texts:
         raise DataError(f"{name} has no column of text; it has {listed(columns)}")
-    raise DataError(f"{name} has {len(texts)} columns of text: {listed(texts)}; say which with --column (column=...)")
+    raise DataError(
+        f"{name} has {len(texts)} columns of text: {listed(texts)}; say which with --column (column=...)"
+    )
 
 
-def choose_pair(name: str, columns: Mapping[str, str], asked: Sequence[str | None]) -> list[str] | None:
+def choose_pair(
+    name: str, columns: Mapping[str, str], asked: Sequence[str | None]
+) -> list[str] | None:
     """The columns of text and label; None where there are two of which nothing is known."""
     called = {column.lower(): column for column in reversed(list(columns))}
-    chosen = [next((called[usual] for usual in usuals if usual in called), None) if column is None
-             else check_name(name, columns, column) for column, usuals in zip(asked, (TEXT_NAMES, LABEL_NAMES))]
+    chosen = [
+        next((called[usual] for usual in usuals if usual in called), None)
+        if column is None
+        else check_name(name, columns, column)
+        for column, usuals in zip(asked, (TEXT_NAMES, LABEL_NAMES))
+    ]
     plain = [column for column, kind in columns.items() if kind not in (OBJECT, LIST)]
     if len(columns) == 1:
-        raise DataError(f"{name} has one column, {next(iter(columns))!r}; there must be one of text and one of labels")
+        raise DataError(
+            f"{name} has one column, {next(iter(columns))!r}; there must be one of text and one of labels"
+        )
     if chosen == [None, None] and len(plain) == 2:
         return None
     for k, what in enumerate(("text", "label")):
         if chosen[k] is None and len(plain) == 2:
             chosen[k] = next((column for column in plain if column != chosen[1 - k]), None)
         if chosen[k] is None:
-            raise DataError(f"{name} has the columns {listed(columns)}; say which holds the {what} with "
-                            f"--{what}-column ({what}_column=...)")
+            raise DataError(
+                f"{name} has the columns {listed(columns)}; say which holds the {what} with "
+                f"--{what}-column ({what}_column=...)"
+            )
     if chosen[0] == chosen[1]:
         raise DataError(f"{name}: the column {chosen[0]!r} cannot be both text and label")
     return [column for column in chosen if column is not None]
 
 
-def without(name: str, columns: Mapping[str, str], pair: str, others: Sequence[str | None]) -> dict[str, str]:
+def without(
+    name: str, columns: Mapping[str, str], pair: str, others: Sequence[str | None]
+) -> dict[str, str]:
     """The columns besides that of the second text of pairs, among which are those of first text and label."""
     check_name(name, columns, pair)
     if pair in others:
@@ -78,7 +130,9 @@ def check_name(name: str, columns: Mapping[str, str], column: str) -> str:
     """A column that there must be."""
     if column not in columns:
         near = suggest(column, columns)
-        raise DataError(f"{name} has no column {quoted(column)}{f'{near} It' if near else '; it'} has {listed(columns)}")
+        raise DataError(
+            f"{name} has no column {quoted(column)}{f'{near} It' if near else '; it'} has {listed(columns)}"
+        )
     return column
 
 
@@ -88,12 +142,16 @@ def wrong_value(place: str, column: str, value: Any, wanted: str) -> DataError:
         return DataError(f"{place}: no {wanted} in column {column!r}")
     several = "; one label a row" if isinstance(value, list) and wanted == "label" else ""
     not_so = "text" if wanted == "text" else with_article(wanted)
-    return DataError(f"{place}, column {column!r}: {with_article(kind_of(value))}, not {not_so}{several}")
+    return DataError(
+        f"{place}, column {column!r}: {with_article(kind_of(value))}, not {not_so}{several}"
+    )
 
 
 def listed(names: Sequence[str] | Mapping[str, str]) -> str:
     """The names, or the first dozen."""
-    return ", ".join(list(names)[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return ", ".join(list(names)[:_SHOWN]) + (
+        f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    )
 
 
 def kind_of(value: Any) -> str:
@@ -103,7 +161,13 @@ def kind_of(value: Any) -> str:
 
 def with_article(kind: str) -> str:
     """A kind in a sentence."""
-    return kind if kind in (FLAG, NOTHING, BYTES) else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+    return (
+        kind
+        if kind in (FLAG, NOTHING, BYTES)
+        else f"an {kind}"
+        if kind[0] in "aeiou"
+        else f"a {kind}"
+    )
 
 
 def steps_to(column: str, names: Container[str]) -> tuple[str, ...]:
@@ -128,7 +192,9 @@ def look(value: Any, steps: Sequence[str], absent: Any = None) -> Any:
     return value
 
 
-def kinds_in(rows: Sequence[Any], names: Container[str], asked: Sequence[str | None]) -> dict[str, str]:
+def kinds_in(
+    rows: Sequence[Any], names: Container[str], asked: Sequence[str | None]
+) -> dict[str, str]:
     """All paths in some rows, and those that are asked for, with the kinds of values that they lead to."""
     kinds: dict[str, str] = {}
     for row in rows:
@@ -136,9 +202,15 @@ def kinds_in(rows: Sequence[Any], names: Container[str], asked: Sequence[str | N
     for column in asked:
         if column is not None:
             steps = steps_to(column, names)
-            present = {kind_of(value) for row in rows if (value := look(row, steps, _ABSENT)) is not _ABSENT}
+            present = {
+                kind_of(value)
+                for row in rows
+                if (value := look(row, steps, _ABSENT)) is not _ABSENT
+            }
             if present:
-                kinds[column] = TEXT if TEXT in present else min(present - {NOTHING}, default=NOTHING)
+                kinds[column] = (
+                    TEXT if TEXT in present else min(present - {NOTHING}, default=NOTHING)
+                )
     return kinds
 
 
@@ -146,7 +218,12 @@ def _flatten(value: Any, path: str, kinds: dict[str, str]) -> None:
     """All paths in a value; of lists the first entry alone, unless the list is the row."""
     if path and kinds.get(path, NOTHING) == NOTHING:
         kinds[path] = kind_of(value)
-    entries = (value.items() if isinstance(value, dict) else
-               enumerate(value[:1 if path else MOST]) if isinstance(value, list) else ())
+    entries = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value[: 1 if path else MOST])
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in entries if path.count(".") < _DEEPEST else ():
         _flatten(inner, f"{path}.{key}" if path else str(key), kinds)

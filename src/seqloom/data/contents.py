@@ -46,7 +46,9 @@ class Notes:
 
     def content(self, document: Document | Table) -> Content:
         """Return what is known now that all pieces of the document have been read."""
-        if isinstance(document, Table):  # rows are documents: the same text in other rows is another corpus
+        if isinstance(
+            document, Table
+        ):  # rows are documents: the same text in other rows is another corpus
             self._text.update(self._row_ends.digest())
         return Content(self._text.hexdigest(), self._size, self._closed, self._rows.kept)
 
@@ -69,6 +71,6 @@ class _Ends:
     def add(self, ends: np.ndarray) -> None:
         first = -self.seen % self.stride
         self.seen += len(ends)
-        self.kept = np.concatenate([self.kept, ends[first::self.stride]])
+        self.kept = np.concatenate([self.kept, ends[first :: self.stride]])
         while len(self.kept) > _MOST_ENDS:
             self.kept, self.stride = self.kept[::2], 2 * self.stride

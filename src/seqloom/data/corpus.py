@@ -48,7 +48,11 @@ class Corpus(DocumentList):
     @classmethod
     def from_texts(cls, texts: str | Iterable[str], name: str = "text") -> Corpus:
         """A str is the text itself; a list holds one unit each and becomes one line each."""
-        data = to_bytes(texts) if isinstance(texts, str) else b"".join(to_bytes(text) + b"\n" for text in texts)
+        data = (
+            to_bytes(texts)
+            if isinstance(texts, str)
+            else b"".join(to_bytes(text) + b"\n" for text in texts)
+        )
         if not data:
             raise DataError(f"the corpus {name!r} is empty; give some text")
         return cls([Document(name, data=data)], name)
@@ -61,9 +65,14 @@ class Corpus(DocumentList):
                 empty = False
                 yield block
         if empty:
-            columns = {document.column for document in self.documents if isinstance(document, Table)}
-            raise DataError(f"no row of {self.name} has text in column {', '.join(sorted(columns))}" if columns else
-                            f"{self.name} is empty; give a file with some text")
+            columns = {
+                document.column for document in self.documents if isinstance(document, Table)
+            }
+            raise DataError(
+                f"no row of {self.name} has text in column {', '.join(sorted(columns))}"
+                if columns
+                else f"{self.name} is empty; give a file with some text"
+            )
 
     @property
     def ends_with_newline(self) -> bool:
@@ -84,7 +93,11 @@ class Corpus(DocumentList):
     def fingerprint(self) -> str:
         """SHA-256 of the content, or of the documents' hashes when there are several."""
         digests = self.file_hashes
-        return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+        return (
+            digests[0]
+            if len(digests) == 1
+            else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+        )
 
     @property
     def file_hashes(self) -> list[str]:
@@ -111,11 +124,17 @@ class Corpus(DocumentList):
         file moves to the end of a line where one is near, in a table to the end of a row.
         """
         if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
-            raise DataError(f"a split needs three positive fractions that sum to 1; got {fractions}")
+            raise DataError(
+                f"a split needs three positive fractions that sum to 1; got {fractions}"
+            )
         shares = "/".join(f"{100 * share:g}" for share in fractions)
         sizes = [content.size for content in self._contents]
         several = sum(size > 0 for size in sizes) > 1
-        whole = whole_files([content.digest for content in self._contents], sizes, fractions) if several else None
+        whole = (
+            whole_files([content.digest for content in self._contents], sizes, fractions)
+            if several
+            else None
+        )
         if whole is not None:
             parts = [[self.documents[place] for place in places] for places in whole]
             manner = f"whole files {shares} by bytes in the order of their hashes"
@@ -123,24 +142,40 @@ class Corpus(DocumentList):
             parts = self._contiguous(fractions)
             manner = f"contiguous {shares} by bytes{' of every file' * several}"
         if several and whole is None:
-            progress.say(f"{self.name}: too few files, or one too large, to hold out whole files; each file is split into "
-                         "contiguous parts")
+            progress.say(
+                f"{self.name}: too few files, or one too large, to hold out whole files; each file is split into "
+                "contiguous parts"
+            )
         if not all(parts):
             rows = any(isinstance(document, Table) for document in self.documents)
-            raise DataError(f"{self.name} ({sum(sizes)} bytes) {'has too few rows' if rows else 'is too small'} to split into "
-                            f"three parts{' at their ends' if rows else ''}; give more text")
-        train, valid, test = (Corpus(part, f"{self.name}:{label}") for part, label in zip(parts, ("train", "valid", "test")))
+            raise DataError(
+                f"{self.name} ({sum(sizes)} bytes) {'has too few rows' if rows else 'is too small'} to split into "
+                f"three parts{' at their ends' if rows else ''}; give more text"
+            )
+        train, valid, test = (
+            Corpus(part, f"{self.name}:{label}")
+            for part, label in zip(parts, ("train", "valid", "test"))
+        )
         return Splits(train, valid, test, manner)
 
     def _contiguous(self, fractions: tuple[float, float, float]) -> list[list[Document | Table]]:
         """Contiguous parts of every document, which are in the order of their hashes."""
         parts: list[list[Document | Table]] = [[], [], []]
-        for place in sorted(range(len(self.documents)), key=lambda place: self._contents[place].digest):
+        for place in sorted(
+            range(len(self.documents)), key=lambda place: self._contents[place].digest
+        ):
             end = int(self._ends[place])
             if (base := end - self._contents[place].size) == end:
                 continue
-            borders = [0, *(min(max(self._border(base + round((end - base) * share), place), base), end) - base
-                            for share in (fractions[0], fractions[0] + fractions[1])), end - base]
+            borders = [
+                0,
+                *(
+                    min(max(self._border(base + round((end - base) * share), place), base), end)
+                    - base
+                    for share in (fractions[0], fractions[0] + fractions[1])
+                ),
+                end - base,
+            ]
             for part, low, high in zip(parts, borders, borders[1:]):
                 if low < high:
                     part.append(self.documents[place].part(low, high))
@@ -150,7 +185,9 @@ class Corpus(DocumentList):
         """About the first so much of the text, to the end of a line or row; None where that is nothing or all of it."""
         total = sum(content.size for content in self._contents)
         target = round(total * fraction)
-        stop = self._border(target, min(int(np.searchsorted(self._ends, target, side="right")), len(self._ends) - 1))
+        stop = self._border(
+            target, min(int(np.searchsorted(self._ends, target, side="right")), len(self._ends) - 1)
+        )
         return self._part(0, stop, f"{self.name}:beginning") if 0 < stop < total else None
 
     def _part(self, start: int, stop: int, name: str) -> Corpus:
@@ -170,12 +207,21 @@ class Corpus(DocumentList):
             return _nearest(np.append(base, base + self._contents[at].ends), target)
         reach = min(_NEAR, int(ends[-1]) // 100)
         start, stop = max(target - reach, base), min(target + reach, int(ends[at]))
-        window = np.frombuffer(b"".join(document.part(start - base, stop - base).unchecked()), np.uint8)
-        lines = np.append(start + 1 + np.flatnonzero(window == ord("\n")), ends[np.abs(ends - target) < reach])
+        window = np.frombuffer(
+            b"".join(document.part(start - base, stop - base).unchecked()), np.uint8
+        )
+        lines = np.append(
+            start + 1 + np.flatnonzero(window == ord("\n")), ends[np.abs(ends - target) < reach]
+        )
         spaces = start + 1 + np.flatnonzero(np.isin(window, np.frombuffer(b" \t\r", np.uint8)))
         characters = start + np.flatnonzero(window & 0xC0 != 0x80)
-        return _nearest(next((places for places in (lines, spaces, characters) if len(places)),
-                             np.array([target])), target)
+        return _nearest(
+            next(
+                (places for places in (lines, spaces, characters) if len(places)),
+                np.array([target]),
+            ),
+            target,
+        )
 
 
 def _nearest(places: np.ndarray, target: int) -> int:
@@ -212,16 +258,23 @@ def as_corpus(data: Any) -> Corpus:
         refuse_name(data)
         return Corpus.from_texts(data)
     if isinstance(data, (bytes, dict)) or not (isinstance(data, Iterable) or is_frame(data)):
-        raise DataError(f"a {type(data).__name__} is not text; give a list of texts, one text, a Path, or a corpus from "
-                        "seqloom.read(path)")
+        raise DataError(
+            f"a {type(data).__name__} is not text; give a list of texts, one text, a Path, or a corpus from "
+            "seqloom.read(path)"
+        )
     texts, of_words = units(data)
     corpus = Corpus.from_texts(texts)
     corpus.of_words = of_words
     return corpus
 
 
-def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", column: str | None = None,
-         strict: bool = False) -> Corpus:
+def read(
+    source: str | Path | Iterable[str | Path],
+    *,
+    encoding: str = "utf-8",
+    column: str | None = None,
+    strict: bool = False,
+) -> Corpus:
     """A corpus from a file, several files, a directory, a pattern such as `data/*.txt`, or `-` for standard input.
 
     Files ending in .gz, .xz and .zst are decompressed. Other encodings than UTF-8 must be named. Files ending
@@ -233,13 +286,24 @@ def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", 
     return open_corpus(source, encoding=encoding, column=column, strict=strict, check=True)
 
 
-def open_corpus(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", column: str | None = None,
-                strict: bool = False, check: bool = False) -> Corpus:
+def open_corpus(
+    source: str | Path | Iterable[str | Path],
+    *,
+    encoding: str = "utf-8",
+    column: str | None = None,
+    strict: bool = False,
+    check: bool = False,
+) -> Corpus:
     """The same without reading a directory: what is not text in it is seen by whoever reads it first (`Corpus.read_by`),
     unless `check` asks for it now."""
     sources = [source] if isinstance(source, (str, Path)) else list(source)
-    documents = [document for one in sources
-                 for document in find_documents(one, encoding, tables_only=column is not None, strict=strict, check=check)]
+    documents = [
+        document
+        for one in sources
+        for document in find_documents(
+            one, encoding, tables_only=column is not None, strict=strict, check=check
+        )
+    ]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
     first, name = str(sources[0]), None
@@ -263,8 +327,18 @@ def open_corpus(source: str | Path | Iterable[str | Path], *, encoding: str = "u
 
 def overlap(train: Corpus, test: Corpus) -> float:
     """Share of the test's lines of at least 20 bytes that also stand in the training text, by 64-bit hashes."""
-    hashes = [array("q", (hash(line) for pieces in corpus._walk() for raw in lines_of(pieces)
-                          if len(line := raw.strip()) >= _LINE)) for corpus in (train, test)]
+    hashes = [
+        array(
+            "q",
+            (
+                hash(line)
+                for pieces in corpus._walk()
+                for raw in lines_of(pieces)
+                if len(line := raw.strip()) >= _LINE
+            ),
+        )
+        for corpus in (train, test)
+    ]
     known, asked = (np.frombuffer(h, np.int64) for h in hashes)
     return float(np.isin(asked, known).mean()) if len(asked) else 0.0
 

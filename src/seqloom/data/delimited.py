@@ -26,13 +26,19 @@ from seqloom.data.lines import line_blocks, numbered_lines
 from seqloom.data.rows import Block
 from seqloom.errors import DataError, quoted
 
-LONGEST = 1 << 28  # characters of a cell, of which the module keeps four bytes each; more is a quote that was never closed
+LONGEST = (
+    1 << 28
+)  # characters of a cell, of which the module keeps four bytes each; more is a quote that was never closed
 
 _HEAD_ROWS = 1000
 _LONGEST_NUMBER = 50  # the pattern takes the square of a cell's length
-_NUMBER = re.compile(r"\s*[-+]?[\d.,:/%eE+-]*\d[\d.,:/%eE+-]*\s*|true|false|nan|null|none|n/?a", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"\s*[-+]?[\d.,:/%eE+-]*\d[\d.,:/%eE+-]*\s*|true|false|nan|null|none|n/?a", re.IGNORECASE
+)
 
-Batch = tuple[list[list[str]], list[int]]  # rows that are not blank, and the lines in which they begin
+Batch = tuple[
+    list[list[str]], list[int]
+]  # rows that are not blank, and the lines in which they begin
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,9 @@ class Delimited:
     untyped: bool = True
 
     @classmethod
-    def open(cls, document: Document, asked: Sequence[str | None], *, quotes: bool, doubtful: bool = True) -> Delimited:
+    def open(
+        cls, document: Document, asked: Sequence[str | None], *, quotes: bool, doubtful: bool = True
+    ) -> Delimited:
         """Look at the first rows; `doubtful`: whether a first row that may be a header or not is one."""
         separator = _separator(document) if quotes else "\t"
         batches = (rows for rows, _ in _batches(document, separator, quotes) if rows)
@@ -64,18 +72,31 @@ class Delimited:
         if header is None:
             header = doubtful
             shown = columns.listed(list(map(quoted, names)))
-            progress.say(f"{document.name}: the first row is taken as the header: {shown}; if it is not, give columns by "
-                         "number" if doubtful else
-                         f"{document.name}: the first row is taken as data; if it is a header, give columns by name")
+            progress.say(
+                f"{document.name}: the first row is taken as the header: {shown}; if it is not, give columns by "
+                "number"
+                if doubtful
+                else f"{document.name}: the first row is taken as data; if it is a header, give columns by name"
+            )
         if not header:
             below = [[name, *cells] for name, cells in zip(names, below)]
             names = [str(k + 1) for k in range(len(names))]
-        called = tuple(names[columns.number(column) - 1] if column is not None and column not in names
-                       and 0 < columns.number(column) <= len(names) else column for column in asked)
+        called = tuple(
+            names[columns.number(column) - 1]
+            if column is not None
+            and column not in names
+            and 0 < columns.number(column) <= len(names)
+            else column
+            for column in asked
+        )
         for column in called:
             if column is not None and names.count(column) > 1:
-                raise DataError(f"{document.name} has {names.count(column)} columns called {column!r}; rename one")
-        return cls(document, dict(zip(names, map(_kind, below))), called, names, header, separator, quotes)
+                raise DataError(
+                    f"{document.name} has {names.count(column)} columns called {column!r}; rename one"
+                )
+        return cls(
+            document, dict(zip(names, map(_kind, below))), called, names, header, separator, quotes
+        )
 
     def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
         """The values of some columns."""
@@ -87,13 +108,22 @@ class Delimited:
                 rows, lines, skip = rows[1:], lines[1:], False
             if set(map(len, rows)) - {width}:
                 at, row = next((at, row) for at, row in zip(lines, rows) if len(row) != width)
-                raise DataError(f"{name}, line {at}: {len(row)} fields where the first row has {width}")
+                raise DataError(
+                    f"{name}, line {at}: {len(row)} fields where the first row has {width}"
+                )
             if rows:
-                yield Block([[row[k] for row in rows] for k in places], range(before + 1, before + len(rows) + 1), name, lines)
+                yield Block(
+                    [[row[k] for row in rows] for k in places],
+                    range(before + 1, before + len(rows) + 1),
+                    name,
+                    lines,
+                )
             before += len(rows)
 
 
-def _is_header(names: list[str], below: list[list[str]], asked: Sequence[str | None]) -> bool | None:
+def _is_header(
+    names: list[str], below: list[list[str]], asked: Sequence[str | None]
+) -> bool | None:
     """Whether the first row holds names; None where it cannot be known."""
     if any(column is not None and not column.isdecimal() for column in asked):
         return True
@@ -104,7 +134,10 @@ def _is_header(names: list[str], below: list[list[str]], asked: Sequence[str | N
             return True
     if not any(below):
         return False
-    if any(name in cells or numeric or not any(map(str.isalpha, name)) for name, cells, numeric in zip(names, below, numbers)):
+    if any(
+        name in cells or numeric or not any(map(str.isalpha, name))
+        for name, cells, numeric in zip(names, below, numbers)
+    ):
         return False
     return False if any(column is not None for column in asked) else None
 
@@ -121,7 +154,7 @@ def _is_number(cell: str) -> bool:
 
 def _separator(document: Document) -> str:
     """A comma, unless the first line has none and has semicolons."""
-    head = next(document.chunks(), b"").lstrip(b"\r\n")[:1 << 16].decode("utf-8", "ignore")
+    head = next(document.chunks(), b"").lstrip(b"\r\n")[: 1 << 16].decode("utf-8", "ignore")
     first = re.sub(r'"[^"]*"', "", re.split(r"[\r\n]", head, maxsplit=1)[0])
     return ";" if "," not in first and ";" in first else ","
 
@@ -146,9 +179,13 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
         nonlocal fed
         for block in line_blocks(document, returns=True):
             fed += 1
-            yield io.StringIO(block.decode("utf-8"), newline="")  # lines end with \n, \r\n or \r, and keep it
+            yield io.StringIO(
+                block.decode("utf-8"), newline=""
+            )  # lines end with \n, \r\n or \r, and keep it
 
-    if csv.field_size_limit() < LONGEST:  # one for the whole program; whoever put it back would cut off other threads
+    if (
+        csv.field_size_limit() < LONGEST
+    ):  # one for the whole program; whoever put it back would cut off other threads
         csv.field_size_limit(LONGEST)
     reader = csv.reader(chain.from_iterable(texts()), delimiter=separator, strict=True)
     first, more = 1, True
@@ -178,5 +215,7 @@ def _too_wide(name: str, line: int, cells: int) -> DataError:
 
 def _refuse(name: str, first: int, line: int, why: str) -> DataError:
     if "expected after" in why:
-        return DataError(f'{name}, line {line}: text after a closing quote; inside quotes a quote is written twice: ""')
+        return DataError(
+            f'{name}, line {line}: text after a closing quote; inside quotes a quote is written twice: ""'
+        )
     return DataError(f"{name}, line {first}: an opening quote is never closed ({why})")

@@ -42,7 +42,9 @@ class Lengths:
     p90: int
     p99: int
     longest: int
-    histogram: list[tuple[int, int, int]]  # from, to (both included), how many; the last reaches to the longest
+    histogram: list[
+        tuple[int, int, int]
+    ]  # from, to (both included), how many; the last reaches to the longest
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,9 @@ class TokenizerRow:
     bytes_per_token: float
     tokens_per_line: float
     oov_rate: float  # share of the tokens that are <unk>
-    known_types: float | None  # share of the different tokens that the vocabulary has; for kinds that can miss
+    known_types: (
+        float | None
+    )  # share of the different tokens that the vocabulary has; for kinds that can miss
 
 
 class Table(NamedTuple):
@@ -99,35 +103,92 @@ class Description:
     def summary(self) -> list[str]:
         """The report's first lines."""
         normalized = "" if self.normalize == "none" else f", normalised by {self.normalize}"
-        return [f"{self.name}: {self.n_bytes:,} bytes, {_many(self.documents, 'document')}, {self.lines:,} lines",
-                f"{self.words:,} words to learn from, {self.types:,} different ones, {self.once:,} of them once"
-                f"{normalized}"]
+        return [
+            f"{self.name}: {self.n_bytes:,} bytes, {_many(self.documents, 'document')}, {self.lines:,} lines",
+            f"{self.words:,} words to learn from, {self.types:,} different ones, {self.once:,} of them once"
+            f"{normalized}",
+        ]
 
     def tables(self) -> list[Table]:
         """What the report says in columns."""
-        shown = [c for c in self.coverage if str(c.types).strip("0") == "1" or c is self.coverage[-1]]
-        tables = [Table("most frequent words cover", [("words", "of the text", "of held-out")] + [
-            (f"{c.types:,}", f"{c.train:.1%}", _share(c.held_out)) for c in shown])]
+        shown = [
+            c for c in self.coverage if str(c.types).strip("0") == "1" or c is self.coverage[-1]
+        ]
+        tables = [
+            Table(
+                "most frequent words cover",
+                [("words", "of the text", "of held-out")]
+                + [(f"{c.types:,}", f"{c.train:.1%}", _share(c.held_out)) for c in shown],
+            )
+        ]
         if self.rows:
-            tables.append(Table(f"tokenizers on held-out text ({self.held_out})", [
-                ("kind", "vocabulary", "tokens", "bytes/token", "tokens/line", "unknown", "known types")] + [
-                (r.kind, f"{r.vocab_size:,}", f"{r.tokens:,}", f"{r.bytes_per_token:.2f}", f"{r.tokens_per_line:.1f}",
-                 _share(r.oov_rate, 2), _share(r.known_types)) for r in self.rows]))
-        return [*tables, Table("lengths", [("of", "mean", "median", "90 %", "99 %", "longest")] + [
-            (n.name, f"{n.mean:,.1f}", f"{n.median:,}", f"{n.p90:,}", f"{n.p99:,}", f"{n.longest:,}")
-            for n in self.lengths])]
+            tables.append(
+                Table(
+                    f"tokenizers on held-out text ({self.held_out})",
+                    [
+                        (
+                            "kind",
+                            "vocabulary",
+                            "tokens",
+                            "bytes/token",
+                            "tokens/line",
+                            "unknown",
+                            "known types",
+                        )
+                    ]
+                    + [
+                        (
+                            r.kind,
+                            f"{r.vocab_size:,}",
+                            f"{r.tokens:,}",
+                            f"{r.bytes_per_token:.2f}",
+                            f"{r.tokens_per_line:.1f}",
+                            _share(r.oov_rate, 2),
+                            _share(r.known_types),
+                        )
+                        for r in self.rows
+                    ],
+                )
+            )
+        return [
+            *tables,
+            Table(
+                "lengths",
+                [("of", "mean", "median", "90 %", "99 %", "longest")]
+                + [
+                    (
+                        n.name,
+                        f"{n.mean:,.1f}",
+                        f"{n.median:,}",
+                        f"{n.p90:,}",
+                        f"{n.p99:,}",
+                        f"{n.longest:,}",
+                    )
+                    for n in self.lengths
+                ],
+            ),
+        ]
 
     def table(self) -> str:
         """The report as text."""
         return "\n\n".join(["\n".join(self.summary()), *map(_columns, self.tables())])
 
     def _repr_html_(self) -> str:
-        shown = [html_table(table.rows[0], table.rows[1:], before=[table.title]) for table in self.tables()]
+        shown = [
+            html_table(table.rows[0], table.rows[1:], before=[table.title])
+            for table in self.tables()
+        ]
         return "".join([f"<div>{escape(line)}</div>" for line in self.summary()] + shown)
 
 
-def describe(data: Any, *, held_out: Any = None, kinds: Sequence[str] = KINDS, sizes: Sequence[int] = SIZES,
-             normalize: str = "none") -> Description:
+def describe(
+    data: Any,
+    *,
+    held_out: Any = None,
+    kinds: Sequence[str] = KINDS,
+    sizes: Sequence[int] = SIZES,
+    normalize: str = "none",
+) -> Description:
     """Count a corpus; `data` and `held_out` as in `fit`. Without `held_out` a tenth of the text is, as `split` does it."""
     corpus = as_corpus(data)
     train, test, name = _parts(corpus, held_out)
@@ -139,15 +200,28 @@ def describe(data: Any, *, held_out: Any = None, kinds: Sequence[str] = KINDS, s
     spellings = np.array([len(words.token(i)) for i in range(ordinary, words.vocab_size)])
     line_bytes = [len(line.encode()) for line in corpus.lines()]
     document_bytes = [len(text.encode()) for _, text in corpus.each_document()]
-    lengths = [_lengths("lines, in bytes", np.array(line_bytes)), _lengths("lines, in words", word_lines),
-               _lengths("words, in characters", np.repeat(spellings, counts[ordinary:]))]
+    lengths = [
+        _lengths("lines, in bytes", np.array(line_bytes)),
+        _lengths("lines, in words", word_lines),
+        _lengths("words, in characters", np.repeat(spellings, counts[ordinary:])),
+    ]
     if len(document_bytes) > 1:
         lengths.insert(0, _lengths("documents, in bytes", np.array(document_bytes)))
     return Description(
-        name=corpus.name, fingerprint=corpus.fingerprint[:16], normalize=normalize, n_bytes=corpus.n_bytes or 0,
-        documents=len(document_bytes), lines=len(line_bytes), words=int(counts[ordinary:].sum()),
-        types=words.vocab_size - ordinary, once=int(np.count_nonzero(counts[ordinary:] == 1)), held_out=name,
-        coverage=_coverage(words, counts, asked), rows=rows, lengths=lengths)
+        name=corpus.name,
+        fingerprint=corpus.fingerprint[:16],
+        normalize=normalize,
+        n_bytes=corpus.n_bytes or 0,
+        documents=len(document_bytes),
+        lines=len(line_bytes),
+        words=int(counts[ordinary:].sum()),
+        types=words.vocab_size - ordinary,
+        once=int(np.count_nonzero(counts[ordinary:] == 1)),
+        held_out=name,
+        coverage=_coverage(words, counts, asked),
+        rows=rows,
+        lengths=lengths,
+    )
 
 
 def _parts(corpus: Corpus, held_out: Any) -> tuple[Corpus, Corpus | None, str]:
@@ -158,7 +232,11 @@ def _parts(corpus: Corpus, held_out: Any) -> tuple[Corpus, Corpus | None, str]:
         splits = corpus.split((0.8, 0.1, 0.1))
     except DataError:  # too small for figures about unseen text
         return corpus, None, ""
-    return splits.train, splits.test, "a tenth of the files" if splits.description.startswith("whole") else "last tenth"
+    return (
+        splits.train,
+        splits.test,
+        "a tenth of the files" if splits.description.startswith("whole") else "last tenth",
+    )
 
 
 def _ordinary(tokenizer: Tokenizer) -> int:
@@ -180,20 +258,29 @@ def _coverage(words: Tokenizer, counts: np.ndarray, asked: np.ndarray | None) ->
     if asked is not None:
         again = np.cumsum(np.bincount(asked, minlength=words.vocab_size)[first:])
     running = 0 if asked is None else int(np.count_nonzero(asked != words.eos_id))
-    steps = sorted({min(k * 10 ** e, len(seen)) for e in range(9) for k in (1, 2, 3, 5, 7)})
-    return [Coverage(k, float(seen[k - 1] / seen[-1]),
-                     None if again is None or not running else float(again[k - 1] / running)) for k in steps]
+    steps = sorted({min(k * 10**e, len(seen)) for e in range(9) for k in (1, 2, 3, 5, 7)})
+    return [
+        Coverage(
+            k,
+            float(seen[k - 1] / seen[-1]),
+            None if again is None or not running else float(again[k - 1] / running),
+        )
+        for k in steps
+    ]
 
 
-def _rows(train: Corpus, test: Corpus, kinds: Sequence[str], sizes: Sequence[int],
-          normalize: str) -> Iterator[TokenizerRow]:
+def _rows(
+    train: Corpus, test: Corpus, kinds: Sequence[str], sizes: Sequence[int], normalize: str
+) -> Iterator[TokenizerRow]:
     """One row for each kind and each size that the text can fill."""
     for kind in kinds:
         if kind == "byte":
             yield _row(Tokenizer(kind="byte", normalize=normalize), test, None)
             continue
         full = Tokenizer(kind=kind, normalize=normalize).fit(train) if kind in SPLITTERS else None
-        wanted = [size for size in sizes if kind != "char" and (full is None or size < full.vocab_size)]
+        wanted = [
+            size for size in sizes if kind != "char" and (full is None or size < full.vocab_size)
+        ]
         last = 0
         for size in wanted:
             made = Tokenizer(kind=kind, vocab_size=size, normalize=normalize).fit(train)
@@ -209,13 +296,20 @@ def _row(tokenizer: Tokenizer, test: Corpus, normalize: str | None) -> Tokenizer
     ends = int(np.count_nonzero(ids == tokenizer.eos_id))
     tokens = len(ids) - ends
     unknown = 0 if tokenizer.unk_id is None else int(np.count_nonzero(ids == tokenizer.unk_id))
-    missing = test.open_lines  # newlines; asking reads the text, which tells the size of compressed files too
+    missing = (
+        test.open_lines
+    )  # newlines; asking reads the text, which tells the size of compressed files too
     return TokenizerRow(
-        kind=tokenizer.kind, vocab_size=tokenizer.vocab_size, tokens=tokens,
-        bytes_per_token=((test.n_bytes or 0) + missing - ends) / max(tokens, 1), tokens_per_line=tokens / max(ends, 1),
+        kind=tokenizer.kind,
+        vocab_size=tokenizer.vocab_size,
+        tokens=tokens,
+        bytes_per_token=((test.n_bytes or 0) + missing - ends) / max(tokens, 1),
+        tokens_per_line=tokens / max(ends, 1),
         oov_rate=unknown / max(tokens, 1),
-        known_types=None if normalize is None else known_types(
-            tokenizer, Tokenizer(kind=tokenizer.kind, normalize=normalize).fit(test)))
+        known_types=None
+        if normalize is None
+        else known_types(tokenizer, Tokenizer(kind=tokenizer.kind, normalize=normalize).fit(test)),
+    )
 
 
 def known_types(tokenizer: Tokenizer, other: Tokenizer) -> float:
@@ -232,14 +326,22 @@ def _lengths(name: str, values: np.ndarray) -> Lengths:
     bins = min(BINS, p99 // width + 1)
     counts = np.bincount(np.minimum(values // width, bins - 1), minlength=bins)
     stops = [*range(width - 1, width * (bins - 1), width), max(int(values[-1]), width * bins - 1)]
-    histogram = [(k * width, stop, int(count)) for k, (stop, count) in enumerate(zip(stops, counts))]
-    return Lengths(name, len(values), float(values.mean()), median, p90, p99, int(values[-1]), histogram)
+    histogram = [
+        (k * width, stop, int(count)) for k, (stop, count) in enumerate(zip(stops, counts))
+    ]
+    return Lengths(
+        name, len(values), float(values.mean()), median, p90, p99, int(values[-1]), histogram
+    )
 
 
 def _columns(table: Table) -> str:
     widths = [max(map(len, column)) for column in zip(*table.rows)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:]))])
-             for row in table.rows]
+    lines = [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:]))]
+        )
+        for row in table.rows
+    ]
     return "\n".join([table.title, *lines])
 
 

@@ -60,7 +60,11 @@ class DocumentList:
     def n_bytes(self) -> int | None:
         """Bytes of UTF-8 text; None for compressed or transcoded files that were not read yet."""
         known = [document.content for document in self._found if document.content is not None]
-        return sum(content.size for content in known) if len(known) == len(self._found) else self._expected_size
+        return (
+            sum(content.size for content in known)
+            if len(known) == len(self._found)
+            else self._expected_size
+        )
 
     @cached_property
     def _expected_size(self) -> int | None:
@@ -70,7 +74,11 @@ class DocumentList:
 
     @cached_property
     def _folders(self) -> list[Folder]:
-        return list({id(document.folder): document.folder for document in self._found if document.folder}.values())
+        return list(
+            {
+                id(document.folder): document.folder for document in self._found if document.folder
+            }.values()
+        )
 
     @property
     def _settled(self) -> bool:

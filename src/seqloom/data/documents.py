@@ -42,9 +42,15 @@ class Document:
     encoding: str = "utf-8"
     start: int = 0
     stop: int | None = None
-    kept: object = field(default=None, repr=False, compare=False)  # holds open a file that has no name
-    content: Content | None = field(default=None, repr=False, compare=False)  # where it has been read already
-    folder: Folder | None = field(default=None, repr=False, compare=False)  # that leaves it out if it is not text
+    kept: object = field(
+        default=None, repr=False, compare=False
+    )  # holds open a file that has no name
+    content: Content | None = field(
+        default=None, repr=False, compare=False
+    )  # where it has been read already
+    folder: Folder | None = field(
+        default=None, repr=False, compare=False
+    )  # that leaves it out if it is not text
 
     def part(self, start: int, stop: int) -> Document:
         """A document over a range of this one's content."""
@@ -85,7 +91,9 @@ class Document:
         head = self.head() if head is None else head
         if head[:2] in _UTF16_MARKS:
             return False
-        return b"\0" in head and not _is_utf8(head[:cut_between_characters(head, len(head) < _HEAD)])
+        return b"\0" in head and not _is_utf8(
+            head[: cut_between_characters(head, len(head) < _HEAD)]
+        )
 
     def check_head(self) -> None:
         """Refuse what is clearly not UTF-8 text before any work is done on it."""
@@ -93,14 +101,22 @@ class Document:
             return
         head = self.head()
         if head[:2] in _UTF16_MARKS:
-            raise EncodingError(f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)")
+            raise EncodingError(
+                f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)"
+            )
         vectors = vectors_instead_of_text(head)
         if self.looks_binary(head) or vectors in BINARY:  # which few numbers need not look like
             if vectors:
-                raise DataError(f"{self.name} holds {vectors}, not text; convert it with `seqloom convert`")
-            raise DataError(f"{self.name} looks like a binary file; seqloom reads plain text, also .gz, .xz and .zst")
+                raise DataError(
+                    f"{self.name} holds {vectors}, not text; convert it with `seqloom convert`"
+                )
+            raise DataError(
+                f"{self.name} looks like a binary file; seqloom reads plain text, also .gz, .xz and .zst"
+            )
         if vectors:
-            progress.say(f"{self.name} looks like {vectors}; if it is, convert it with `seqloom convert`")
+            progress.say(
+                f"{self.name} looks like {vectors}; if it is, convert it with `seqloom convert`"
+            )
 
     def head(self, size: int = _HEAD) -> bytes:
         """The first bytes as they are, decompressed."""
@@ -111,7 +127,7 @@ class Document:
         skip, left = self.start, None if self.stop is None else self.stop - self.start
         stream: Iterator[bytes]
         if self.path is None:
-            stream = (self.data[at:at + CHUNK] for at in range(self.start, len(self.data), CHUNK))
+            stream = (self.data[at : at + CHUNK] for at in range(self.start, len(self.data), CHUNK))
             skip = 0
         elif self.encoding != "utf-8":
             stream = self._transcode(self._raw())
@@ -143,8 +159,14 @@ class Document:
         except PermissionError:
             raise DataError(f"{self.name} cannot be read: no permission") from None
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-            kind = f"broken {self.path.suffix} data" if self.path.suffix in COMPRESSED else "cannot be read"
-            raise DataError(f"{self.name}: {kind} ({error}); get a complete copy of the file") from None
+            kind = (
+                f"broken {self.path.suffix} data"
+                if self.path.suffix in COMPRESSED
+                else "cannot be read"
+            )
+            raise DataError(
+                f"{self.name}: {kind} ({error}); get a complete copy of the file"
+            ) from None
 
     def _mark_size(self) -> int:
         return len(codecs.BOM_UTF8) if self.head(3) == codecs.BOM_UTF8 else 0
@@ -158,15 +180,19 @@ class Document:
             yield text
         yield self._decode(decoder, b"", read, lines, True)
 
-    def _decode(self, decoder: codecs.IncrementalDecoder, piece: bytes, read: int, lines: int, final: bool) -> bytes:
+    def _decode(
+        self, decoder: codecs.IncrementalDecoder, piece: bytes, read: int, lines: int, final: bool
+    ) -> bytes:
         held = len(decoder.getstate()[0])
         try:
             return decoder.decode(piece, final).encode("utf-8")
         except UnicodeError as error:
             start = getattr(error, "start", 0) - held
-            line = lines + piece[:max(start, 0)].count(b"\n")
-            raise EncodingError(f"{self.name} is not {self.encoding} text: line {line}, byte offset {read + start}; "
-                            "name its encoding (--encoding)") from None
+            line = lines + piece[: max(start, 0)].count(b"\n")
+            raise EncodingError(
+                f"{self.name} is not {self.encoding} text: line {line}, byte offset {read + start}; "
+                "name its encoding (--encoding)"
+            ) from None
 
     def _check(self, data: bytes, position: int) -> None:
         if data.isascii():  # much faster than decoding, and the usual case
@@ -175,11 +201,15 @@ class Document:
             data.decode("utf-8")
         except UnicodeDecodeError as error:
             offset = position + error.start
-            line = 1 + sum(chunk.count(b"\n") for chunk in replace(self, start=0, stop=offset).unchecked())
+            line = 1 + sum(
+                chunk.count(b"\n") for chunk in replace(self, start=0, stop=offset).unchecked()
+            )
             if self.path is not None and self.path.suffix not in COMPRESSED:
                 offset += self._mark_size()
-            raise EncodingError(f"{self.name} is not UTF-8 text: line {line}, byte offset {offset} holds "
-                            f"0x{data[error.start]:02X}; name its encoding, for example --encoding latin-1") from None
+            raise EncodingError(
+                f"{self.name} is not UTF-8 text: line {line}, byte offset {offset} holds "
+                f"0x{data[error.start]:02X}; name its encoding, for example --encoding latin-1"
+            ) from None
 
 
 def check_encoding(encoding: str) -> str:
@@ -192,7 +222,9 @@ def check_encoding(encoding: str) -> str:
         import encodings.aliases
 
         near = suggest(encoding, set(encodings.aliases.aliases.values()))
-        raise DataError(f"unknown encoding {encoding!r}{near or '; use for example utf-16 or latin-1'}") from None
+        raise DataError(
+            f"unknown encoding {encoding!r}{near or '; use for example utf-16 or latin-1'}"
+        ) from None
     return "utf-8" if name == "utf-8-sig" else name
 
 

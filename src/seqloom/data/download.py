@@ -41,10 +41,13 @@ def download(url: str, target: Path, *, size: int, sha256: str) -> None:
                 os.replace(partial, target)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise DataError(f"disk full while downloading {url} to {partial}; "
-                            f"make room, then {_AGAIN}") from None
-        raise DataError(f"cannot write {error.filename or partial}: {error.strerror}; set SEQLOOM_CACHE to another "
-                        "directory") from None
+            raise DataError(
+                f"disk full while downloading {url} to {partial}; make room, then {_AGAIN}"
+            ) from None
+        raise DataError(
+            f"cannot write {error.filename or partial}: {error.strerror}; set SEQLOOM_CACHE to another "
+            "directory"
+        ) from None
     finally:
         with contextlib.suppress(OSError):
             if partial.stat().st_size == 0:
@@ -74,7 +77,10 @@ def _fill(file: IO[bytes], url: str, size: int) -> None:
         have = file.truncate(0)
     if have == size:
         return
-    with _opened(url, have) as answer, progress.task(f"downloading {url.rpartition('/')[2]}", size, "bytes") as bar:
+    with (
+        _opened(url, have) as answer,
+        progress.task(f"downloading {url.rpartition('/')[2]}", size, "bytes") as bar,
+    ):
         if have and not _continues(answer, have):
             have = file.truncate(0)
         bar.advance(have)
@@ -82,16 +88,22 @@ def _fill(file: IO[bytes], url: str, size: int) -> None:
             have += len(chunk)
             if have > size:
                 file.truncate(0)
-                raise DataError(f"{url} is longer than the expected {size:,} bytes; "
-                                "it has changed at its source")
+                raise DataError(
+                    f"{url} is longer than the expected {size:,} bytes; "
+                    "it has changed at its source"
+                )
             _write(file, chunk)
             bar.advance(len(chunk))
     if have < size:
-        raise DataError(f"the connection was cut after {have:,} of {size:,} bytes of {url}; {_AGAIN}")
+        raise DataError(
+            f"the connection was cut after {have:,} of {size:,} bytes of {url}; {_AGAIN}"
+        )
 
 
 def _opened(url: str, start: int) -> HTTPResponse:
-    headers = {"User-Agent": f"seqloom/{__version__}"} | ({"Range": f"bytes={start}-"} if start else {})
+    headers = {"User-Agent": f"seqloom/{__version__}"} | (
+        {"Range": f"bytes={start}-"} if start else {}
+    )
     try:
         return urlopen(Request(url, headers=headers), timeout=TIMEOUT)
     except HTTPError as error:
@@ -99,19 +111,26 @@ def _opened(url: str, start: int) -> HTTPResponse:
         if error.code == 416 and start:
             return _opened(url, 0)
         if error.code in (404, 410):
-            raise DataError(f"{url} no longer exists ({error.code}); "
-                            "set SEQLOOM_DATA to a folder with a copy") from None
-        raise DataError(f"{url}: the server answers {error.code} {error.reason}; try again later") from None
+            raise DataError(
+                f"{url} no longer exists ({error.code}); set SEQLOOM_DATA to a folder with a copy"
+            ) from None
+        raise DataError(
+            f"{url}: the server answers {error.code} {error.reason}; try again later"
+        ) from None
     except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
         why = getattr(error, "reason", None) or error
         why = getattr(why, "strerror", None) or str(why) or type(error).__name__
-        raise DataError(f"cannot reach {urlsplit(url).hostname} ({why}); check the network, or set SEQLOOM_DATA to a "
-                        "folder with a copy") from None
+        raise DataError(
+            f"cannot reach {urlsplit(url).hostname} ({why}); check the network, or set SEQLOOM_DATA to a "
+            "folder with a copy"
+        ) from None
 
 
 def _continues(answer: HTTPResponse, start: int) -> bool:
     """Whether the server sends the rest and not the whole."""
-    return answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
+    return answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
+        f"bytes {start}-"
+    )
 
 
 def _chunks(answer: HTTPResponse, url: str) -> Iterator[bytes]:
@@ -129,7 +148,7 @@ def _chunks(answer: HTTPResponse, url: str) -> Iterator[bytes]:
 def _write(file: IO[bytes], chunk: bytes) -> None:
     left = memoryview(chunk)
     while left:
-        left = left[file.write(left):]
+        left = left[file.write(left) :]
 
 
 def _check(file: IO[bytes], partial: Path, url: str, sha256: str) -> None:
@@ -140,5 +159,7 @@ def _check(file: IO[bytes], partial: Path, url: str, sha256: str) -> None:
         digest.update(chunk)
     if digest.hexdigest() != sha256:
         file.truncate(0)
-        raise DataError(f"wrong checksum of {url}: {digest.hexdigest()[:16]}..., not {sha256[:16]}...; "
-                        "the download was discarded; try again, or set SEQLOOM_DATA to a folder with a copy")
+        raise DataError(
+            f"wrong checksum of {url}: {digest.hexdigest()[:16]}..., not {sha256[:16]}...; "
+            "the download was discarded; try again, or set SEQLOOM_DATA to a folder with a copy"
+        )

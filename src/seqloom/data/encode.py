@@ -29,11 +29,18 @@ from seqloom.text.tokenizer import Tokenizer
 Unit = Literal["line", "document", "stream"]
 
 _BLOCK = 4 << 20  # bytes
-_BY_LINES = {"whitespace": False, "word": False, "char": True, "byte": True}  # whether a newline is a token
+_BY_LINES = {
+    "whitespace": False,
+    "word": False,
+    "char": True,
+    "byte": True,
+}  # whether a newline is a token
 _JOURNAL_EVERY = 8  # blocks
 
 
-def encode_corpus(tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Path | None = None) -> np.ndarray:
+def encode_corpus(
+    tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Path | None = None
+) -> np.ndarray:
     """Flat ids (uint16 where the vocabulary allows it, else uint32) with `</s>` at the end of every unit.
 
     A unit is a line (the newline becomes `</s>`), a document, or the whole stream. With `path` the ids go to
@@ -42,11 +49,22 @@ def encode_corpus(tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Pat
     dtype = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4")
     if path is not None:
         return _encode_to_file(tokenizer, corpus, unit, Path(path), dtype)
-    return corpus.read_by(lambda: np.concatenate([ids.astype(dtype) for ids in encoded_blocks(tokenizer, corpus, unit)]))
+    return corpus.read_by(
+        lambda: np.concatenate(
+            [ids.astype(dtype) for ids in encoded_blocks(tokenizer, corpus, unit)]
+        )
+    )
 
 
-def encoded_blocks(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, *, skip: int = 0, end_stream: bool = True,
-                   label: str = "encoding") -> Iterator[np.ndarray]:
+def encoded_blocks(
+    tokenizer: Tokenizer,
+    corpus: Corpus,
+    unit: Unit,
+    *,
+    skip: int = 0,
+    end_stream: bool = True,
+    label: str = "encoding",
+) -> Iterator[np.ndarray]:
     """Yield the same ids (uint32) block by block, so that a text of any size can be worked on.
 
     `skip`: so many blocks at the beginning are left out; `end_stream`: a stream is closed by `</s>`, after its last block;
@@ -105,7 +123,9 @@ def check_file(path: Path) -> None:
     if path.exists() and not path.is_file():
         raise DataError(f"{path}: not a file; choose another name")
     with _writing(path):
-        os.rmdir(tempfile.mkdtemp(prefix=".seqloom-", dir=path.absolute().parent))  # permissions alone do not tell
+        os.rmdir(
+            tempfile.mkdtemp(prefix=".seqloom-", dir=path.absolute().parent)
+        )  # permissions alone do not tell
 
 
 @contextmanager
@@ -117,24 +137,47 @@ def _writing(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
-def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype) -> np.ndarray:
+def _encode_to_file(
+    tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype
+) -> np.ndarray:
     check_file(path)
-    with locked(path.with_name(path.name + ".lock"), lambda who: f"{path}: {who} is writing it; wait until it has ended, or "
-                                                                  "choose another name"):
+    with locked(
+        path.with_name(path.name + ".lock"),
+        lambda who: f"{path}: {who} is writing it; wait until it has ended, or choose another name",
+    ):
         return _encode_alone(tokenizer, corpus, unit, path, dtype)
 
 
-def _encode_alone(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype) -> np.ndarray:
-    made_by = {"format_version": 1, "dtype": dtype.str, "tokenizer": tokenizer.fingerprint,
-               "corpus": corpus.fingerprint, "unit": unit}
-    partial, journal, about = (path.with_name(path.name + end) for end in (".partial", ".journal", ".json"))
+def _encode_alone(
+    tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype
+) -> np.ndarray:
+    made_by = {
+        "format_version": 1,
+        "dtype": dtype.str,
+        "tokenizer": tokenizer.fingerprint,
+        "corpus": corpus.fingerprint,
+        "unit": unit,
+    }
+    partial, journal, about = (
+        path.with_name(path.name + end) for end in (".partial", ".journal", ".json")
+    )
     done = _read_json(about)
-    if done is not None and path.is_file() and done == {**made_by, "count": path.stat().st_size // dtype.itemsize}:
+    if (
+        done is not None
+        and path.is_file()
+        and done == {**made_by, "count": path.stat().st_size // dtype.itemsize}
+    ):
         return _map(path, dtype)
     blocks, count = _resume(_read_json(journal), made_by, partial, dtype)
     if not count:
-        journal.unlink(missing_ok=True)  # of another job, which must not take this one's ids for its own
-    with _writing(path), _unfinished(path, partial, journal), open(partial, "r+b" if count else "wb") as file:
+        journal.unlink(
+            missing_ok=True
+        )  # of another job, which must not take this one's ids for its own
+    with (
+        _writing(path),
+        _unfinished(path, partial, journal),
+        open(partial, "r+b" if count else "wb") as file,
+    ):
         file.truncate(count * dtype.itemsize)
         file.seek(0, os.SEEK_END)
         for ids in encoded_blocks(tokenizer, corpus, unit, skip=blocks, end_stream=False):
@@ -164,13 +207,17 @@ def _unfinished(path: Path, partial: Path, journal: Path) -> Iterator[None]:
         if not journal.exists():
             partial.unlink(missing_ok=True)
         elif isinstance(error, OSError):
-            raise DataError(f"{path}: cannot be written ({error.strerror or error}); {goes_on}") from error
+            raise DataError(
+                f"{path}: cannot be written ({error.strerror or error}); {goes_on}"
+            ) from error
         elif isinstance(error, KeyboardInterrupt):
             raise type(error)(f"interrupted; {goes_on}") from None
         raise
 
 
-def _resume(entry: dict[str, Any] | None, made_by: dict[str, Any], partial: Path, dtype: np.dtype) -> tuple[int, int]:
+def _resume(
+    entry: dict[str, Any] | None, made_by: dict[str, Any], partial: Path, dtype: np.dtype
+) -> tuple[int, int]:
     """Blocks and ids that an earlier run of the same job has certainly written."""
     if entry is None or any(entry.get(key) != value for key, value in made_by.items()):
         return 0, 0

@@ -1,7 +1,7 @@
 """What an example of labelled data is: a text, a pair of texts (a tuple of two), or an array of numbers.
 
-    >>> extent("a cat"), extent(("a cat", "a dog")), in_one_line(("a cat", "a dog"))
-    (5, 10, 'a cat | a dog')
+>>> extent("a cat"), extent(("a cat", "a dog")), in_one_line(("a cat", "a dog"))
+(5, 10, 'a cat | a dog')
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from seqloom.text.coding import to_bytes
 
 def is_pair(example: Any) -> bool:
     """Whether an example is a pair of texts: a tuple, as a list is a list of words or of examples."""
-    return isinstance(example, tuple) and len(example) == 2 and all(isinstance(text, str) for text in example)
+    return (
+        isinstance(example, tuple)
+        and len(example) == 2
+        and all(isinstance(text, str) for text in example)
+    )
 
 
 def in_one_line(example: Any) -> str:
@@ -33,24 +37,40 @@ def extent(example: Any) -> int:
 
 def check_examples(given: list[Any], name: str) -> list[Any]:
     """Texts, pairs of texts, or arrays of numbers that have the same width."""
-    if isinstance(given[0], tuple) and len(given[0]) == 2 and any(isinstance(text, str) for text in given[0]):
+    if (
+        isinstance(given[0], tuple)
+        and len(given[0]) == 2
+        and any(isinstance(text, str) for text in given[0])
+    ):
         return [_pair(value, row, name) for row, value in enumerate(given, 1)]
     if isinstance(given[0], str) or not isinstance(given[0], (np.ndarray, list, tuple)):
         return [_text(text, row, name) for row, text in enumerate(given, 1)]
     arrays: list[np.ndarray] = []
     for row, value in enumerate(given, 1):
         if isinstance(value, str):
-            raise DataError(f"row {row} of {name} is a text, but the first one is an array of numbers; give either")
-        if (isinstance(value, (list, tuple)) or np.ndim(value)) and len(value) and isinstance(value[0], str):
-            raise DataError(f"row {row} of {name} is a list of words; a classifier reads texts: join them with "
-                            "' '.join(words), or give a pair of texts as a tuple of two")
+            raise DataError(
+                f"row {row} of {name} is a text, but the first one is an array of numbers; give either"
+            )
+        if (
+            (isinstance(value, (list, tuple)) or np.ndim(value))
+            and len(value)
+            and isinstance(value[0], str)
+        ):
+            raise DataError(
+                f"row {row} of {name} is a list of words; a classifier reads texts: join them with "
+                "' '.join(words), or give a pair of texts as a tuple of two"
+            )
         try:
             arrays.append(np.asarray(value, np.float32))
         except (ValueError, TypeError):
-            raise DataError(f"row {row} of {name}: {value!r:.60} is not an array of numbers") from None
+            raise DataError(
+                f"row {row} of {name}: {value!r:.60} is not an array of numbers"
+            ) from None
         if not arrays[-1].ndim or arrays[-1].shape[1:] != arrays[0].shape[1:]:
-            raise DataError(f"row {row} of {name} has the shape {arrays[-1].shape}, the first one {arrays[0].shape}; all "
-                            "arrays must have the same width")
+            raise DataError(
+                f"row {row} of {name} has the shape {arrays[-1].shape}, the first one {arrays[0].shape}; all "
+                "arrays must have the same width"
+            )
     return arrays
 
 
@@ -64,7 +84,9 @@ def _text(value: Any, row: int, name: str) -> str:
 
 def _pair(value: Any, row: int, name: str) -> tuple[str, str]:
     if not is_pair(value):
-        raise DataError(f"row {row} of {name}: {value!r:.60} is not a pair of texts; give a tuple of two")
+        raise DataError(
+            f"row {row} of {name}: {value!r:.60} is not a pair of texts; give a tuple of two"
+        )
     return _text(value[0], row, name), _text(value[1], row, name)
 
 

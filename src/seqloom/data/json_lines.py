@@ -40,8 +40,12 @@ class JsonLines:
         """Look at the first rows."""
         block = next(line_blocks(document, 1), b"").decode("utf-8")
         shape: type = list if block.lstrip().startswith("[") else dict
-        filled = ((number, line) for number, line in enumerate(block.split("\n"), 1) if line.strip(_BLANK))
-        head = [_parse(document, number, line, shape) for number, line in islice(filled, _HEAD_ROWS)]
+        filled = (
+            (number, line) for number, line in enumerate(block.split("\n"), 1) if line.strip(_BLANK)
+        )
+        head = [
+            _parse(document, number, line, shape) for number, line in islice(filled, _HEAD_ROWS)
+        ]
         names = frozenset(key for row in head if isinstance(row, dict) for key in row)
         return cls(document, columns.kinds_in(head, names, asked), tuple(asked), names, shape)
 
@@ -50,7 +54,9 @@ class JsonLines:
         document, shape = self.document, self.shape
         scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # half of what `json.loads` costs for a short line
         paths = [columns.steps_to(column, self.names) for column in wanted]
-        only = paths[0][0] if len(paths) == len(paths[0]) == 1 and shape is dict else None  # the usual case, and faster
+        only = (
+            paths[0][0] if len(paths) == len(paths[0]) == 1 and shape is dict else None
+        )  # the usual case, and faster
         first = 1
         for block in line_blocks(document):
             values: list[list[Any]] = [[] for _ in paths]
@@ -86,11 +92,19 @@ def _parse(document: Document, number: int, line: str, shape: type) -> Any:
     except RecursionError:
         raise DataError(f"{place}: nested too deeply") from None
     except ValueError as error:
-        why = f"{error.msg}, character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
-        raise DataError(f"{place}: not valid JSON ({why}); there must be one object per line") from None
+        why = (
+            f"{error.msg}, character {error.pos + 1}"
+            if isinstance(error, json.JSONDecodeError)
+            else error
+        )
+        raise DataError(
+            f"{place}: not valid JSON ({why}); there must be one object per line"
+        ) from None
     if type(row) is not shape:
         actual, wanted = (columns.with_article(columns.kind_of(value)) for value in (row, shape()))
-        raise DataError(f'{place}: {actual}, not {wanted}; there must be one per line, such as {{"text": "..."}}')
+        raise DataError(
+            f'{place}: {actual}, not {wanted}; there must be one per line, such as {{"text": "..."}}'
+        )
     return row
 
 
@@ -102,6 +116,10 @@ def _replace_halves(values: list[Any]) -> int:
         return 0
     except UnicodeEncodeError:  # rare
         halves = sum("\ud800" <= character <= "\udfff" for text in texts for character in text)
-        values[:] = ["".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in value) if isinstance(value, str) else value
-                     for value in values]
+        values[:] = [
+            "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in value)
+            if isinstance(value, str)
+            else value
+            for value in values
+        ]
         return halves

@@ -62,15 +62,21 @@ class Choice(NamedTuple):
 
     def named(self) -> dict[str, str]:
         """What was asked for by name, and for what."""
-        pairs = [("text", self.text), ("pair", self.pair), ("label", self.label),
-                 *(("further", column) for column in self.more)]
+        pairs = [
+            ("text", self.text),
+            ("pair", self.pair),
+            ("label", self.label),
+            *(("further", column) for column in self.more),
+        ]
         return {what: column for what, column in pairs if column is not None}
 
 
 def check_form(form: str) -> None:
     """Refuse a form that there is not."""
     if form not in _FORMS:
-        raise ConfigError(f"form must be one of {', '.join(_FORMS)}; got {form!r}{suggest(str(form), _FORMS)}")
+        raise ConfigError(
+            f"form must be one of {', '.join(_FORMS)}; got {form!r}{suggest(str(form), _FORMS)}"
+        )
 
 
 def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]:
@@ -79,8 +85,10 @@ def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]
     if kind in KINDS.values():
         return _table(document, kind, choice)
     for what, column in choice.named().items():
-        raise DataError(f"{document.name} is of the form {kind} and has no columns; leave out the {what} column "
-                        f"{quoted(column)}, or say that it is a table (--form tsv, csv or jsonl)")
+        raise DataError(
+            f"{document.name} is of the form {kind} and has no columns; leave out the {what} column "
+            f"{quoted(column)}, or say that it is a table (--form tsv, csv or jsonl)"
+        )
     return {"lines": _lines, "fasttext": _fasttext, "numbers": _numbers}[kind](document)
 
 
@@ -108,8 +116,10 @@ def recognise(document: Document) -> str:
         return "csv"
     classes = {line.split(None, 1)[0] for line in head}
     if len(classes) > max(_FEW, len(head) // 2):
-        raise DataError(f"{document.name} does not look like labelled text: its first {len(head)} lines begin with "
-                        f"{len(classes)} different words; say what it is with --form (form=...): {', '.join(_FORMS[1:])}")
+        raise DataError(
+            f"{document.name} does not look like labelled text: its first {len(head)} lines begin with "
+            f"{len(classes)} different words; say what it is with --form (form=...): {', '.join(_FORMS[1:])}"
+        )
     progress.say(f"{document.name}: the first word of each line is taken as its label")
     return "lines"
 
@@ -120,27 +130,52 @@ def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
     rows = open_rows(document, kind, asked, doubtful=False)  # a text and its label look like names
     if not rows.kinds:
         return
-    pair, further = rows.asked[2], [columns.check_name(document.name, rows.kinds, column) for column in rows.asked[3:]
-                                    if column is not None]
-    kinds = rows.kinds if pair is None else columns.without(document.name, rows.kinds, pair, rows.asked[:2])
-    text, label = columns.choose_pair(document.name, kinds, rows.asked[:2]) or _by_values(rows, kinds)
+    pair, further = (
+        rows.asked[2],
+        [
+            columns.check_name(document.name, rows.kinds, column)
+            for column in rows.asked[3:]
+            if column is not None
+        ],
+    )
+    kinds = (
+        rows.kinds
+        if pair is None
+        else columns.without(document.name, rows.kinds, pair, rows.asked[:2])
+    )
+    text, label = columns.choose_pair(document.name, kinds, rows.asked[:2]) or _by_values(
+        rows, kinds
+    )
     texts_in = [text] if pair is None else [text, pair]
     halves = 0
     for block in rows.blocks([*texts_in, label, *further]):
-        labels, *more = block.values[len(texts_in):]
+        labels, *more = block.values[len(texts_in) :]
         texts: list[Any] = texts_of(block, 0, text) if pair is None else joined(block, texts_in)
         if rows.untyped:
             labels = list(map(str.strip, labels))
         elif set(map(type, labels)) - {str}:
-            labels = [json.dumps(value) if isinstance(value, (bool, int, float)) else value for value in labels]
+            labels = [
+                json.dumps(value) if isinstance(value, (bool, int, float)) else value
+                for value in labels
+            ]
         if "" in labels or set(map(type, labels)) - {str}:
-            at = next(k for k, value in enumerate(labels) if not isinstance(value, str) or not value)
+            at = next(
+                k for k, value in enumerate(labels) if not isinstance(value, str) or not value
+            )
             raise columns.wrong_value(block.place(at), label, labels[at], "label")
         halves += block.halves
-        yield Batch(texts, labels, [[_plain(value, block, k, column) for k, value in enumerate(its)]
-                                    for column, its in zip(further, more)])
+        yield Batch(
+            texts,
+            labels,
+            [
+                [_plain(value, block, k, column) for k, value in enumerate(its)]
+                for column, its in zip(further, more)
+            ],
+        )
     if halves:
-        progress.say(f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD")
+        progress.say(
+            f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD"
+        )
 
 
 def _plain(value: Any, block: Block, k: int, column: str) -> str:
@@ -157,7 +192,10 @@ def _by_values(rows: Rows, kinds: Mapping[str, str]) -> list[str]:
     pair = [column for column, kind in kinds.items() if kind not in (columns.OBJECT, columns.LIST)]
     head = next(rows.blocks(pair), None)
     values = [list(map(str, column[:_HEAD_ROWS])) for column in head.values] if head else [[], []]
-    sizes = [(len(set(map(str.strip, column) if rows.untyped else column)), sum(map(len, column))) for column in values]
+    sizes = [
+        (len(set(map(str.strip, column) if rows.untyped else column)), sum(map(len, column)))
+        for column in values
+    ]
     label = 0 if sizes[0] <= sizes[1] else 1
     why = "it has fewer distinct values" if sizes[0][0] != sizes[1][0] else "its values are shorter"
     progress.say(f"{rows.document.name}: column {pair[label]!r} is taken as the label, as {why}")
@@ -174,7 +212,9 @@ def _lines(document: Document) -> Iterator[Batch]:
             if not cells:
                 continue
             if line[0].isspace():
-                raise DataError(f"{document.name}, line {number}: no label; the line begins with a space")
+                raise DataError(
+                    f"{document.name}, line {number}: no label; the line begins with a space"
+                )
             labels.append(cells[0])
             texts.append(cells[1] if len(cells) == 2 else "")
         if texts:
@@ -192,10 +232,14 @@ def _fasttext(document: Document) -> Iterator[Batch]:
                 continue
             label, text = cells[0], cells[1] if len(cells) == 2 else ""
             if not label.startswith(MARK) or label == MARK:
-                raise DataError(f"{document.name}, line {number}: no label; it must begin with {MARK} and a name")
+                raise DataError(
+                    f"{document.name}, line {number}: no label; it must begin with {MARK} and a name"
+                )
             if MARK in text and any(word.startswith(MARK) for word in text.split()):
-                raise DataError(f"{document.name}, line {number}: several labels; a text can have one here, so choose one, "
-                                "or write a line for each")
+                raise DataError(
+                    f"{document.name}, line {number}: several labels; a text can have one here, so choose one, "
+                    "or write a line for each"
+                )
             labels.append(label.removeprefix(MARK))
             texts.append(text)
         if texts:
@@ -212,8 +256,10 @@ def _numbers(document: Document) -> Iterator[Batch]:
                 continue
             label, *cells = cells_of(line)
             if not label or not cells:
-                raise DataError(f"{document.name}, line {number}: no {'values' if label else 'label'}; a line is a label and "
-                                "its values")
+                raise DataError(
+                    f"{document.name}, line {number}: no {'values' if label else 'label'}; a line is a label and "
+                    "its values"
+                )
             labels.append(label_of(label))
             series.append(parse_values(cells, f"{document.name}, line {number}"))
         if series:
@@ -236,19 +282,25 @@ def read_folders(path: Path, encoding: str, strict: bool = False) -> Iterator[Ba
     for label in classes:
         inside = sorted(_subfolders(path / label))
         if inside and not any(entry.is_file() for entry in (path / label).iterdir()):
-            raise DataError(f"{path / label} has folders in it ({', '.join(inside[:3])}) and no files; give the folder "
-                            "whose folders are the classes")
+            raise DataError(
+                f"{path / label} has folders in it ({', '.join(inside[:3])}) and no files; give the folder "
+                "whose folders are the classes"
+            )
         yield from _folder(path / label, label, encoding, strict)
 
 
 def _folder(path: Path, label: str, encoding: str, strict: bool) -> Iterator[Batch]:
     """The texts of one class; files that are not text are skipped and reported, or refused."""
-    names = sorted(os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files
-                   if not name.startswith(".") and "/." not in folder[len(str(path)):].replace(os.sep, "/"))
+    names = sorted(
+        os.path.join(folder, name)
+        for folder, _, files in os.walk(path)
+        for name in files
+        if not name.startswith(".") and "/." not in folder[len(str(path)) :].replace(os.sep, "/")
+    )
     binary, misread = 0, []
     for start in range(0, len(names), _FILES):
         texts = []
-        for name in names[start:start + _FILES]:
+        for name in names[start : start + _FILES]:
             try:
                 text = _file_text(name, encoding, strict)
             except EncodingError as error:
@@ -287,6 +339,12 @@ def _file_text(name: str, encoding: str, strict: bool) -> str | None:
 
 def _subfolders(path: Path) -> Iterator[str]:
     try:
-        return iter([entry.name for entry in os.scandir(path) if entry.is_dir() and not entry.name.startswith(".")])
+        return iter(
+            [
+                entry.name
+                for entry in os.scandir(path)
+                if entry.is_dir() and not entry.name.startswith(".")
+            ]
+        )
     except OSError as error:
         raise DataError(f"cannot read the directory {path}: {error.strerror}") from None

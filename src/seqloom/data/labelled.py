@@ -30,7 +30,15 @@ from seqloom.data.catalogue import PREFIX, full_name
 from seqloom.data.documents import check_encoding
 from seqloom.data.examples import check_examples, digest, digest_examples, is_pair
 from seqloom.data.in_memory import is_column, is_frame, refuse_name, text_and_label, values
-from seqloom.data.label_forms import Batch, Choice, Form, check_form, has_folders, read_folders, read_rows
+from seqloom.data.label_forms import (
+    Batch,
+    Choice,
+    Form,
+    check_form,
+    has_folders,
+    read_folders,
+    read_rows,
+)
 from seqloom.data.sources import find_documents
 from seqloom.errors import ConfigError, DataError, quoted, suggest_known
 
@@ -52,7 +60,14 @@ class Labelled:
     columns: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: Any, labels: Any = None, *, name: str = "texts", columns: Mapping[str, Any] | None = None) -> Labelled:
+    def of(
+        cls,
+        data: Any,
+        labels: Any = None,
+        *,
+        name: str = "texts",
+        columns: Mapping[str, Any] | None = None,
+    ) -> Labelled:
         """From examples and labels (lists, arrays, columns), a tuple of the two, a list of (example, label), or a frame with
         such columns. A label that is a list, tuple or set is several labels. `columns`: further values of the examples."""
         if labels is not None:
@@ -65,7 +80,9 @@ class Labelled:
             pairs = values(data, name)
             for row, pair in enumerate(pairs, 1):
                 if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                    raise DataError(f"row {row} of {name} must be a pair of text and label; got {pair!r:.60}")
+                    raise DataError(
+                        f"row {row} of {name} must be a pair of text and label; got {pair!r:.60}"
+                    )
             examples, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         if len(examples) != len(labels):
             raise DataError(f"{name} has {len(examples)} texts and {len(labels)} labels")
@@ -73,21 +90,31 @@ class Labelled:
             raise DataError(f"{name} has no texts; give some")
         several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
         read = _labels if several else _label
-        further = {str(key): list(map(str, values(column, f"column {key}"))) for key, column in (columns or {}).items()}
+        further = {
+            str(key): list(map(str, values(column, f"column {key}")))
+            for key, column in (columns or {}).items()
+        }
         if wrong := [key for key, column in further.items() if len(column) != len(examples)]:
-            raise DataError(f"{name} has {len(examples)} texts, but column {quoted(wrong[0])} {len(further[wrong[0]])} values")
+            raise DataError(
+                f"{name} has {len(examples)} texts, but column {quoted(wrong[0])} {len(further[wrong[0]])} values"
+            )
         read_labels = [read(label, row, name) for row, label in enumerate(labels, 1)]
         made = cls(check_examples(examples, name), read_labels, name, further)
         made._check_types()
         return made
 
     def _check_types(self) -> None:
-        kinds = [(row, label) for row, labels in enumerate(self.labels, 1)
-                 for label in (labels if isinstance(labels, tuple) else (labels,))]
+        kinds = [
+            (row, label)
+            for row, labels in enumerate(self.labels, 1)
+            for label in (labels if isinstance(labels, tuple) else (labels,))
+        ]
         for row, label in kinds:
             if type(label) is not type(kinds[0][1]):
-                raise DataError(f"row {row} of {self.name}: the label is {label!r:.60}, that of row {kinds[0][0]} is "
-                                f"{kinds[0][1]!r:.60}; all must be text, all whole numbers, or all true and false")
+                raise DataError(
+                    f"row {row} of {self.name}: the label is {label!r:.60}, that of row {kinds[0][0]} is "
+                    f"{kinds[0][1]!r:.60}; all must be text, all whole numbers, or all true and false"
+                )
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -96,9 +123,13 @@ class Labelled:
     def texts(self) -> list[str]:
         """The examples, for models that read texts."""
         if self.pairs:
-            raise DataError(f"the examples of {self.name} are pairs of texts; this model reads single texts")
+            raise DataError(
+                f"the examples of {self.name} are pairs of texts; this model reads single texts"
+            )
         if not isinstance(self.examples[0] if self.examples else "", str):
-            raise DataError(f"the examples of {self.name} are arrays of numbers; this model reads texts")
+            raise DataError(
+                f"the examples of {self.name} are arrays of numbers; this model reads texts"
+            )
         return self.examples
 
     @property
@@ -122,7 +153,13 @@ class Labelled:
         whole = hashlib.sha256(digest_examples(self.examples))
         if self.multi_label:
             whole.update(np.fromiter(map(len, self.labels), "<i8", len(self)).tobytes())
-        whole.update(digest(list(map(str, chain.from_iterable(self.labels) if self.multi_label else self.labels))))
+        whole.update(
+            digest(
+                list(
+                    map(str, chain.from_iterable(self.labels) if self.multi_label else self.labels)
+                )
+            )
+        )
         return whole.hexdigest()
 
     def like(self, classes: Sequence[Label], *, strict: bool = True) -> Labelled:
@@ -133,22 +170,42 @@ class Labelled:
         known = {label: _converted(label, classes) for label in self.classes}
         strange = [label for label, value in known.items() if value is None]
         if strange and strict:
-            raise DataError(f"{self.name} has the label {quoted(strange[0])}, but the model learned labels such as "
-                            f"{quoted(classes[0])}; give labels of the same type")
+            raise DataError(
+                f"{self.name} has the label {quoted(strange[0])}, but the model learned labels such as "
+                f"{quoted(classes[0])}; give labels of the same type"
+            )
         known |= {label: label for label in strange}
         several = self.multi_label
-        return replace(self, labels=[tuple(known[one] for one in label) if several else known[label] for label in self.labels])
+        return replace(
+            self,
+            labels=[
+                tuple(known[one] for one in label) if several else known[label]
+                for label in self.labels
+            ],
+        )
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Labelled:
         """Some of the rows, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
-        return replace(self, examples=[self.examples[i] for i in chosen], labels=[self.labels[i] for i in chosen],
-                       columns={name: [column[i] for i in chosen] for name, column in self.columns.items()})
+        return replace(
+            self,
+            examples=[self.examples[i] for i in chosen],
+            labels=[self.labels[i] for i in chosen],
+            columns={name: [column[i] for i in chosen] for name, column in self.columns.items()},
+        )
 
 
-def read_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, pair_column: str | None = None,
-                  label_column: str | None = None, columns: Sequence[str] = (), encoding: str = "utf-8",
-                  strict: bool = False) -> Labelled:
+def read_labelled(
+    source: Source,
+    *,
+    form: Form = "auto",
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    label_column: str | None = None,
+    columns: Sequence[str] = (),
+    encoding: str = "utf-8",
+    strict: bool = False,
+) -> Labelled:
     """Labelled texts from a file, several files, a directory, a pattern, or `-` for standard input.
 
     Forms: `tsv`, `csv`, `jsonl` and `parquet`, where columns are found by usual names or named (without a header by number,
@@ -158,7 +215,9 @@ def read_labelled(source: Source, *, form: Form = "auto", text_column: str | Non
     badly encoded files are skipped and reported; `strict` refuses them.
     """
     names = tuple(dict.fromkeys(columns))
-    name, batches = _open(source, form, Choice(text_column, label_column, pair_column, names), encoding, strict)
+    name, batches = _open(
+        source, form, Choice(text_column, label_column, pair_column, names), encoding, strict
+    )
     texts: list[Any] = []
     labels: list[str] = []
     further: dict[str, list[str]] = {column: [] for column in names}
@@ -170,8 +229,16 @@ def read_labelled(source: Source, *, form: Form = "auto", text_column: str | Non
     return Labelled(texts, labels, name, further)
 
 
-def stream_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, label_column: str | None = None,
-                    encoding: str = "utf-8", strict: bool = False, size: int = 50_000) -> Iterator[Labelled]:
+def stream_labelled(
+    source: Source,
+    *,
+    form: Form = "auto",
+    text_column: str | None = None,
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    strict: bool = False,
+    size: int = 50_000,
+) -> Iterator[Labelled]:
     """The same rows in the same order, `size` at a time (the last part may be smaller)."""
     if size < 1:
         raise ConfigError(f"size must be at least 1; got {size}")
@@ -187,12 +254,23 @@ def as_labelled(data: Any, labels: Any = None, *, columns: Sequence[str] = ()) -
     if isinstance(data, (Labelled, Path)):
         if labels is not None:
             raise DataError(f"a {type(data).__name__} has labels of its own; leave labels out")
-        return _having(data, columns) if isinstance(data, Labelled) else read_labelled(data, columns=columns)
+        return (
+            _having(data, columns)
+            if isinstance(data, Labelled)
+            else read_labelled(data, columns=columns)
+        )
     if isinstance(data, (str, bytes, dict)) or not (isinstance(data, Iterable) or is_frame(data)):
-        raise DataError(f"cannot read labels from a {type(data).__name__}; give texts and labels, a list of (text, label), a "
-                        "Path, or what read_labelled returns")
+        raise DataError(
+            f"cannot read labels from a {type(data).__name__}; give texts and labels, a list of (text, label), a "
+            "Path, or what read_labelled returns"
+        )
     if labels is None and is_frame(data):
-        return Labelled.of(data, columns={name: data[_having_name(list(data.columns), name, "the frame")] for name in columns})
+        return Labelled.of(
+            data,
+            columns={
+                name: data[_having_name(list(data.columns), name, "the frame")] for name in columns
+            },
+        )
     return _having(Labelled.of(data, labels), columns)
 
 
@@ -204,7 +282,11 @@ def _having(data: Labelled, columns: Sequence[str]) -> Labelled:
 
 def _having_name(known: Sequence[Any], name: str, of: str) -> str:
     if name not in known:
-        there = suggest_known(name, map(str, known)) if known else "; give it as Labelled.of(texts, labels, columns=...)"
+        there = (
+            suggest_known(name, map(str, known))
+            if known
+            else "; give it as Labelled.of(texts, labels, columns=...)"
+        )
         raise DataError(f"{of} has no column {quoted(name)}{there}")
     return name
 
@@ -214,11 +296,18 @@ def dataset_name(source: Source, documents: Sequence[str]) -> str:
     if not isinstance(source, (str, Path)):
         return documents[0] if len(documents) == 1 else f"{len(documents)} files"
     first = str(source)
-    return "stdin" if first == "-" else full_name(first) if first.startswith(PREFIX) else Path(first).name or first
+    return (
+        "stdin"
+        if first == "-"
+        else full_name(first)
+        if first.startswith(PREFIX)
+        else Path(first).name or first
+    )
 
 
-
-def _open(source: Source, form: Form, choice: Choice, encoding: str, strict: bool) -> tuple[str, Iterator[Batch]]:
+def _open(
+    source: Source, form: Form, choice: Choice, encoding: str, strict: bool
+) -> tuple[str, Iterator[Batch]]:
     """The name of the data and its rows; what can be said before reading is said now."""
     check_form(form)
     encoding = check_encoding(encoding)
@@ -226,14 +315,24 @@ def _open(source: Source, form: Form, choice: Choice, encoding: str, strict: boo
     for one in [source] if isinstance(source, (str, Path)) else list(source):
         folder = Path(one).expanduser()
         if form == "folders" and not folder.is_dir():
-            raise DataError(f"{one} is not a directory; the format folders needs one with a folder for each class")
-        if folder.is_dir() and form in ("auto", "folders") and (form == "folders" or has_folders(folder)):
+            raise DataError(
+                f"{one} is not a directory; the format folders needs one with a folder for each class"
+            )
+        if (
+            folder.is_dir()
+            and form in ("auto", "folders")
+            and (form == "folders" or has_folders(folder))
+        ):
             if choice.named():
-                raise DataError(f"{one} holds folders per class and has no columns; leave out the column names")
+                raise DataError(
+                    f"{one} holds folders per class and has no columns; leave out the column names"
+                )
             opened.append((str(one), read_folders(folder, encoding, strict)))
         else:
-            opened += [(document.name, read_rows(document, form, choice))
-                       for document in find_documents(one, encoding, strict=strict)]
+            opened += [
+                (document.name, read_rows(document, form, choice))
+                for document in find_documents(one, encoding, strict=strict)
+            ]
     if not opened:
         raise DataError("the list of files is empty; name at least one")
     return dataset_name(source, [name for name, _ in opened]), _all_rows(opened)
@@ -244,14 +343,20 @@ def _all_rows(opened: list[tuple[str, Iterator[Batch]]]) -> Iterator[Batch]:
         rows = empty = 0
         for batch in batches:
             rows += len(batch.texts)
-            empty += sum(not text.strip() for example in batch.texts
-                         for text in (example if is_pair(example) else (example,)) if isinstance(text, str))
+            empty += sum(
+                not text.strip()
+                for example in batch.texts
+                for text in (example if is_pair(example) else (example,))
+                if isinstance(text, str)
+            )
             yield batch
         if not rows:
             raise DataError(f"{name} has no labelled text; give a file with some")
         if empty:
             texts = rows * 2 if is_pair(batch.texts[0]) else rows
-            progress.say(f"{name}: {empty:,} of {texts:,} texts {'is' if empty == 1 else 'are'} empty")
+            progress.say(
+                f"{name}: {empty:,} of {texts:,} texts {'is' if empty == 1 else 'are'} empty"
+            )
 
 
 def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]:
@@ -262,20 +367,18 @@ def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]
         labels += batch.labels
         whole = len(texts) - len(texts) % size
         for start in range(0, whole, size):
-            yield Labelled(texts[start:start + size], labels[start:start + size], name)
+            yield Labelled(texts[start : start + size], labels[start : start + size], name)
         texts, labels = texts[whole:], labels[whole:]
     if texts:
         yield Labelled(texts, labels, name)
 
 
-
-
-
-
 def _label_values(labels: Any, name: str) -> list[Any]:
     if getattr(labels, "ndim", 1) != 1:
-        raise DataError(f"{name} has labels in {labels.ndim} dimensions; give a list of names, or of lists of names "
-                        "where an example has several")
+        raise DataError(
+            f"{name} has labels in {labels.ndim} dimensions; give a list of names, or of lists of names "
+            "where an example has several"
+        )
     return values(labels, f"the labels of {name}")
 
 
@@ -296,15 +399,23 @@ def _label(value: Any, row: int, name: str) -> Label:
     with suppress(TypeError):
         if -LARGEST <= index(value) < LARGEST:
             return index(value)
-    raise DataError(f"row {row} of {name}: the label is {quoted(value)}; it must be non-empty text, a whole number, "
-                    "or true or false")
+    raise DataError(
+        f"row {row} of {name}: the label is {quoted(value)}; it must be non-empty text, a whole number, "
+        "or true or false"
+    )
 
 
 def _converted(label: Label, classes: Sequence[Label]) -> Label | None:
     """A label as one of the type that these classes have; None: it cannot be."""
     kind, text = type(classes[0]), str(label)
     if kind is str:
-        return text.lower() if text.lower() in classes and text not in classes else text  # JSON has true for True
+        return (
+            text.lower() if text.lower() in classes and text not in classes else text
+        )  # JSON has true for True
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower())
-    return int(text) if len(text) < 20 and text.removeprefix("-").isdecimal() and str(int(text)) == text else None
+    return (
+        int(text)
+        if len(text) < 20 and text.removeprefix("-").isdecimal() and str(int(text)) == text
+        else None
+    )

@@ -12,7 +12,9 @@ LONGEST = 1 << 30  # bytes that one line may have
 _BLOCK = 1 << 20
 
 
-def line_blocks(document: Document, size: int = _BLOCK, *, returns: bool = False) -> Iterator[bytes]:
+def line_blocks(
+    document: Document, size: int = _BLOCK, *, returns: bool = False
+) -> Iterator[bytes]:
     """The content in blocks of about `size` bytes that end with a line; with `returns` a lone \\r ends one, too."""
     waiting: list[bytes] = []
     length = 0
@@ -26,7 +28,9 @@ def line_blocks(document: Document, size: int = _BLOCK, *, returns: bool = False
         waiting.append(chunk)
         length += len(chunk)
         if length > LONGEST:
-            raise DataError(f"{document.name} has a line of more than {LONGEST >> 20} MB; is it one object or text per line?")
+            raise DataError(
+                f"{document.name} has a line of more than {LONGEST >> 20} MB; is it one object or text per line?"
+            )
     if length:
         yield b"".join(waiting)
 
@@ -36,6 +40,8 @@ def numbered_lines(document: Document) -> Iterator[tuple[int, list[str]]]:
     first = 1
     for block in line_blocks(document):
         text = block.decode("utf-8")
-        lines = (text.replace("\r\n", "\n") if "\r" in text else text).removesuffix("\n").split("\n")
+        lines = (
+            (text.replace("\r\n", "\n") if "\r" in text else text).removesuffix("\n").split("\n")
+        )
         yield first, lines
         first += len(lines)

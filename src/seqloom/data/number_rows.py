@@ -35,7 +35,9 @@ def lines_of_numbers(document: Document) -> Iterator[tuple[int, str]]:
             if not line.strip():
                 blank = blank or number
             elif blank:
-                raise DataError(f"{document.name}, line {blank} is blank; each line must have numbers")
+                raise DataError(
+                    f"{document.name}, line {blank} is blank; each line must have numbers"
+                )
             else:
                 yield number, line
 
@@ -43,9 +45,13 @@ def lines_of_numbers(document: Document) -> Iterator[tuple[int, str]]:
 def parse_values(cells: list[str], place: str) -> np.ndarray:
     """float32 (T,); what is not a number is refused."""
     try:
-        return np.array([np.nan if cell.lower() in _MISSING else float(cell) for cell in cells], np.float32)
+        return np.array(
+            [np.nan if cell.lower() in _MISSING else float(cell) for cell in cells], np.float32
+        )
     except ValueError:
-        wrong = next(cell for cell in cells if cell.lower() not in _MISSING and not _is_number(cell))
+        wrong = next(
+            cell for cell in cells if cell.lower() not in _MISSING and not _is_number(cell)
+        )
         raise DataError(f"{place}: {quoted(wrong)} is not a number") from None
 
 
@@ -53,8 +59,12 @@ def looks_numeric(document: Document) -> bool:
     """Whether each of the first lines is a short label and several numbers."""
     block = next(line_blocks(document, 1), b"").decode("utf-8", "replace")
     rows = [cells_of(line) for line in block.split("\n")[:_HEAD] if line.strip()]
-    return bool(rows) and all(len(row) > FEWEST and re.fullmatch(r"[\w.+-]{1,20}", row[0])
-                              and all(map(_is_number, row[1:])) for row in rows)
+    return bool(rows) and all(
+        len(row) > FEWEST
+        and re.fullmatch(r"[\w.+-]{1,20}", row[0])
+        and all(map(_is_number, row[1:]))
+        for row in rows
+    )
 
 
 def begin_with_labels(rows: list[list[str]], classes: Collection[str], length: int | None) -> bool:
@@ -66,7 +76,10 @@ def begin_with_labels(rows: list[list[str]], classes: Collection[str], length: i
     >>> begin_with_labels([["1", "5", "2"]], {"1"}, 3), begin_with_labels([["7", "5", "2"]], {"1"}, 2)
     (False, False)
     """
-    return all(row and label_of(row[0]) in classes and (not _is_number(row[0]) or len(row) - 1 == length) for row in rows)
+    return all(
+        row and label_of(row[0]) in classes and (not _is_number(row[0]) or len(row) - 1 == length)
+        for row in rows
+    )
 
 
 def _is_number(cell: str) -> bool:

@@ -20,7 +20,9 @@ from seqloom.data.sources import find_documents
 from seqloom.errors import DataError, quoted
 
 
-def number_sources(paths: Sequence[str], *, encoding: str = "utf-8", column: str | None = None) -> Iterator[np.ndarray]:
+def number_sources(
+    paths: Sequence[str], *, encoding: str = "utf-8", column: str | None = None
+) -> Iterator[np.ndarray]:
     """One float32 (T, C) after the other; none, or `-`, is standard input."""
     for path in paths or ["-"]:
         if Path(path).suffix in ARRAY_FILES:
@@ -43,6 +45,8 @@ def _value(line: str, place: str, column: str | None) -> Any:
     if isinstance(value, dict):
         named = [column] if column is not None else [name for name in SOURCE_NAMES if name in value]
         if not named or named[0] not in value:
-            raise DataError(f"{place} has the fields {', '.join(map(quoted, value))}; --column says which one is the source")
+            raise DataError(
+                f"{place} has the fields {', '.join(map(quoted, value))}; --column says which one is the source"
+            )
         return value[named[0]]
     return value

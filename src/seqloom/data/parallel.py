@@ -48,33 +48,67 @@ from seqloom.errors import ConfigError, DataError
 class Parallel:
     """Sources and targets, of equal number."""
 
-    sources: list[str] | list[np.ndarray]  # texts, or float32 (T, C): frames; a vector of features has T = 1
+    sources: (
+        list[str] | list[np.ndarray]
+    )  # texts, or float32 (T, C): frames; a vector of features has T = 1
     targets: list[str]
     name: str = "pairs"
     source_name: str = "source"  # such as en
     target_name: str = "target"
 
     @classmethod
-    def of(cls, data: Any, targets: Any = None, *, source: str | None = None, target: str | None = None,
-           name: str = "pairs") -> Parallel:
+    def of(
+        cls,
+        data: Any,
+        targets: Any = None,
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        name: str = "pairs",
+    ) -> Parallel:
         """From a list of (source, target), sources and targets, a dict or frame with such columns, a list of dicts, or the
         Path of a file. `source`, `target`: the columns, where their names do not say which is which."""
         if isinstance(data, (Parallel, Path)):
             if targets is not None:
-                raise DataError(f"a {type(data).__name__} has targets of its own; leave targets out")
-            return data if isinstance(data, Parallel) else read_parallel(data, source=source, target=target)
+                raise DataError(
+                    f"a {type(data).__name__} has targets of its own; leave targets out"
+                )
+            return (
+                data
+                if isinstance(data, Parallel)
+                else read_parallel(data, source=source, target=target)
+            )
         if isinstance(data, str):
             refuse_name(data, "seqloom.read_parallel")
-        if targets is None and isinstance(data, tuple) and len(data) == 2 and all(map(is_column, data)):
+        if (
+            targets is None
+            and isinstance(data, tuple)
+            and len(data) == 2
+            and all(map(is_column, data))
+        ):
             data, targets = data
         if targets is not None:
-            sides = Sides(values(data, "sources"), values(targets, "targets"), source or "source", target or "target")
+            sides = Sides(
+                values(data, "sources"),
+                values(targets, "targets"),
+                source or "source",
+                target or "target",
+            )
         elif is_frame(data) or isinstance(data, Mapping):
-            sides = from_columns({str(key): data[key] for key in (data if isinstance(data, Mapping) else data.columns)},
-                                  name, source, target)
+            sides = from_columns(
+                {
+                    str(key): data[key]
+                    for key in (data if isinstance(data, Mapping) else data.columns)
+                },
+                name,
+                source,
+                target,
+            )
         elif isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
-            raise DataError(f"cannot read pairs from a {type(data).__name__}; give a list of (source, target), a frame with "
-                            "two columns, a Path, or what read_parallel returns")
+            raise DataError(
+                f"cannot read pairs from a {type(data).__name__}; give a list of (source, target), a frame with "
+                "two columns, a Path, or what read_parallel returns"
+            )
         else:
             sides = from_rows(values(data, name), name, source, target)
         return cls._checked(sides, name)
@@ -82,12 +116,19 @@ class Parallel:
     @classmethod
     def _checked(cls, sides: Sides, name: str) -> Parallel:
         if len(sides.sources) != len(sides.targets):
-            raise DataError(f"{name} has {len(sides.sources):,} sources and {len(sides.targets):,} targets; give one target "
-                            "for each source")
+            raise DataError(
+                f"{name} has {len(sides.sources):,} sources and {len(sides.targets):,} targets; give one target "
+                "for each source"
+            )
         if not sides.sources:
             raise DataError(f"{name} has no pairs; give some")
-        return cls(as_sources(sides.sources, name), as_targets(sides.targets, name), name, sides.source_name,
-                   sides.target_name)
+        return cls(
+            as_sources(sides.sources, name),
+            as_targets(sides.targets, name),
+            name,
+            sides.source_name,
+            sides.target_name,
+        )
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -124,11 +165,20 @@ class Parallel:
 
     def reversed(self) -> Parallel:
         """Targets as sources: the other direction."""
-        return Parallel(self.targets, self.source_texts, self.name, self.target_name, self.source_name)
+        return Parallel(
+            self.targets, self.source_texts, self.name, self.target_name, self.source_name
+        )
 
 
-def read_parallel(paths: Source, *, form: PairForm = "auto", source: str | None = None, target: str | None = None,
-                  separator: str | None = None, encoding: str = "utf-8") -> Parallel:
+def read_parallel(
+    paths: Source,
+    *,
+    form: PairForm = "auto",
+    source: str | None = None,
+    target: str | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+) -> Parallel:
     """Pairs from a table, from several, from two line-aligned files (source first), or from `-` for standard input.
 
     Forms: `lines`, two files; `tsv`, `csv`, `jsonl` and `parquet`, where `source` and `target` name the columns (without a
@@ -144,26 +194,44 @@ def read_parallel(paths: Source, *, form: PairForm = "auto", source: str | None 
     if len(given) == 1:
         given = _ends(given[0], source, target) or given
     if len(given) == 2 and Path(given[0]).suffix in ARRAY_FILES:
-        return _with_arrays(Path(given[0]).expanduser(), _documents(given[1], encoding), source, target)
+        return _with_arrays(
+            Path(given[0]).expanduser(), _documents(given[1], encoding), source, target
+        )
     documents = [document for one in given for document in _documents(one, encoding)]
     if form == "lines" or (form == "auto" and separator is None and _are_sides(documents)):
         if len(documents) != 2:
             raise DataError(not_in_pairs(len(documents)))
         return _two_files(documents, source, target)
     if separator is not None and (form != "auto" or source or target or not separator):
-        raise ConfigError("separator must be some characters, and takes neither form nor source and target")
-    parts = [read_separated(document, separator) if separator else
-             read_table(document, form, source, target, len(documents)) for document in documents]
-    sides = Sides([value for part in parts for value in part.sources], [text for part in parts for text in part.targets],
-                  parts[0].source_name, parts[0].target_name)
-    return _counted(Parallel._checked(sides, dataset_name(paths, [document.name for document in documents])))
+        raise ConfigError(
+            "separator must be some characters, and takes neither form nor source and target"
+        )
+    parts = [
+        read_separated(document, separator)
+        if separator
+        else read_table(document, form, source, target, len(documents))
+        for document in documents
+    ]
+    sides = Sides(
+        [value for part in parts for value in part.sources],
+        [text for part in parts for text in part.targets],
+        parts[0].source_name,
+        parts[0].target_name,
+    )
+    return _counted(
+        Parallel._checked(sides, dataset_name(paths, [document.name for document in documents]))
+    )
 
 
-def _with_arrays(path: Path, documents: Sequence[Document], source: str | None, target: str | None) -> Parallel:
+def _with_arrays(
+    path: Path, documents: Sequence[Document], source: str | None, target: str | None
+) -> Parallel:
     if len(documents) != 1:
         raise DataError(f"there must be one file of targets beside {path}; got {len(documents)}")
     sides = read_arrays(path, documents[0])
-    names = Sides(sides.sources, sides.targets, source or sides.source_name, target or sides.target_name)
+    names = Sides(
+        sides.sources, sides.targets, source or sides.source_name, target or sides.target_name
+    )
     return _counted(Parallel._checked(names, f"{path.name} and {Path(documents[0].name).name}"))
 
 
@@ -173,22 +241,37 @@ def _two_files(documents: Sequence[Document], source: str | None, target: str | 
     if (source or names[1], target or names[0]) == (names[1], names[0]) and (source or target):
         documents, names = documents[::-1], names[::-1]
     sides = read_lines(documents[0], documents[1])
-    stems = [Path(document.name).name.split(f".{name}")[0] for document, name in zip(documents, names)]
-    name = f"{stems[0]}.{names[0]}-{names[1]}" if stems[0] == stems[1] else " and ".join(
-        Path(document.name).name for document in documents)
-    return _counted(Parallel(sides.sources, sides.targets, name, source or names[0], target or names[1]))
+    stems = [
+        Path(document.name).name.split(f".{name}")[0] for document, name in zip(documents, names)
+    ]
+    name = (
+        f"{stems[0]}.{names[0]}-{names[1]}"
+        if stems[0] == stems[1]
+        else " and ".join(Path(document.name).name for document in documents)
+    )
+    return _counted(
+        Parallel(sides.sources, sides.targets, name, source or names[0], target or names[1])
+    )
 
 
 def _ends(path: str | Path, source: str | None, target: str | None) -> list[str | Path] | None:
     """The two files that a name without an end stands for."""
     files: list[str | Path] = [f"{Path(path).expanduser()}.{end}" for end in (source, target)]
-    stands_for = source and target and str(path) != "-" and not Path(path).exists() and all(Path(f).is_file() for f in files)
+    stands_for = (
+        source
+        and target
+        and str(path) != "-"
+        and not Path(path).exists()
+        and all(Path(f).is_file() for f in files)
+    )
     return files if stands_for else None
 
 
 def _documents(path: str | Path, encoding: str) -> list[Document]:
     if Path(path).expanduser().is_dir():
-        raise DataError(f"{path} is a directory; name the file of pairs in it, or the two files of sources and targets")
+        raise DataError(
+            f"{path} is a directory; name the file of pairs in it, or the two files of sources and targets"
+        )
     return find_documents(path, encoding)
 
 
@@ -199,7 +282,12 @@ def _are_sides(documents: Sequence[Document]) -> bool:
 
 def _counted(data: Parallel) -> Parallel:
     """The same; empty texts are said."""
-    empty = sum(not target or (isinstance(source, str) and not source) for source, target in zip(data.sources, data.targets))
+    empty = sum(
+        not target or (isinstance(source, str) and not source)
+        for source, target in zip(data.sources, data.targets)
+    )
     if empty:
-        progress.say(f"{data.name}: {empty:,} of {len(data):,} pairs {'has' if empty == 1 else 'have'} an empty side")
+        progress.say(
+            f"{data.name}: {empty:,} of {len(data):,} pairs {'has' if empty == 1 else 'have'} an empty side"
+        )
     return data

@@ -19,7 +19,15 @@ from seqloom import progress
 from seqloom.data.alignment import unequal_lines
 from seqloom.data.documents import Document
 from seqloom.data.lines import line_blocks, numbered_lines
-from seqloom.data.parallel_sides import SOURCE_NAMES, TARGET_NAMES, Sides, as_frames, as_text, choose_sides, side_name
+from seqloom.data.parallel_sides import (
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    Sides,
+    as_frames,
+    as_text,
+    choose_sides,
+    side_name,
+)
 from seqloom.data.rows import KINDS, Block, open_rows, table_kind
 from seqloom.data.unpacking import COMPRESSED
 from seqloom.errors import ConfigError, DataError, quoted, suggest
@@ -35,13 +43,16 @@ _LONGEST_NAME = 20  # characters of the name of a side
 _LANGUAGES = (
     "ar bg bn ca cs da de el en es et eu fa fi fr ga gl he hi hr hu id it ja ka ko lt lv mk ms mt nb nl nn no pl pt ro ru sk "
     "sl sq sr sv sw ta te th tr uk ur vi zh arabic chinese czech danish dutch english finnish french german greek hebrew "
-    "hindi hungarian italian japanese korean norwegian polish portuguese romanian russian spanish swedish turkish ukrainian")
+    "hindi hungarian italian japanese korean norwegian polish portuguese romanian russian spanish swedish turkish ukrainian"
+)
 
 
 def check_form(form: str) -> None:
     """Refuse a form that there is not."""
     if form not in _FORMS:
-        raise ConfigError(f"form must be one of {', '.join(_FORMS)}; got {form!r}{suggest(str(form), _FORMS)}")
+        raise ConfigError(
+            f"form must be one of {', '.join(_FORMS)}; got {form!r}{suggest(str(form), _FORMS)}"
+        )
 
 
 def read_lines(first: Document, second: Document) -> Sides:
@@ -60,12 +71,16 @@ def line_names(first: str, second: str) -> tuple[str, str]:
     """
     paths = [Path(_unpacked(name)) for name in (first, second)]
     for names in ([path.suffix[1:] for path in paths], [path.stem for path in paths]):
-        if names[0] != names[1] and all(0 < len(name) <= _LONGEST_NAME and name not in _NO_NAME for name in names):
+        if names[0] != names[1] and all(
+            0 < len(name) <= _LONGEST_NAME and name not in _NO_NAME for name in names
+        ):
             return names[0], names[1]
     return "source", "target"
 
 
-def read_table(document: Document, form: str, source: str | None, target: str | None, files: int = 1) -> Sides:
+def read_table(
+    document: Document, form: str, source: str | None, target: str | None, files: int = 1
+) -> Sides:
     """Two columns of a table, one of so many files."""
     kind = _recognise(document, files) if form == "auto" else form
     rows = open_rows(document, kind, (source, target, _header(document, kind)), doubtful=False)
@@ -80,7 +95,9 @@ def read_table(document: Document, form: str, source: str | None, target: str | 
             side += _values(block, its, chosen[k], numeric and k == 0)
         halves += block.halves
     if halves:
-        progress.say(f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD")
+        progress.say(
+            f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD"
+        )
     return Sides(*sides, side_name(chosen[0], "source"), side_name(chosen[1], "target"))
 
 
@@ -93,15 +110,19 @@ def load_arrays(path: Path) -> list[np.ndarray]:
         raise DataError(f"no such file: {path}") from None
     except (OSError, ValueError, TypeError, EOFError, BadZipFile) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{path} is not a file of arrays of numbers that NumPy can read ({why})") from None
+        raise DataError(
+            f"{path} is not a file of arrays of numbers that NumPy can read ({why})"
+        ) from None
 
 
 def read_arrays(path: Path, targets: Document) -> Sides:
     """Sources from a file of NumPy, and a file of targets."""
     arrays, texts = load_arrays(path), _lines(targets)
     if len(arrays) != len(texts):
-        raise DataError(f"{path} has {len(arrays):,} arrays and {targets.name} {len(texts):,} lines; there must be one line "
-                        "for each array")
+        raise DataError(
+            f"{path} has {len(arrays):,} arrays and {targets.name} {len(texts):,} lines; there must be one line "
+            "for each array"
+        )
     return Sides(arrays, texts)
 
 
@@ -113,8 +134,10 @@ def read_separated(document: Document, separator: str) -> Sides:
             cells = line.split(separator)
             if len(cells) != 2 and line.strip():
                 count = "no" if len(cells) == 1 else str(len(cells) - 1)
-                raise DataError(f"{document.name}, line {number}: {count} {quoted(separator)}; there must be one, between "
-                                "source and target")
+                raise DataError(
+                    f"{document.name}, line {number}: {count} {quoted(separator)}; there must be one, between "
+                    "source and target"
+                )
             if len(cells) == 2:
                 sides[0].append(cells[0].strip())
                 sides[1].append(cells[1].strip())
@@ -130,8 +153,10 @@ def _lines(document: Document) -> list[str]:
 
 def not_in_pairs(files: int) -> str:
     """What is wrong with so many line-aligned files."""
-    return (f"line-aligned files come in pairs, source and target, and {files} {'was' if files == 1 else 'were'} given; give "
-            "two, with all sources in one and all targets in the other")
+    return (
+        f"line-aligned files come in pairs, source and target, and {files} {'was' if files == 1 else 'were'} given; give "
+        "two, with all sources in one and all targets in the other"
+    )
 
 
 def _recognise(document: Document, files: int) -> str:
@@ -147,8 +172,10 @@ def _recognise(document: Document, files: int) -> str:
         return "tsv"
     if files > 2:
         raise DataError(f"{document.name} has one text in each line: {not_in_pairs(files)}")
-    raise DataError(f"{document.name} has one text in each line; name the file with the other side too, source first, or say "
-                    f"what it is: --form (form=...) {', '.join(dict.fromkeys(KINDS.values()))}, or --separator")
+    raise DataError(
+        f"{document.name} has one text in each line; name the file with the other side too, source first, or say "
+        f"what it is: --form (form=...) {', '.join(dict.fromkeys(KINDS.values()))}, or --separator"
+    )
 
 
 def _header(document: Document, kind: str) -> str | None:
@@ -156,7 +183,10 @@ def _header(document: Document, kind: str) -> str | None:
     if kind not in ("tsv", "csv"):
         return None
     first = _head(document).lstrip("\r\n").split("\n", 1)[0]
-    cells = [cell.strip(' "\r') for cell in first.split("\t" if kind == "tsv" else ";" if "," not in first else ",")]
+    cells = [
+        cell.strip(' "\r')
+        for cell in first.split("\t" if kind == "tsv" else ";" if "," not in first else ",")
+    ]
     return cells[0] if len(cells) > 1 and all(map(is_side, cells)) else None
 
 
@@ -189,7 +219,9 @@ def _values(block: Block, its: Sequence[Any], column: str, numeric: bool) -> Ite
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or (isinstance(value, list) and not (value and isinstance(value[0], str)))
+    return isinstance(value, np.ndarray) or (
+        isinstance(value, list) and not (value and isinstance(value[0], str))
+    )
 
 
 def _unpacked(name: str) -> str:

@@ -31,14 +31,19 @@ def has_many_targets(data: Parallel) -> bool:
     >>> has_many_targets(Parallel.of([("German", f"name {i % 2}") for i in range(30)]))
     False
     """
-    return len(set(map(example_digest, data.sources))) * MANY <= len(set(undivided(data, labels=True)))
+    return len(set(map(example_digest, data.sources))) * MANY <= len(
+        set(undivided(data, labels=True))
+    )
 
 
 def undivided(data: Parallel, *, labels: bool | None = None) -> list[Any]:
     """Something for each pair that is equal where pairs belong into one part; `labels`: whether sources are labels."""
     if not (repeats_sources(data) if labels is None else labels):
         return list(data.sources)
-    return [f"{example_digest(source).hex()}\t{target}" for source, target in zip(data.sources, data.targets)]
+    return [
+        f"{example_digest(source).hex()}\t{target}"
+        for source, target in zip(data.sources, data.targets)
+    ]
 
 
 def known_pairs(data: Parallel, training: Parallel) -> np.ndarray:

@@ -25,7 +25,9 @@ from seqloom.data.parallel import Parallel
 from seqloom.data.splitting import example_digest
 from seqloom.errors import ConfigError, DataError, shortened
 
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
+_UNSPACED = re.compile(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
+)
 _SHOWN = 60  # characters of an example
 
 
@@ -44,38 +46,65 @@ class PairReport:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.pairs:,} pairs, {self.words[0]:.1f} words a source and {self.words[1]:.1f} a target"]
+        lines = [
+            f"{self.name}: {self.pairs:,} pairs, {self.words[0]:.1f} words a source and {self.words[1]:.1f} a target"
+        ]
         width = max(map(len, self.counts))
         for kind, count in self.counts.items():
             lines.append(f"{kind:<{width}}{count:>9,}  {count / self.pairs:6.2%}")
-            lines += [f"  {number:,}: {source} | {target}" for number, source, target in self.examples[kind]]
+            lines += [
+                f"  {number:,}: {source} | {target}"
+                for number, source, target in self.examples[kind]
+            ]
         return "\n".join(lines)
 
 
-def report_pairs(data: Parallel, *, max_words: int | None = None, max_ratio: float | None = None, shown: int = 3) -> PairReport:
+def report_pairs(
+    data: Parallel, *, max_words: int | None = None, max_ratio: float | None = None, shown: int = 3
+) -> PairReport:
     """Count what is odd. `max_words`, `max_ratio`: as in `filter_pairs`; `shown`: examples of each kind."""
     kinds, lengths = _odd(data, max_words, max_ratio)
     kinds["other targets"] = _other_targets(data)
-    examples = {kind: [_example(data, int(k)) for k in np.flatnonzero(mask)[:shown]] for kind, mask in kinds.items()}
-    return PairReport(data.name, len(data), {kind: int(mask.sum()) for kind, mask in kinds.items()}, examples,
-                      (float(lengths[0].mean()), float(lengths[1].mean())))
+    examples = {
+        kind: [_example(data, int(k)) for k in np.flatnonzero(mask)[:shown]]
+        for kind, mask in kinds.items()
+    }
+    return PairReport(
+        data.name,
+        len(data),
+        {kind: int(mask.sum()) for kind, mask in kinds.items()},
+        examples,
+        (float(lengths[0].mean()), float(lengths[1].mean())),
+    )
 
 
-def filter_pairs(data: Parallel, *, max_words: int | None = None, max_ratio: float | None = None, drop_copies: bool = False,
-                 drop_duplicates: bool = False) -> Parallel:
+def filter_pairs(
+    data: Parallel,
+    *,
+    max_words: int | None = None,
+    max_ratio: float | None = None,
+    drop_copies: bool = False,
+    drop_duplicates: bool = False,
+) -> Parallel:
     """The pairs with two filled sides of at most `max_words` words, of which neither has more than `max_ratio` times as many
     as the other. `drop_copies`: without those whose target is the source; `drop_duplicates`: of equal pairs the first. What
     was dropped is said in one line."""
     kinds, _ = _odd(data, max_words, max_ratio)
     kept = {"copies": not drop_copies, "duplicates": not drop_duplicates}
-    dropped = {kind: mask for kind, mask in kinds.items() if not kept.get(kind, False) and mask.any()}
+    dropped = {
+        kind: mask for kind, mask in kinds.items() if not kept.get(kind, False) and mask.any()
+    }
     if not dropped:
         return data
     stays = ~np.any(list(dropped.values()), axis=0)
     counts = ", ".join(f"{int(mask.sum()):,} {kind}" for kind, mask in dropped.items())
     if not stays.any():
-        raise DataError(f"{data.name}: none of {len(data):,} pairs is left ({counts}); allow longer or less equal ones")
-    progress.say(f"{data.name}: dropped {len(data) - int(stays.sum()):,} of {len(data):,} pairs ({counts})")
+        raise DataError(
+            f"{data.name}: none of {len(data):,} pairs is left ({counts}); allow longer or less equal ones"
+        )
+    progress.say(
+        f"{data.name}: dropped {len(data) - int(stays.sum()):,} of {len(data):,} pairs ({counts})"
+    )
     return data.part(stays)
 
 
@@ -101,7 +130,9 @@ def count_words(text: str) -> int:
     return alone + len(rest.split())
 
 
-def _odd(data: Parallel, max_words: int | None, max_ratio: float | None) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+def _odd(
+    data: Parallel, max_words: int | None, max_ratio: float | None
+) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
     """The pairs of each kind, none in two, and the lengths of both sides."""
     if max_words is not None and max_words < 1:
         raise ConfigError(f"max_words must be at least 1; got {max_words}")
@@ -114,8 +145,12 @@ def _odd(data: Parallel, max_words: int | None, max_ratio: float | None) -> tupl
         kinds[f"longer than {max_words:,} words"] = longer > max_words
     if max_ratio is not None and not data.numeric:
         kinds[f"of lengths more than {max_ratio:g} times apart"] = longer > max_ratio * shorter
-    kinds["copies"] = np.array([isinstance(a, str) and a.split() == b.split() for a, b in zip(data.sources, data.targets)])
-    kinds["duplicates"] = _repeated([(example_digest(a), example_digest(b)) for a, b in zip(data.sources, data.targets)])
+    kinds["copies"] = np.array(
+        [isinstance(a, str) and a.split() == b.split() for a, b in zip(data.sources, data.targets)]
+    )
+    kinds["duplicates"] = _repeated(
+        [(example_digest(a), example_digest(b)) for a, b in zip(data.sources, data.targets)]
+    )
     before = np.zeros(len(data), bool)
     for kind, mask in kinds.items():
         kinds[kind] = mask & ~before
@@ -124,7 +159,9 @@ def _odd(data: Parallel, max_words: int | None, max_ratio: float | None) -> tupl
 
 
 def _lengths(side: Sequence[Any]) -> np.ndarray:
-    return np.array([count_words(one) if isinstance(one, str) else len(one) for one in side], np.int64)
+    return np.array(
+        [count_words(one) if isinstance(one, str) else len(one) for one in side], np.int64
+    )
 
 
 def _repeated(keys: Sequence[Any]) -> np.ndarray:

@@ -21,7 +21,18 @@ from seqloom.errors import DataError, quoted, suggest
 from seqloom.text.coding import to_bytes
 
 SOURCE_NAMES = ("source", "src", "input", "article", "document", "question", "prompt", "original")
-TARGET_NAMES = ("target", "tgt", "trg", "output", "summary", "answer", "completion", "response", "corrected", "translation")
+TARGET_NAMES = (
+    "target",
+    "tgt",
+    "trg",
+    "output",
+    "summary",
+    "answer",
+    "completion",
+    "response",
+    "corrected",
+    "translation",
+)
 NESTED = "translation"  # a column of objects with both sides
 
 
@@ -34,19 +45,31 @@ class Sides(NamedTuple):
     target_name: str = "target"
 
 
-def choose_sides(name: str, kinds: Mapping[str, str], asked: Sequence[str | None]) -> tuple[str, str]:
+def choose_sides(
+    name: str, kinds: Mapping[str, str], asked: Sequence[str | None]
+) -> tuple[str, str]:
     """The columns of source and target among columns that hold these kinds of values."""
-    plain = [key for key, kind in kinds.items() if kind != columns.OBJECT and not _inside_list(key, kinds)]
+    plain = [
+        key
+        for key, kind in kinds.items()
+        if kind != columns.OBJECT and not _inside_list(key, kinds)
+    ]
     if len(plain) == 1:
-        raise DataError(f"{name} has one column, {plain[0]!r}; there must be one of sources and one of targets (in TSV with "
-                        "a tab between them)")
+        raise DataError(
+            f"{name} has one column, {plain[0]!r}; there must be one of sources and one of targets (in TSV with "
+            "a tab between them)"
+        )
     chosen = [None if column is None else _named(name, kinds, plain, column) for column in asked]
     nested = [key for key in plain if key.startswith(f"{NESTED}.")]
     if chosen == [None, None] and len(nested) == 2:
         return nested[0], nested[1]
     for k, usuals in enumerate((SOURCE_NAMES, TARGET_NAMES)):
         if asked[k] is None:
-            leaves = {key.rsplit(".", 1)[-1].lower(): key for key in reversed(plain) if key != chosen[1 - k]}
+            leaves = {
+                key.rsplit(".", 1)[-1].lower(): key
+                for key in reversed(plain)
+                if key != chosen[1 - k]
+            }
             chosen[k] = next((leaves[usual] for usual in usuals if usual in leaves), None)
     if None in chosen:
         chosen = _by_place(name, kinds, plain, chosen)
@@ -63,19 +86,37 @@ def from_rows(rows: list[Any], name: str, source: str | None, target: str | None
         keys = dict.fromkeys(chain.from_iterable(rows[:100]))
         for number, row in enumerate(rows, 1):
             if not isinstance(row, Mapping):
-                raise DataError(f"row {number} of {name} must be a dict, as the first is; got {row!r:.60}")
-        return from_columns({key: [row.get(key) for row in rows] for key in keys}, name, source, target)
+                raise DataError(
+                    f"row {number} of {name} must be a dict, as the first is; got {row!r:.60}"
+                )
+        return from_columns(
+            {key: [row.get(key) for row in rows] for key in keys}, name, source, target
+        )
     for number, pair in enumerate(rows, 1):
         if not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
-            raise DataError(f"row {number} of {name} must be a pair of source and target; got {pair!r:.60}")
-    return Sides([pair[0] for pair in rows], [pair[1] for pair in rows], source or "source", target or "target")
+            raise DataError(
+                f"row {number} of {name} must be a pair of source and target; got {pair!r:.60}"
+            )
+    return Sides(
+        [pair[0] for pair in rows],
+        [pair[1] for pair in rows],
+        source or "source",
+        target or "target",
+    )
 
 
-def from_columns(table: Mapping[str, Any], name: str, source: str | None, target: str | None) -> Sides:
+def from_columns(
+    table: Mapping[str, Any], name: str, source: str | None, target: str | None
+) -> Sides:
     """Two columns of a table in memory; one may hold dicts with both sides."""
     lists = {key: values(column, f"column {key}") for key, column in table.items()}
-    first = {key: _plain(next((value for value in column if value is not None), None)) for key, column in lists.items()}
-    chosen = choose_sides(name, columns.kinds_in([first], first, (source, target)), (source, target))
+    first = {
+        key: _plain(next((value for value in column if value is not None), None))
+        for key, column in lists.items()
+    }
+    chosen = choose_sides(
+        name, columns.kinds_in([first], first, (source, target)), (source, target)
+    )
     sides = []
     for column in chosen:
         key, *steps = columns.steps_to(column, first)
@@ -92,12 +133,16 @@ def side_name(column: str, otherwise: str) -> str:
 def as_sources(given: list[Any], name: str) -> list[str] | list[np.ndarray]:
     """Texts, or arrays of numbers that have the same width."""
     if not isinstance(given[0], (np.ndarray, list, tuple)):
-        return [as_text(value, f"row {row} of {name}", "source") for row, value in enumerate(given, 1)]
+        return [
+            as_text(value, f"row {row} of {name}", "source") for row, value in enumerate(given, 1)
+        ]
     arrays = [as_frames(value, f"row {row} of {name}") for row, value in enumerate(given, 1)]
     for row, array in enumerate(arrays, 1):
         if array.shape[1] != arrays[0].shape[1]:
-            raise DataError(f"row {row} of {name} has a source of the width {array.shape[1]}, the first one "
-                            f"{arrays[0].shape[1]}; all must have the same (a series of single values is a list of lists)")
+            raise DataError(
+                f"row {row} of {name} has a source of the width {array.shape[1]}, the first one "
+                f"{arrays[0].shape[1]}; all must have the same (a series of single values is a list of lists)"
+            )
     return arrays
 
 
@@ -125,18 +170,26 @@ def as_text(value: Any, place: str, side: str) -> str:
 def as_frames(value: Any, place: str) -> np.ndarray:
     """float32 (T, C) of frames, or of a vector of features, which is one frame; NaN is a value that is missing."""
     if not isinstance(value, (np.ndarray, list, tuple)):
-        raise DataError(f"{place}: the source is {value!r:.60}; it must be an array of numbers, as the first one is")
+        raise DataError(
+            f"{place}: the source is {value!r:.60}; it must be an array of numbers, as the first one is"
+        )
     if len(value) and isinstance(value[0], str):
         raise DataError(f"{place}: the source is a list of words; join them with ' '.join(words)")
     try:
         array = np.asarray(value, np.float32)
     except (ValueError, TypeError):
-        raise DataError(f"{place}: the source is {value!r:.60}, which is not an array of numbers") from None
+        raise DataError(
+            f"{place}: the source is {value!r:.60}, which is not an array of numbers"
+        ) from None
     if array.ndim not in (1, 2) or not array.size:
-        raise DataError(f"{place}: the source has the shape {array.shape}; it must be frames (time, values) or a vector of "
-                        "features, and not empty")
+        raise DataError(
+            f"{place}: the source has the shape {array.shape}; it must be frames (time, values) or a vector of "
+            "features, and not empty"
+        )
     if np.isinf(array).any():
-        raise DataError(f"{place}: the source has an infinite value; leave out the pair, or make the value NaN (missing)")
+        raise DataError(
+            f"{place}: the source has an infinite value; leave out the pair, or make the value NaN (missing)"
+        )
     return array if array.ndim == 2 else array[None]
 
 
@@ -147,12 +200,16 @@ def _named(name: str, kinds: Mapping[str, str], plain: Sequence[str], column: st
         return ends[0]
     if column not in kinds and "1" not in kinds:
         near = suggest(column, kinds)
-        raise DataError(f"{name} has no column {quoted(column)}{f'{near} It' if near else '; it'} has "
-                        f"{columns.listed(plain)}; in a table without a header, give columns by number")
+        raise DataError(
+            f"{name} has no column {quoted(column)}{f'{near} It' if near else '; it'} has "
+            f"{columns.listed(plain)}; in a table without a header, give columns by number"
+        )
     return columns.check_name(name, kinds, column)
 
 
-def _by_place(name: str, kinds: Mapping[str, str], plain: Sequence[str], chosen: list[str | None]) -> list[str | None]:
+def _by_place(
+    name: str, kinds: Mapping[str, str], plain: Sequence[str], chosen: list[str | None]
+) -> list[str | None]:
     """What is left of two columns, or of two columns of text: the source stands before the target."""
     texts = [key for key in plain if kinds[key] == columns.TEXT]
     pair = plain if len(plain) == 2 else texts if len(texts) == 2 else []
@@ -160,9 +217,13 @@ def _by_place(name: str, kinds: Mapping[str, str], plain: Sequence[str], chosen:
     if len(rest) != chosen.count(None):
         k = chosen.index(None)
         side = ("source", "target")[k]
-        raise DataError(f"{name} has the columns {columns.listed(plain)}; say which is the {side} with --{side} ({side}=...)")
+        raise DataError(
+            f"{name} has the columns {columns.listed(plain)}; say which is the {side} with --{side} ({side}=...)"
+        )
     if len(rest) == 2:
-        progress.say(f"{name}: column {rest[0]!r} is taken as the source, {rest[1]!r} as the target")
+        progress.say(
+            f"{name}: column {rest[0]!r} is taken as the source, {rest[1]!r} as the target"
+        )
     return [rest.pop(0) if column is None else column for column in chosen]
 
 

@@ -53,8 +53,15 @@ class Parquet:
 
         paths = [columns.steps_to(column, self.schema) for column in wanted]
         outer = list(dict.fromkeys(path[0] for path in paths))
-        strange = selectors.temporal() | selectors.binary() | selectors.decimal()  # such as dates, which make good labels
-        batches = _scan(self.document).select(outer).with_columns(strange.cast(pl.String)).collect_batches(maintain_order=True)
+        strange = (
+            selectors.temporal() | selectors.binary() | selectors.decimal()
+        )  # such as dates, which make good labels
+        batches = (
+            _scan(self.document)
+            .select(outer)
+            .with_columns(strange.cast(pl.String))
+            .collect_batches(maintain_order=True)
+        )
         before = 0
         while True:
             try:
@@ -63,12 +70,20 @@ class Parquet:
                 raise _unreadable(self.document, error) from None
             if batch is None:
                 return
-            for part in batch.iter_slices(max(1, len(batch) * _BLOCK // max(int(batch.estimated_size()), 1))):
+            for part in batch.iter_slices(
+                max(1, len(batch) * _BLOCK // max(int(batch.estimated_size()), 1))
+            ):
                 values = [part[path[0]].to_list() for path in paths]
-                values = [column if len(path) == 1 else [columns.look(value, path[1:]) for value in column]
-                          for column, path in zip(values, paths)]
+                values = [
+                    column
+                    if len(path) == 1
+                    else [columns.look(value, path[1:]) for value in column]
+                    for column, path in zip(values, paths)
+                ]
                 if len(part):
-                    yield Block(values, range(before + 1, before + len(part) + 1), self.document.name, None)
+                    yield Block(
+                        values, range(before + 1, before + len(part) + 1), self.document.name, None
+                    )
                 before += len(part)
 
 
@@ -76,7 +91,9 @@ def _scan(document: Document) -> polars.LazyFrame:
     try:
         import polars as pl
     except ImportError:
-        raise MissingExtra(f"{document.name}: reading Parquet needs polars; pip install 'seqloom[parquet]'") from None
+        raise MissingExtra(
+            f"{document.name}: reading Parquet needs polars; pip install 'seqloom[parquet]'"
+        ) from None
     needs_threads("polars")
     assert document.path is not None
     return pl.scan_parquet(document.path, glob=False)
@@ -84,7 +101,9 @@ def _scan(document: Document) -> polars.LazyFrame:
 
 def _unreadable(document: Document, error: BaseException) -> DataError:
     why = (str(error).splitlines() or [type(error).__name__])[0]
-    return DataError(f"{document.name}: not a Parquet file that can be read ({why}); get a complete copy of the file")
+    return DataError(
+        f"{document.name}: not a Parquet file that can be read ({why}); get a complete copy of the file"
+    )
 
 
 def _example(kind: Any) -> Any:
@@ -99,4 +118,12 @@ def _example(kind: Any) -> Any:
         return ""
     if kind == pl.Null:
         return None
-    return False if kind == pl.Boolean else 0 if kind.is_numeric() else date.min if kind.is_temporal() else b""
+    return (
+        False
+        if kind == pl.Boolean
+        else 0
+        if kind.is_numeric()
+        else date.min
+        if kind.is_temporal()
+        else b""
+    )

@@ -27,25 +27,39 @@ TYPO_RATE = 0.05  # of the letters
 _WORD = re.compile(r"\S+")
 
 
-def perturb_labelled(data: Labelled, kind: str, *, typo_rate: float = TYPO_RATE, seed: int = 0) -> Labelled:
+def perturb_labelled(
+    data: Labelled, kind: str, *, typo_rate: float = TYPO_RATE, seed: int = 0
+) -> Labelled:
     """Texts changed in one way, with their labels. `truncated` keeps the first half of the words (at least one)."""
     rng = random.Random(f"{kind} {seed}")
     if change := _word_change(kind, typo_rate, rng):
         return replace(data, examples=[_each_word(text, change) for text in data.texts])
     if kind == "lengthened":
         others = _partners(data.labels, rng)
-        return replace(data, examples=[f"{text} {data.texts[other]}" for text, other in zip(data.texts, others)])
-    return replace(data, examples=[" ".join(_moved(text.split(), kind, rng)) for text in data.texts])
+        return replace(
+            data,
+            examples=[f"{text} {data.texts[other]}" for text, other in zip(data.texts, others)],
+        )
+    return replace(
+        data, examples=[" ".join(_moved(text.split(), kind, rng)) for text in data.texts]
+    )
 
 
-def perturb_tagged(data: Tagged, kind: str, *, typo_rate: float = TYPO_RATE, seed: int = 0) -> Tagged:
+def perturb_tagged(
+    data: Tagged, kind: str, *, typo_rate: float = TYPO_RATE, seed: int = 0
+) -> Tagged:
     """Sentences changed in one way, with their tags."""
     rng = random.Random(f"{kind} {seed}")
     if change := _word_change(kind, typo_rate, rng):
-        return replace(data, sentences=[[change(word) for word in words] for words in data.sentences])
+        return replace(
+            data, sentences=[[change(word) for word in words] for words in data.sentences]
+        )
     if kind == "lengthened":
         others = _partners([0] * len(data), rng)
-        longer = [[row + rows[other] for row, other in zip(rows, others)] for rows in (data.sentences, data.tags)]
+        longer = [
+            [row + rows[other] for row, other in zip(rows, others)]
+            for rows in (data.sentences, data.tags)
+        ]
         return replace(data, sentences=longer[0], tags=longer[1])
     sentences, tags = [], []
     for words, names in zip(data.sentences, data.tags):
@@ -88,7 +102,10 @@ def _each_word(text: str, change: Callable[[str], str]) -> str:
 def _word_change(kind: str, rate: float, rng: random.Random) -> Callable[[str], str] | None:
     """What happens to each word on its own; None where words stay as they are."""
     changes: dict[str, Callable[[str], str]] = {
-        "typos": lambda word: with_typos(word, rate, rng), "lower": str.lower, "upper": str.upper}
+        "typos": lambda word: with_typos(word, rate, rng),
+        "lower": str.lower,
+        "upper": str.upper,
+    }
     if kind not in PERTURBATIONS:
         raise ValueError(f"unknown perturbation {kind!r}; known: {', '.join(PERTURBATIONS)}")
     return changes.get(kind)

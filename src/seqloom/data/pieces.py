@@ -40,7 +40,9 @@ def lines_of(pieces: Iterator[Piece]) -> Iterator[bytes]:
         yield rest
 
 
-def blocks_of(pieces: Iterator[Piece], cut: Callable[[bytes, bool], int], size: int) -> Iterator[Block]:
+def blocks_of(
+    pieces: Iterator[Piece], cut: Callable[[bytes, bool], int], size: int
+) -> Iterator[Block]:
     """Yield a document in blocks of about `size` bytes, cut where `cut(data, final)` allows it."""
     waiting, start, wanted, ends = bytearray(), 0, size, NONE
     for piece in pieces:
@@ -49,11 +51,17 @@ def blocks_of(pieces: Iterator[Piece], cut: Callable[[bytes, bool], int], size: 
         waiting += piece.data
         start = 0
         while len(waiting) - start > wanted:  # more follows, so this is not the end
-            at = cut(bytes(waiting[start:start + wanted]), False)
+            at = cut(bytes(waiting[start : start + wanted]), False)
             if at:
                 inside = int(np.searchsorted(ends, start + at, side="right"))
-                yield Block(bytes(waiting[start:start + at]), False, tuple((ends[:inside] - start).tolist()))
+                yield Block(
+                    bytes(waiting[start : start + at]),
+                    False,
+                    tuple((ends[:inside] - start).tolist()),
+                )
                 ends = ends[inside:]
             start, wanted = start + at, size if at else 2 * wanted
     if waiting:
-        yield Block(bytes(waiting[start:]), True, tuple((np.union1d(ends, [len(waiting)]) - start).tolist()))
+        yield Block(
+            bytes(waiting[start:]), True, tuple((np.union1d(ends, [len(waiting)]) - start).tolist())
+        )

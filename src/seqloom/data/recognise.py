@@ -36,26 +36,36 @@ def labels_in(path: Path) -> str:
         if kind in ("tsv", "csv") and looks_numeric(document):
             return f"{document.name} has a label and a series of numbers in each line"
         if kind is None:
-            return f"{document.name} has lines that begin with {MARK}" if _head(document)[:1] and all(
-                line.startswith(MARK) for line in _head(document)) else ""
+            return (
+                f"{document.name} has lines that begin with {MARK}"
+                if _head(document)[:1] and all(line.startswith(MARK) for line in _head(document))
+                else ""
+            )
         names = open_rows(document, kind, (None, None), doubtful=False).kinds
         lower = {name.lower(): name for name in names}
         if list(names) == ["1", "2"]:  # without a header
             return _repeated(document, kind)
         if not any(name in lower for name in LABEL_NAMES) or not (
-                len(names) == 2 or any(name in lower for name in TEXT_NAMES)):
+            len(names) == 2 or any(name in lower for name in TEXT_NAMES)
+        ):
             return ""
         pair = columns.choose_pair(document.name, names, (None, None))
     except (SeqloomError, UnicodeDecodeError):
         return ""  # whoever reads it will say what is wrong
-    return f"{document.name} has a column of labels ({pair[1]!r}) beside the text ({pair[0]!r})" if pair else ""
+    return (
+        f"{document.name} has a column of labels ({pair[1]!r}) beside the text ({pair[0]!r})"
+        if pair
+        else ""
+    )
 
 
 def _repeated(document: Document, kind: str) -> str:
     """Why a table of two columns without names has labels: one of them comes again and again, the other does not."""
     rows = open_rows(document, kind, ("1", "2"), doubtful=False)
     block = next(iter(rows.blocks(("1", "2"))), None)
-    heads = [[str(value) for value in its[:_HEAD]] for its in block.values] if block is not None else []
+    heads = (
+        [[str(value) for value in its[:_HEAD]] for its in block.values] if block is not None else []
+    )
     again = [len(set(head)) < _DIFFERENT * len(head) for head in heads]
     if sorted(again) != [False, True] or rows.kinds["12"[again.index(False)]] != columns.TEXT:
         return ""
@@ -80,8 +90,16 @@ def tags_in(path: Path) -> str:
         return f"{document.name} has the ten columns of CoNLL-U"
     words = ["\t".join(row).split() for row in rows]
     spans = [row[-1] for row in words if len(row) > 1 and _SPAN_TAG.fullmatch(row[-1])]
-    looks = len(spans) == len(rows) and len(set(map(len, words))) == 1 and any(tag != "O" for tag in spans)
-    return f"{document.name} has words with tags of spans, such as {max(spans, key=len)}" if looks else ""
+    looks = (
+        len(spans) == len(rows)
+        and len(set(map(len, words))) == 1
+        and any(tag != "O" for tag in spans)
+    )
+    return (
+        f"{document.name} has words with tags of spans, such as {max(spans, key=len)}"
+        if looks
+        else ""
+    )
 
 
 def times_in(path: Path) -> str:
@@ -98,7 +116,11 @@ def times_in(path: Path) -> str:
         return ""
     others = [kind for name, kind in rows.kinds.items() if name != time]
     numeric = others and set(others) <= {columns.NUMBER, columns.NOTHING}
-    return f"{document.name} has a column of times ({time!r}) beside numbers" if time and numeric else ""
+    return (
+        f"{document.name} has a column of times ({time!r}) beside numbers"
+        if time and numeric
+        else ""
+    )
 
 
 def pairs_in(data: Path | tuple[Path, ...]) -> str:
@@ -122,7 +144,9 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
         block = next(iter(rows.blocks(sides)), None)
     except (SeqloomError, UnicodeDecodeError):
         return ""
-    if block is None or any(len(set(its[:_HEAD])) < _DIFFERENT * len(its[:_HEAD]) for its in block.values):
+    if block is None or any(
+        len(set(its[:_HEAD])) < _DIFFERENT * len(its[:_HEAD]) for its in block.values
+    ):
         return ""
     from seqloom.data.parallel_forms import is_side
 
@@ -143,14 +167,19 @@ def _sides_in(first: Path, second: Path) -> str:
     if first.suffix in ARRAY_FILES and second.suffix not in ARRAY_FILES:
         return f"{first.name} has arrays, for which {second.name} may have texts"
     plain = [path.with_name(_unpacked(path.name)) for path in (first, second)]
-    alike = plain[0] != plain[1] and plain[0].with_suffix("") == plain[1].with_suffix("") and all(
-        is_side(path.suffix[1:]) for path in plain)
+    alike = (
+        plain[0] != plain[1]
+        and plain[0].with_suffix("") == plain[1].with_suffix("")
+        and all(is_side(path.suffix[1:]) for path in plain)
+    )
     return f"{first.name} and {second.name} are two sides of one text" if alike else ""
 
 
 def _document(path: Path) -> Document | None:
     """The one file of that name, if there is one that could hold more than text."""
-    if (path.exists() and not path.is_file()) or _suffix(path.name) == ".txt":  # a pipe can be read only once
+    if (path.exists() and not path.is_file()) or _suffix(
+        path.name
+    ) == ".txt":  # a pipe can be read only once
         return None
     try:
         documents = find_documents(path, "utf-8")

@@ -37,7 +37,11 @@ class Block(NamedTuple):
 
     def place(self, k: int) -> str:
         """File and line, or row, of the k-th of them, for messages."""
-        return f"{self.name}, row {self.rows[k]}" if self.lines is None else f"{self.name}, line {self.lines[k]}"
+        return (
+            f"{self.name}, row {self.rows[k]}"
+            if self.lines is None
+            else f"{self.name}, line {self.lines[k]}"
+        )
 
 
 class Rows(Protocol):
@@ -48,9 +52,11 @@ class Rows(Protocol):
     @property
     def kinds(self) -> dict[str, str]:
         """The columns, and what they hold by the first rows (`data/columns.py`); none in an empty file."""
+
     @property
     def asked(self) -> tuple[str | None, ...]:
         """The columns that were asked for, numbers replaced by names."""
+
     @property
     def untyped(self) -> bool:
         """Whether every value is text, numbers among them."""
@@ -67,7 +73,9 @@ def table_kind(path: Path | str) -> str | None:
     return None if packed and kind == "parquet" else kind
 
 
-def open_rows(document: Document, kind: str, asked: Sequence[str | None] = (), *, doubtful: bool = True) -> Rows:
+def open_rows(
+    document: Document, kind: str, asked: Sequence[str | None] = (), *, doubtful: bool = True
+) -> Rows:
     """A table of a kind, and the columns that are wanted of it, by name, number or path; None leaves one to be found.
 
     `doubtful`: whether the first row of CSV and TSV is a header where that cannot be known.

@@ -22,7 +22,9 @@ class Track:
     key: str
     first: int  # time of the first step, in seconds of UTC
     values: np.ndarray  # float64 (T, C); NaN is a missing value
-    known: np.ndarray  # float64 (T + F, E): what is known in advance, also of F steps after the last value
+    known: (
+        np.ndarray
+    )  # float64 (T + F, E): what is known in advance, also of F steps after the last value
     begin: int = 0
 
     def __len__(self) -> int:
@@ -43,30 +45,62 @@ class Notes:
 
     def say(self, step: Step, steps: int) -> None:
         if self.doubled > DOUBLED * self.rows and not self.keyed:
-            raise DataError(f"{self.name}: {self.doubled:,} of {self.rows:,} rows have the time of another row; if there are "
-                            "several series, say which column tells them apart with --key-column (key_column=...)")
-        parts = [f"{count:,} {one if count == 1 else several}" for count, one, several in (
-            (self.unsorted, "row comes before an earlier one and was sorted by time",
-             "rows come before an earlier one and were sorted by time"),
-            (self.doubled, "row has the time of another row and was averaged with it",
-             "rows have the time of another row and were averaged"),
-            (self.beside, f"time lies beside the steps of {step} and was moved to the nearest",
-             f"times lie beside the steps of {step} and were moved to the nearest"),
-            (self.empty, f"of {steps:,} steps of {step} has no row and counts as missing",
-             f"of {steps:,} steps of {step} have no row and count as missing")) if count]
+            raise DataError(
+                f"{self.name}: {self.doubled:,} of {self.rows:,} rows have the time of another row; if there are "
+                "several series, say which column tells them apart with --key-column (key_column=...)"
+            )
+        parts = [
+            f"{count:,} {one if count == 1 else several}"
+            for count, one, several in (
+                (
+                    self.unsorted,
+                    "row comes before an earlier one and was sorted by time",
+                    "rows come before an earlier one and were sorted by time",
+                ),
+                (
+                    self.doubled,
+                    "row has the time of another row and was averaged with it",
+                    "rows have the time of another row and were averaged",
+                ),
+                (
+                    self.beside,
+                    f"time lies beside the steps of {step} and was moved to the nearest",
+                    f"times lie beside the steps of {step} and were moved to the nearest",
+                ),
+                (
+                    self.empty,
+                    f"of {steps:,} steps of {step} has no row and counts as missing",
+                    f"of {steps:,} steps of {step} have no row and count as missing",
+                ),
+            )
+            if count
+        ]
         if parts:
             progress.say(f"{self.name}: {'; '.join(parts)}")
 
 
-def on_grid(key: str, seconds: np.ndarray, rows: np.ndarray, known: np.ndarray, clock: Clock, step: Step,
-           notes: Notes) -> Track:
+def on_grid(
+    key: str,
+    seconds: np.ndarray,
+    rows: np.ndarray,
+    known: np.ndarray,
+    clock: Clock,
+    step: Step,
+    notes: Notes,
+) -> Track:
     slots, beside = clock.slots(seconds, step)
     n = int(slots[-1]) + 1
     if n > EMPTIEST * len(slots) + EMPTIEST:
-        raise DataError(f"{notes.name}: {len(slots):,} rows on {n:,} steps of {step}: the times are too irregular; give a "
-                        "longer step (--step, step=...)")
+        raise DataError(
+            f"{notes.name}: {len(slots):,} rows on {n:,} steps of {step}: the times are too irregular; give a "
+            "longer step (--step, step=...)"
+        )
     doubled = len(seconds) - len(np.unique(seconds))
-    notes.rows, notes.doubled, notes.beside = notes.rows + len(seconds), notes.doubled + doubled, notes.beside + beside
+    notes.rows, notes.doubled, notes.beside = (
+        notes.rows + len(seconds),
+        notes.doubled + doubled,
+        notes.beside + beside,
+    )
     notes.empty += n - len(np.unique(slots))
     grid, advance = _averaged(slots, rows, n), forward(_averaged(slots, known, n))
     end = n
@@ -100,10 +134,14 @@ def forward(values_: np.ndarray) -> np.ndarray:
 def common_step(clock: Clock, moments: list[np.ndarray], name: str) -> Step:
     longest = max(moments, key=len)
     if len(longest) < FEWEST:
-        raise DataError(f"{name}: a series needs at least {FEWEST} different times; the longest has {len(longest)}")
+        raise DataError(
+            f"{name}: a series needs at least {FEWEST} different times; the longest has {len(longest)}"
+        )
     return infer_step(clock, longest)
 
 
 def check_unit(step: Step, clock: Clock, name: str) -> None:
     if (step.unit == "row") != clock.rows:
-        raise ConfigError(f"{name}: a step of {step} does not suit times that are {'numbers' if clock.rows else 'dates'}")
+        raise ConfigError(
+            f"{name}: a step of {step} does not suit times that are {'numbers' if clock.rows else 'dates'}"
+        )

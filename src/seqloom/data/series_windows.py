@@ -42,20 +42,36 @@ class Prepared:
     _known: np.ndarray  # (window + T + horizon, K)
 
     @classmethod
-    def of(cls, series: Series, track: Track, scale: dict[str, np.ndarray], window: int, horizon: int, *,
-           future: bool = False) -> Prepared:
+    def of(
+        cls,
+        series: Series,
+        track: Track,
+        scale: dict[str, np.ndarray],
+        window: int,
+        horizon: int,
+        *,
+        future: bool = False,
+    ) -> Prepared:
         """`future`: steps after the end are to be forecast, so what is known in advance must be there."""
         values = (track.values - scale["mean"]) / scale["std"]
         n = len(values)
         if future and series.known_columns and len(track.known) < n + horizon:
-            raise DataError(f"{series.name}: {', '.join(series.known_columns)} must be known {horizon} steps after the last "
-                            f"value, and {'is' if len(series.known_columns) == 1 else 'are'} for {len(track.known) - n}; add "
-                            "rows without values, or give a smaller horizon")
-        known = (track.known[:n + horizon] - scale["known_mean"]) / scale["known_std"]
+            raise DataError(
+                f"{series.name}: {', '.join(series.known_columns)} must be known {horizon} steps after the last "
+                f"value, and {'is' if len(series.known_columns) == 1 else 'are'} for {len(track.known) - n}; add "
+                "rows without values, or give a smaller horizon"
+            )
+        known = (track.known[: n + horizon] - scale["known_mean"]) / scale["known_std"]
         known = np.pad(known, ((0, n + horizon - len(known)), (0, 0)))
         calendar = series.clock.calendar(series.times(track, 0, n + horizon))
-        return cls(track, values, window, horizon, _fill(np.pad(values, ((window, 0), (0, 0)), constant_values=np.nan)),
-                   np.pad(np.concatenate([calendar, known], axis=1), ((window, 0), (0, 0)), mode="edge"))
+        return cls(
+            track,
+            values,
+            window,
+            horizon,
+            _fill(np.pad(values, ((window, 0), (0, 0)), constant_values=np.nan)),
+            np.pad(np.concatenate([calendar, known], axis=1), ((window, 0), (0, 0)), mode="edge"),
+        )
 
     def origins(self, ahead: int) -> np.ndarray:
         """Where forecasts can begin whose first `ahead` steps are all there."""
@@ -64,14 +80,23 @@ class Prepared:
     def windows(self, origins: np.ndarray) -> Iterator[tuple[np.ndarray, Windows]]:
         """The windows before origins, some at a time, each with their origins."""
         rows, there, known = self.views()
-        past = sliding_window_view(rows, self.window, axis=0)  # (T + 1, C, W): number o ends before step o
+        past = sliding_window_view(
+            rows, self.window, axis=0
+        )  # (T + 1, C, W): number o ends before step o
         present = sliding_window_view(there, self.window, axis=0)
         known = sliding_window_view(known, self.window + self.horizon, axis=0)
         width = (self.window + self.horizon) * (self.values.shape[1] + known.shape[1])
         size = max(CELLS // max(width, 1), 1)
         for start in range(0, len(origins), size):
-            some = origins[start:start + size]
-            yield some, Windows(past[some].swapaxes(1, 2), present[some].swapaxes(1, 2), known[some].swapaxes(1, 2))
+            some = origins[start : start + size]
+            yield (
+                some,
+                Windows(
+                    past[some].swapaxes(1, 2),
+                    present[some].swapaxes(1, 2),
+                    known[some].swapaxes(1, 2),
+                ),
+            )
 
     def views(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What windows are cut from: the `window` rows from number o on of the first two, and of the last the `window` +

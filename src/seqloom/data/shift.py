@@ -39,8 +39,10 @@ class Shift(NamedTuple):
         return self.unseen > max(_FACTOR * self.expected, self.expected + _MARGIN)
 
     def warning(self) -> str:
-        return (f"warning: {self.unseen:.0%} of the test part's words are not in the training part, against "
-                f"{self.expected:.0%} of a random tenth of it: the test is of another kind of text")
+        return (
+            f"warning: {self.unseen:.0%} of the test part's words are not in the training part, against "
+            f"{self.expected:.0%} of a random tenth of it: the test is of another kind of text"
+        )
 
 
 def shift(train: Corpus, test: Corpus) -> Shift:
@@ -78,4 +80,4 @@ def _runs(corpus: Corpus, by_character: bool) -> Iterator[list[str]]:
             if number % stride == 0 or stride == 1:
                 text = piece.data.decode("utf-8")
                 words = list("".join(text.split())) if by_character else _WORD.findall(text.lower())
-                yield from (words[at:at + _RUN] for at in range(0, len(words), _RUN))
+                yield from (words[at : at + _RUN] for at in range(0, len(words), _RUN))

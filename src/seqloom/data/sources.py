@@ -24,7 +24,9 @@ from seqloom.data.rows import table_kind
 from seqloom.errors import DataError, EncodingError, suggest
 
 _LISTED = 5  # names of files that are reported
-_REOPENED = Path("/proc/self/fd")  # where open files can be opened once more, each with a place of its own
+_REOPENED = Path(
+    "/proc/self/fd"
+)  # where open files can be opened once more, each with a place of its own
 
 
 class Folder:
@@ -52,13 +54,22 @@ class Folder:
         if not texts and misread:
             raise self.misread[misread[0]]
         if not texts:
-            raise DataError(f"there is no text file in the directory {self.name}" if os.path.isdir(self.name) else
-                            f"{self.name} matches binary files only; seqloom reads plain text, also .gz, .xz and .zst")
+            raise DataError(
+                f"there is no text file in the directory {self.name}"
+                if os.path.isdir(self.name)
+                else f"{self.name} matches binary files only; seqloom reads plain text, also .gz, .xz and .zst"
+            )
         report_skipped(self.name, self.binary, misread, self.encoding)
 
 
-def find_documents(source: str | Path, encoding: str, *, tables_only: bool = False, strict: bool = False,
-                   check: bool = True) -> list[Document]:
+def find_documents(
+    source: str | Path,
+    encoding: str,
+    *,
+    tables_only: bool = False,
+    strict: bool = False,
+    check: bool = True,
+) -> list[Document]:
     """The documents that a path, a pattern or `-` stands for; anything wrong with them is said now.
 
     `tables_only` leaves out the other files of a directory. Of a directory or pattern, files that are not text are skipped
@@ -80,11 +91,17 @@ def find_documents(source: str | Path, encoding: str, *, tables_only: bool = Fal
         document = Document(str(path), path, encoding=encoding)
         _check_head(document)
         return [document]
-    paths = [Path(match) for match in sorted(glob.glob(str(path), recursive=True)) if os.path.isfile(match)]
+    paths = [
+        Path(match)
+        for match in sorted(glob.glob(str(path), recursive=True))
+        if os.path.isfile(match)
+    ]
     if not paths:
         siblings = os.listdir(path.parent) if os.access(path.parent, os.R_OK) else []
         raise DataError(f"no such file: {source}{suggest(path.name, siblings)}")
-    return _texts(str(source), [Document(str(p), p, encoding=encoding) for p in paths], strict, check)
+    return _texts(
+        str(source), [Document(str(p), p, encoding=encoding) for p in paths], strict, check
+    )
 
 
 def _check_head(document: Document) -> None:
@@ -104,7 +121,9 @@ def _texts(name: str, documents: list[Document], strict: bool, check: bool) -> l
                 continue
             try:
                 _check_head(document)
-                texts.append(replace(document, folder=folder) if bar is None else _read_once(document, bar))
+                texts.append(
+                    replace(document, folder=folder) if bar is None else _read_once(document, bar)
+                )
             except EncodingError as error:
                 folder.leave_out(document.name, error)
     if check or not texts:
@@ -119,12 +138,18 @@ def report_skipped(place: str, binary: int, misread: Sequence[str], encoding: st
     if misread:
         names = ", ".join(map(os.path.basename, misread[:_LISTED]))
         more = f", and {len(misread) - _LISTED:,} more" if len(misread) > _LISTED else ""
-        progress.say(f"{place}: skipped {len(misread):,} file{'s' * (len(misread) > 1)}: not valid "
-                     f"{'UTF-8' if encoding == 'utf-8' else encoding} ({names}{more})")
+        progress.say(
+            f"{place}: skipped {len(misread):,} file{'s' * (len(misread) > 1)}: not valid "
+            f"{'UTF-8' if encoding == 'utf-8' else encoding} ({names}{more})"
+        )
 
 
 def _is_binary(document: Document) -> bool:
-    return document.encoding == "utf-8" and table_kind(document.name) != "parquet" and document.looks_binary()
+    return (
+        document.encoding == "utf-8"
+        and table_kind(document.name) != "parquet"
+        and document.looks_binary()
+    )
 
 
 def _read_once(document: Document, bar: progress.Bar) -> Document:
@@ -137,26 +162,41 @@ def _read_once(document: Document, bar: progress.Bar) -> Document:
     return document
 
 
-def _directory(path: Path, encoding: str, tables_only: bool, strict: bool, check: bool) -> list[Document]:
+def _directory(
+    path: Path, encoding: str, tables_only: bool, strict: bool, check: bool
+) -> list[Document]:
     """All text files below a directory in sorted order, but for hidden ones."""
+
     def refuse(error: OSError) -> None:
         raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
 
     if not os.access(path, os.R_OK | os.X_OK):
         raise DataError(f"cannot read the directory {path}: {os.strerror(errno.EACCES)}")
     config = path / "config.json"
-    if config.is_file() and (path / "model.safetensors").is_file() and b'"seqloom"' in config.read_bytes()[:100]:
+    if (
+        config.is_file()
+        and (path / "model.safetensors").is_file()
+        and b'"seqloom"' in config.read_bytes()[:100]
+    ):
         raise DataError(f"{path} is a saved model, not text")
     paths = []
     for folder, folders, files in os.walk(path, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths += [Path(folder, name) for name in files if not name.startswith(".")]
     documents = [Document(str(p), p, encoding=encoding) for p in sorted(paths) if p.is_file()]
-    chosen = [document for document in documents if table_kind(document.name)] if tables_only else documents
+    chosen = (
+        [document for document in documents if table_kind(document.name)]
+        if tables_only
+        else documents
+    )
     if others := len(documents) - len(chosen):
-        progress.say(f"{path}: skipped {others:,} file{'s that are not tables' if others > 1 else ' that is not a table'}")
+        progress.say(
+            f"{path}: skipped {others:,} file{'s that are not tables' if others > 1 else ' that is not a table'}"
+        )
     if not chosen:
-        raise DataError(f"there is no {'table' if tables_only else 'text file'} in the directory {path}")
+        raise DataError(
+            f"there is no {'table' if tables_only else 'text file'} in the directory {path}"
+        )
     return _texts(str(path), chosen, strict, check)
 
 

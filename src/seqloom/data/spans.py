@@ -82,7 +82,11 @@ def check(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
     """Where one sentence breaks the rules of its scheme, and how; an empty list when it does not."""
     check_scheme(scheme)
     neighbours = zip(chain((OUTSIDE,), tags), tags)
-    faults = [(i, why) for i, (before, tag) in enumerate(neighbours) if (why := fault(before, tag, scheme))]
+    faults = [
+        (i, why)
+        for i, (before, tag) in enumerate(neighbours)
+        if (why := fault(before, tag, scheme))
+    ]
     if tags and (why := fault(tags[-1], _END, scheme)):
         faults.append((len(tags) - 1, why))
     return faults
@@ -100,7 +104,9 @@ def legal_transitions(tags: Sequence[str], scheme: Scheme) -> np.ndarray:
     for tag in tags:
         if is_foreign(tag, scheme):
             raise ConfigError(f"{tag} is not a {scheme} tag; say the scheme of these tags, or none")
-    return np.array([[not fault(before, tag, scheme) for tag in (*tags, _END)] for before in (*tags, OUTSIDE)])
+    return np.array(
+        [[not fault(before, tag, scheme) for tag in (*tags, _END)] for before in (*tags, OUTSIDE)]
+    )
 
 
 def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:
@@ -108,7 +114,9 @@ def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:
 
     Where some tags break `bio` and others `iob1`, it is the one that fewer break.
     """
-    sentences = cast(Sequence[Sequence[str]], [tags] if len(tags) and isinstance(tags[0], str) else tags)
+    sentences = cast(
+        Sequence[Sequence[str]], [tags] if len(tags) and isinstance(tags[0], str) else tags
+    )
     kinds = set(chain.from_iterable(sentences))
     if not kinds or any(is_foreign(tag, "bioes") for tag in kinds):
         return None
@@ -117,15 +125,19 @@ def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:
     pairs: Counter[tuple[str, str]] = Counter()
     for sentence in sentences:
         pairs.update(zip(chain((OUTSIDE,), sentence), sentence))
-    broken = {scheme: sum(n for (before, tag), n in pairs.items() if fault(before, tag, scheme))
-              for scheme in ("bio", "iob1")}
+    broken = {
+        scheme: sum(n for (before, tag), n in pairs.items() if fault(before, tag, scheme))
+        for scheme in ("bio", "iob1")
+    }
     return "iob1" if broken["iob1"] < broken["bio"] else "bio"
 
 
 def check_scheme(scheme: str) -> Scheme:
     """The name as it is, when it is one."""
     if scheme not in _LETTERS:
-        raise ConfigError(f"scheme must be one of {', '.join(SCHEMES)}; got {scheme!r}{suggest(str(scheme), SCHEMES)}")
+        raise ConfigError(
+            f"scheme must be one of {', '.join(SCHEMES)}; got {scheme!r}{suggest(str(scheme), SCHEMES)}"
+        )
     return cast(Scheme, scheme)
 
 
@@ -158,8 +170,16 @@ def _border(before: str, tag: str) -> tuple[bool, bool, str]:
     """Whether a span ends before this tag, whether one begins with it, and its label: conlleval's two functions."""
     (old, old_label), (new, label) = _split(before), _split(tag)
     changed = old_label != label
-    ends = old in ("E", "S") or (old in ("B", "I") and new in ("B", "S", "O")) or (old not in ("O", ".") and changed)
-    begins = new in ("B", "S") or (old in ("E", "S", "O") and new in ("E", "I")) or (new not in ("O", ".") and changed)
+    ends = (
+        old in ("E", "S")
+        or (old in ("B", "I") and new in ("B", "S", "O"))
+        or (old not in ("O", ".") and changed)
+    )
+    begins = (
+        new in ("B", "S")
+        or (old in ("E", "S", "O") and new in ("E", "I"))
+        or (new not in ("O", ".") and changed)
+    )
     return ends, begins, label
 
 

@@ -20,8 +20,9 @@ from seqloom.errors import DataError
 TOLERANCE = 2.0  # how far a part may be from the size that was asked for, as a factor
 
 
-def whole_files(digests: Sequence[str], sizes: Sequence[int],
-                fractions: tuple[float, float, float]) -> tuple[list[int], list[int], list[int]] | None:
+def whole_files(
+    digests: Sequence[str], sizes: Sequence[int], fractions: tuple[float, float, float]
+) -> tuple[list[int], list[int], list[int]] | None:
     """Places of the files for training, validation and test; None where whole files miss the fractions by too much.
 
     >>> whole_files(["c", "a", "b", "d"], [50, 10, 10, 30], (0.8, 0.1, 0.1))
@@ -64,7 +65,9 @@ def hashed_order(examples: Sequence[Any]) -> tuple[list[int], list[bool]]:
     that order a part may begin, as equal ones are never separated."""
     digests = [example_digest(example) for example in examples]
     order = sorted(range(len(digests)), key=lambda i: (digests[i], i))
-    return order, [at == 0 or digests[order[at]] != digests[order[at - 1]] for at in range(len(order))]
+    return order, [
+        at == 0 or digests[order[at]] != digests[order[at - 1]] for at in range(len(order))
+    ]
 
 
 def hashed_parts(examples: Sequence[Any], fractions: Sequence[float]) -> list[np.ndarray]:
@@ -80,8 +83,10 @@ def hashed_parts(examples: Sequence[Any], fractions: Sequence[float]) -> list[np
         borders.append(next((i for i in range(at, len(order)) if may_begin[i]), len(order) - 1))
     parts = [np.array(order[a:b], np.int64) for a, b in pairwise([*borders, len(order)])]
     if not all(map(len, parts)):
-        raise DataError("too few of the examples differ from each other to hold some out; give data with more different ones, "
-                        "or give held-out data")
+        raise DataError(
+            "too few of the examples differ from each other to hold some out; give data with more different ones, "
+            "or give held-out data"
+        )
     return parts
 
 

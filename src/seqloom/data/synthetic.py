@@ -20,8 +20,18 @@ from dataclasses import dataclass
 from seqloom.data.labelled import Labelled
 from seqloom.errors import ConfigError
 
-NOUNS = [("king", "kings"), ("ship", "ships"), ("pilot", "pilots"), ("child", "children"), ("woman", "women"), ("dog", "dogs"),
-         ("song", "songs"), ("tree", "trees"), ("mouse", "mice"), ("letter", "letters")]
+NOUNS = [
+    ("king", "kings"),
+    ("ship", "ships"),
+    ("pilot", "pilots"),
+    ("child", "children"),
+    ("woman", "women"),
+    ("dog", "dogs"),
+    ("song", "songs"),
+    ("tree", "trees"),
+    ("mouse", "mice"),
+    ("letter", "letters"),
+]
 PREPOSITIONS = ["near", "behind", "beside", "of", "with", "under"]
 ADJECTIVES = ["old", "famous", "small", "green", "quiet", "broken"]
 PLACES = ["here", "over there"]  # for gaps that are too short for a phrase with a noun
@@ -46,7 +56,9 @@ class Probe:
     def labelled(self) -> Labelled:
         """For classifiers: the context and its answer, with a column `distance`."""
         texts = [" ".join(words) for words in self.contexts]
-        return Labelled.of(list(zip(texts, self.answers)), columns={"distance": self.distances}, name=self.name)
+        return Labelled.of(
+            list(zip(texts, self.answers)), columns={"distance": self.distances}, name=self.name
+        )
 
     def lines(self) -> list[str]:
         """For language models: each item with its answer as the last word."""
@@ -69,8 +81,10 @@ def copy_task(n: int, distance: int | Sequence[int], *, symbols: int = 8, seed: 
     rng, distances = _drawn("copy", n, distance, seed, least=1)
     choices = tuple(f"s{i}" for i in range(symbols))
     answers = [rng.choice(choices) for _ in range(n)]
-    contexts = [[answer, *(f"f{rng.randrange(FILLERS)}" for _ in range(gap - 1)), AGAIN]
-                for answer, gap in zip(answers, distances)]
+    contexts = [
+        [answer, *(f"f{rng.randrange(FILLERS)}" for _ in range(gap - 1)), AGAIN]
+        for answer, gap in zip(answers, distances)
+    ]
     return Probe("copy", contexts, answers, choices, distances)
 
 
@@ -92,11 +106,18 @@ def _gap(length: int, rng: random.Random) -> list[str]:
     words: list[str] = []
     for i in range(length // 3):
         extra = length % 3 if i == length // 3 - 1 else 0
-        words += [rng.choice(PREPOSITIONS), "the", *rng.sample(ADJECTIVES, extra), rng.choice(NOUNS)[rng.randrange(2)]]
+        words += [
+            rng.choice(PREPOSITIONS),
+            "the",
+            *rng.sample(ADJECTIVES, extra),
+            rng.choice(NOUNS)[rng.randrange(2)],
+        ]
     return words
 
 
-def _drawn(name: str, n: int, distance: int | Sequence[int], seed: int, least: int = 0) -> tuple[random.Random, list[int]]:
+def _drawn(
+    name: str, n: int, distance: int | Sequence[int], seed: int, least: int = 0
+) -> tuple[random.Random, list[int]]:
     """The numbers of a task, and the distance of each item: all of them equally often."""
     known = [distance] if isinstance(distance, int) else list(distance)
     if n < 1:

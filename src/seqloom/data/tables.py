@@ -33,8 +33,12 @@ class Table:
     column: str
     start: int = 0
     stop: int | None = None
-    remarks: set[str] = field(default_factory=set, repr=False, compare=False)  # what was said of it; shared with its parts
-    content: Content | None = field(default=None, repr=False, compare=False)  # where it has been read already
+    remarks: set[str] = field(
+        default_factory=set, repr=False, compare=False
+    )  # what was said of it; shared with its parts
+    content: Content | None = field(
+        default=None, repr=False, compare=False
+    )  # where it has been read already
 
     @property
     def name(self) -> str:
@@ -71,7 +75,9 @@ class Table:
             if self.stop is not None and base >= self.stop:
                 return
         if left_out:
-            self._say(f"skipped {left_out:,} row{'s' * (left_out > 1)} without text in column {self.column!r}")
+            self._say(
+                f"skipped {left_out:,} row{'s' * (left_out > 1)} without text in column {self.column!r}"
+            )
         if halves:
             self._say(f"replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD")
 
@@ -79,12 +85,23 @@ class Table:
         """The texts of a block, each closed by a newline if it does not end with one."""
         values = block.values[0]
         if set(map(type, values)) - {str, type(None)}:
-            at, wrong = next((k, value) for k, value in enumerate(values) if not isinstance(value, (str, type(None))))
+            at, wrong = next(
+                (k, value)
+                for k, value in enumerate(values)
+                if not isinstance(value, (str, type(None)))
+            )
             raise columns.wrong_value(block.place(at), self.column, wrong, "text")
-        texts = [(text if text[-1] == "\n" else text + "\n").encode("utf-8") for text in values if text]
+        texts = [
+            (text if text[-1] == "\n" else text + "\n").encode("utf-8") for text in values if text
+        ]
         rows = np.array(block.rows, np.int64)
-        return Piece(b"".join(texts), np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))),
-                     rows if len(texts) == len(values) else rows[np.fromiter(map(bool, values), bool, len(values))])
+        return Piece(
+            b"".join(texts),
+            np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))),
+            rows
+            if len(texts) == len(values)
+            else rows[np.fromiter(map(bool, values), bool, len(values))],
+        )
 
     def _say(self, remark: str) -> None:
         if remark not in self.remarks:
@@ -114,12 +131,18 @@ def as_table(document: Document, column: str | None) -> Document | Table:
     if head.startswith(b"{"):
         kind = "jsonl"
     if kind is None and head.startswith(b"["):
-        raise DataError(f"{document.name} is one JSON array, which has no columns; write one object per line, "
-                        "for example with: jq -c '.[]'")
+        raise DataError(
+            f"{document.name} is one JSON array, which has no columns; write one object per line, "
+            "for example with: jq -c '.[]'"
+        )
     if kind is None:
-        raise DataError(f"{document.name} is plain text and has no column {column!r}; "
-                        f"columns are in files that end in {', '.join(KINDS)}")
+        raise DataError(
+            f"{document.name} is plain text and has no column {column!r}; "
+            f"columns are in files that end in {', '.join(KINDS)}"
+        )
     rows = open_rows(document, kind, [column])
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a file with some text")
-    return Table(rows, columns.choose(document.name, rows.kinds, rows.asked[0], untyped=rows.untyped))
+    return Table(
+        rows, columns.choose(document.name, rows.kinds, rows.asked[0], untyped=rows.untyped)
+    )

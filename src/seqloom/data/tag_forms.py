@@ -45,9 +45,14 @@ class Sentences:
 def read_sentences(document: Document, form: TagForm, column: str | int | None) -> Sentences:
     """All sentences of a document."""
     readers: dict[str, Callable[[Document, str | int | None], Sentences]] = {
-        "conll": _conll, "conllu": _conllu, "slash": _slash}
+        "conll": _conll,
+        "conllu": _conllu,
+        "slash": _slash,
+    }
     if form != "auto" and form not in readers:
-        raise ConfigError(f"form must be one of auto, {', '.join(readers)}; got {form!r}{suggest(str(form), readers)}")
+        raise ConfigError(
+            f"form must be one of auto, {', '.join(readers)}; got {form!r}{suggest(str(form), readers)}"
+        )
     sentences = readers[_form(document) if form == "auto" else form](document, column)
     if not sentences.words:
         raise DataError(f"{document.name} has no sentence; give a file with some tagged text")
@@ -61,25 +66,35 @@ def _form(document: Document) -> str:
         name = name.removesuffix(packed)
     if name.endswith(".conllu"):
         return "conllu"
-    head = [line for _, line in islice(_filled(document), _HEAD_LINES) if not line.startswith(_DOCUMENT)]
+    head = [
+        line for _, line in islice(_filled(document), _HEAD_LINES) if not line.startswith(_DOCUMENT)
+    ]
     rows = [line.split("\t") for line in head if not line.startswith("#")]
     if rows and all(len(row) == _CONLLU_WIDTH and row[0][:1].isdecimal() for row in rows):
         return "conllu"
     _refuse_texts(document.name, rows)
     tokens = [token for line in head for token in line.split()]
     slashed = sum("/" in token[1:-1] for token in tokens)
-    return "slash" if 2 * slashed > len(tokens) else "conll"  # some may be wrong, which is then said of them
+    return (
+        "slash" if 2 * slashed > len(tokens) else "conll"
+    )  # some may be wrong, which is then said of them
 
 
 def _refuse_texts(name: str, rows: list[list[str]]) -> None:
     """Refuse what is evidently a table of texts and labels: its texts would be taken for words."""
     pairs = [row for row in rows if len(row) == 2]
     several = sum(len(row[0].split()) > 1 for row in pairs)
-    named = bool(pairs) and pairs[0][0].lower() in columns.TEXT_NAMES and pairs[0][1].lower() in columns.LABEL_NAMES
+    named = (
+        bool(pairs)
+        and pairs[0][0].lower() in columns.TEXT_NAMES
+        and pairs[0][1].lower() in columns.LABEL_NAMES
+    )
     if len(pairs) == len(rows) and (named or 2 * several > len(pairs) > 1):
         shown = next((row[0] for row in pairs if len(row[0].split()) > 1), pairs[0][0])
-        raise DataError(f"{name} looks like texts with labels, such as {quoted(shown)}; a tagger needs a word and its tag in "
-                        "each line. Fit a classifier, or give --form conll (form='conll') if these are words")
+        raise DataError(
+            f"{name} looks like texts with labels, such as {quoted(shown)}; a tagger needs a word and its tag in "
+            "each line. Fit a classifier, or give --form conll (form='conll') if these are words"
+        )
 
 
 def _lines(document: Document) -> Iterator[tuple[int, str]]:
@@ -112,11 +127,15 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
         if len(cells) != width:
             if line.startswith("#") and not words:  # a remark before a sentence, as in CoNLL-2012
                 continue
-            raise DataError(f"{document.name}, line {number}: {_count(len(cells))} where line {shape.line} has {width}; "
-                            "is something missing, or a blank line between sentences?")
+            raise DataError(
+                f"{document.name}, line {number}: {_count(len(cells))} where line {shape.line} has {width}; "
+                "is something missing, or a blank line between sentences?"
+            )
         if not cells[0] or not cells[place]:
-            raise DataError(f"{document.name}, line {number}: no {'tag' if cells[0] else 'word'} in column "
-                            f"{place + 1 if cells[0] else 1}")
+            raise DataError(
+                f"{document.name}, line {number}: no {'tag' if cells[0] else 'word'} in column "
+                f"{place + 1 if cells[0] else 1}"
+            )
         words.append(cells[0])
         tags.append(cells[place])
         sentences.lines.append(number)
@@ -136,14 +155,24 @@ class _Shape:
 
     @classmethod
     def of(cls, document: Document) -> _Shape:
-        lines = [line for line in islice(_filled(document), _HEAD_LINES) if not line[1].startswith(_DOCUMENT)]
+        lines = [
+            line
+            for line in islice(_filled(document), _HEAD_LINES)
+            if not line[1].startswith(_DOCUMENT)
+        ]
         if not lines:
             return cls(document)
         number, first = next((line for line in lines if not line[1].startswith("#")), lines[0])
         separator = "\t" if "\t" in first else " "
-        width = len(first.split(separator)) if separator == "\t" else len([cell for cell in first.split(" ") if cell])
+        width = (
+            len(first.split(separator))
+            if separator == "\t"
+            else len([cell for cell in first.split(" ") if cell])
+        )
         if width == 1:
-            raise DataError(f"{document.name}, line {number}: one column; there must be a word and a tag in each line")
+            raise DataError(
+                f"{document.name}, line {number}: one column; there must be a word and a tag in each line"
+            )
         return cls(document, number, width, separator)
 
     def place(self, column: str | int | None) -> int:
@@ -152,8 +181,10 @@ class _Shape:
             return self.width - 1
         text = str(column)
         if not text.removeprefix("-").isdecimal():
-            raise DataError(f"{self.document.name} has columns without names; give the number of one, "
-                            f"from 1 to {self.width}, not {text!r}")
+            raise DataError(
+                f"{self.document.name} has columns without names; give the number of one, "
+                f"from 1 to {self.width}, not {text!r}"
+            )
         at = int(text)
         if not 1 <= abs(at) <= self.width:
             raise DataError(f"{self.document.name} has no column {at}; it has {self.width}")
@@ -177,12 +208,16 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
             continue
         row = line.split("\t")
         if len(row) != _CONLLU_WIDTH:
-            raise DataError(f"{document.name}, line {number}: {_count(len(row))} where CoNLL-U has {_CONLLU_WIDTH}, "
-                            "between tabs")
+            raise DataError(
+                f"{document.name}, line {number}: {_count(len(row))} where CoNLL-U has {_CONLLU_WIDTH}, "
+                "between tabs"
+            )
         if not row[0].isdecimal():
             if row[0].replace("-", ".", 1).replace(".", "", 1).isdecimal():
                 continue
-            raise DataError(f"{document.name}, line {number}: {row[0]!r} in the first column, which must number the words")
+            raise DataError(
+                f"{document.name}, line {number}: {row[0]!r} in the first column, which must number the words"
+            )
         words.append(row[1])
         cells.append(row[place] if place >= 0 else row[5])
         sentences.lines.append(number)
@@ -191,20 +226,26 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
     if place < 0:
         sentences.tags = _feature(document, sentences.tags, asked)
     elif all(cell == _NOTHING for cells in sentences.tags for cell in cells) and sentences.tags:
-        raise DataError(f"{document.name} has nothing in the column {asked}; say which with --tag-column (tag_column=...)")
+        raise DataError(
+            f"{document.name} has nothing in the column {asked}; say which with --tag-column (tag_column=...)"
+        )
     return sentences
 
 
 def _feature(document: Document, cells: list[list[str]], name: str) -> list[list[str]]:
     """The value of one feature for each word, `_` where a word does not have it."""
-    parsed = {cell: dict(part.partition("=")[::2] for part in cell.split("|") if "=" in part)
-              for cell in {cell for sentence in cells for cell in sentence}}
+    parsed = {
+        cell: dict(part.partition("=")[::2] for part in cell.split("|") if "=" in part)
+        for cell in {cell for sentence in cells for cell in sentence}
+    }
     known = sorted({key for features in parsed.values() for key in features})
     if name not in known:
         there = [*_CONLLU, *known]
         near = suggest(name, there)
-        raise DataError(f"{document.name} has no column or feature {name!r}{f'{near} It' if near else '; it'} has "
-                        f"{columns.listed(there)}")
+        raise DataError(
+            f"{document.name} has no column or feature {name!r}{f'{near} It' if near else '; it'} has "
+            f"{columns.listed(there)}"
+        )
     values = {cell: features.get(name, _NOTHING) for cell, features in parsed.items()}
     return [[values[cell] for cell in sentence] for sentence in cells]
 
@@ -219,8 +260,16 @@ def _slash(document: Document, column: str | int | None) -> Sentences:
         parts = [token.rpartition("/") for token in tokens]
         for token, (word, slash, tag) in zip(tokens, parts):
             if not word or not tag:
-                what = "slash" if not slash else "word before the slash" if tag else "tag after the slash"
-                raise DataError(f"{document.name}, line {number}: {token!r} has no {what}; each must be word/TAG")
+                what = (
+                    "slash"
+                    if not slash
+                    else "word before the slash"
+                    if tag
+                    else "tag after the slash"
+                )
+                raise DataError(
+                    f"{document.name}, line {number}: {token!r} has no {what}; each must be word/TAG"
+                )
         sentences.add([part[0] for part in parts], [part[2] for part in parts])
         sentences.lines.extend([number] * len(parts))
     return sentences

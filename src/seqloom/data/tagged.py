@@ -45,17 +45,29 @@ class Tagged:
     scheme: Scheme | None = None
 
     @classmethod
-    def of(cls, data: Any, tags: Any = None, *, name: str = "sentences", scheme: SchemeChoice = "auto") -> Tagged:
+    def of(
+        cls, data: Any, tags: Any = None, *, name: str = "sentences", scheme: SchemeChoice = "auto"
+    ) -> Tagged:
         """From (words, tags) of each sentence, or from sentences and their tags."""
-        pairs: Iterable[Any] = values(data, name) if tags is None else _paired(values(data, name), tags, name)
+        pairs: Iterable[Any] = (
+            values(data, name) if tags is None else _paired(values(data, name), tags, name)
+        )
         words: list[list[str]] = []
         named: list[list[str]] = []
         for number, pair in enumerate(pairs, 1):
-            if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2 or any(
-                    isinstance(part, str) or not hasattr(part, "__len__") for part in pair):
-                raise DataError(f"sentence {number} of {name} must be a pair of lists: its words and their tags")
+            if (
+                isinstance(pair, str)
+                or not hasattr(pair, "__len__")
+                or len(pair) != 2
+                or any(isinstance(part, str) or not hasattr(part, "__len__") for part in pair)
+            ):
+                raise DataError(
+                    f"sentence {number} of {name} must be a pair of lists: its words and their tags"
+                )
             if len(pair[0]) != len(pair[1]):
-                raise DataError(f"sentence {number} of {name} has {len(pair[0])} words and {len(pair[1])} tags")
+                raise DataError(
+                    f"sentence {number} of {name} has {len(pair[0])} words and {len(pair[1])} tags"
+                )
             for part, column in zip(pair, (words, named)):
                 column.append(list(values(part)))
                 to_bytes("".join(_text(one, f"sentence {number} of {name}") for one in column[-1]))
@@ -88,19 +100,34 @@ class Tagged:
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Tagged:
         """Some of the sentences, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
-        return replace(self, sentences=[self.sentences[i] for i in chosen], tags=[self.tags[i] for i in chosen])
+        return replace(
+            self, sentences=[self.sentences[i] for i in chosen], tags=[self.tags[i] for i in chosen]
+        )
 
     def converted(self, scheme: Scheme) -> Tagged:
         """The same spans in another scheme."""
         spans.check_scheme(scheme)
         if self.scheme is None:
-            raise DataError(f"the tags of {self.name} mark no spans, so they cannot be written in {scheme}; "
-                            "declare their scheme if they do (scheme=...)")
-        return replace(self, tags=[spans.convert(tags, self.scheme, scheme) for tags in self.tags], scheme=scheme)
+            raise DataError(
+                f"the tags of {self.name} mark no spans, so they cannot be written in {scheme}; "
+                "declare their scheme if they do (scheme=...)"
+            )
+        return replace(
+            self,
+            tags=[spans.convert(tags, self.scheme, scheme) for tags in self.tags],
+            scheme=scheme,
+        )
 
 
-def read_tagged(source: Source, *, form: TagForm = "auto", tag_column: str | int | None = None,
-                scheme: SchemeChoice = "auto", encoding: str = "utf-8", strict: bool = False) -> Tagged:
+def read_tagged(
+    source: Source,
+    *,
+    form: TagForm = "auto",
+    tag_column: str | int | None = None,
+    scheme: SchemeChoice = "auto",
+    encoding: str = "utf-8",
+    strict: bool = False,
+) -> Tagged:
     """Tagged sentences from a file, several files, a directory, a pattern, or `-` for standard input.
 
     Forms: `conll`, columns between blanks or tabs with the word first, the tag last or in `tag_column` (a number from 1),
@@ -109,7 +136,9 @@ def read_tagged(source: Source, *, form: TagForm = "auto", tag_column: str | int
     directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
-    documents = [document for one in sources for document in find_documents(one, encoding, strict=strict)]
+    documents = [
+        document for one in sources for document in find_documents(one, encoding, strict=strict)
+    ]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
     parts = [read_sentences(document, form, tag_column) for document in documents]
@@ -118,7 +147,9 @@ def read_tagged(source: Source, *, form: TagForm = "auto", tag_column: str | int
     for part in parts[1:]:
         words += part.words
         tags += part.tags
-    return Tagged(words, tags, dataset_name(source, [document.name for document in documents]), chosen)
+    return Tagged(
+        words, tags, dataset_name(source, [document.name for document in documents]), chosen
+    )
 
 
 def as_tagged(data: Any, tags: Any = None) -> Tagged:
@@ -130,10 +161,14 @@ def as_tagged(data: Any, tags: Any = None) -> Tagged:
             raise DataError(f"a {type(data).__name__} has tags of its own; leave tags out")
         return data if isinstance(data, Tagged) else read_tagged(data)
     if tags is None and is_frame(data):
-        raise DataError("cannot read tags from a frame; give its columns of words and tags: (frame['words'], frame['tags'])")
+        raise DataError(
+            "cannot read tags from a frame; give its columns of words and tags: (frame['words'], frame['tags'])"
+        )
     if isinstance(data, (str, bytes, dict)) or not isinstance(data, Iterable):
-        raise DataError(f"cannot read tags from a {type(data).__name__}; give sentences and their tags, a list of (words, "
-                        "tags), a Path, or what read_tagged returns")
+        raise DataError(
+            f"cannot read tags from a {type(data).__name__}; give sentences and their tags, a list of (words, "
+            "tags), a Path, or what read_tagged returns"
+        )
     return Tagged.of(data, tags)
 
 
@@ -153,16 +188,26 @@ def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
         chosen = detected
     else:
         chosen = spans.check_scheme(scheme)
-        foreign = {tag for part in parts for tags in part.tags for tag in tags if spans.is_foreign(tag, scheme)}
+        foreign = {
+            tag
+            for part in parts
+            for tags in part.tags
+            for tag in tags
+            if spans.is_foreign(tag, scheme)
+        }
         if foreign:
             place, tag = next(faulty for part in parts for faulty in _places(part, foreign))
-            raise DataError(f"{place}: {tag} is not a tag of {scheme}, the declared scheme{_instead(detected, scheme)}")
+            raise DataError(
+                f"{place}: {tag} is not a tag of {scheme}, the declared scheme{_instead(detected, scheme)}"
+            )
     if chosen is not None:
         _report(parts, chosen, detected, declared=scheme != "auto")
     return chosen
 
 
-def _report(parts: list[Sentences], scheme: Scheme, detected: Scheme | None, *, declared: bool) -> None:
+def _report(
+    parts: list[Sentences], scheme: Scheme, detected: Scheme | None, *, declared: bool
+) -> None:
     """Say how many steps break the scheme; refuse one that was declared when most spans do."""
     broken, first = 0, ""
     for part in parts:
@@ -177,10 +222,14 @@ def _report(parts: list[Sentences], scheme: Scheme, detected: Scheme | None, *, 
         return
     n_spans = sum(len(spans.spans(tags, scheme)) for part in parts for tags in part.tags)
     if declared and 2 * broken > n_spans:
-        raise DataError(f"{first}; {broken:,} such places among {n_spans:,} spans: these tags are not in {scheme}, "
-                        f"the declared scheme{_instead(detected, scheme)}")
-    progress.say(f"warning: {first}; {broken:,} such place{'s' * (broken > 1)} among {n_spans:,} spans, "
-                 f"read as conlleval does (scheme {scheme})")
+        raise DataError(
+            f"{first}; {broken:,} such places among {n_spans:,} spans: these tags are not in {scheme}, "
+            f"the declared scheme{_instead(detected, scheme)}"
+        )
+    progress.say(
+        f"warning: {first}; {broken:,} such place{'s' * (broken > 1)} among {n_spans:,} spans, "
+        f"read as conlleval does (scheme {scheme})"
+    )
 
 
 def _instead(detected: Scheme | None, declared: str) -> str:
@@ -194,12 +243,20 @@ def _places(part: Sentences, wanted: set[str]) -> Iterator[tuple[str, str]]:
     start = 0
     for number, tags in enumerate(part.tags, 1):
         if not wanted.isdisjoint(tags):
-            yield from ((_place(part, number, start + i), tag) for i, tag in enumerate(tags) if tag in wanted)
+            yield from (
+                (_place(part, number, start + i), tag)
+                for i, tag in enumerate(tags)
+                if tag in wanted
+            )
         start += len(tags)
 
 
 def _place(part: Sentences, sentence: int, word: int) -> str:
-    return f"{part.name}, line {part.lines[word]}" if part.lines else f"sentence {sentence} of {part.name}"
+    return (
+        f"{part.name}, line {part.lines[word]}"
+        if part.lines
+        else f"sentence {sentence} of {part.name}"
+    )
 
 
 def _text(value: Any, place: str) -> str:

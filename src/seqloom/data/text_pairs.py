@@ -21,7 +21,9 @@ from seqloom.errors import DataError
 FLAGS = ("--text-column", "--pair-column")
 
 
-def read_pairs(document: Document, text_column: str | None = None, pair_column: str | None = None) -> Iterator[list[Any]]:
+def read_pairs(
+    document: Document, text_column: str | None = None, pair_column: str | None = None
+) -> Iterator[list[Any]]:
     """The pairs of a table, some thousands at a time; columns that are not named are the two that there are."""
     kind = table_kind(document.name)
     if kind is None:
@@ -52,17 +54,29 @@ def texts_of(block: Block, k: int, column: str) -> list[str]:
 
 def _choose(name: str, kinds: Mapping[str, str], asked: tuple[str | None, ...]) -> list[str]:
     """The columns of the two texts."""
-    chosen = [None if column is None else columns.check_name(name, kinds, column) for column in asked]
+    chosen = [
+        None if column is None else columns.check_name(name, kinds, column) for column in asked
+    ]
     if None in chosen and len(kinds) == 2:
         rest = [column for column in kinds if column not in chosen]
         chosen = [rest.pop(0) if column is None else column for column in chosen]
     if len(kinds) == 1:
-        raise DataError(f"{name} has one column; this model reads pairs of texts: two columns, which a tab separates")
+        raise DataError(
+            f"{name} has one column; this model reads pairs of texts: two columns, which a tab separates"
+        )
     if None in chosen:
-        which = "the pair" if chosen == [None, None] else "the first text" if chosen[0] is None else "the second text"
+        which = (
+            "the pair"
+            if chosen == [None, None]
+            else "the first text"
+            if chosen[0] is None
+            else "the second text"
+        )
         flags = " and ".join(flag for flag, column in zip(FLAGS, chosen) if column is None)
-        raise DataError(f"{name} has the columns {columns.listed(kinds)}; this model reads pairs of texts: say which holds "
-                        f"{which} with {flags}")
+        raise DataError(
+            f"{name} has the columns {columns.listed(kinds)}; this model reads pairs of texts: say which holds "
+            f"{which} with {flags}"
+        )
     if chosen[0] == chosen[1]:
         raise DataError(f"{name}: the column {chosen[0]!r} cannot be both texts of a pair")
     return [column for column in chosen if column is not None]

@@ -25,12 +25,29 @@ from seqloom.errors import ConfigError, DataError, quoted
 
 Unit = Literal["second", "day", "month", "row"]
 DAY = 86_400
-ROWS = 10**8  # numbers below it count steps; above it they are seconds since 1970, or thousandths and so on
+ROWS = (
+    10**8
+)  # numbers below it count steps; above it they are seconds since 1970, or thousandths and so on
 _EPOCHS = ((10**11, 1), (10**14, 10**3), (10**17, 10**6), (10**20, 10**9))
-_UNITS = {"s": (1, "second"), "sec": (1, "second"), "min": (60, "second"), "h": (3600, "second"), "d": (1, "day"),
-          "w": (7, "day"), "mo": (1, "month"), "q": (3, "month"), "y": (12, "month"), "row": (1, "row")}
-_NAMES = (("day", 7, "week"), ("month", 12, "year"), ("month", 3, "quarter"), ("second", 3600, "hour"),
-          ("second", 60, "minute"))
+_UNITS = {
+    "s": (1, "second"),
+    "sec": (1, "second"),
+    "min": (60, "second"),
+    "h": (3600, "second"),
+    "d": (1, "day"),
+    "w": (7, "day"),
+    "mo": (1, "month"),
+    "q": (3, "month"),
+    "y": (12, "month"),
+    "row": (1, "row"),
+}
+_NAMES = (
+    ("day", 7, "week"),
+    ("month", 12, "year"),
+    ("month", 3, "quarter"),
+    ("second", 3600, "hour"),
+    ("second", 60, "minute"),
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +62,9 @@ class Step:
         """From 15min, 1h, 1d, 1w, 1mo, 1q, 1y."""
         found = re.fullmatch(r"(\d{0,9})\s*([a-z]+)", text.strip().lower())
         if found is None or found[2] not in _UNITS or found[1] == "0":
-            raise ConfigError(f"step must be a number and a unit such as 15min, 1h, 1d, 1w, 1mo, 1q or 1y; got {quoted(text)}")
+            raise ConfigError(
+                f"step must be a number and a unit such as 15min, 1h, 1d, 1w, 1mo, 1q or 1y; got {quoted(text)}"
+            )
         count, unit = _UNITS[found[2]]
         return cls(count * int(found[1] or 1), unit)  # type: ignore[arg-type]
 
@@ -83,8 +102,13 @@ class Clock:
         if zone is None:
             return seconds
         quarters, back = np.unique(seconds // 900, return_inverse=True)
-        offsets = [datetime.fromtimestamp(int(q) * 900, zone).utcoffset() or timedelta() for q in quarters]
-        return seconds + np.array([round(offset.total_seconds()) for offset in offsets], np.int64)[back]
+        offsets = [
+            datetime.fromtimestamp(int(q) * 900, zone).utcoffset() or timedelta() for q in quarters
+        ]
+        return (
+            seconds
+            + np.array([round(offset.total_seconds()) for offset in offsets], np.int64)[back]
+        )
 
     def utc(self, local: np.ndarray) -> np.ndarray:
         """The inverse; of an hour that comes twice, the first."""
@@ -92,7 +116,13 @@ class Clock:
         if zone is None:
             return local
         start = datetime(1970, 1, 1)
-        return np.array([round((start + timedelta(seconds=int(s))).replace(tzinfo=zone).timestamp()) for s in local], np.int64)
+        return np.array(
+            [
+                round((start + timedelta(seconds=int(s))).replace(tzinfo=zone).timestamp())
+                for s in local
+            ],
+            np.int64,
+        )
 
     def show(self, second: int) -> str:
         """One time for people and files: ISO 8601, in the zone with its offset."""
@@ -109,7 +139,11 @@ class Clock:
             past = seconds - seconds[0]
         else:
             days = self.local(seconds) // DAY
-            units = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) if step.unit == "month" else days
+            units = (
+                days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+                if step.unit == "month"
+                else days
+            )
             past = units - units[0]
         return np.rint(past / step.count).astype(np.int64), int(np.count_nonzero(past % step.count))
 
@@ -124,7 +158,9 @@ class Clock:
         day = (local // DAY).astype("datetime64[D]")
         month = day.astype("datetime64[M]")
         months, inside = month + places, (day - month.astype("datetime64[D]")).astype(np.int64)
-        length = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64)
+        length = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(
+            np.int64
+        )
         days = months.astype("datetime64[D]").astype(np.int64) + np.minimum(inside, length - 1)
         return self.utc(days * DAY + local % DAY)
 
@@ -140,17 +176,30 @@ class Clock:
         return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1).reshape(*seconds.shape, 6)
 
 
-def read_times(values: Sequence[Any], *, zone: str | None = None, place: Callable[[int], str] | None = None,
-               keys: Sequence[Any] | None = None) -> tuple[Clock, np.ndarray]:
+def read_times(
+    values: Sequence[Any],
+    *,
+    zone: str | None = None,
+    place: Callable[[int], str] | None = None,
+    keys: Sequence[Any] | None = None,
+) -> tuple[Clock, np.ndarray]:
     """Seconds of UTC, int64 (N,), and the clock that shows them; `keys`: of several series, to which each belongs."""
     clock, where = Clock(zone), place or (lambda k: f"row {k + 1}")
     parsed = [_parse(value, where, k) for k, value in enumerate(values)]
-    kinds = ["a number" if isinstance(value, float) else "a time with an offset from UTC" if value.tzinfo else
-             "a time without an offset from UTC" for value in parsed]
+    kinds = [
+        "a number"
+        if isinstance(value, float)
+        else "a time with an offset from UTC"
+        if value.tzinfo
+        else "a time without an offset from UTC"
+        for value in parsed
+    ]
     if len(set(kinds)) > 1:
         other = next(k for k, kind in enumerate(kinds) if kind != kinds[0])
-        raise DataError(f"{where(other)}: {quoted(values[other])} is {kinds[other]}, {quoted(values[0])} is {kinds[0]}; all "
-                        "must be of one kind")
+        raise DataError(
+            f"{where(other)}: {quoted(values[other])} is {kinds[other]}, {quoted(values[0])} is {kinds[0]}; all "
+            "must be of one kind"
+        )
     if kinds and kinds[0] == "a number":
         return _numbers(np.array(parsed, np.float64), clock)
     moments = [value for value in parsed if isinstance(value, datetime)]
@@ -188,7 +237,9 @@ def _zone(name: str | None) -> ZoneInfo | None:
     try:
         return ZoneInfo(name)
     except (LookupError, OSError, ValueError):  # unknown, or no name of a file
-        raise ConfigError(f"unknown time zone {quoted(name)}; give a name such as Europe/Berlin or UTC") from None
+        raise ConfigError(
+            f"unknown time zone {quoted(name)}; give a name such as Europe/Berlin or UTC"
+        ) from None
 
 
 def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
@@ -201,11 +252,15 @@ def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
     if isinstance(value, str):
         text = value.strip()
         try:
-            plain = text.isdecimal() and not (len(text) == 8 and text[:2] in ("19", "20"))  # a number, not 20240131
+            plain = text.isdecimal() and not (
+                len(text) == 8 and text[:2] in ("19", "20")
+            )  # a number, not 20240131
             return datetime.fromisoformat("" if plain or len(text) < 8 else text)
         except ValueError:
             pass
-        if found := re.fullmatch(r"(\d{4})[-/](\d\d?)(?:[-/](\d\d?)(?:[ T](\d\d?):(\d\d)(?::(\d\d))?)?)?", text):
+        if found := re.fullmatch(
+            r"(\d{4})[-/](\d\d?)(?:[-/](\d\d?)(?:[ T](\d\d?):(\d\d)(?::(\d\d))?)?)?", text
+        ):
             try:
                 year, month, day, hour, minute, second = (int(part or 0) for part in found.groups())
                 return datetime(year, month, day or 1, hour, minute, second)
@@ -217,8 +272,10 @@ def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
     except (TypeError, ValueError):
         number = float("nan")
     if not np.isfinite(number) or isinstance(value, bool):
-        raise DataError(f"{where(k)}: {quoted(value)} is not a time; write it as 2024-01-31 13:00:00, 2024-01-31, 2024-01, or "
-                        "as a number")
+        raise DataError(
+            f"{where(k)}: {quoted(value)} is not a time; write it as 2024-01-31 13:00:00, 2024-01-31, 2024-01, or "
+            "as a number"
+        )
     return number
 
 
@@ -227,7 +284,9 @@ def _numbers(numbers: np.ndarray, clock: Clock) -> tuple[Clock, np.ndarray]:
     largest = np.abs(numbers).max(initial=0)
     if largest < ROWS:
         if (numbers != np.rint(numbers)).any():
-            raise DataError(f"{numbers[numbers != np.rint(numbers)][0]:g} is not a time: numbers must be whole")
+            raise DataError(
+                f"{numbers[numbers != np.rint(numbers)][0]:g} is not a time: numbers must be whole"
+            )
         return Clock(rows=True), numbers.astype(np.int64)
     divisor = next((size for limit, size in _EPOCHS if largest < limit), None)
     if divisor is None:
@@ -253,6 +312,8 @@ def _from_local(times: Sequence[datetime], clock: Clock, keys: Sequence[Any]) ->
             early = late if again and exists else early
         seconds[k] = int(early.timestamp() // 1)
     if missing:
-        progress.say(f"{missing:,} time{'s' * (missing > 1)} did not exist in {clock.zone}, where clocks were put forward; "
-                     f"{'it is' if missing == 1 else 'they are'} taken as an hour later")
+        progress.say(
+            f"{missing:,} time{'s' * (missing > 1)} did not exist in {clock.zone}, where clocks were put forward; "
+            f"{'it is' if missing == 1 else 'they are'} taken as an hour later"
+        )
     return seconds

@@ -27,7 +27,9 @@ _PACKED = 1 << 10  # bytes of .zst at a time, each of which may become thirty th
 def unpacked(path: Path, name: str, suffix: str, size: int) -> Iterator[bytes]:
     """The content of a file that is packed as its suffix says, in pieces of `size` bytes or so."""
     with _OPENERS.get(suffix, open)(path, "rb") as file:
-        pieces = _zstd_pieces(file, name) if suffix == ".zst" else iter(lambda: file.read(size), b"")
+        pieces = (
+            _zstd_pieces(file, name) if suffix == ".zst" else iter(lambda: file.read(size), b"")
+        )
         yield from bounded(pieces, path, name)
 
 
@@ -38,16 +40,20 @@ def bounded(pieces: Iterable[bytes], path: Path, name: str) -> Iterator[bytes]:
     for piece in pieces:
         total += len(piece)
         if total > most:
-            raise DataError(f"{name} unpacks to more than {times} times its {packed:,} bytes, more than any text does; if "
-                            f"this is what you want, set {VARIABLE} to a larger number")
+            raise DataError(
+                f"{name} unpacks to more than {times} times its {packed:,} bytes, more than any text does; if "
+                f"this is what you want, set {VARIABLE} to a larger number"
+            )
         yield piece
 
 
 def _expansion() -> int:
     value = os.environ.get(VARIABLE) or str(EXPANSION)
     if not value.isascii() or not value.isdigit() or not 1 <= len(value) <= 9:
-        raise ConfigError(f"{VARIABLE} must be a whole number, how many times its size a packed file may expand to; "
-                          f"got {quoted(value)}")
+        raise ConfigError(
+            f"{VARIABLE} must be a whole number, how many times its size a packed file may expand to; "
+            f"got {quoted(value)}"
+        )
     return int(value)
 
 
@@ -56,7 +62,9 @@ def _zstd_pieces(file: IO[bytes], name: str) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:
-        raise MissingExtra(f"{name}: reading .zst needs zstandard; pip install 'seqloom[zst]'") from None
+        raise MissingExtra(
+            f"{name}: reading .zst needs zstandard; pip install 'seqloom[zst]'"
+        ) from None
 
     frame = None
     while data := file.read(_PACKED):

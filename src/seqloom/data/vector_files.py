@@ -1,9 +1,9 @@
 """Whether a file holds word vectors, and in which form, from its first bytes; its name says nothing reliable.
 
-    word2vec          a line `words dimensions`, then `word number number ...` (fastText's .vec is the same)
-    word2vec-binary   the same first line, then `word`, a blank and float32 values; after each a newline, or none
-    glove             `word number number ...` without a first line; a word may have blanks in it
-    fasttext-bin      fastText's model file
+word2vec          a line `words dimensions`, then `word number number ...` (fastText's .vec is the same)
+word2vec-binary   the same first line, then `word`, a blank and float32 values; after each a newline, or none
+glove             `word number number ...` without a first line; a word may have blanks in it
+fasttext-bin      fastText's model file
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ BOM = b"\xef\xbb\xbf"  # that some editors begin a text with
 CLEAR = 10  # so many numbers behind every word are no accident
 
 NAMES: dict[Form, str] = {
-    "word2vec": "word vectors in word2vec's text format", "word2vec-binary": "word vectors in word2vec's binary format",
-    "glove": "word vectors in GloVe's format", "fasttext-bin": "a fastText model"}
+    "word2vec": "word vectors in word2vec's text format",
+    "word2vec-binary": "word vectors in word2vec's binary format",
+    "glove": "word vectors in GloVe's format",
+    "fasttext-bin": "a fastText model",
+}
 BINARY = NAMES["word2vec-binary"], NAMES["fasttext-bin"]
 
 _HEADER = re.compile(rb"[ \t]*(\d{1,12})[ \t]+(\d{1,7})[ \t]*\r?\n")
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_NUMBER = re.compile(
+    rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE
+)
 
 
 def file_head(path: Path) -> tuple[bytes, bool]:
@@ -81,7 +86,10 @@ def vectors_instead_of_text(head: bytes) -> str | None:
     if sniffed is None:
         return None
     doubtful = sniffed.form in ("glove", "word2vec") and (
-        (sniffed.dimensions or 0) < CLEAR or not _fractions(head) or b"\t" in head.partition(b"\n")[0])  # a table of numbers
+        (sniffed.dimensions or 0) < CLEAR
+        or not _fractions(head)
+        or b"\t" in head.partition(b"\n")[0]
+    )  # a table of numbers
     return None if doubtful else NAMES[sniffed.form]
 
 
@@ -103,9 +111,13 @@ def _with_header(rest: bytes, dimensions: int, strict: bool) -> Form | None:
     if not strict and len(fields) > 2 and all(map(_NUMBER.fullmatch, fields[1:])):
         return "word2vec"  # of other dimensions than its first line says
     word, blank, values = rest.lstrip(b"\n").partition(b" ")
-    values = values[:4 * dimensions]
+    values = values[: 4 * dimensions]
     printable = all(32 <= byte < 127 or byte in b"\t\r\n" for byte in values)
-    return "word2vec-binary" if word and blank and len(word) < 10_000 and values and not printable else None
+    return (
+        "word2vec-binary"
+        if word and blank and len(word) < 10_000 and values and not printable
+        else None
+    )
 
 
 def _numbers_behind(head: bytes, strict: bool) -> int:
@@ -116,5 +128,12 @@ def _numbers_behind(head: bytes, strict: bool) -> int:
     if not rows:
         return 0
     dimensions = Counter(map(len, rows)).most_common(1)[0][0] - 1
-    good = sum(len(fields) > dimensions and all(map(_NUMBER.fullmatch, fields[-dimensions:])) for fields in rows)
-    return dimensions if dimensions >= 1 and (good == len(rows) if strict else 3 * good >= 2 * len(rows)) else 0
+    good = sum(
+        len(fields) > dimensions and all(map(_NUMBER.fullmatch, fields[-dimensions:]))
+        for fields in rows
+    )
+    return (
+        dimensions
+        if dimensions >= 1 and (good == len(rows) if strict else 3 * good >= 2 * len(rows))
+        else 0
+    )

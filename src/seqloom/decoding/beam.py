@@ -40,14 +40,25 @@ NO_COVERAGE = np.empty(0)
 class BeamConfig(BeamOptions):
     """How to search for the best output."""
 
-    nbest: int = option(1, "number of best outputs to return, at most the number of beams", minimum=1, maximum=MOST)
-    max_tokens: int = option(100, "maximum number of tokens to generate, including the end symbol", minimum=1, maximum=MOST)
-    min_tokens: int = option(0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST)
+    nbest: int = option(
+        1, "number of best outputs to return, at most the number of beams", minimum=1, maximum=MOST
+    )
+    max_tokens: int = option(
+        100,
+        "maximum number of tokens to generate, including the end symbol",
+        minimum=1,
+        maximum=MOST,
+    )
+    min_tokens: int = option(
+        0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nbest > self.beams:
-            raise ConfigError(f"nbest {self.nbest} is more than the {self.beams} beams; set beams to at least {self.nbest}")
+            raise ConfigError(
+                f"nbest {self.nbest} is more than the {self.beams} beams; set beams to at least {self.nbest}"
+            )
 
     def divisor(self, length: int) -> float:
         """What the log-probability of an output of this length, end symbol included, is divided by.
@@ -63,29 +74,35 @@ class BeamConfig(BeamOptions):
 class Hypothesis:
     """A continuation of a prompt, without the prompt and without the end symbol."""
 
-    ids: np.ndarray   # int64; begins with the forced prefix, if there is one
-    log_prob: float   # natural log, the end symbol included
-    score: float      # log_prob / divisor(length) + coverage penalty, the end symbol counted
-    finished: bool    # False where max_tokens or a limit cut it off
+    ids: np.ndarray  # int64; begins with the forced prefix, if there is one
+    log_prob: float  # natural log, the end symbol included
+    score: float  # log_prob / divisor(length) + coverage penalty, the end symbol counted
+    finished: bool  # False where max_tokens or a limit cut it off
 
 
 class BeamStep(NamedTuple):
     """What a step saw and chose, for who watches a search; R open hypotheses before it, of all prompts."""
 
-    state: State           # of the R hypotheses; the search goes on to change it
+    state: State  # of the R hypotheses; the search goes on to change it
     log_probs: np.ndarray  # (R, V) of their next token
-    prompt: np.ndarray     # (R,) whose they are
-    log_prob: np.ndarray   # (R,) of what they have so far
-    coverage: np.ndarray   # (R,) penalties if they end now; empty without a coverage penalty
-    rows: np.ndarray       # of each hypothesis that is open now: which of the R it continues,
-    tokens: np.ndarray     # and with which token
+    prompt: np.ndarray  # (R,) whose they are
+    log_prob: np.ndarray  # (R,) of what they have so far
+    coverage: np.ndarray  # (R,) penalties if they end now; empty without a coverage penalty
+    rows: np.ndarray  # of each hypothesis that is open now: which of the R it continues,
+    tokens: np.ndarray  # and with which token
 
 
-def beam_search(stepper: Stepper, prompts: Sequence[np.ndarray], config: BeamConfig | None = None, *,
-                limits: Sequence[int] | np.ndarray | None = None,
-                prefixes: Sequence[np.ndarray | Sequence[int] | None] | None = None,
-                first_allowed: Sequence[np.ndarray | None] | None = None,
-                watch: Callable[[BeamStep], None] | None = None, **options: Any) -> list[list[Hypothesis]]:
+def beam_search(
+    stepper: Stepper,
+    prompts: Sequence[np.ndarray],
+    config: BeamConfig | None = None,
+    *,
+    limits: Sequence[int] | np.ndarray | None = None,
+    prefixes: Sequence[np.ndarray | Sequence[int] | None] | None = None,
+    first_allowed: Sequence[np.ndarray | None] | None = None,
+    watch: Callable[[BeamStep], None] | None = None,
+    **options: Any,
+) -> list[list[Hypothesis]]:
     """The best continuations of each prompt, at most `nbest` of them, best first.
 
     `options` are those of `BeamConfig` and override those of `config`. `limits` are a `max_tokens` for each prompt where that
@@ -97,7 +114,11 @@ def beam_search(stepper: Stepper, prompts: Sequence[np.ndarray], config: BeamCon
     if not prompts:
         return []
     lengths = _limits(config.max_tokens, limits, len(prompts))
-    forced = None if prefixes is None else Prefixes(prefixes, lengths, stepper.vocab_size, stepper.eos_id)
+    forced = (
+        None
+        if prefixes is None
+        else Prefixes(prefixes, lengths, stepper.vocab_size, stepper.eos_id)
+    )
     coverage = Coverage(stepper, config.coverage_penalty) if config.coverage_penalty else None
     state, log_probs = prefill(stepper, prompts)
     log_probs = restrict(log_probs, first_allowed)
@@ -133,12 +154,19 @@ class _Beam:
         self.advance = advance
         self.config, self.limits, self.eos_id = config, limits, eos_id
         self.largest_divisors = largest_divisors(config, limits)
-        self.prompt = self.rows = np.arange(n)  # (R,) of each open hypothesis: its prompt, the row that it continues,
-        self.tokens = np.empty(0, np.int64)     # its last token,
-        self.log_prob = np.zeros(n)             # its log-probability
+        self.prompt = self.rows = np.arange(
+            n
+        )  # (R,) of each open hypothesis: its prompt, the row that it continues,
+        self.tokens = np.empty(0, np.int64)  # its last token,
+        self.log_prob = np.zeros(n)  # its log-probability
         self.chosen: list[tuple[np.ndarray, np.ndarray]] = []  # tokens and rows of each step
         nbest = config.nbest
-        self.results = (np.zeros(n, np.int64), np.empty((n, nbest)), np.empty((n, nbest)), np.empty((n, nbest, 3), np.int64))
+        self.results = (
+            np.zeros(n, np.int64),
+            np.empty((n, nbest)),
+            np.empty((n, nbest)),
+            np.empty((n, nbest, 3), np.int64),
+        )
 
     def extend(self, log_probs: np.ndarray, coverage: np.ndarray) -> bool:
         """One token further, with the log-probabilities (R, V) of what follows each row; returns whether rows moved."""
@@ -146,8 +174,21 @@ class _Beam:
         size = min(len(self.prompt) * k, log_probs.size)
         log_prob, ids = out = np.empty(size), np.empty((3, size), np.int64)
         length = len(self.chosen) + 1
-        n_open, moved = self.advance(log_probs, self.prompt, self.log_prob, coverage, k, self.eos_id, ABOVE_ONE, length,
-                                     self.config.divisor(length), self.limits, self.largest_divisors, self.results, out)
+        n_open, moved = self.advance(
+            log_probs,
+            self.prompt,
+            self.log_prob,
+            coverage,
+            k,
+            self.eos_id,
+            ABOVE_ONE,
+            length,
+            self.config.divisor(length),
+            self.limits,
+            self.largest_divisors,
+            self.results,
+            out,
+        )
         if n_open < 0:
             check_log_probs(log_probs)
         self.log_prob = log_prob[:n_open]
@@ -163,12 +204,27 @@ class _Beam:
         tokens, rows = (np.concatenate(arrays) for arrays in zip(*self.chosen))
         lengths = np.where(np.arange(origins.shape[1]) < counts[:, None], origins[:, :, 0], 0)
         ids = np.empty(lengths.sum(), np.int64)
-        trace(tokens, rows, np.cumsum([0, *(len(step) for step, _ in self.chosen)]), counts, origins, ids)
+        trace(
+            tokens,
+            rows,
+            np.cumsum([0, *(len(step) for step, _ in self.chosen)]),
+            counts,
+            origins,
+            ids,
+        )
         ends = lengths.cumsum().reshape(lengths.shape)
         finished = origins[:, :, 2] == self.eos_id
-        columns = [array.tolist() for array in (counts, ends - lengths, ends - finished, log_probs, scores, finished)]
-        return [[Hypothesis(ids[start:end].copy(), *rest) for start, end, *rest in list(zip(*results))[:n_found]]
-                for n_found, *results in zip(*columns)]
+        columns = [
+            array.tolist()
+            for array in (counts, ends - lengths, ends - finished, log_probs, scores, finished)
+        ]
+        return [
+            [
+                Hypothesis(ids[start:end].copy(), *rest)
+                for start, end, *rest in list(zip(*results))[:n_found]
+            ]
+            for n_found, *results in zip(*columns)
+        ]
 
 
 def largest_divisors(config: BeamConfig, limits: np.ndarray) -> np.ndarray:

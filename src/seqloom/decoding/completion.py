@@ -35,7 +35,11 @@ class Suggestion(NamedTuple):
 
 class Completer:
     def __init__(self, generator: Generator) -> None:
-        self.generator, self.stepper, self.tokenizer = generator, generator.stepper, generator.tokenizer
+        self.generator, self.stepper, self.tokenizer = (
+            generator,
+            generator.stepper,
+            generator.tokenizer,
+        )
 
     def complete(self, text: str, n: int) -> list[Suggestion]:
         """The n likeliest next words; without white space at the end, words that the last one may become."""
@@ -59,17 +63,27 @@ class Completer:
     def _complete_token(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokenizers whose tokens are words."""
         fragment = unfinished(text)
-        allowed = self.generator.index.starting_with(self.tokenizer.joiner + to_bytes(fragment)) if fragment else None
+        allowed = (
+            self.generator.index.starting_with(self.tokenizer.joiner + to_bytes(fragment))
+            if fragment
+            else None
+        )
         if allowed is not None and not len(allowed):
             fragment, allowed = "", None
         ids = self.tokenizer.encode(text.removesuffix(fragment))
         _, log_probs = prefill(self.stepper, [ids])
         log_probs[:, self.stepper.eos_id] = -np.inf
-        if allowed is not None:  # probabilities among the words that it may become, however unlikely they are
+        if (
+            allowed is not None
+        ):  # probabilities among the words that it may become, however unlikely they are
             log_probs = normalize(restrict(log_probs, [allowed])[:, allowed].astype(np.float64))
         best = top_indices(log_probs, n)[0]
         best, top_log_probs = best if allowed is None else allowed[best], log_probs[0, best]
-        return [(self.tokenizer.token(i), float(np.exp(p))) for i, p in zip(best, top_log_probs) if p > -np.inf]
+        return [
+            (self.tokenizer.token(i), float(np.exp(p)))
+            for i, p in zip(best, top_log_probs)
+            if p > -np.inf
+        ]
 
     def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokens smaller than words: follow the likeliest spellings until the word is over."""
@@ -83,13 +97,15 @@ class Completer:
         spelled, skip = [b""] * len(ways), [len(way.dropped) for way in ways]
         for step in range(WORD_TOKENS):
             if step or ways[0].allowed is None:
-                self._close(words, fragment, [s[k:] for s, k in zip(spelled, skip)], costs, log_probs)
+                self._close(
+                    words, fragment, [s[k:] for s, k in zip(spelled, skip)], costs, log_probs
+                )
             rows, ids, costs = self._best(costs[:, None] + log_probs, WIDTH * n)
             spelled = [spelled[r] + self.tokenizer.piece(i, before=True) for r, i in zip(rows, ids)]
             skip = [skip[r] for r in rows]
             going = []
             for j, spelling in enumerate(spelled):
-                ending = spelling[skip[j]:].decode("utf-8", errors="ignore")
+                ending = spelling[skip[j] :].decode("utf-8", errors="ignore")
                 word = _finished_word(fragment, ending, ids[j] == self.stepper.eos_id)
                 if word is None:
                     going.append(j)
@@ -101,11 +117,21 @@ class Completer:
                 break
             keep = np.array(going)
             state, log_probs = self._step(state, rows[keep], ids[keep])
-            costs, spelled, skip = costs[keep], [spelled[j] for j in going], [skip[j] for j in going]
+            costs, spelled, skip = (
+                costs[keep],
+                [spelled[j] for j in going],
+                [skip[j] for j in going],
+            )
         return sorted(words.items(), key=lambda item: (-item[1], item[0]))[:n]
 
-    def _close(self, words: dict[str, float], fragment: str, endings: list[bytes], costs: np.ndarray,
-               log_probs: np.ndarray) -> None:
+    def _close(
+        self,
+        words: dict[str, float],
+        fragment: str,
+        endings: list[bytes],
+        costs: np.ndarray,
+        log_probs: np.ndarray,
+    ) -> None:
         """Count each word that has begun as ended by all the tokens that would end it, and leave the others."""
         for row, ending in enumerate(endings):
             word = fragment + ending.decode("utf-8", errors="ignore").lstrip()

@@ -32,19 +32,30 @@ def postpone_end(log_probs: np.ndarray, eos_id: int) -> np.ndarray:
 class Prefixes:
     """The tokens that the output of each prompt must begin with; None or nothing where it may begin as it likes."""
 
-    def __init__(self, prefixes: Sequence[np.ndarray | Sequence[int] | None], limits: np.ndarray, vocab_size: int,
-                 eos_id: int) -> None:
+    def __init__(
+        self,
+        prefixes: Sequence[np.ndarray | Sequence[int] | None],
+        limits: np.ndarray,
+        vocab_size: int,
+        eos_id: int,
+    ) -> None:
         if len(prefixes) != len(limits):
-            raise ValueError(f"prefixes are given for {len(prefixes)} prompts, but there are {len(limits)}")
+            raise ValueError(
+                f"prefixes are given for {len(prefixes)} prompts, but there are {len(limits)}"
+            )
         rows = [np.asarray(() if prefix is None else prefix, np.int64) for prefix in prefixes]
         for number, (row, limit) in enumerate(zip(rows, limits.tolist())):
             if row.size and not 0 <= row.min() <= row.max() < vocab_size:
                 raise ValueError(f"prefix {number} has a token id outside 0..{vocab_size - 1}")
             if eos_id in row:
-                raise ConfigError(f"prefix {number} contains the end symbol, after which nothing follows; leave it out")
+                raise ConfigError(
+                    f"prefix {number} contains the end symbol, after which nothing follows; leave it out"
+                )
             if len(row) >= limit:
-                raise ConfigError(f"prefix {number} has {len(row)} tokens, but the output may have {limit} with its end; "
-                                  "raise max_tokens or shorten the prefix")
+                raise ConfigError(
+                    f"prefix {number} has {len(row)} tokens, but the output may have {limit} with its end; "
+                    "raise max_tokens or shorten the prefix"
+                )
         self.longest = max((len(row) for row in rows), default=0)
         self.ids = np.full((len(rows), self.longest), -1, np.int64)  # -1: free
         for number, row in enumerate(rows):

@@ -38,8 +38,10 @@ class Coverage:
 
     def __init__(self, stepper: Any, penalty: float) -> None:
         if not isinstance(stepper, Attending):
-            raise ConfigError("coverage_penalty needs the attention to the source, which this model does not have; "
-                              "set coverage_penalty to 0")
+            raise ConfigError(
+                "coverage_penalty needs the attention to the source, which this model does not have; "
+                "set coverage_penalty to 0"
+            )
         self.stepper, self.penalty = stepper, penalty
         self.sums: np.ndarray | None = None  # (R, S) float64
 

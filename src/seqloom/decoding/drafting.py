@@ -34,7 +34,9 @@ class Chance:
     def draw(self, probs: np.ndarray) -> int:
         """A token by its probability; they need not sum to one, and one of probability zero is never drawn."""
         cumulative = np.cumsum(probs)
-        return int(np.searchsorted(cumulative, cumulative[-1] * self._generator.random(), side="right"))
+        return int(
+            np.searchsorted(cumulative, cumulative[-1] * self._generator.random(), side="right")
+        )
 
     def accepts(self, p: float, q: float) -> bool:
         """Yes with probability min(1, p / q)."""
@@ -44,7 +46,9 @@ class Chance:
 class _Prefix:
     """What both distributions depend on besides the models: how long the text is, and which tokens it has."""
 
-    def __init__(self, prompt: np.ndarray, config: SamplingConfig, vocab_size: int, eos_id: int) -> None:
+    def __init__(
+        self, prompt: np.ndarray, config: SamplingConfig, vocab_size: int, eos_id: int
+    ) -> None:
         self.config, self.eos_id, self.length = config, eos_id, 0
         self._seen: np.ndarray | None = None
         if config.repetition_penalty != 1:
@@ -73,8 +77,16 @@ class _Prefix:
         return law
 
 
-def draw_drafted(checker: Stepper, drafter: Stepper, prompt: np.ndarray, config: SamplingConfig, chance: Chance, *,
-                 drafted: int = DRAFTED, first_allowed: np.ndarray | None = None) -> Iterator[int]:
+def draw_drafted(
+    checker: Stepper,
+    drafter: Stepper,
+    prompt: np.ndarray,
+    config: SamplingConfig,
+    chance: Chance,
+    *,
+    drafted: int = DRAFTED,
+    first_allowed: np.ndarray | None = None,
+) -> Iterator[int]:
     """The tokens that follow a prompt, up to the end symbol or `max_tokens`: drawn from `checker`, up to `drafted` at a time
     proposed by `drafter`. `first_allowed` as in `sampling.sample`."""
     prefix = _Prefix(prompt, config, checker.vocab_size, checker.eos_id)
@@ -89,7 +101,9 @@ def draw_drafted(checker: Stepper, drafter: Stepper, prompt: np.ndarray, config:
         states, found = extend(checker, state, np.array([[token, *proposals]], np.int64))
         tokens = _checked(found[0], proposals, laws, prefix, chance)
         state = states[len(tokens) - 1]
-        read = max(min(len(tokens), len(before)) - 1, 0)  # proposals that the drafter has read, and that were accepted
+        read = max(
+            min(len(tokens), len(before)) - 1, 0
+        )  # proposals that the drafter has read, and that were accepted
         drafting, unread = before[read] if before else drafting, tokens[read:]
         for token in tokens:
             prefix.add(token)
@@ -98,8 +112,9 @@ def draw_drafted(checker: Stepper, drafter: Stepper, prompt: np.ndarray, config:
                 return
 
 
-def _propose(drafter: Stepper, state: State, unread: list[int], prefix: _Prefix, most: int,
-             chance: Chance) -> tuple[list[int], list[np.ndarray], list[State]]:
+def _propose(
+    drafter: Stepper, state: State, unread: list[int], prefix: _Prefix, most: int, chance: Chance
+) -> tuple[list[int], list[np.ndarray], list[State]]:
     """At most so many tokens, what each was drawn with, and the states before each; `unread` by the state so far."""
     proposals: list[int] = []
     laws: list[np.ndarray] = []
@@ -113,14 +128,24 @@ def _propose(drafter: Stepper, state: State, unread: list[int], prefix: _Prefix,
     return proposals, laws, before
 
 
-def _checked(found: np.ndarray, proposals: Sequence[int], laws: Sequence[np.ndarray], prefix: _Prefix,
-             chance: Chance) -> list[int]:
+def _checked(
+    found: np.ndarray,
+    proposals: Sequence[int],
+    laws: Sequence[np.ndarray],
+    prefix: _Prefix,
+    chance: Chance,
+) -> list[int]:
     """The accepted proposals and one token more; `found` are log-probabilities (k, V) after none, one, ... of the proposals."""
     tokens: list[int] = []
-    for log_probs, proposal, q in zip(found, proposals[:len(found) - 1], laws):  # the others were not read
+    for log_probs, proposal, q in zip(
+        found, proposals[: len(found) - 1], laws
+    ):  # the others were not read
         p = prefix.law(log_probs, tokens)
         if not chance.accepts(float(p[proposal]), float(q[proposal])):
             more = np.maximum(p - q, 0)
-            return [*tokens, chance.draw(more if more.any() else p)]  # nothing is left only where rounding decided
+            return [
+                *tokens,
+                chance.draw(more if more.any() else p),
+            ]  # nothing is left only where rounding decided
         tokens.append(proposal)
     return [*tokens, chance.draw(prefix.law(found[len(tokens)], tokens))]

@@ -49,16 +49,21 @@ class Ensemble:
         if len(results) == 1:
             return states, results[0][1]
         log_probs = np.stack([log_probs for _, log_probs in results])  # (M, n, V)
-        return states, mean_of_probabilities(log_probs) if self.mean == "probability" else mean_of_logs(log_probs)
+        return states, mean_of_probabilities(
+            log_probs
+        ) if self.mean == "probability" else mean_of_logs(log_probs)
 
     def _attention(self, state: State) -> tuple[np.ndarray, np.ndarray]:
         shown: list[tuple[np.ndarray, np.ndarray]] = [
-            member.attention(own) for member, own in zip(self.members, state)]  # type: ignore[attr-defined]
+            member.attention(own) for member, own in zip(self.members, state)
+        ]  # type: ignore[attr-defined]
         weights, lengths = zip(*shown)
         for number, other in enumerate(lengths[1:], 2):
             if not np.array_equal(lengths[0], other):
-                raise ConfigError(f"member {number} of the ensemble cuts sources into other tokens than the first, so their "
-                                  "attention has no mean; set coverage_penalty to 0")
+                raise ConfigError(
+                    f"member {number} of the ensemble cuts sources into other tokens than the first, so their "
+                    "attention has no mean; set coverage_penalty to 0"
+                )
         longest = min(each.shape[1] for each in weights)  # what is beyond is padding
         return np.mean([each[:, :longest] for each in weights], axis=0), lengths[0]
 
@@ -84,11 +89,15 @@ def mean_of_logs(log_probs: np.ndarray) -> np.ndarray:
     mean = log_probs.mean(axis=0)
     mean -= np.where(np.isneginf(top := mean.max(axis=1, keepdims=True)), 0, top)
     total: Any = np.exp(mean).sum(axis=1, keepdims=True)
-    return mean - np.log(np.where(total == 0, 1, total))  # a row that no token suits all members stays -inf, to be refused
+    return mean - np.log(
+        np.where(total == 0, 1, total)
+    )  # a row that no token suits all members stays -inf, to be refused
 
 
 def _check_same_vocabulary(first: Stepper, member: Stepper, number: int) -> None:
     if member.vocab_size != first.vocab_size or member.eos_id != first.eos_id:
-        raise ConfigError(f"member {number} of the ensemble has another vocabulary than the first ({member.vocab_size:,} "
-                          f"tokens and end symbol {member.eos_id}, not {first.vocab_size:,} and {first.eos_id}); "
-                          "fit all members with the same target tokenizer")
+        raise ConfigError(
+            f"member {number} of the ensemble has another vocabulary than the first ({member.vocab_size:,} "
+            f"tokens and end symbol {member.eos_id}, not {first.vocab_size:,} and {first.eos_id}); "
+            "fit all members with the same target tokenizer"
+        )

@@ -7,7 +7,9 @@ import numpy as np
 from seqloom.decoding.stepper import Stepper, select
 
 
-def forced_log_probs(stepper: Stepper, targets: list[np.ndarray], *, greedy: bool = False) -> list[np.ndarray]:
+def forced_log_probs(
+    stepper: Stepper, targets: list[np.ndarray], *, greedy: bool = False
+) -> list[np.ndarray]:
     """Log-probability of each token of row i's target, by moving the state through it; rows that end are set aside.
 
     `greedy`: the tokens before it are not the target's but the model's own likeliest ones. Where these end first, so does the

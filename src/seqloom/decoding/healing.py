@@ -64,7 +64,9 @@ class HealedPrompt(NamedTuple):
     log_prob: float = 0.0  # of reaching exactly this spelling, all allowed tokens together
 
 
-def heal(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, width: int = 16) -> list[HealedPrompt]:
+def heal(
+    stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, width: int = 16
+) -> list[HealedPrompt]:
     """The spellings of `text` after the tokens of `base` whose last token may reach beyond its end, best first.
 
     A prompt can break off inside a word of several tokens (" l" + "or" where " lord" is one), so taking back one
@@ -82,14 +84,16 @@ def heal(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, wi
                 mass = float(np.logaddexp.reduce(log_probs[row, allowed].astype(np.float64)))
                 healed.append(HealedPrompt(ids, allowed, rest, cost + mass))
             for token in index.prefixes_of(rest):
-                left = rest[len(index.token_bytes[token]):]
+                left = rest[len(index.token_bytes[token]) :]
                 further.append((np.append(ids, token), left, cost + float(log_probs[row, token])))
                 rows.append(row)
                 tokens.append(token)
         best = sorted(range(len(further)), key=lambda i: -further[i][2])[:width]
         paths = [further[i] for i in best]
         if paths:
-            state, log_probs = stepper.step(select(state, np.array(rows)[best]), np.array(tokens, np.int64)[best])
+            state, log_probs = stepper.step(
+                select(state, np.array(rows)[best]), np.array(tokens, np.int64)[best]
+            )
             check_scores(log_probs, exact=False)
     return sorted((c for c in healed if c.log_prob > -np.inf), key=lambda c: -c.log_prob)
 
@@ -103,7 +107,9 @@ def restrict(log_probs: np.ndarray, allowed: Sequence[np.ndarray | None] | None)
     if allowed is None:
         return log_probs
     if len(allowed) != len(log_probs):
-        raise ValueError(f"first tokens are given for {len(allowed)} rows, but there are {len(log_probs)}")
+        raise ValueError(
+            f"first tokens are given for {len(allowed)} rows, but there are {len(log_probs)}"
+        )
     restricted = log_probs.copy()
     for row, ids in enumerate(allowed):
         if ids is None:

@@ -31,28 +31,56 @@ NUCLEUS = 256  # tokens that top-p sorts first; few distributions need more
 class SamplingConfig(Config):
     """How to draw text from a model."""
 
-    max_tokens: int = option(100, "maximum number of tokens to generate, including the end symbol", minimum=1, maximum=MOST)
-    min_tokens: int = option(0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST)
-    allow_eos: bool = option(False, "models trained on one stream: allow the end symbol (other models always do)",
-                             negatable=False)
-    temperature: float = option(1.0, "below 1 less random, above 1 more random, 0 greedy",
-                                minimum=0.0, maximum=100.0)
-    top_k: int | None = option(None, "sample from the k most likely tokens only", minimum=1, maximum=MOST)
-    top_p: float | None = option(None, "sample from the smallest set of tokens with this total probability",
-                                 minimum=0.0, maximum=1.0)
-    repetition_penalty: float = option(1.0, "above 1 makes repeated tokens less likely",
-                                       minimum=0.01, maximum=100.0)
+    max_tokens: int = option(
+        100,
+        "maximum number of tokens to generate, including the end symbol",
+        minimum=1,
+        maximum=MOST,
+    )
+    min_tokens: int = option(
+        0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST
+    )
+    allow_eos: bool = option(
+        False,
+        "models trained on one stream: allow the end symbol (other models always do)",
+        negatable=False,
+    )
+    temperature: float = option(
+        1.0, "below 1 less random, above 1 more random, 0 greedy", minimum=0.0, maximum=100.0
+    )
+    top_k: int | None = option(
+        None, "sample from the k most likely tokens only", minimum=1, maximum=MOST
+    )
+    top_p: float | None = option(
+        None,
+        "sample from the smallest set of tokens with this total probability",
+        minimum=0.0,
+        maximum=1.0,
+    )
+    repetition_penalty: float = option(
+        1.0, "above 1 makes repeated tokens less likely", minimum=0.01, maximum=100.0
+    )
     seed: int = option(0, "random seed", minimum=0, maximum=MOST_SEED)
 
     @property
     def plain(self) -> bool:
         """Whether tokens are drawn from the model's own distribution."""
-        return self.temperature == 1 and self.top_k is None and self.top_p is None and self.repetition_penalty == 1
+        return (
+            self.temperature == 1
+            and self.top_k is None
+            and self.top_p is None
+            and self.repetition_penalty == 1
+        )
 
 
-def sample(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConfig, *,
-           first_allowed: Sequence[np.ndarray | None] | None = None,
-           numbers: Sequence[int] | None = None) -> Iterator[np.ndarray]:
+def sample(
+    stepper: Stepper,
+    prompts: Sequence[np.ndarray],
+    config: SamplingConfig,
+    *,
+    first_allowed: Sequence[np.ndarray | None] | None = None,
+    numbers: Sequence[int] | None = None,
+) -> Iterator[np.ndarray]:
     """Continue each prompt; yields the next ids of all rows, int64 (n,), as soon as they are known.
 
     A row that ends yields `eos_id` once and -1 from then on. The stream stops when all rows have ended or
@@ -62,7 +90,10 @@ def sample(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConf
     n = len(prompts)
     if n == 0:
         return
-    generators = [np.random.default_rng((config.seed, number)) for number in (range(n) if numbers is None else numbers)]
+    generators = [
+        np.random.default_rng((config.seed, number))
+        for number in (range(n) if numbers is None else numbers)
+    ]
     rows = np.arange(n)  # the rows that are still open
     state, log_probs = prefill(stepper, prompts)
     log_probs = restrict(log_probs, first_allowed)
@@ -74,7 +105,11 @@ def sample(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConf
             check_log_probs(log_probs)
         else:
             log_probs = filter_log_probs(log_probs, config, None if seen is None else seen[rows])
-        ids = _draw(log_probs, [generators[row] for row in rows]) if config.temperature else log_probs.argmax(axis=1)
+        ids = (
+            _draw(log_probs, [generators[row] for row in rows])
+            if config.temperature
+            else log_probs.argmax(axis=1)
+        )
         result = np.full(n, -1, np.int64)
         result[rows] = ids
         yield result
@@ -82,13 +117,19 @@ def sample(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConf
         if position + 1 == config.max_tokens or not going_on.any():
             return
         if not going_on.all():
-            state, rows, ids = select(state, np.flatnonzero(going_on)), rows[going_on], ids[going_on]
+            state, rows, ids = (
+                select(state, np.flatnonzero(going_on)),
+                rows[going_on],
+                ids[going_on],
+            )
         if seen is not None:
             seen[rows, ids] = True
         state, log_probs = stepper.step(state, ids)
 
 
-def filter_log_probs(log_probs: np.ndarray, config: SamplingConfig, seen: np.ndarray | None = None) -> np.ndarray:
+def filter_log_probs(
+    log_probs: np.ndarray, config: SamplingConfig, seen: np.ndarray | None = None
+) -> np.ndarray:
     """The distribution that is drawn from, float64 (n, V): the model's, after everything the config asks for.
 
     `seen`, bool (n, V), marks the tokens of the prompt and of what was generated.
@@ -132,7 +173,9 @@ def apply_temperature(log_probs: np.ndarray, temperature: float) -> np.ndarray:
     [[0.941, 0.059]]
     """
     top = log_probs.max(axis=1, keepdims=True)
-    shifted = log_probs - np.where(np.isfinite(top), top, 0.0)  # the largest is 0, which no division overflows
+    shifted = log_probs - np.where(
+        np.isfinite(top), top, 0.0
+    )  # the largest is 0, which no division overflows
     with np.errstate(over="ignore"):
         return normalize(shifted / temperature)
 
@@ -183,7 +226,9 @@ def top_indices(values: np.ndarray, k: int) -> np.ndarray:
     indices = np.empty((n, k), np.int64)
     for row in range(n):
         above = np.flatnonzero(values[row] > border[row])
-        indices[row] = np.append(above, np.flatnonzero(values[row] == border[row])[: k - len(above)])
+        indices[row] = np.append(
+            above, np.flatnonzero(values[row] == border[row])[: k - len(above)]
+        )
     order = np.argsort(-np.take_along_axis(values, indices, axis=1), axis=1, kind="stable")
     return np.take_along_axis(indices, order, axis=1)
 
@@ -193,10 +238,17 @@ def _draw(log_probs: np.ndarray, generators: list[np.random.Generator]) -> np.nd
     if log_probs.dtype == np.float32:  # the model's own, as it came
         from seqloom.kernels.sampling import draw
 
-        return np.array([draw(row, generator.random()) for row, generator in zip(log_probs, generators)], np.int64)
+        return np.array(
+            [draw(row, generator.random()) for row, generator in zip(log_probs, generators)],
+            np.int64,
+        )
     cumulative = np.cumsum(np.exp(log_probs), axis=1, dtype=np.float64)
-    points = [row[-1] * generator.random() for row, generator in zip(cumulative, generators)]  # below the total
-    return np.array([np.searchsorted(row, point, side="right") for row, point in zip(cumulative, points)])
+    points = [
+        row[-1] * generator.random() for row, generator in zip(cumulative, generators)
+    ]  # below the total
+    return np.array(
+        [np.searchsorted(row, point, side="right") for row, point in zip(cumulative, points)]
+    )
 
 
 def _seen(prompts: Sequence[np.ndarray], vocab_size: int) -> np.ndarray:

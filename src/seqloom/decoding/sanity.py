@@ -17,8 +17,10 @@ def check_log_probs(log_probs: np.ndarray) -> None:
     top = log_probs.max(axis=1)  # NaN if one is
     broken = np.flatnonzero(~(np.isfinite(top) & (top <= ABOVE_ONE)))
     if broken.size:
-        raise ModelError(f"the model gave no usable probability in row {broken[0]}: all are zero, or one is not a probability; "
-                         + _ADVICE)
+        raise ModelError(
+            f"the model gave no usable probability in row {broken[0]}: all are zero, or one is not a probability; "
+            + _ADVICE
+        )
 
 
 def check_sums(sums: np.ndarray) -> None:
@@ -31,8 +33,10 @@ def check_table(log_probs: object, n: int, classes: int) -> np.ndarray:
     """The log-probabilities that a classifier gave as an array (n, C) of floats, if they are one."""
     table = np.asarray(log_probs, np.float64)
     if table.shape != (n, classes):
-        raise ModelError(f"class_log_probs gave an array of shape {table.shape}; it must be ({n}, {classes}): a row for each "
-                         "example, a column for each class")
+        raise ModelError(
+            f"class_log_probs gave an array of shape {table.shape}; it must be ({n}, {classes}): a row for each "
+            "example, a column for each class"
+        )
     return table
 
 

@@ -17,16 +17,34 @@ from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError
 
 
-def search(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConfig, *, beams: int | None = None,
-           length_penalty: float = 1.0, first_allowed: Sequence[np.ndarray | None] | None = None) -> list[list[int]]:
+def search(
+    stepper: Stepper,
+    prompts: Sequence[np.ndarray],
+    config: SamplingConfig,
+    *,
+    beams: int | None = None,
+    length_penalty: float = 1.0,
+    first_allowed: Sequence[np.ndarray | None] | None = None,
+) -> list[list[int]]:
     """What follows each prompt, with the end symbol if it was reached: drawn as the config says, or the best of `beams`."""
     if beams is None:
         drawn = list(sample(stepper, prompts, config, first_allowed=first_allowed))
         return [[int(ids[row]) for ids in drawn if ids[row] >= 0] for row in range(len(prompts))]
     used = ("max_tokens", "min_tokens", "seed", "allow_eos")
-    idle = [f.name for f in fields(config) if f.name not in used and getattr(config, f.name) != f.default]
+    idle = [
+        f.name
+        for f in fields(config)
+        if f.name not in used and getattr(config, f.name) != f.default
+    ]
     if idle:
-        raise ConfigError(f"beam search does not sample, so {', '.join(idle)} has no effect; drop it or beams")
-    how = BeamConfig(beams=beams, max_tokens=config.max_tokens, min_tokens=config.min_tokens, length_penalty=length_penalty)
+        raise ConfigError(
+            f"beam search does not sample, so {', '.join(idle)} has no effect; drop it or beams"
+        )
+    how = BeamConfig(
+        beams=beams,
+        max_tokens=config.max_tokens,
+        min_tokens=config.min_tokens,
+        length_penalty=length_penalty,
+    )
     hypotheses = beam_search(stepper, prompts, how, first_allowed=first_allowed)
     return [[*best.ids.tolist(), *[stepper.eos_id] * best.finished] for best, *_ in hypotheses]

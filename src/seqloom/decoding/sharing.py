@@ -28,7 +28,9 @@ class Decoders:
     def __init__(self) -> None:
         self._generators: dict[bool, tuple[Sequence[Decoders], Generator]] = {}
 
-    def get(self, eight_bit: bool, members: Sequence[Decoders], make: Callable[[], Generator]) -> Generator:
+    def get(
+        self, eight_bit: bool, members: Sequence[Decoders], make: Callable[[], Generator]
+    ) -> Generator:
         """The decoder that was made while the members of the model had these decoders, else a new one."""
         entry = self._generators.get(eight_bit)
         if entry is None or not _same(entry[0], members):

@@ -95,7 +95,9 @@ def prefill(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.
     if not any(len(prompt) for prompt in prompts):
         state, log_probs = stepper.start(len(prompts))
     else:
-        state, log_probs = faster(prompts) if faster is not None else prefill_by_steps(stepper, prompts)
+        state, log_probs = (
+            faster(prompts) if faster is not None else prefill_by_steps(stepper, prompts)
+        )
     return state, check_scores(log_probs, exact=False)
 
 
@@ -144,16 +146,22 @@ def extend(stepper: Stepper, state: State, ids: np.ndarray) -> tuple[list[State]
     earlier, where the next token cannot be taken in together with those before it, but not before the first.
     """
     faster = getattr(stepper, "extend", None)
-    states, log_probs = faster(state, ids) if faster is not None else extend_by_steps(stepper, state, ids)
+    states, log_probs = (
+        faster(state, ids) if faster is not None else extend_by_steps(stepper, state, ids)
+    )
     return states, check_scores(log_probs, exact=False)
 
 
-def extend_by_steps(stepper: Stepper, state: State, ids: np.ndarray) -> tuple[list[State], np.ndarray]:
+def extend_by_steps(
+    stepper: Stepper, state: State, ids: np.ndarray
+) -> tuple[list[State], np.ndarray]:
     """`extend` for any Stepper."""
     states: list[State] = []
     found = []
     for t in range(ids.shape[1]):
-        state, log_probs = stepper.step(branch(stepper, state) if t else state, np.ascontiguousarray(ids[:, t]))
+        state, log_probs = stepper.step(
+            branch(stepper, state) if t else state, np.ascontiguousarray(ids[:, t])
+        )
         states.append(state)
         found.append(log_probs)
     return states, np.stack(found, axis=1)
@@ -171,7 +179,9 @@ def stepper_log_probs(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray) ->
     return log_probs_by_steps(stepper, ids, lengths) if faster is None else faster(ids, lengths)
 
 
-def log_probs_by_steps(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64) -> np.ndarray:
+def log_probs_by_steps(
+    stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64
+) -> np.ndarray:
     """Log-probability of each token by moving the state through it; units of like length go side by side.
 
     Only for a Stepper whose rows all begin alike.
@@ -200,7 +210,9 @@ def _checked(prompts: Sequence[np.ndarray], vocab_size: int) -> list[np.ndarray]
     arrays = [np.asarray(prompt, dtype=np.int64) for prompt in prompts]
     for row, ids in enumerate(arrays):
         if ids.ndim != 1:
-            raise ValueError(f"prompt {row} must be a row of token ids; it has {ids.ndim} dimensions")
+            raise ValueError(
+                f"prompt {row} must be a row of token ids; it has {ids.ndim} dimensions"
+            )
         if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
             raise ValueError(f"prompt {row} has a token id outside 0..{vocab_size - 1}")
     return arrays

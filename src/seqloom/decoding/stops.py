@@ -37,7 +37,11 @@ class StopStrings:
         if self.hit is not None:
             return "", True
         text = self._held + piece
-        matches = [(start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0]
+        matches = [
+            (start + len(stop), start, stop)
+            for stop in self._stops
+            if (start := text.find(stop)) >= 0
+        ]
         if matches:
             _, start, self.hit = min(matches)
             self._held = ""

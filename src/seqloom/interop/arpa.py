@@ -49,12 +49,19 @@ def write_arpa(model: NGram, path: str | Path) -> None:
         raise ConfigError(f"only n-gram models can be written as ARPA; this model is {model.name}")
     trie = model.trie
     if not trie.chained:
-        raise ConfigError(f"{model.config.smoothing} cannot be written as ARPA: its unseen words do not back off")
+        raise ConfigError(
+            f"{model.config.smoothing} cannot be written as ARPA: its unseen words do not back off"
+        )
     names = _names(model.tokenizer)
     sizes = np.diff(trie.level_starts[1:])
-    with (writing_file(path, ModelError) as partial, _open(partial, "wb", Path(path).name.endswith(".gz")) as file,
-          progress.task("writing ARPA", int(sizes.sum()), "n-grams") as bar):
-        file.write("".join(["\\data\\\n", *(f"ngram {k}={n}\n" for k, n in enumerate(sizes, 1))]).encode())
+    with (
+        writing_file(path, ModelError) as partial,
+        _open(partial, "wb", Path(path).name.endswith(".gz")) as file,
+        progress.task("writing ARPA", int(sizes.sum()), "n-grams") as bar,
+    ):
+        file.write(
+            "".join(["\\data\\\n", *(f"ngram {k}={n}\n" for k, n in enumerate(sizes, 1))]).encode()
+        )
         for k, (size, lines) in enumerate(zip(sizes, _levels(trie, names)), 1):
             file.write(f"\n\\{k}-grams:\n".encode())
             for batch in lines:
@@ -68,7 +75,10 @@ def _names(tokenizer: Tokenizer) -> list[str]:
     spelled = [tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)]
     if tokenizer.kind == "wordpiece":  # its ##ing is not its ing
         spelled = [tokenizer.token(i).encode() for i in range(tokenizer.vocab_size)]
-    names = [_escape(s.decode("utf-8", "surrogateescape") or tokenizer.token(i)) for i, s in enumerate(spelled)]
+    names = [
+        _escape(s.decode("utf-8", "surrogateescape") or tokenizer.token(i))
+        for i, s in enumerate(spelled)
+    ]
     names[tokenizer.eos_id] = EOS.decode()
     if tokenizer.unk_id is not None:
         names[tokenizer.unk_id] = UNK.decode()
@@ -87,7 +97,11 @@ def _levels(trie: Trie, names: list[str]) -> Iterator[Iterator[str]]:
         words = lookup[trie.words[lo:hi]]
         ngrams = words if k == 1 else np.repeat(prefixes, children) + " " + words
         log_probs = np.maximum(trie.log_probs[lo:hi].astype(np.float64) / LN10, NEVER)
-        backoffs = np.maximum(trie.backoffs[lo:hi].astype(np.float64) / LN10, NEVER) if k < trie.order else None
+        backoffs = (
+            np.maximum(trie.backoffs[lo:hi].astype(np.float64) / LN10, NEVER)
+            if k < trie.order
+            else None
+        )
         yield _lines(ngrams, log_probs, backoffs)
         prefixes = ngrams
 
@@ -98,8 +112,10 @@ def _lines(ngrams: np.ndarray, log_probs: np.ndarray, backoffs: np.ndarray | Non
         if backoffs is None:
             yield "".join(f"{p:.8g}\t{g}\n" for p, g in zip(log_probs[part].tolist(), ngrams[part]))
         else:
-            yield "".join(f"{p:.8g}\t{g}\t{b:.8g}\n"
-                          for p, g, b in zip(log_probs[part].tolist(), ngrams[part], backoffs[part].tolist()))
+            yield "".join(
+                f"{p:.8g}\t{g}\t{b:.8g}\n"
+                for p, g, b in zip(log_probs[part].tolist(), ngrams[part], backoffs[part].tolist())
+            )
 
 
 def read_arpa(path: str | Path) -> NGram:
@@ -112,8 +128,10 @@ def read_arpa(path: str | Path) -> NGram:
         raw.seek(0)
         digest = hashlib.file_digest(raw, "sha256").hexdigest()
     if head.startswith(b"mmap lm"):
-        raise DataError(f"{path}: a KenLM binary, whose layout belongs to KenLM; "
-                        "convert the ARPA file that it was built from")
+        raise DataError(
+            f"{path}: a KenLM binary, whose layout belongs to KenLM; "
+            "convert the ARPA file that it was built from"
+        )
     reader = None
     try:
         with _open(source, "rb", head.startswith(b"\x1f\x8b")) as file:
@@ -125,9 +143,15 @@ def read_arpa(path: str | Path) -> NGram:
         assert reader is not None
         reader.fail(str(error), reader.begins[error.order] + error.row)
     except (EOFError, OSError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read or damaged ({error}); get a complete copy of the file") from None
-    info = {"data": source.name, "data_hash": digest[:16], "source": "ARPA",
-            "ngrams": {str(k): len(level[0]) for k, level in enumerate(levels, 1)}}
+        raise DataError(
+            f"{path}: cannot be read or damaged ({error}); get a complete copy of the file"
+        ) from None
+    info = {
+        "data": source.name,
+        "data_hash": digest[:16],
+        "source": "ARPA",
+        "ngrams": {str(k): len(level[0]) for k, level in enumerate(levels, 1)},
+    }
     config = NGramConfig(order=len(levels), smoothing="imported")
     return NGram.from_parts(config, {"text": tokenizer}, {}, trie.arrays(), info)
 
@@ -141,7 +165,11 @@ def _tokens(words: list[bytes]) -> list[Any]:
 
 def _renumbered(levels: list[Explicit], words: list[bytes], tokenizer: Tokenizer) -> list[Explicit]:
     """The n-grams with the tokenizer's ids; it puts its specials first and keeps the order of the words."""
-    ids: dict[bytes, int] = {EOS: tokenizer.eos_id, UNK: cast(int, tokenizer.unk_id), BOS: tokenizer.vocab_size}
+    ids: dict[bytes, int] = {
+        EOS: tokenizer.eos_id,
+        UNK: cast(int, tokenizer.unk_id),
+        BOS: tokenizer.vocab_size,
+    }
     ordinary = [w for w in words if w not in ids]
     ids |= {w: i for i, w in enumerate(ordinary, tokenizer.vocab_size - len(ordinary))}
     renumber = np.array([ids[w] for w in words], np.int64)
@@ -164,7 +192,9 @@ class _Reader:
                 levels.append(self._section(k, count, vocabulary, last=k == len(counts)))
                 bar.advance(count)
         if self._next_text() != b"\\end\\":
-            self.fail("expected \\end\\; the file is cut off, or has more n-grams than its header says")
+            self.fail(
+                "expected \\end\\; the file is cut off, or has more n-grams than its header says"
+            )
         while self.file.read(1 << 20):  # gzip checks its sum at the very end
             pass
         missing = [w.decode() for w in (BOS, EOS) if w not in vocabulary]
@@ -173,9 +203,14 @@ class _Reader:
         if UNK not in vocabulary:
             vocabulary[UNK] = len(vocabulary)
             grams, log_probs, backoffs = levels[0]
-            levels[0] = (np.append(grams, [[vocabulary[UNK]]], axis=0),
-                         np.append(log_probs, np.float32(UNKNOWN * LN10)), np.append(backoffs, np.float32(0)))
-            progress.say(f"{self.name} has no <unk>; unknown words get log10 probability {UNKNOWN:g}")
+            levels[0] = (
+                np.append(grams, [[vocabulary[UNK]]], axis=0),
+                np.append(log_probs, np.float32(UNKNOWN * LN10)),
+                np.append(backoffs, np.float32(0)),
+            )
+            progress.say(
+                f"{self.name} has no <unk>; unknown words get log10 probability {UNKNOWN:g}"
+            )
         return levels, list(vocabulary)
 
     def _header(self) -> list[int]:
@@ -195,7 +230,9 @@ class _Reader:
 
     def _section(self, k: int, count: int, vocabulary: dict[bytes, int], last: bool) -> Explicit:
         if k > 1 and self._next_text() != f"\\{k}-grams:".encode():
-            self.fail(f"expected \\{k}-grams: here; the number of {k - 1}-grams in the header may be wrong")
+            self.fail(
+                f"expected \\{k}-grams: here; the number of {k - 1}-grams in the header may be wrong"
+            )
         self.begins[k] = self.line + 1
         words, values = array("q"), array("d")  # they grow: a header may promise anything
         sizes = (k + 1,) if last else (k + 1, k + 2)
@@ -203,8 +240,10 @@ class _Reader:
             fields = self._read_line().split()
             if len(fields) not in sizes:
                 weight = "no back-off weight at the highest order" if last else "a back-off weight"
-                self.fail(f"expected a probability, {k} words and {weight}; the header promises {count:,} "
-                          f"{k}-grams and this is number {i + 1:,}")
+                self.fail(
+                    f"expected a probability, {k} words and {weight}; the header promises {count:,} "
+                    f"{k}-grams and this is number {i + 1:,}"
+                )
             if k == 1:
                 self._add_word(fields[1], vocabulary)
             try:
@@ -214,15 +253,21 @@ class _Reader:
             except KeyError as error:
                 self.fail(f"{error.args[0].decode('utf-8', 'replace')!r} is not among the unigrams")
             except ValueError:
-                self.fail(f"not a number: {b' '.join((fields[0], *fields[k + 1 :])).decode('utf-8', 'replace')!r}")
+                self.fail(
+                    f"not a number: {b' '.join((fields[0], *fields[k + 1 :])).decode('utf-8', 'replace')!r}"
+                )
         numbers = np.frombuffer(values, np.float64).reshape(-1, 2) if count else np.zeros((0, 2))
         bad = np.flatnonzero(~(numbers[:, 0] <= 1e-5) | ~(numbers[:, 1] < LARGEST))
         if len(bad):
-            self.fail(f"a log10 probability must not be above 0, nor a back-off weight inf or above {LARGEST:g}, nor any nan",
-                      self.begins[k] + bad[0])
+            self.fail(
+                f"a log10 probability must not be above 0, nor a back-off weight inf or above {LARGEST:g}, nor any nan",
+                self.begins[k] + bad[0],
+            )
         numbers = np.maximum(numbers, -LARGEST)
         log_probs = np.where(numbers[:, 0] <= NEVER, -np.inf, numbers[:, 0] * LN10)
-        grams = np.frombuffer(words, np.int64).reshape(-1, k) if count else np.zeros((0, k), np.int64)
+        grams = (
+            np.frombuffer(words, np.int64).reshape(-1, k) if count else np.zeros((0, k), np.int64)
+        )
         backoffs = np.where(numbers[:, 1] <= -LARGEST, -np.inf, numbers[:, 1] * LN10)
         return grams, log_probs.astype(np.float32), backoffs.astype(np.float32)
 
@@ -264,11 +309,18 @@ def _escape(token: str) -> str:
 
 def _unescape(word: bytes) -> bytes:
     """The inverse of `_escape`; a lone byte stands as half of a surrogate pair."""
-    if word[:1] == b"\\" and word[1:] in (BOS, EOS):  # a literal <unk> would become the unknown word
+    if word[:1] == b"\\" and word[1:] in (
+        BOS,
+        EOS,
+    ):  # a literal <unk> would become the unknown word
         return word[1:]
     return _ESCAPED.sub(_character, word.decode()).encode("utf-8", "surrogateescape")
 
 
 def _character(match: re.Match[str]) -> str:
     code = int(match[1], 16)
-    return chr(code) if code < 0xD800 or 0xDC80 <= code <= 0xDCFF or 0xE000 <= code < 0x110000 else match[0]
+    return (
+        chr(code)
+        if code < 0xD800 or 0xDC80 <= code <= 0xDCFF or 0xE000 <= code < 0x110000
+        else match[0]
+    )

@@ -20,7 +20,12 @@ from seqloom import progress
 from seqloom.config import MOST_WIDTH
 from seqloom.errors import ConfigError, DataError, quoted
 from seqloom.interop.hugging_face import CONFIG, ModelDirectory, read_json, write_directory
-from seqloom.interop.hugging_face_tokenizers import Around, read_tokenizer, special_tokens, tokenizer_files
+from seqloom.interop.hugging_face_tokenizers import (
+    Around,
+    read_tokenizer,
+    special_tokens,
+    tokenizer_files,
+)
 from seqloom.interop.layouts import ENCODERS
 from seqloom.interop.tensors import Layout, Parts
 from seqloom.interop.tokenizer_files import read_values
@@ -32,8 +37,12 @@ from seqloom.models.encode.sentence_encoder import SentenceEncoder
 from seqloom.text.tokenizer import Tokenizer
 
 ACTIVATIONS = {  # theirs: ours; of two the first is written
-    "gelu": "gelu-erf", "gelu_python": "gelu-erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu",
-    "gelu_fast": "gelu", "relu": "relu",
+    "gelu": "gelu-erf",
+    "gelu_python": "gelu-erf",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "relu": "relu",
 }
 KEYS: Keys = {
     "context": ("max_position_embeddings", 1, 1_000_000),
@@ -102,12 +111,29 @@ def read_encoder(directory: ModelDirectory, task: str | None) -> Parts:
         options |= {"head_activation": None if own == options["activation"] else own, "tied": tied}
     else:
         options["head"] = False
-    outside = [tensor for tensor in found if not tensor.startswith(layout.prefix_of(found) or _BODY)]
-    known = {f"{layer}.{kind}" for layer in layout.head.values() for kind in ("weight", "bias") if guesses}
+    outside = [
+        tensor for tensor in found if not tensor.startswith(layout.prefix_of(found) or _BODY)
+    ]
+    known = {
+        f"{layer}.{kind}"
+        for layer in layout.head.values()
+        for kind in ("weight", "bias")
+        if guesses
+    }
     if others := [tensor for tensor in outside if tensor not in known]:
-        progress.say(f"{directory.name}: left out, as they are for other tasks: {shortened(others, 6)}")
-    return Parts(directory, cls, options, {"text": tokenizer}, _marks(directory, tokenizer, name), layout,
-                 directory.record("transformers", family=name), left_out=outside)
+        progress.say(
+            f"{directory.name}: left out, as they are for other tasks: {shortened(others, 6)}"
+        )
+    return Parts(
+        directory,
+        cls,
+        options,
+        {"text": tokenizer},
+        _marks(directory, tokenizer, name),
+        layout,
+        directory.record("transformers", family=name),
+        left_out=outside,
+    )
 
 
 def _for_sentences(directory: ModelDirectory, task: str | None) -> bool:
@@ -118,8 +144,10 @@ def _for_sentences(directory: ModelDirectory, task: str | None) -> bool:
 
 def _renamed(tensors: dict[str, Any], layout: Layout, tied: bool) -> dict[str, Any]:
     """Return the tensors by the names that newer versions give them."""
-    made = {name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor
-            for name, tensor in tensors.items()}
+    made = {
+        name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor
+        for name, tensor in tensors.items()
+    }
     bias, second = f"{layout.head['head']}.bias", f"{layout.head['head.output']}.bias"
     if second in made:  # the same array twice, or only there, or an output layer has its own
         other = made.pop(second)
@@ -132,23 +160,33 @@ def _options(directory: ModelDirectory, name: str) -> dict[str, Any]:
         directory.fail("it is a decoder, or attends to another text, which is not supported")
     positions = directory.text("position_embedding_type", "absolute")
     if positions != "absolute":
-        directory.fail(f"its positions are of the kind {quoted(positions)}; absolute ones can be read")
+        directory.fail(
+            f"its positions are of the kind {quoted(positions)}; absolute ones can be read"
+        )
     for key in ("num_hidden_groups", "inner_group_num"):
         if directory.values.get(key, 1) != 1:
-            directory.fail(f"{key} is {quoted(directory.values[key])}; 1 is supported, that is one block for "
-                           "all layers")
+            directory.fail(
+                f"{key} is {quoted(directory.values[key])}; 1 is supported, that is one block for "
+                "all layers"
+            )
     family = FAMILIES[name]
     options = {"n_types": 0, **directory.options(family.keys)}
     offset = directory.whole("pad_token_id", 0, 999, 1) + 1 if name == "roberta" else 0
     options["context"] -= offset
     if options["context"] < 4:
-        directory.fail(f"it reads {options['context']} tokens at most, which is not enough for a text and "
-                       "its marks")
+        directory.fail(
+            f"it reads {options['context']} tokens at most, which is not enough for a text and "
+            "its marks"
+        )
     if name == "electra" and options["d_embed"] == options["d_model"]:
         options["d_embed"] = None
     usual = "gelu_new" if name == "albert" else "gelu"
-    return {**options, "position_offset": offset, "shared_layers": name == "albert",
-            "activation": directory.choice(family.activation, ACTIVATIONS, usual)}
+    return {
+        **options,
+        "position_offset": offset,
+        "shared_layers": name == "albert",
+        "activation": directory.choice(family.activation, ACTIVATIONS, usual),
+    }
 
 
 def _marks(directory: ModelDirectory, tokenizer: Tokenizer, name: str) -> dict[str, int]:
@@ -172,13 +210,17 @@ def _read_pooling(path: Path, context: int, tokenizer: Tokenizer) -> dict[str, A
     options, reading = _read_steps(path / MODULES), read_values(path / READING)
     lower = tokenizer.encode("A").tolist() == tokenizer.encode("a").tolist()
     if reading.values.get("do_lower_case") and not lower:
-        reading.fail("its texts are put into lower case, which its tokenizer does not do; this cannot be "
-                     "converted")
+        reading.fail(
+            "its texts are put into lower case, which its tokenizer does not do; this cannot be "
+            "converted"
+        )
     if reading.values.get("max_seq_length") is not None:
         options["longest"] = min(reading.whole("max_seq_length", 4, 1_000_000), context)
     if (prompt := read_values(path / PROMPTS).values.get("default_prompt_name")) is not None:
-        progress.say(f"{path}: the prompt {quoted(prompt)} is not put before texts by itself; write it "
-                     "before yours")
+        progress.say(
+            f"{path}: the prompt {quoted(prompt)} is not put before texts by itself; write it "
+            "before yours"
+        )
     return options
 
 
@@ -188,14 +230,19 @@ def _read_steps(path: Path) -> dict[str, Any]:
         names = [str(module["type"]).rpartition(".")[2] for module in modules]
         homes = [str(module["path"]) for module in modules]
     except (OSError, ValueError, RecursionError, LookupError, TypeError) as error:
-        raise DataError(f"{path}: damaged ({error}); it must be a list of steps, each with a type and a "
-                        "path") from None
+        raise DataError(
+            f"{path}: damaged ({error}); it must be a list of steps, each with a type and a path"
+        ) from None
     if names[:2] != ["Transformer", "Pooling"] or names[2:] not in ([], ["Normalize"]):
-        raise DataError(f"{path}: the steps {', '.join(names) or 'are none'}; Transformer, Pooling and "
-                        "Normalize can be converted, in this order")
+        raise DataError(
+            f"{path}: the steps {', '.join(names) or 'are none'}; Transformer, Pooling and "
+            "Normalize can be converted, in this order"
+        )
     if homes[0]:
-        raise DataError(f"{path}: its encoder is in {quoted(homes[0])}; convert that directory with --task "
-                        "sentence-vectors")
+        raise DataError(
+            f"{path}: its encoder is in {quoted(homes[0])}; convert that directory with --task "
+            "sentence-vectors"
+        )
     if Path(homes[1]).name != homes[1]:
         raise DataError(f"{path}: the path {quoted(homes[1])} is not one of this directory")
     return {"pooling": _pooling(path.parent / homes[1] / CONFIG), "unit_length": len(names) == 3}
@@ -204,12 +251,16 @@ def _read_steps(path: Path) -> dict[str, Any]:
 def _pooling(path: Path) -> str:
     values = read_json(path)
     known = {**{key: name for name, key in _POOLINGS.items()}, **{name: name for name in _POOLINGS}}
-    wanted = [key for key, value in values.items() if key.startswith("pooling_mode_") and value is True]
+    wanted = [
+        key for key, value in values.items() if key.startswith("pooling_mode_") and value is True
+    ]
     if isinstance(named := values.get("pooling_mode"), str):  # as newer versions write it
         wanted = [named]
     if len(wanted) != 1 or wanted[0] not in known:
-        raise DataError(f"{path}: pooling by {', '.join(map(quoted, wanted)) or 'nothing'}; one of "
-                        f"{', '.join(_POOLINGS)} can be converted")
+        raise DataError(
+            f"{path}: pooling by {', '.join(map(quoted, wanted)) or 'nothing'}; one of "
+            f"{', '.join(_POOLINGS)} can be converted"
+        )
     return known[wanted[0]]
 
 
@@ -221,16 +272,24 @@ def write_encoder(model: Bert | SentenceEncoder, target: str | Path) -> None:
     c, marks, weights = model.config, model.marks, dict(model.weights)
     name, head = family_of(c), getattr(c, "head", False)
     family, layout = FAMILIES[name], ENCODERS[name]
-    options = {**c.to_dict(), "context": c.context + c.position_offset, "d_mlp": c.d_mlp or 4 * c.d_model,
-               "d_embed": c.d_embed or c.d_model}
+    options = {
+        **c.to_dict(),
+        "context": c.context + c.position_offset,
+        "d_mlp": c.d_mlp or 4 * c.d_model,
+        "d_embed": c.d_embed or c.d_model,
+    }
     values = {
         "model_type": name,
         "architectures": [f"{family.model}{'ForMaskedLM' if head else 'Model'}"],
         "vocab_size": model.tokenizer.vocab_size,
         **written(options, family.keys),
-        family.activation: {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}[c.activation],
+        family.activation: {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}[
+            c.activation
+        ],
         "attention_dropout" if name == "distilbert" else "attention_probs_dropout_prob": c.dropout,
-        "pad_token_id": c.position_offset - 1 if name == "roberta" else marks.pad,  # where positions begin
+        "pad_token_id": c.position_offset - 1
+        if name == "roberta"
+        else marks.pad,  # where positions begin
         "bos_token_id": marks.cls,
         "eos_token_id": marks.sep,
         "tie_word_embeddings": not head or c.tied,
@@ -268,27 +327,38 @@ def family_of(config: EncoderLayout) -> str:
         "head_activation": not head or (head_activation or c.activation) == (own or c.activation),
     }
     if wrong := [option for option, fit in fits.items() if not fit]:
-        raise ConfigError(f"transformers has no encoder with this layout: {wrong[0]} does not suit {name}, "
-                          "the nearest family")
+        raise ConfigError(
+            f"transformers has no encoder with this layout: {wrong[0]} does not suit {name}, "
+            "the nearest family"
+        )
     return name
 
 
 def _tokenizer_files(tokenizer: Tokenizer, marks: Marks, config: EncoderLayout) -> dict[str, str]:
     """Return the files of a tokenizer that puts the marks around texts and knows their roles."""
     cls, sep, types = marks.cls, marks.sep, config.n_types > 1
-    around = Around([cls], [sep], [sep] * (marks.separators - 1), int(types and marks.separators == 1))
+    around = Around(
+        [cls], [sep], [sep] * (marks.separators - 1), int(types and marks.separators == 1)
+    )
     roles = {"cls": cls, "sep": sep, "pad": marks.pad, "bos": cls, "eos": sep, "mask": marks.mask}
     inputs = ["input_ids", *(["token_type_ids"] if types else []), "attention_mask"]
-    return tokenizer_files(tokenizer, config.context, around=around, roles=roles,
-                           further={"model_input_names": inputs})
+    return tokenizer_files(
+        tokenizer, config.context, around=around, roles=roles, further={"model_input_names": inputs}
+    )
 
 
 def _pooling_files(config: SentenceEncoderConfig) -> dict[str, str]:
     """Return the files that say how texts get their vectors, by name."""
     c = config
-    steps = {"Transformer": "", "Pooling": POOLING, **({"Normalize": "2_Normalize"} if c.unit_length else {})}
-    modules = [{"idx": i, "name": str(i), "path": home, "type": f"sentence_transformers.models.{name}"}
-               for i, (name, home) in enumerate(steps.items())]
+    steps = {
+        "Transformer": "",
+        "Pooling": POOLING,
+        **({"Normalize": "2_Normalize"} if c.unit_length else {}),
+    }
+    modules = [
+        {"idx": i, "name": str(i), "path": home, "type": f"sentence_transformers.models.{name}"}
+        for i, (name, home) in enumerate(steps.items())
+    ]
     modes = {key: name == c.pooling for name, key in _POOLINGS.items()}
     files = {
         MODULES: modules,

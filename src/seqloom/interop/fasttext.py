@@ -27,7 +27,20 @@ from seqloom.models.vectors.fasttext import FastText
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.text.vocabulary import padded
 
-OPTIONS = ("dim", "ws", "epoch", "minCount", "neg", "wordNgrams", "loss", "model", "bucket", "minn", "maxn", "lrUpdateRate")
+OPTIONS = (
+    "dim",
+    "ws",
+    "epoch",
+    "minCount",
+    "neg",
+    "wordNgrams",
+    "loss",
+    "model",
+    "bucket",
+    "minn",
+    "maxn",
+    "lrUpdateRate",
+)
 MODELS = {1: "cbow", 2: "skipgram", 3: "supervised"}
 LOSSES = {1: "hs", 2: "ns", 3: "softmax", 4: "ova"}
 CENTROIDS = 256
@@ -58,7 +71,9 @@ class Quantised:
         return len(self.codes)
 
     def rows(self, places: np.ndarray) -> np.ndarray:
-        made = np.concatenate([part[self.codes[places, s]] for s, part in enumerate(self.parts)], axis=1)  # (n, D)
+        made = np.concatenate(
+            [part[self.codes[places, s]] for s, part in enumerate(self.parts)], axis=1
+        )  # (n, D)
         if self.norm_codes is not None and self.norms is not None:
             made = made * self.norms[self.norm_codes[places]][:, None]
         return made
@@ -81,8 +96,12 @@ class FastTextFile:
         """The words with their vectors as fastText gives them, n-grams included."""
         spellings = [word.decode("utf-8", "surrogateescape") for word in self.words]
         try:
-            made = WordVectors.of(spellings, self._compose(self.words, np.arange(len(self.words))),
-                                  self.counts[:len(self.words)], source=self.name)
+            made = WordVectors.of(
+                spellings,
+                self._compose(self.words, np.arange(len(self.words))),
+                self.counts[: len(self.words)],
+                source=self.name,
+            )
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
         made.maker = self.unseen if self.options["maxn"] > 0 else None
@@ -99,12 +118,14 @@ class FastTextFile:
         owners = np.repeat(np.arange(len(words)), np.diff(ends, prepend=0))
         count = np.bincount(owners, minlength=len(words))
         for low in range(0, len(rows), BLOCK):
-            mine = owners[low:low + BLOCK]
+            mine = owners[low : low + BLOCK]
             firsts = np.flatnonzero(np.diff(mine, prepend=-1))
-            total[mine[firsts]] += np.add.reduceat(self.input.rows(rows[low:low + BLOCK]), firsts, axis=0)
+            total[mine[firsts]] += np.add.reduceat(
+                self.input.rows(rows[low : low + BLOCK]), firsts, axis=0
+            )
         if own is not None:
             for low in range(0, len(own), BLOCK):
-                total[low:low + BLOCK] += self.input.rows(own[low:low + BLOCK])
+                total[low : low + BLOCK] += self.input.rows(own[low : low + BLOCK])
             count = count + 1
         return total / np.maximum(count, 1)[:, None].astype(np.float32)
 
@@ -138,17 +159,27 @@ def read_fasttext(path: str | Path) -> FastTextFile:
         raise DataError(f"{path}: not a fastText model file")
     version = reader.numbers("<i")[0]
     if version not in (11, 12):
-        raise DataError(f"{path}: a fastText model of version {version}; versions 11 and 12 can be read")
+        raise DataError(
+            f"{path}: a fastText model of version {version}; versions 11 and 12 can be read"
+        )
     options: dict[str, Any] = dict(zip(OPTIONS, reader.numbers("<12i")))
     options["t"] = reader.numbers("<d")[0]
-    if options["model"] not in MODELS or options["loss"] not in LOSSES or not 0 < options["dim"] < 1 << 20:
+    if (
+        options["model"] not in MODELS
+        or options["loss"] not in LOSSES
+        or not 0 < options["dim"] < 1 << 20
+    ):
         raise DataError(f"{path}: damaged: its options make no sense {options}")
     if version == 11 and options["model"] == 3:
-        options["maxn"] = 0  # older classifiers had no n-grams of characters, whatever the file says
+        options["maxn"] = (
+            0  # older classifiers had no n-grams of characters, whatever the file says
+        )
     options |= {"model": MODELS[options["model"]], "loss": LOSSES[options["loss"]]}
     size, n_words, n_labels, _, n_pruned = reader.numbers("<3i2q")
     if n_words < 0 or n_labels < 0 or n_words + n_labels != size:
-        raise DataError(f"{path}: damaged: {n_words} words and {n_labels} labels do not make {size} entries")
+        raise DataError(
+            f"{path}: damaged: {n_words} words and {n_labels} labels do not make {size} entries"
+        )
     spellings, counts, labels = reader.entries(size)
     if labels != [False] * n_words + [True] * n_labels:
         raise DataError(f"{path}: damaged: words and labels are mixed")
@@ -157,20 +188,37 @@ def read_fasttext(path: str | Path) -> FastTextFile:
     quantised = reader.flag()
     inputs = reader.quantised() if quantised else reader.dense()
     outputs = reader.quantised() if reader.flag() and quantised else reader.dense()
-    made = FastTextFile(options, spellings[:n_words], spellings[n_words:], counts, pruned, inputs, outputs, source.name)
+    made = FastTextFile(
+        options,
+        spellings[:n_words],
+        spellings[n_words:],
+        counts,
+        pruned,
+        inputs,
+        outputs,
+        source.name,
+    )
     _check(made, str(path))
     return made
 
 
 def _check(made: FastTextFile, path: str) -> None:
     """Places that n-grams will ask for must be there."""
-    ngrams = made.options["bucket"] if made.pruned is None else max(made.pruned.values(), default=-1) + 1
+    ngrams = (
+        made.options["bucket"] if made.pruned is None else max(made.pruned.values(), default=-1) + 1
+    )
     needed = len(made.words) + (ngrams if made.options["maxn"] > 0 else 0)
-    low = made.pruned is not None and any(not 0 <= a < made.options["bucket"] or b < 0 for a, b in made.pruned.items())
-    width = made.input.rows(np.zeros(1, np.int64)).shape[1] if len(made.input) else made.options["dim"]
+    low = made.pruned is not None and any(
+        not 0 <= a < made.options["bucket"] or b < 0 for a, b in made.pruned.items()
+    )
+    width = (
+        made.input.rows(np.zeros(1, np.int64)).shape[1] if len(made.input) else made.options["dim"]
+    )
     if len(made.input) < needed or low or width != made.options["dim"]:
-        raise DataError(f"{path}: damaged: its input matrix is {len(made.input):,} x {width}, its options ask for "
-                        f"{needed:,} x {made.options['dim']}")
+        raise DataError(
+            f"{path}: damaged: its input matrix is {len(made.input):,} x {width}, its options ask for "
+            f"{needed:,} x {made.options['dim']}"
+        )
 
 
 def convert_fasttext(path: str | Path) -> FastText | WordVectors:
@@ -182,22 +230,46 @@ def convert_fasttext(path: str | Path) -> FastText | WordVectors:
     words, o = file.vectors(), file.options
     nodes = max(len(words) - 1, 1) if o["loss"] == "hs" else len(words)
     ngrams = 0 < o["maxn"] >= o["minn"]
-    whole = isinstance(file.input, Dense) and isinstance(file.output, Dense) and len(file.output) >= nodes
+    whole = (
+        isinstance(file.input, Dense)
+        and isinstance(file.output, Dense)
+        and len(file.output) >= nodes
+    )
     if not ngrams or not whole or o["model"] == "supervised":
         words.maker = None
         if ngrams:
-            what = "a classifier" if o["model"] == "supervised" else "quantised or without an output matrix"
-            progress.say(f"{path}: {what}, so only the vectors of its {len(words):,} words are kept; ask the file itself about "
-                         "other words")
+            what = (
+                "a classifier"
+                if o["model"] == "supervised"
+                else "quantised or without an output matrix"
+            )
+            progress.say(
+                f"{path}: {what}, so only the vectors of its {len(words):,} words are kept; ask the file itself about "
+                "other words"
+            )
         return words
-    config = FastTextConfig(dimensions=o["dim"], architecture="cbow" if o["model"] == "cbow" else "skip-gram",
-                     loss="softmax" if o["loss"] == "ova" else o["loss"], window=max(o["ws"], 1),
-                     negatives=max(o["neg"], 1), epochs=max(o["epoch"], 1), min_count=max(o["minCount"], 1),
-                     sample=min(max(o["t"], 0.0), 1.0), min_ngram=max(o["minn"], 1), max_ngram=o["maxn"], buckets=o["bucket"])
-    counts = file.counts[:len(words)]  # labels come behind
-    arrays = {**words.words.arrays(), "counts": counts, "matrix": words.matrix,
-              "input": _rows(file, len(words) + o["bucket"]), "buckets": np.arange(o["bucket"]),
-              "output": file.output.rows(np.arange(nodes))}
+    config = FastTextConfig(
+        dimensions=o["dim"],
+        architecture="cbow" if o["model"] == "cbow" else "skip-gram",
+        loss="softmax" if o["loss"] == "ova" else o["loss"],
+        window=max(o["ws"], 1),
+        negatives=max(o["neg"], 1),
+        epochs=max(o["epoch"], 1),
+        min_count=max(o["minCount"], 1),
+        sample=min(max(o["t"], 0.0), 1.0),
+        min_ngram=max(o["minn"], 1),
+        max_ngram=o["maxn"],
+        buckets=o["bucket"],
+    )
+    counts = file.counts[: len(words)]  # labels come behind
+    arrays = {
+        **words.words.arrays(),
+        "counts": counts,
+        "matrix": words.matrix,
+        "input": _rows(file, len(words) + o["bucket"]),
+        "buckets": np.arange(o["bucket"]),
+        "output": file.output.rows(np.arange(nodes)),
+    }
     info = words.fit_info | {"dimensions": o["dim"], "tokens": int(counts.sum())}
     try:
         return FastText.from_parts(config, {}, {}, arrays, info)
@@ -224,10 +296,16 @@ class _Reader:
 
     def view(self, size: int) -> np.ndarray:
         if size < 0 or self.at + size > len(self.data):
-            missing = f"{self.at + size - len(self.data):,} bytes are missing" if size >= 0 else "its sizes make no sense"
-            raise DataError(f"{self.path}: the file is cut off or damaged: {missing} beyond its end at {len(self.data):,}")
+            missing = (
+                f"{self.at + size - len(self.data):,} bytes are missing"
+                if size >= 0
+                else "its sizes make no sense"
+            )
+            raise DataError(
+                f"{self.path}: the file is cut off or damaged: {missing} beyond its end at {len(self.data):,}"
+            )
         self.at += size
-        return self.data[self.at - size:self.at]
+        return self.data[self.at - size : self.at]
 
     def take(self, size: int) -> bytes:
         return self.view(size).tobytes()
@@ -244,8 +322,10 @@ class _Reader:
         for k in range(size):
             end = self.map.find(b"\0", self.at)
             if end < 0 or end + 10 > len(self.map):
-                raise DataError(f"{self.path}: the file is cut off in its dictionary: {k:,} of {size:,} entries are there")
-            spellings.append(self.map[self.at:end])
+                raise DataError(
+                    f"{self.path}: the file is cut off in its dictionary: {k:,} of {size:,} entries are there"
+                )
+            spellings.append(self.map[self.at : end])
             count, kind = struct.unpack_from("<qb", self.map, end + 1)
             counts.append(count)
             labels.append(kind == 1)
@@ -264,15 +344,24 @@ class _Reader:
         codes = self.view(size)
         parts = self.parts()
         if size != rows * len(parts):
-            raise DataError(f"{self.path}: damaged: {size:,} codes for {rows:,} rows of {len(parts)} codes each")
+            raise DataError(
+                f"{self.path}: damaged: {size:,} codes for {rows:,} rows of {len(parts)} codes each"
+            )
         norm_codes = self.view(rows) if normed else None
-        return Quantised(codes.reshape(rows, len(parts)), parts, norm_codes, self.parts()[0].ravel() if normed else None)
+        return Quantised(
+            codes.reshape(rows, len(parts)),
+            parts,
+            norm_codes,
+            self.parts()[0].ravel() if normed else None,
+        )
 
     def parts(self) -> list[np.ndarray]:
         """What the codes of each stretch of dimensions stand for."""
         dim, count, width, last = self.numbers("<4i")
         if count <= 0 or (count - 1) * width + last != dim:
-            raise DataError(f"{self.path}: damaged: {count} codes of {width} dimensions do not make {dim}")
+            raise DataError(
+                f"{self.path}: damaged: {count} codes of {width} dimensions do not make {dim}"
+            )
         values = np.frombuffer(self.take(4 * dim * CENTROIDS), "<f4")
         widths = [width] * (count - 1) + [last]
         borders = np.cumsum([0, *widths]) * CENTROIDS

@@ -31,11 +31,17 @@ from seqloom.text.tokenizer import Tokenizer
 
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
-STRESSED = [vowel + stress for vowel in VOWELS.split() for stress in "012"]  # none, the main, a weaker one
+STRESSED = [
+    vowel + stress for vowel in VOWELS.split() for stress in "012"
+]  # none, the main, a weaker one
 PHONEMES = sorted([*STRESSED, *CONSONANTS.split(), "UW"])
-NAMES = {f"{side}_{part}" for side in ("enc", "dec") for part in ("emb", "w_ih", "w_hh", "b_ih", "b_hh")}
+NAMES = {
+    f"{side}_{part}" for side in ("enc", "dec") for part in ("emb", "w_ih", "w_hh", "b_ih", "b_hh")
+}
 NAMES |= {"fc_w", "fc_b"}
-LONGEST = 20  # phonemes that g2p-en writes at most; how long its training data was is not in the file
+LONGEST = (
+    20  # phonemes that g2p-en writes at most; how long its training data was is not in the file
+)
 
 
 @dataclass(frozen=True)
@@ -74,14 +80,34 @@ def read_g2p(path: Path) -> Parts:
     """Return the parts of a translator of words, in lower case, into phonemes with blanks between them."""
     file = Checkpoint(str(path), {}, _tensors(path))
     d_embed = file.tensors["enc_emb"].shape[-1]
-    options = {"source_tokenizer": "char", "target_tokenizer": "whitespace", "encoder": "gru", "cell": "gru",
-               "attention": "none", "d_embed": d_embed, "d_hidden": file.d_hidden, "tied": False}
-    source = Tokenizer.from_tokens(list(string.ascii_lowercase), kind="char", normalize="case=lower")
-    target = Tokenizer.from_tokens(["<pad>", "<s>", *PHONEMES])  # the first two only have probabilities
+    options = {
+        "source_tokenizer": "char",
+        "target_tokenizer": "whitespace",
+        "encoder": "gru",
+        "cell": "gru",
+        "attention": "none",
+        "d_embed": d_embed,
+        "d_hidden": file.d_hidden,
+        "tied": False,
+    }
+    source = Tokenizer.from_tokens(
+        list(string.ascii_lowercase), kind="char", normalize="case=lower"
+    )
+    target = Tokenizer.from_tokens(
+        ["<pad>", "<s>", *PHONEMES]
+    )  # the first two only have probabilities
     sizes = Sizes(source.vocab_size, d_embed).to_dict()
     learnt = {"sizes": sizes, "longest_source": LONGEST, "longest_target": LONGEST}
-    return Parts(file, Seq2Seq, options, {"source": source, "target": target}, learnt, G2P,
-                 file.record("letters", target="phonemes"), absent=("initial.bias",))
+    return Parts(
+        file,
+        Seq2Seq,
+        options,
+        {"source": source, "target": target},
+        learnt,
+        G2P,
+        file.record("letters", target="phonemes"),
+        absent=("initial.bias",),
+    )
 
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:
@@ -89,16 +115,24 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
         with np.load(path) as file:
             tensors = {name: file[name] for name in NAMES}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: cannot be read or damaged ({error}); get a complete copy") from None
+        raise DataError(
+            f"{path}: cannot be read or damaged ({error}); get a complete copy"
+        ) from None
     for name, tensor in tensors.items():
         if tensor.dtype.kind != "f" or tensor.ndim != (1 if "_b" in name else 2) or not tensor.size:
-            raise DataError(f"{path}: the tensor {name!r} is {tensor.dtype} of shape {tensor.shape}; "
-                            f"expected floats in a {'vector' if '_b' in name else 'matrix'}")
+            raise DataError(
+                f"{path}: the tensor {name!r} is {tensor.dtype} of shape {tensor.shape}; "
+                f"expected floats in a {'vector' if '_b' in name else 'matrix'}"
+            )
     for side in ("enc", "dec"):
-        inner, outer = (tensors.pop(f"{side}_{bias}").astype(np.float32) for bias in ("b_ih", "b_hh"))
+        inner, outer = (
+            tensors.pop(f"{side}_{bias}").astype(np.float32) for bias in ("b_ih", "b_hh")
+        )
         gates = 2 * len(inner) // 3  # of r and z, whose biases are only ever added
         if len(inner) != len(outer):
-            raise DataError(f"{path}: the two biases of {side} have {len(inner)} and {len(outer)} numbers")
+            raise DataError(
+                f"{path}: the two biases of {side} have {len(inner)} and {len(outer)} numbers"
+            )
         tensors[f"{side}_b"] = np.append(inner[:gates] + outer[:gates], inner[gates:])
         tensors[f"{side}_b_h"] = outer[gates:]
     return tensors

@@ -35,7 +35,19 @@ MOST_STRINGS = 1 << 23  # in one list; each takes ten times the room that it has
 LONGEST_NAME = 1 << 16  # bytes of a key or of a tensor's name
 PORTION = 1 << 13  # blocks that are turned at a time, so that what lies in between stays small
 
-_NUMBERS = {0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "<u1", 10: "<u8", 11: "<i8", 12: "<f8"}
+_NUMBERS = {
+    0: "<u1",
+    1: "<i1",
+    2: "<u2",
+    3: "<i2",
+    4: "<u4",
+    5: "<i4",
+    6: "<f4",
+    7: "<u1",
+    10: "<u8",
+    11: "<i8",
+    12: "<f8",
+}
 _BOOL, _STRING, _LIST = 7, 8, 9
 
 
@@ -63,12 +75,22 @@ class GGUFFile(TensorFile):
 
     def array(self, name: str) -> np.ndarray:
         info = self.tensors[name]
-        return self.checked(name, to_floats(self.data[info.start:info.start + info.size], info.form).reshape(info.shape))
+        return self.checked(
+            name,
+            to_floats(self.data[info.start : info.start + info.size], info.form).reshape(
+                info.shape
+            ),
+        )
 
     def blocks(self, name: str, bits: int) -> Blocks:
         info = self.tensors[name]
-        made = kept_blocks(self.data[info.start:info.start + info.size], info.shape, info.form, bits)
-        if made is None or not (np.isfinite(made.scale).all() and (made.minimum is None or np.isfinite(made.minimum).all())):
+        made = kept_blocks(
+            self.data[info.start : info.start + info.size], info.shape, info.form, bits
+        )
+        if made is None or not (
+            np.isfinite(made.scale).all()
+            and (made.minimum is None or np.isfinite(made.minimum).all())
+        ):
             return super().blocks(name, bits)
         return made  # as it is stored
 
@@ -101,8 +123,11 @@ class _Reader:
         version = self.number("<I")
         if version not in VERSIONS:
             turned = version.to_bytes(4, "big") in [v.to_bytes(4, "little") for v in VERSIONS]
-            self.fail("a big-endian GGUF file; only little-endian ones can be read" if turned else
-                      f"GGUF of version {version}; versions {VERSIONS[0]} and {VERSIONS[1]} can be read")
+            self.fail(
+                "a big-endian GGUF file; only little-endian ones can be read"
+                if turned
+                else f"GGUF of version {version}; versions {VERSIONS[0]} and {VERSIONS[1]} can be read"
+            )
         n_tensors, n_values = self.number("<Q"), self.number("<Q")
         self.check_room(n_tensors, 24, "tensors")  # the least that one takes
         self.check_room(n_values, 13, "values")
@@ -113,7 +138,11 @@ class _Reader:
                 self.fail(f"{quoted(key)} appears twice")
             values[key] = self.value(key, self.number("<I"))
         alignment = values.get("general.alignment", ALIGNMENT)
-        if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
+        if (
+            type(alignment) is not int
+            or not 0 < alignment <= 1 << 20
+            or alignment & (alignment - 1)
+        ):
             self.fail(f"general.alignment is {quoted(alignment)}; it must be a power of two")
         infos = [self.info(alignment) for _ in range(n_tensors)]
         start = -(-self.at // alignment) * alignment
@@ -122,12 +151,16 @@ class _Reader:
             if info.name in tensors:
                 self.fail(f"the tensor {quoted(info.name)} appears twice")
             if start + info.start + info.size > len(self.data):
-                self.fail(f"cut off or damaged: the tensor {quoted(info.name)} would end at byte "
-                          f"{start + info.start + info.size:,}, the file at {len(self.data):,}")
+                self.fail(
+                    f"cut off or damaged: the tensor {quoted(info.name)} would end at byte "
+                    f"{start + info.start + info.size:,}, the file at {len(self.data):,}"
+                )
             tensors[info.name] = info._replace(start=start + info.start)
         for first, second in pairwise(sorted(tensors.values(), key=lambda info: info.start)):
             if first.start + first.size > second.start:
-                self.fail(f"damaged: the tensors {quoted(first.name)} and {quoted(second.name)} overlap")
+                self.fail(
+                    f"damaged: the tensors {quoted(first.name)} and {quoted(second.name)} overlap"
+                )
         return GGUFFile(self.name, values, tensors, self.data)
 
     def info(self, alignment: int) -> TensorInfo:
@@ -141,14 +174,22 @@ class _Reader:
         form = FORMATS.get(kind)
         if form is None:
             known = ", ".join(form.name for form in FORMATS.values())
-            self.fail(f"the tensor {quoted(name)} is stored as {OTHERS.get(kind, f'type {kind}')}, which cannot be read "
-                      f"(known: {known}); get the file in one of these")
+            self.fail(
+                f"the tensor {quoted(name)} is stored as {OTHERS.get(kind, f'type {kind}')}, which cannot be read "
+                f"(known: {known}); get the file in one of these"
+            )
         if min(shape) < 1 or shape[0] % form.values:
-            self.fail(f"damaged: the tensor {quoted(name)} of {' x '.join(map(str, shape[::-1]))} numbers is not made of "
-                      f"blocks of {form.values}, as {form.name} is")
+            self.fail(
+                f"damaged: the tensor {quoted(name)} of {' x '.join(map(str, shape[::-1]))} numbers is not made of "
+                f"blocks of {form.values}, as {form.name} is"
+            )
         if start % alignment:
-            self.fail(f"damaged: the tensor {quoted(name)} begins at {start:,}, not at a multiple of {alignment}")
-        return TensorInfo(name, shape[::-1], form, start, math.prod(shape) // form.values * form.size)
+            self.fail(
+                f"damaged: the tensor {quoted(name)} begins at {start:,}, not at a multiple of {alignment}"
+            )
+        return TensorInfo(
+            name, shape[::-1], form, start, math.prod(shape) // form.values * form.size
+        )
 
     def value(self, key: str, kind: int) -> Any:
         if kind == _STRING:
@@ -157,7 +198,9 @@ class _Reader:
             return self.list_of(key)
         if kind not in _NUMBERS:
             self.fail(f"damaged: {quoted(key)} is of type {kind}, which there is not")
-        value = np.frombuffer(self.take(np.dtype(_NUMBERS[kind]).itemsize, key), _NUMBERS[kind])[0].item()
+        value = np.frombuffer(self.take(np.dtype(_NUMBERS[kind]).itemsize, key), _NUMBERS[kind])[
+            0
+        ].item()
         return bool(value) if kind == _BOOL else value
 
     def list_of(self, key: str) -> Any:
@@ -167,7 +210,9 @@ class _Reader:
         if kind == _STRING:
             self.check_room(count, 8, f"texts of {key}")
             if count > MOST_STRINGS:
-                self.fail(f"{quoted(key)} has {count:,} texts; at most {MOST_STRINGS:,} can be read")
+                self.fail(
+                    f"{quoted(key)} has {count:,} texts; at most {MOST_STRINGS:,} can be read"
+                )
             return [self.string(key) for _ in range(count)]
         if kind not in _NUMBERS:
             self.fail(f"damaged: {quoted(key)} is a list of type {kind}, which there is not")
@@ -189,20 +234,25 @@ class _Reader:
 
     def take(self, size: int, what: str) -> bytes:
         if size > len(self.data) - self.at:
-            self.fail(f"cut off or damaged: {quoted(what)} would take {size:,} bytes at {self.at:,}, the file ends at "
-                      f"{len(self.data):,}")
+            self.fail(
+                f"cut off or damaged: {quoted(what)} would take {size:,} bytes at {self.at:,}, the file ends at "
+                f"{len(self.data):,}"
+            )
         self.at += size
-        return self.data[self.at - size:self.at].tobytes()
+        return self.data[self.at - size : self.at].tobytes()
 
     def check_room(self, count: int, least: int, what: str) -> None:
         if count * least > len(self.data) - self.at:
-            self.fail(f"cut off or damaged: {count:,} {what} do not fit into its {len(self.data):,} bytes")
+            self.fail(
+                f"cut off or damaged: {count:,} {what} do not fit into its {len(self.data):,} bytes"
+            )
 
     def fail(self, fault: str) -> NoReturn:
         raise DataError(f"{self.name}: {fault}")
 
 
 # ---- formats
+
 
 def _half(raw: np.ndarray) -> np.ndarray:
     """Two bytes a row as a number, float32 (n, 1)."""
@@ -237,7 +287,10 @@ def _q4_k(raw: np.ndarray) -> np.ndarray:
     scales = np.concatenate([first & 63, third & 15 | first >> 6 << 4], 1)  # (n, 8)
     minima = np.concatenate([second & 63, third >> 4 | second >> 6 << 4], 1)
     numbers = _nibbles(raw[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32)
-    scale, minimum = _half(raw[:, :2]) * scales.astype(np.float32), _half(raw[:, 2:4]) * minima.astype(np.float32)
+    scale, minimum = (
+        _half(raw[:, :2]) * scales.astype(np.float32),
+        _half(raw[:, 2:4]) * minima.astype(np.float32),
+    )
     return (scale[:, :, None] * numbers - minimum[:, :, None]).reshape(len(raw), 256)
 
 
@@ -261,16 +314,49 @@ def kept_blocks(raw: np.ndarray, shape: tuple[int, ...], form: Format, bits: int
         return Blocks(np.ascontiguousarray(blocks[:, 2:]).view(np.int8).reshape(shape), scale, None)
     numbers = np.concatenate([blocks[:, -16:] & 15, blocks[:, -16:] >> 4], 1).reshape(shape)
     with np.errstate(over="ignore", invalid="ignore"):  # found by the caller
-        minimum = scale * np.float16(-8) if form.name == "Q4_0" else np.ascontiguousarray(blocks[:, 2:4]).view("<f2")
+        minimum = (
+            scale * np.float16(-8)
+            if form.name == "Q4_0"
+            else np.ascontiguousarray(blocks[:, 2:4]).view("<f2")
+        )
     return Blocks(numbers, scale, minimum.reshape(scale.shape))
 
 
-FORMATS = {0: Format("F32", 1, 4, _f32), 1: Format("F16", 1, 2, _half), 2: Format("Q4_0", 32, 18, _q4_0),
-           3: Format("Q4_1", 32, 20, _q4_1), 8: Format("Q8_0", 32, 34, _q8_0), 12: Format("Q4_K", 256, 144, _q4_k),
-           14: Format("Q6_K", 256, 210, _q6_k)}
-OTHERS = {6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 13: "Q5_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS",
-          18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32",
-          27: "I64", 28: "F64", 29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0"}  # known by name only
+FORMATS = {
+    0: Format("F32", 1, 4, _f32),
+    1: Format("F16", 1, 2, _half),
+    2: Format("Q4_0", 32, 18, _q4_0),
+    3: Format("Q4_1", 32, 20, _q4_1),
+    8: Format("Q8_0", 32, 34, _q8_0),
+    12: Format("Q4_K", 256, 144, _q4_k),
+    14: Format("Q6_K", 256, 210, _q6_k),
+}
+OTHERS = {
+    6: "Q5_0",
+    7: "Q5_1",
+    9: "Q8_1",
+    10: "Q2_K",
+    11: "Q3_K",
+    13: "Q5_K",
+    15: "Q8_K",
+    16: "IQ2_XXS",
+    17: "IQ2_XS",
+    18: "IQ3_XXS",
+    19: "IQ1_S",
+    20: "IQ4_NL",
+    21: "IQ3_S",
+    22: "IQ2_S",
+    23: "IQ4_XS",
+    24: "I8",
+    25: "I16",
+    26: "I32",
+    27: "I64",
+    28: "F64",
+    29: "IQ1_M",
+    30: "BF16",
+    34: "TQ1_0",
+    35: "TQ2_0",
+}  # known by name only
 
 
 def to_floats(raw: np.ndarray, form: Format) -> np.ndarray:
@@ -278,7 +364,9 @@ def to_floats(raw: np.ndarray, form: Format) -> np.ndarray:
     blocks = raw.reshape(-1, form.size)
     out = np.empty((len(blocks), form.values), np.float32)
     portion = PORTION * max(256 // form.values, 1)
-    with np.errstate(invalid="ignore", over="ignore"):  # of a damaged file, which is told afterwards
+    with np.errstate(
+        invalid="ignore", over="ignore"
+    ):  # of a damaged file, which is told afterwards
         for low in range(0, len(blocks), portion):
-            out[low:low + portion] = form.turn(blocks[low:low + portion])
+            out[low : low + portion] = form.turn(blocks[low : low + portion])
     return out.ravel()

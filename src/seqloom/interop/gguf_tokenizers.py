@@ -43,41 +43,70 @@ def _splits(*rules: str) -> list[Spec]:
     return [*(split_by(rule) for rule in rules), byte_level(rule=False)]
 
 
-def _tiktoken(*, letters: str = r"\p{L}", others: str = r"\p{L}\p{N}", digits: str = "{1,3}") -> list[Spec]:
+def _tiktoken(
+    *, letters: str = r"\p{L}", others: str = r"\p{L}\p{N}", digits: str = "{1,3}"
+) -> list[Spec]:
     """The form of OpenAI's rules: contractions, words with what stands before them, numbers, symbols, white space."""
-    return _splits(rf"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?{letters}+|\p{{N}}{digits}|"
-                   rf" ?[^\s{others}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+    return _splits(
+        rf"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?{letters}+|\p{{N}}{digits}|"
+        rf" ?[^\s{others}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
 
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_ASIAN = "[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+"  # Han, and all from U+0800 to them; Hangul
-_SYMBOLS = "!-/:-~\uFF01-\uFF0F\uFF1A-\uFF5E\u2018-\u201F\u3000-\u3002"
+_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"  # Han, and all from U+0800 to them; Hangul
+_SYMBOLS = "!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002"
 _CASED = (  # letters that have two cases, as deepseek-llm lists them
-    "A-Za-z\u00B5\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u01BA\u01BC-\u01BF\u01C4-\u0293\u0295-\u02AF\u0370-\u0373\u0376"
-    "\u0377\u037B-\u037D\u037F\u0386\u0388-\u038A\u038C\u038E-\u03A1\u03A3-\u03F5\u03F7-\u0481\u048A-\u052F\u0531-"
-    "\u0556\u10A0-\u10C5\u13A0-\u13F5\u13F8-\u13FD\u1C90-\u1CBA\u1CBD-\u1CBF\u1D00-\u1D2B\u1D6B-\u1D77\u1D79-\u1D9A"
-    "\u1E00-\u1F15\u1F18-\u1F1D\u1F20-\u1F45\u1F48-\u1F4D\u1F50-\u1F57\u1F59\u1F5B\u1F5D\u1F5F-\u1F7D\u1F80-\u1FB4"
-    "\u1FB6-\u1FBC\u1FBE\u1FC2-\u1FC4\u1FC6-\u1FCC\u1FD0-\u1FD3\u1FD6-\u1FDB\u1FE0-\u1FEC\u1FF2-\u1FF4\u1FF6-\u1FFC"
-    "\u2102\u2107\u210A-\u2113\u2115\u2119-\u211D\u2124\u2126\u2128\u212A-\u212D\u212F-\u2134\u2139\u213C-\u213F"
-    "\u2145-\u2149\u214E\u2183\u2184\u2C00-\u2C7B\u2C7E-\u2CE4\u2CEB-\u2CEE\u2CF2\u2CF3\uA640-\uA66D\uA680-\uA69B"
-    "\uA722-\uA76F\uA771-\uA787\uA78B-\uA78E\uAB70-\uABBF\uFB00-\uFB06\uFB13-\uFB17\uFF21-\uFF3A\uFF41-\uFF5A"
-    "\U00010400-\U0001044F\U000104B0-\U000104D3\U000104D8-\U000104FB\U00010C80-\U00010CB2\U00010CC0-\U00010CF2"
-    "\U000118A0-\U000118DF\U0001E900-\U0001E943")
+    "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373\u0376"
+    "\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-"
+    "\u0556\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77\u1d79-\u1d9a"
+    "\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4"
+    "\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc"
+    "\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f"
+    "\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b"
+    "\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a"
+    "\U00010400-\U0001044f\U000104b0-\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2"
+    "\U000118a0-\U000118df\U0001e900-\U0001e943"
+)
 
 _PLAIN, _DIGITS = Rule([byte_level()]), Rule([DIGITS_APART, byte_level()])
 _LLAMA3, _QWEN2 = Rule(_tiktoken(), whole_first=True, bos=True), Rule(_tiktoken(digits=""))
 RULES = {
-    **dict.fromkeys(("gpt-2", "phi-2", "gigachat", "mellum", "mpt", "olmo", "jais", "trillion", "exaone4"), _PLAIN),
-    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"), _DIGITS),
-    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"), _LLAMA3),
+    **dict.fromkeys(
+        ("gpt-2", "phi-2", "gigachat", "mellum", "mpt", "olmo", "jais", "trillion", "exaone4"),
+        _PLAIN,
+    ),
+    **dict.fromkeys(
+        (
+            "smollm",
+            "starcoder",
+            "refact",
+            "command-r",
+            "codeshell",
+            "exaone",
+            "minerva-7b",
+            "mellum2",
+        ),
+        _DIGITS,
+    ),
+    **dict.fromkeys(
+        ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
+        _LLAMA3,
+    ),
     **dict.fromkeys(("dbrx", "smaug-bpe"), Rule(_tiktoken())),
     **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"), _QWEN2),
     "qwen35": Rule(_tiktoken(letters=r"[\p{L}\p{M}]", others=r"\p{L}\p{M}\p{N}", digits="")),
-    "tekken": Rule(_splits(
-        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*|\p{{N}}|"
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"), whole_first=True),
-    "deepseek-llm": Rule(_splits("[\r\n]", rf"\s?[{_CASED}]+", rf"\s?[{_SYMBOLS}]+", r"\s+$", _ASIAN, r"\p{N}+")),
+    "tekken": Rule(
+        _splits(
+            rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*|\p{{N}}|"
+            r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        ),
+        whole_first=True,
+    ),
+    "deepseek-llm": Rule(
+        _splits("[\r\n]", rf"\s?[{_CASED}]+", rf"\s?[{_SYMBOLS}]+", r"\s+$", _ASIAN, r"\p{N}+")
+    ),
     "deepseek-coder": Rule(_splits("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _ASIAN, r"\p{N}")),
     "falcon": Rule(_splits(r"[\p{P}$+<=>^~|`]+", _GPT2, "[0-9][0-9][0-9]")),
 }
@@ -95,7 +124,9 @@ def read_gguf_tokenizer(file: GGUFFile) -> Tokenizer:
     types = _numbers(file, "token_type", len(tokens), np.full(len(tokens), NORMAL))
     end = "seperator_token_id" if kind == "bert" else "eos_token_id"  # sic
     eos_id = file.whole(f"tokenizer.ggml.{end}", 0, len(tokens) - 1)
-    spec = {"gpt2": _byte_level, "llama": _sentencepiece, "bert": _word_piece}[kind](file, tokens, types)
+    spec = {"gpt2": _byte_level, "llama": _sentencepiece, "bert": _word_piece}[kind](
+        file, tokens, types
+    )
     eos = tokens[eos_id]
     mark(spec, [eos])  # whatever its type says
     return Tokenizer.of_subwords(coder_of(spec, eos, file.name))
@@ -111,19 +142,37 @@ def begins_with_bos(file: GGUFFile) -> bool:
 def _byte_level(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:
     name = file.text("tokenizer.ggml.pre")
     if name not in RULES:
-        file.fail(f"its tokenizer cuts a text into words by the rule {quoted(name)}{suggest_known(name, RULES)}")
+        file.fail(
+            f"its tokenizer cuts a text into words by the rule {quoted(name)}{suggest_known(name, RULES)}"
+        )
     rule = RULES[name]
-    return byte_level_spec(numbered(tokens, file.name), file.texts("tokenizer.ggml.merges"), rule.steps,
-                           _added(tokens, types), whole_first=rule.whole_first)
+    return byte_level_spec(
+        numbered(tokens, file.name),
+        file.texts("tokenizer.ggml.merges"),
+        rule.steps,
+        _added(tokens, types),
+        whole_first=rule.whole_first,
+    )
 
 
 def _sentencepiece(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:
     scores = _numbers(file, "scores", len(tokens), None)
     unknown = file.whole("tokenizer.ggml.unknown_token_id", 0, len(tokens) - 1, 0)
-    pieces = [Piece(token, score, kind) for token, score, kind in zip(tokens, scores.tolist(), types.tolist())]
-    return sentencepiece_spec(SentencePieces(
-        pieces, unigram=False, unknown=unknown, byte_fallback=bool((types == _BYTE).any()),
-        blank_first=file.flag("tokenizer.ggml.add_space_prefix", True), blanks_joined=False), file.name)
+    pieces = [
+        Piece(token, score, kind)
+        for token, score, kind in zip(tokens, scores.tolist(), types.tolist())
+    ]
+    return sentencepiece_spec(
+        SentencePieces(
+            pieces,
+            unigram=False,
+            unknown=unknown,
+            byte_fallback=bool((types == _BYTE).any()),
+            blank_first=file.flag("tokenizer.ggml.add_space_prefix", True),
+            blanks_joined=False,
+        ),
+        file.name,
+    )
 
 
 def _word_piece(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:
@@ -132,13 +181,17 @@ def _word_piece(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:
     for i, (token, kind) in enumerate(zip(tokens, types.tolist())):
         if kind == NORMAL:
             tokens[i] = token[1:] if token.startswith("▁") else f"##{token}"
-    return word_piece_spec(numbered(tokens, file.name), tokens[unknown], lowercase=True, added=_added(tokens, types))
+    return word_piece_spec(
+        numbered(tokens, file.name), tokens[unknown], lowercase=True, added=_added(tokens, types)
+    )
 
 
 def _added(tokens: list[str], types: np.ndarray) -> list[Spec]:
     """Tokens that are not made of others: marks, and those that users added, which are found in a text."""
-    return [added_token(i, tokens[i], special=int(types[i]) != _USER_DEFINED)
-            for i in np.flatnonzero((types != NORMAL) & (types != _BYTE)).tolist()]
+    return [
+        added_token(i, tokens[i], special=int(types[i]) != _USER_DEFINED)
+        for i in np.flatnonzero((types != NORMAL) & (types != _BYTE)).tolist()
+    ]
 
 
 def _numbers(file: GGUFFile, name: str, size: int, default: Any) -> np.ndarray:

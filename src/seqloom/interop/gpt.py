@@ -59,9 +59,18 @@ GPT2_FLAGS = {  # all that can be converted
     "add_cross_attention": False,
 }
 KINDS: dict[str, dict[str, tuple[Any, ...]]] = {  # the options of a `gpt` that is one of them
-    "gpt2": {"positions": ("learned",), "norm": ("pre",), "norm_kind": ("layer",),
-             "activation": ("gelu", "relu")},
-    "llama": {"positions": ("rope",), "norm": ("pre",), "norm_kind": ("rms",), "activation": ("swiglu",)},
+    "gpt2": {
+        "positions": ("learned",),
+        "norm": ("pre",),
+        "norm_kind": ("layer",),
+        "activation": ("gelu", "relu"),
+    },
+    "llama": {
+        "positions": ("rope",),
+        "norm": ("pre",),
+        "norm_kind": ("rms",),
+        "activation": ("swiglu",),
+    },
 }
 BIASES = {  # the ends of our names, by their flags
     "attention_bias": ("attention.qkv.bias", "attention.out.bias"),
@@ -90,11 +99,17 @@ def read_llama(directory: ModelDirectory, task: str | None = None) -> Parts:
     directory.choice("hidden_act", {"silu": "swiglu", "swish": "swiglu"}, "silu")
     d_head = directory.values.get("head_dim")
     if d_head is not None and directory.whole("head_dim", 1, MOST_WIDTH) * n_heads != d_model:
-        directory.fail(f"head_dim is {d_head}, not {d_model // n_heads}, the width of one of {n_heads} "
-                       "heads; this is not supported")
+        directory.fail(
+            f"head_dim is {d_head}, not {d_model // n_heads}, the width of one of {n_heads} "
+            "heads; this is not supported"
+        )
     options |= directory.options({"n_kv_heads": ("num_key_value_heads", 1, MAX_HEADS, n_heads)})
     absent = [ends for flag, ends in BIASES.items() if not directory.flag(flag, False)]
-    options |= {"rope_base": _rope_base(directory), "bias": len(absent) < len(BIASES), "dropout": 0.0}
+    options |= {
+        "rope_base": _rope_base(directory),
+        "bias": len(absent) < len(BIASES),
+        "dropout": 0.0,
+    }
     return _parts(directory, LLAMA, {**_kind("llama"), **options}, sum(absent, ()))
 
 
@@ -111,14 +126,17 @@ def _rope_base(directory: ModelDirectory) -> float:
             directory.lacks(name, inner, "a table of values")
         kind = inner.get("rope_type", inner.get("type", "default"))
         if kind != "default":
-            directory.fail(f"its rotary positions are scaled ({quoted(kind)}), which is not supported")
+            directory.fail(
+                f"its rotary positions are scaled ({quoted(kind)}), which is not supported"
+            )
         if "rope_theta" in inner:
             return Values(f"{directory.name}: {name}", inner).real("rope_theta", 1.0, 1e12)
     return directory.real("rope_theta", 1.0, 1e12, 10000.0)
 
 
-def _parts(directory: ModelDirectory, layout: Layout, options: dict[str, Any],
-           absent: tuple[str, ...] = ()) -> Parts:
+def _parts(
+    directory: ModelDirectory, layout: Layout, options: dict[str, Any], absent: tuple[str, ...] = ()
+) -> Parts:
     head, embedding = (layout.weight(layer, directory.shapes) for layer in ("output", "embedding"))
     tokenizer = tokenizers.read_tokenizer(directory, directory.rows(embedding))
     copies = [head] if options["tied"] and head in directory.shapes else []
@@ -129,11 +147,22 @@ def _parts(directory: ModelDirectory, layout: Layout, options: dict[str, Any],
     bos = None if name is None else tokenizer.id(name)
     template = tokenizers.read_template(directory.path)
     learnt = _learnt(options, bos, tokenizers.begins_with_bos(directory), template)
-    return Parts(directory, GPT, options, {"text": tokenizer}, learnt, layout,
-                 directory.record("transformers"), absent, copies)
+    return Parts(
+        directory,
+        GPT,
+        options,
+        {"text": tokenizer},
+        learnt,
+        layout,
+        directory.record("transformers"),
+        absent,
+        copies,
+    )
 
 
-def _learnt(options: dict[str, Any], bos: int | None, begins: bool, template: str | None) -> dict[str, Any]:
+def _learnt(
+    options: dict[str, Any], bos: int | None, begins: bool, template: str | None
+) -> dict[str, Any]:
     """Return what texts began with in training, a token or nothing, and how messages are written down."""
     learnt: dict[str, Any] = {"width": options["d_model"]}
     learnt |= {"start": bos} if begins and bos is not None else {"start_alone": True}
@@ -151,13 +180,21 @@ def read_gguf_llama(file: GGUFFile) -> Parts:
     options = file.options(GGUF_KEYS)
     n_heads = options["n_heads"]
     d_head = options["d_model"] // n_heads
-    for key in ("llama.rope.dimension_count", "llama.attention.key_length", "llama.attention.value_length"):
+    for key in (
+        "llama.rope.dimension_count",
+        "llama.attention.key_length",
+        "llama.attention.value_length",
+    ):
         if file.whole(key, 1, MOST_WIDTH, d_head) != d_head:
-            file.fail(f"{key} is not {d_head}, the width of one of {n_heads} heads; this is not supported")
+            file.fail(
+                f"{key} is not {d_head}, the width of one of {n_heads} heads; this is not supported"
+            )
     scaling = file.text("llama.rope.scaling.type", "none")
     if scaling != "none":
         file.fail(f"its rotary positions are scaled ({quoted(scaling)}), which is not supported")
-    options |= file.options({"n_kv_heads": ("llama.attention.head_count_kv", 1, MAX_HEADS, n_heads)})
+    options |= file.options(
+        {"n_kv_heads": ("llama.attention.head_count_kv", 1, MAX_HEADS, n_heads)}
+    )
     options["norm_epsilon"] = float(f"{options['norm_epsilon']:.7g}")  # a float32 in the file
     options |= {"bias": False, "dropout": 0.0, "tied": "output.weight" not in file.tensors}
     template, begins = file.text("tokenizer.chat_template", ""), gguf.begins_with_bos(file)
@@ -167,9 +204,19 @@ def read_gguf_llama(file: GGUFFile) -> Parts:
     needed = begins or (template and key in file.values)
     bos = file.whole(key, 0, tokenizer.vocab_size - 1) if needed else None
     texts = {name: file.values.get(f"general.{name}") for name in ("name", "license")}
-    info = file.record("GGUF", **{name: text for name, text in texts.items() if isinstance(text, str)})
-    return Parts(file, GPT, {**_kind("llama"), **options}, {"text": tokenizer},
-                 _learnt(options, bos, begins, template), GGUF_LLAMA, info, d_head=d_head)
+    info = file.record(
+        "GGUF", **{name: text for name, text in texts.items() if isinstance(text, str)}
+    )
+    return Parts(
+        file,
+        GPT,
+        {**_kind("llama"), **options},
+        {"text": tokenizer},
+        _learnt(options, bos, begins, template),
+        GGUF_LLAMA,
+        info,
+        d_head=d_head,
+    )
 
 
 # ---- writing
@@ -186,36 +233,61 @@ def write_gpt(model: GPT, target: str | Path) -> None:
         files[tokenizers.TEMPLATE] = template
     options = {**config.to_dict(), "dropout": config.dropout or 0.0}
     options["d_mlp"] = config.d_mlp or 4 * options["d_model"]
-    values = {"model_type": family, "vocab_size": model.tokenizer.vocab_size, "bos_token_id": model.start_id,
-              "eos_token_id": model.tokenizer.eos_id, "torch_dtype": "float32"}
+    values = {
+        "model_type": family,
+        "vocab_size": model.tokenizer.vocab_size,
+        "bos_token_id": model.start_id,
+        "eos_token_id": model.tokenizer.eos_id,
+        "torch_dtype": "float32",
+    }
     if family == "gpt2":
         layout = GPT2
         values |= written(options, GPT2_KEYS) | {
-            "architectures": ["GPT2LMHeadModel"], "n_inner": options["d_mlp"], "n_ctx": config.context,
+            "architectures": ["GPT2LMHeadModel"],
+            "n_inner": options["d_mlp"],
+            "n_ctx": config.context,
             "activation_function": "gelu_new" if config.activation == "gelu" else config.activation,
-            "embd_pdrop": options["dropout"], "attn_pdrop": options["dropout"]}
+            "embd_pdrop": options["dropout"],
+            "attn_pdrop": options["dropout"],
+        }
         for name, array in model.weights.items():  # it has biases in any case
             if not config.bias and (name.startswith("blocks.") or name == "norm.weight"):
                 weights[name.removesuffix("weight") + "bias"] = np.zeros(len(array), np.float32)
     else:
-        values |= written(options, LLAMA_KEYS) | dict.fromkeys(BIASES, config.bias) | {
-            "architectures": ["LlamaForCausalLM"], "num_key_value_heads": config.n_kv_heads or config.n_heads,
-            "hidden_act": "silu", "rope_theta": config.rope_base,
-            "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_base}}
+        values |= (
+            written(options, LLAMA_KEYS)
+            | dict.fromkeys(BIASES, config.bias)
+            | {
+                "architectures": ["LlamaForCausalLM"],
+                "num_key_value_heads": config.n_kv_heads or config.n_heads,
+                "hidden_act": "silu",
+                "rope_theta": config.rope_base,
+                "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_base},
+            }
+        )
     write_directory(target, values, layout.write(weights), files)
 
 
 def _family(config: GPTConfig) -> str:
     """Return the family that has these options; an error names those that the nearer one lacks."""
     if config.softmax == "adaptive":
-        raise ConfigError("its softmax is adaptive, which neither GPT-2 nor Llama of transformers has")
-    lacks = {family: [f"{option} {getattr(config, option)} (there: {' or '.join(able)})"
-                      for option, able in options.items() if getattr(config, option) not in able]
-             for family, options in KINDS.items()}
+        raise ConfigError(
+            "its softmax is adaptive, which neither GPT-2 nor Llama of transformers has"
+        )
+    lacks = {
+        family: [
+            f"{option} {getattr(config, option)} (there: {' or '.join(able)})"
+            for option, able in options.items()
+            if getattr(config, option) not in able
+        ]
+        for family, options in KINDS.items()
+    }
     if config.n_kv_heads not in (None, config.n_heads):
         lacks["gpt2"].append(f"n_kv_heads {config.n_kv_heads} (there: as many as n_heads)")
     nearest = min(lacks, key=lambda family: len(lacks[family]))
     if lacks[nearest]:
-        raise ConfigError(f"transformers has no gpt with these options; what its {nearest} has not: "
-                          f"{', '.join(lacks[nearest])}")
+        raise ConfigError(
+            f"transformers has no gpt with these options; what its {nearest} has not: "
+            f"{', '.join(lacks[nearest])}"
+        )
     return nearest

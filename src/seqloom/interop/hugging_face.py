@@ -29,8 +29,22 @@ MOST_BYTES = 1 << 26  # of a file of values
 MOST_TENSORS = 100_000
 MOST_DIMENSIONS, MOST_LENGTH = 8, 1 << 40
 LONGEST_HEADER = 100 << 20  # bytes, as in the safetensors library
-_NAMED_BY_WEIGHTS = ("bert", "roberta", "distilbert", "albert")  # families with which the names of their tensors begin
-_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
+_NAMED_BY_WEIGHTS = (
+    "bert",
+    "roberta",
+    "distilbert",
+    "albert",
+)  # families with which the names of their tensors begin
+_TYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "U8": "u1",
+    "BOOL": "?",
+}
 
 
 class Stored(NamedTuple):
@@ -47,7 +61,9 @@ class ModelDirectory(TensorFile):
     """`values` are those of config.json."""
 
     path: Path
-    tensors: dict[str, Stored | np.ndarray]  # arrays are those of a pickled file, which is read at once
+    tensors: dict[
+        str, Stored | np.ndarray
+    ]  # arrays are those of a pickled file, which is read at once
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -59,8 +75,14 @@ class ModelDirectory(TensorFile):
             return self.checked(name, stored.astype(np.float32))
         if not math.prod(stored.shape):
             return np.empty(stored.shape, np.float32)
-        raw = np.memmap(stored.file, _TYPES[stored.kind], "r", offset=stored.start, shape=stored.shape)
-        made = (raw.astype(np.uint32) << 16).view(np.float32) if stored.kind == "BF16" else raw.astype(np.float32)
+        raw = np.memmap(
+            stored.file, _TYPES[stored.kind], "r", offset=stored.start, shape=stored.shape
+        )
+        made = (
+            (raw.astype(np.uint32) << 16).view(np.float32)
+            if stored.kind == "BF16"
+            else raw.astype(np.float32)
+        )
         return self.checked(name, np.asarray(made))
 
     def digest(self) -> str:
@@ -78,7 +100,9 @@ def is_directory(path: Path) -> bool:
         values = read_json(path / CONFIG)
     except DataError:
         return False
-    return not {"model_type", "hidden_size"}.isdisjoint(values) and values.get("format") != "seqloom"
+    return (
+        not {"model_type", "hidden_size"}.isdisjoint(values) and values.get("format") != "seqloom"
+    )
 
 
 def read_directory(path: str | Path) -> ModelDirectory:
@@ -101,7 +125,9 @@ def read_directory(path: str | Path) -> ModelDirectory:
     if "model_type" not in values:  # as in the first versions; then the weights say it
         families = {name.partition(".")[0] for name in made.shapes} & set(_NAMED_BY_WEIGHTS)
         if len(families) != 1:
-            raise DataError(f"{place / CONFIG}: names no model_type; write into it the family that it is of, such as bert")
+            raise DataError(
+                f"{place / CONFIG}: names no model_type; write into it the family that it is of, such as bert"
+            )
         values["model_type"] = families.pop()
     return made
 
@@ -112,8 +138,11 @@ def _parts(made: ModelDirectory, whole: str) -> list[str]:
     if not index.is_file():
         return [whole] if (made.path / whole).is_file() else []
     files = read_json(index).get("weight_map")
-    if not isinstance(files, dict) or not files or not all(isinstance(name, str) and Path(name).name == name
-                                                           for name in files.values()):
+    if (
+        not isinstance(files, dict)
+        or not files
+        or not all(isinstance(name, str) and Path(name).name == name for name in files.values())
+    ):
         made.fail(f"{index.name} names no files of this directory; it is damaged")
     return sorted(set(files.values()))
 
@@ -142,6 +171,7 @@ def read_text(path: Path) -> str:
 
 def _read_header(made: ModelDirectory, path: Path) -> None:
     """Add the tensors of one safetensors file; places that overlap or end beyond the file are refused."""
+
     def fail(fault: str) -> NoReturn:
         raise DataError(f"{path}: {fault}; get a complete copy of the file")
 
@@ -151,7 +181,9 @@ def _read_header(made: ModelDirectory, path: Path) -> None:
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, LONGEST_HEADER):
-            fail(f"damaged or cut off: its header would have {length:,} bytes, the file has {size:,}")
+            fail(
+                f"damaged or cut off: its header would have {length:,} bytes, the file has {size:,}"
+            )
         try:
             header = json.loads(file.read(length), object_pairs_hook=_once)
         except (ValueError, RecursionError):
@@ -165,16 +197,25 @@ def _read_header(made: ModelDirectory, path: Path) -> None:
     for name, entry in header.items():
         try:
             kind, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-            whole = isinstance(kind, str) and all(type(n) is int and 0 <= n <= MOST_LENGTH for n in (*shape, start, end))
+            whole = isinstance(kind, str) and all(
+                type(n) is int and 0 <= n <= MOST_LENGTH for n in (*shape, start, end)
+            )
             whole = whole and len(shape) <= MOST_DIMENSIONS
         except (LookupError, TypeError, ValueError):
             whole = False
         if not whole:
             fail(f"damaged: the tensor {quoted(name)} has no type, shape or place")
         if kind not in _TYPES:
-            fail(f"the tensor {quoted(name)} is of the type {quoted(kind)}, which cannot be read ({', '.join(_TYPES)} can)")
-        if end - start != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize or end > size - 8 - length:
-            fail(f"damaged or cut off: the tensor {quoted(name)} of {' x '.join(map(str, shape))} does not fit its place")
+            fail(
+                f"the tensor {quoted(name)} is of the type {quoted(kind)}, which cannot be read ({', '.join(_TYPES)} can)"
+            )
+        if (
+            end - start != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize
+            or end > size - 8 - length
+        ):
+            fail(
+                f"damaged or cut off: the tensor {quoted(name)} of {' x '.join(map(str, shape))} does not fit its place"
+            )
         if name in made.tensors:
             fail(f"the tensor {quoted(name)} is in another file too")
         places.append((start, end))
@@ -203,19 +244,30 @@ def _load_pickled(made: ModelDirectory, path: Path) -> None:
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever the file holds
         said = " ".join(str(error).split())
-        said = (said.partition("WeightsUnpickler error: ")[2] or said).partition(" Check the documentation")[0]
+        said = (said.partition("WeightsUnpickler error: ")[2] or said).partition(
+            " Check the documentation"
+        )[0]
         reason = said[:100].partition(". ")[0]  # without torch's advice
-        raise DataError(f"{path}: cannot be read as weights alone ({reason}); convert it to safetensors elsewhere") from None
-    if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) and value.layout == torch.strided
-                                               and not value.is_quantized for value in loaded.values()):
+        raise DataError(
+            f"{path}: cannot be read as weights alone ({reason}); convert it to safetensors elsewhere"
+        ) from None
+    if not isinstance(loaded, dict) or not all(
+        isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_quantized
+        for value in loaded.values()
+    ):
         raise DataError(f"{path}: holds something else than named tensors")
     if len(loaded) > MOST_TENSORS:
-        raise DataError(f"{path}: it has {len(loaded):,} tensors; at most {MOST_TENSORS:,} can be read")
-    made.tensors.update({str(name): tensor.detach().float().numpy() for name, tensor in loaded.items()})
+        raise DataError(
+            f"{path}: it has {len(loaded):,} tensors; at most {MOST_TENSORS:,} can be read"
+        )
+    made.tensors.update(
+        {str(name): tensor.detach().float().numpy() for name, tensor in loaded.items()}
+    )
 
 
-def write_directory(target: str | Path, values: dict[str, Any], arrays: dict[str, np.ndarray],
-                    files: dict[str, str]) -> None:
+def write_directory(
+    target: str | Path, values: dict[str, Any], arrays: dict[str, np.ndarray], files: dict[str, str]
+) -> None:
     """The same, written whole or not at all; `files` are further ones by name, such as tokenizer.json."""
     with directories.writing(target, WHAT, lambda place: not any(place.iterdir())) as folder:
         for name, text in {CONFIG: json.dumps(values, indent=2) + "\n", **files}.items():

@@ -16,28 +16,69 @@ from seqloom.interop.hugging_face import ModelDirectory, read_text
 from seqloom.interop.tokenizer_files import SETTINGS, TOKENIZER, content, read_spec, read_values
 from seqloom.text.chat import MOST_CHARACTERS
 from seqloom.text.subword import ALPHABET
-from seqloom.text.subword_lists import Spec, added_token, byte_level, byte_level_spec, coder_of, ids_of, mark
+from seqloom.text.subword_lists import (
+    Spec,
+    added_token,
+    byte_level,
+    byte_level_spec,
+    coder_of,
+    ids_of,
+    mark,
+)
 from seqloom.text.tokenizer import Tokenizer
 
 MAP, TEMPLATE = "special_tokens_map.json", "chat_template.jinja"
 ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
-PADDED = ("t5", "mt5", "llama")  # families whose published embeddings may have rows that no token uses
-ROUND, MOST_UNUSED = 8, 4096  # a padded embedding has a multiple of so many rows, and at most so many unused ones
+PADDED = (
+    "t5",
+    "mt5",
+    "llama",
+)  # families whose published embeddings may have rows that no token uses
+ROUND, MOST_UNUSED = (
+    8,
+    4096,
+)  # a padded embedding has a multiple of so many rows, and at most so many unused ones
 
-_ROLES = {"[MASK]": "mask_token", "<mask>": "mask_token", "[CLS]": "cls_token", "<cls>": "cls_token",
-          "[SEP]": "sep_token", "<sep>": "sep_token", "[PAD]": "pad_token", "<pad>": "pad_token"}
+_ROLES = {
+    "[MASK]": "mask_token",
+    "<mask>": "mask_token",
+    "[CLS]": "cls_token",
+    "<cls>": "cls_token",
+    "[SEP]": "sep_token",
+    "<sep>": "sep_token",
+    "[PAD]": "pad_token",
+    "<pad>": "pad_token",
+}
 _ENDS = ("</s>", "<|endoftext|>", "<|end|>")  # names for an end that had none
 _BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
-_ROBERTA = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
+_ROBERTA = {
+    "bos": "<s>",
+    "eos": "</s>",
+    "unk": "<unk>",
+    "pad": "<pad>",
+    "cls": "<s>",
+    "sep": "</s>",
+    "mask": "<mask>",
+}
 _LLAMA = {"bos": "<s>", "eos": "</s>", "unk": "<unk>"}
 _T5 = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 _GPT2 = {"bos": "<|endoftext|>", "eos": "<|endoftext|>"}
 # What the tokenizers of a family have when their files do not say; of several, the first whose end is in the vocabulary.
-_DEFAULTS = {"gpt2": (_GPT2, _BERT), "llama": (_LLAMA, _GPT2), "roberta": (_ROBERTA,), "bart": (_ROBERTA,), "t5": (_T5,),
-             "mt5": (_T5,), "marian": (_T5,), "albert": ({**_BERT, "unk": "<unk>", "pad": "<pad>"}, _BERT)}
+_DEFAULTS = {
+    "gpt2": (_GPT2, _BERT),
+    "llama": (_LLAMA, _GPT2),
+    "roberta": (_ROBERTA,),
+    "bart": (_ROBERTA,),
+    "t5": (_T5,),
+    "mt5": (_T5,),
+    "marian": (_T5,),
+    "albert": ({**_BERT, "unk": "<unk>", "pad": "<pad>"}, _BERT),
+}
 
 
-def read_tokenizer(directory: ModelDirectory, rows: int | None = None, side: str = "source") -> Tokenizer:
+def read_tokenizer(
+    directory: ModelDirectory, rows: int | None = None, side: str = "source"
+) -> Tokenizer:
     """The tokenizer of a directory; `rows` are those of its embedding, one for each token.
 
     Where a family pads its embedding, tokens that no text produces take the places that are left. `side` is for Marian, whose
@@ -47,7 +88,9 @@ def read_tokenizer(directory: ModelDirectory, rows: int | None = None, side: str
     roles = _roles(directory, spec)
     end = roles.get("eos") or roles.get("sep")
     if end is None:
-        directory.fail(f"its tokenizer names no end token; {SETTINGS} must have eos_token or sep_token")
+        directory.fail(
+            f"its tokenizer names no end token; {SETTINGS} must have eos_token or sep_token"
+        )
     if rows is not None:
         _fill(directory, spec, rows)
     mark(spec, roles.values())
@@ -77,7 +120,9 @@ def _first_special(step: Any) -> str | None:
     if not isinstance(step, dict):
         return None
     if step.get("type") == "Sequence" and isinstance(step.get("processors"), list):
-        return next((found for inner in step["processors"] if (found := _first_special(inner))), None)
+        return next(
+            (found for inner in step["processors"] if (found := _first_special(inner))), None
+        )
     single = step.get("single")
     first = single[0] if isinstance(single, list) and single else None
     special = first.get("SpecialToken") if isinstance(first, dict) else None
@@ -95,7 +140,9 @@ def _roles(directory: ModelDirectory, spec: Spec) -> dict[str, str]:
             if token is None or role in roles:
                 continue
             if not isinstance(token, str) or token not in ids:
-                values.fail(f"{role}_token is {quoted(token)}, which is not in the vocabulary of {len(ids):,} tokens")
+                values.fail(
+                    f"{role}_token is {quoted(token)}, which is not in the vocabulary of {len(ids):,} tokens"
+                )
             roles[role] = token
     for defaults in _DEFAULTS.get(directory.text("model_type"), (_BERT,)):
         usual = {role: token for role, token in defaults.items() if token in ids}
@@ -114,9 +161,13 @@ def _fill(directory: ModelDirectory, spec: Spec, rows: int) -> None:
     size = max(ids_of(spec).values()) + 1
     if size == rows:
         return
-    padded = directory.text("model_type") in PADDED and rows % ROUND == 0 and rows - size <= MOST_UNUSED
+    padded = (
+        directory.text("model_type") in PADDED and rows % ROUND == 0 and rows - size <= MOST_UNUSED
+    )
     if size > rows or not padded:
-        directory.fail(f"its tokenizer has {size:,} tokens, its embedding {rows:,} rows; they do not belong together")
+        directory.fail(
+            f"its tokenizer has {size:,} tokens, its embedding {rows:,} rows; they do not belong together"
+        )
     spec["added_tokens"] += [added_token(i, f"[unused row {i}]") for i in range(size, rows)]
 
 
@@ -132,7 +183,9 @@ def read_template(directory: Path) -> str | None:
         where = directory / SETTINGS
         template = read_values(where).values.get("chat_template")
         if isinstance(template, list):
-            named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+            named = {
+                one.get("name"): one.get("template") for one in template if isinstance(one, dict)
+            }
             template = named.get("default")
     if template is not None:
         check_template(template, str(where))
@@ -159,6 +212,7 @@ class Around(NamedTuple):
 
     def template(self, names: Mapping[int, str]) -> Spec | None:
         """Return the step of a tokenizer.json that puts them there."""
+
         def marks(ids: list[int], kind: int = 0) -> list[Spec]:
             return [{"SpecialToken": {"id": names[i], "type_id": kind}} for i in ids]
 
@@ -168,15 +222,31 @@ class Around(NamedTuple):
         if not self.before and not self.after:
             return None
         single = [*marks(self.before), text("A"), *marks(self.after)]
-        second = [*marks(self.between), text("B", self.second_type), *marks(self.after, self.second_type)]
-        return {"type": "TemplateProcessing", "single": single, "pair": [*single, *second],
-                "special_tokens": {names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]}
-                                   for i in (*self.before, *self.after)}}
+        second = [
+            *marks(self.between),
+            text("B", self.second_type),
+            *marks(self.after, self.second_type),
+        ]
+        return {
+            "type": "TemplateProcessing",
+            "single": single,
+            "pair": [*single, *second],
+            "special_tokens": {
+                names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]}
+                for i in (*self.before, *self.after)
+            },
+        }
 
 
-def tokenizer_files(tokenizer: Tokenizer, longest: int | None = None, *, start: int | None = None,
-                    around: Around | None = None, roles: Mapping[str, int | None] = {},
-                    further: Mapping[str, Any] = {}) -> dict[str, str]:
+def tokenizer_files(
+    tokenizer: Tokenizer,
+    longest: int | None = None,
+    *,
+    start: int | None = None,
+    around: Around | None = None,
+    roles: Mapping[str, int | None] = {},
+    further: Mapping[str, Any] = {},
+) -> dict[str, str]:
     """Return the texts of tokenizer.json and tokenizer_config.json; ids are the tokenizer's own.
 
     `start`: the token that every text begins with; `around`: all that stands around texts, if not that alone;
@@ -202,18 +272,24 @@ def tokenizer_files(tokenizer: Tokenizer, longest: int | None = None, *, start: 
     settings |= _mark_settings(tokenizer)
     if longest is not None:
         settings["model_max_length"] = longest
-    settings |= {f"{role}_token": names[i] for role, i in roles.items() if i is not None} | dict(further)
+    settings |= {f"{role}_token": names[i] for role, i in roles.items() if i is not None} | dict(
+        further
+    )
     first = [] if start is None else [start]
     spec["post_processor"] = (around or Around(first, [], first)).template(names)
-    return {TOKENIZER: json.dumps(spec, indent=2, ensure_ascii=False) + "\n",
-            SETTINGS: json.dumps(settings, indent=2) + "\n"}
+    return {
+        TOKENIZER: json.dumps(spec, indent=2, ensure_ascii=False) + "\n",
+        SETTINGS: json.dumps(settings, indent=2) + "\n",
+    }
 
 
 def _add_mark(spec: Spec, names: dict[int, str], i: int, name: str) -> None:
     """Add a declared mark; transformers has one id for each name."""
     if name in names.values():
-        raise ConfigError(f"its mark {name!r} is spelled like an ordinary token of its vocabulary, and transformers cannot "
-                          "tell the two apart; fit the tokenizer with another name for the mark")
+        raise ConfigError(
+            f"its mark {name!r} is spelled like an ordinary token of its vocabulary, and transformers cannot "
+            "tell the two apart; fit the tokenizer with another name for the mark"
+        )
     names[i] = name
     spec["added_tokens"].append(added_token(i, name))
 
@@ -233,13 +309,17 @@ def _mark_settings(tokenizer: Tokenizer) -> dict[str, Any]:
 
 def _spec(tokenizer: Tokenizer) -> Spec:
     if tokenizer.normalizer is not None:
-        raise ConfigError(f"{tokenizer.loses()} before it is cut into tokens; transformers has no such steps")
+        raise ConfigError(
+            f"{tokenizer.loses()} before it is cut into tokens; transformers has no such steps"
+        )
     if tokenizer.kind == "byte":
         ids = {character: byte for byte, character in enumerate(ALPHABET)}
         return byte_level_spec(ids, [], [byte_level(rule=False)])
     if not tokenizer.subword:
-        raise ConfigError(f"its tokens are of the kind {tokenizer.kind!r}; byte, bpe, unigram and wordpiece can "
-                          "be written for transformers")
+        raise ConfigError(
+            f"its tokens are of the kind {tokenizer.kind!r}; byte, bpe, unigram and wordpiece can "
+            "be written for transformers"
+        )
     with TemporaryDirectory() as folder:
         tokenizer.write_files(Path(folder))
         return json.loads((Path(folder) / TOKENIZER).read_text("utf-8"))

@@ -12,46 +12,73 @@ from seqloom.interop.tensors import Layout, Line, Lines, within
 
 # ---- language models
 
-GPT2 = Layout("gpt2", {
-    "embedding": "wte",
-    "position": "wpe",
-    "norm": "ln_f",
-    **within("blocks.{i}.", "h.{i}.", {
-        "norm1": "ln_1",
-        "attention.qkv": Line("attn.c_attn", transposed=True),
-        "attention.out": Line("attn.c_proj", transposed=True),
-        "norm2": "ln_2",
-        "mlp.up": Line("mlp.c_fc", transposed=True),
-        "mlp.down": Line("mlp.c_proj", transposed=True),
-    }),
-}, "transformer.", {"output": "lm_head"}, (".attn.bias", ".attn.masked_bias"))
+GPT2 = Layout(
+    "gpt2",
+    {
+        "embedding": "wte",
+        "position": "wpe",
+        "norm": "ln_f",
+        **within(
+            "blocks.{i}.",
+            "h.{i}.",
+            {
+                "norm1": "ln_1",
+                "attention.qkv": Line("attn.c_attn", transposed=True),
+                "attention.out": Line("attn.c_proj", transposed=True),
+                "norm2": "ln_2",
+                "mlp.up": Line("mlp.c_fc", transposed=True),
+                "mlp.down": Line("mlp.c_proj", transposed=True),
+            },
+        ),
+    },
+    "transformer.",
+    {"output": "lm_head"},
+    (".attn.bias", ".attn.masked_bias"),
+)
 
-LLAMA = Layout("llama", {
-    "embedding": "embed_tokens",
-    "norm": "norm",
-    **within("blocks.{i}.", "layers.{i}.", {
-        "norm1": "input_layernorm",
-        "attention.qkv": "self_attn.q_proj self_attn.k_proj self_attn.v_proj",
-        "attention.out": "self_attn.o_proj",
-        "norm2": "post_attention_layernorm",
-        "mlp.up": "mlp.gate_proj mlp.up_proj",
-        "mlp.down": "mlp.down_proj",
-    }),
-}, "model.", {"output": "lm_head"}, (".rotary_emb.inv_freq",))
+LLAMA = Layout(
+    "llama",
+    {
+        "embedding": "embed_tokens",
+        "norm": "norm",
+        **within(
+            "blocks.{i}.",
+            "layers.{i}.",
+            {
+                "norm1": "input_layernorm",
+                "attention.qkv": "self_attn.q_proj self_attn.k_proj self_attn.v_proj",
+                "attention.out": "self_attn.o_proj",
+                "norm2": "post_attention_layernorm",
+                "mlp.up": "mlp.gate_proj mlp.up_proj",
+                "mlp.down": "mlp.down_proj",
+            },
+        ),
+    },
+    "model.",
+    {"output": "lm_head"},
+    (".rotary_emb.inv_freq",),
+)
 
-GGUF_LLAMA = Layout("llama", {
-    "embedding": "token_embd",
-    "norm": "output_norm",
-    "output": "output",
-    **within("blocks.{i}.", "blk.{i}.", {
-        "norm1": "attn_norm",
-        "attention.qkv": Line("attn_q attn_k attn_v", rotary=2),
-        "attention.out": "attn_output",
-        "norm2": "ffn_norm",
-        "mlp.up": "ffn_gate ffn_up",
-        "mlp.down": "ffn_down",
-    }),
-})
+GGUF_LLAMA = Layout(
+    "llama",
+    {
+        "embedding": "token_embd",
+        "norm": "output_norm",
+        "output": "output",
+        **within(
+            "blocks.{i}.",
+            "blk.{i}.",
+            {
+                "norm1": "attn_norm",
+                "attention.qkv": Line("attn_q attn_k attn_v", rotary=2),
+                "attention.out": "attn_output",
+                "norm2": "ffn_norm",
+                "mlp.up": "ffn_gate ffn_up",
+                "mlp.down": "ffn_down",
+            },
+        ),
+    },
+)
 
 # ---- encoders
 
@@ -61,30 +88,42 @@ _EMBEDDINGS = {
     "types": "embeddings.token_type_embeddings",
     "norm": "embeddings.LayerNorm",
 }
-_BERT_BLOCKS = within("blocks.{i}.", "encoder.layer.{i}.", {
-    "attention.qkv": "attention.self.query attention.self.key attention.self.value",
-    "attention.out": "attention.output.dense",
-    "norm1": "attention.output.LayerNorm",
-    "mlp.up": "intermediate.dense",
-    "mlp.down": "output.dense",
-    "norm2": "output.LayerNorm",
-})
-_DISTILBERT_BLOCKS = within("blocks.{i}.", "transformer.layer.{i}.", {
-    "attention.qkv": "attention.q_lin attention.k_lin attention.v_lin",
-    "attention.out": "attention.out_lin",
-    "norm1": "sa_layer_norm",
-    "mlp.up": "ffn.lin1",
-    "mlp.down": "ffn.lin2",
-    "norm2": "output_layer_norm",
-})
-_ALBERT_BLOCKS = within("blocks.{i}.", "encoder.albert_layer_groups.0.albert_layers.0.", {
-    "attention.qkv": "attention.query attention.key attention.value",
-    "attention.out": "attention.dense",
-    "norm1": "attention.LayerNorm",
-    "mlp.up": "ffn",
-    "mlp.down": "ffn_output",
-    "norm2": "full_layer_layer_norm",
-})
+_BERT_BLOCKS = within(
+    "blocks.{i}.",
+    "encoder.layer.{i}.",
+    {
+        "attention.qkv": "attention.self.query attention.self.key attention.self.value",
+        "attention.out": "attention.output.dense",
+        "norm1": "attention.output.LayerNorm",
+        "mlp.up": "intermediate.dense",
+        "mlp.down": "output.dense",
+        "norm2": "output.LayerNorm",
+    },
+)
+_DISTILBERT_BLOCKS = within(
+    "blocks.{i}.",
+    "transformer.layer.{i}.",
+    {
+        "attention.qkv": "attention.q_lin attention.k_lin attention.v_lin",
+        "attention.out": "attention.out_lin",
+        "norm1": "sa_layer_norm",
+        "mlp.up": "ffn.lin1",
+        "mlp.down": "ffn.lin2",
+        "norm2": "output_layer_norm",
+    },
+)
+_ALBERT_BLOCKS = within(
+    "blocks.{i}.",
+    "encoder.albert_layer_groups.0.albert_layers.0.",
+    {
+        "attention.qkv": "attention.query attention.key attention.value",
+        "attention.out": "attention.dense",
+        "norm1": "attention.LayerNorm",
+        "mlp.up": "ffn",
+        "mlp.down": "ffn_output",
+        "norm2": "full_layer_layer_norm",
+    },
+)
 
 
 def _encoder(family: str, blocks: Lines, further: Lines, head: str) -> Layout:
@@ -94,21 +133,43 @@ def _encoder(family: str, blocks: Lines, further: Lines, head: str) -> Layout:
     return Layout(family, {**_EMBEDDINGS, **blocks, **further}, f"{family}.", lines, buffers)
 
 
-ENCODERS = {layout.family: layout for layout in (
-    _encoder("bert", _BERT_BLOCKS, {"pooler": "pooler.dense"},
-             "cls.predictions.transform.dense cls.predictions.transform.LayerNorm "
-             "cls.predictions cls.predictions.decoder"),
-    _encoder("roberta", _BERT_BLOCKS, {"pooler": "pooler.dense"},
-             "lm_head.dense lm_head.layer_norm lm_head lm_head.decoder"),
-    _encoder("distilbert", _DISTILBERT_BLOCKS, {},
-             "vocab_transform vocab_layer_norm vocab_projector vocab_projector"),
-    _encoder("albert", _ALBERT_BLOCKS,
-             {"pooler": "pooler", "projection": "encoder.embedding_hidden_mapping_in"},
-             "predictions.dense predictions.LayerNorm predictions predictions.decoder"),
-    _encoder("electra", _BERT_BLOCKS, {"projection": "embeddings_project"},
-             "generator_predictions.dense generator_predictions.LayerNorm "
-             "generator_lm_head generator_lm_head"),
-)}
+ENCODERS = {
+    layout.family: layout
+    for layout in (
+        _encoder(
+            "bert",
+            _BERT_BLOCKS,
+            {"pooler": "pooler.dense"},
+            "cls.predictions.transform.dense cls.predictions.transform.LayerNorm "
+            "cls.predictions cls.predictions.decoder",
+        ),
+        _encoder(
+            "roberta",
+            _BERT_BLOCKS,
+            {"pooler": "pooler.dense"},
+            "lm_head.dense lm_head.layer_norm lm_head lm_head.decoder",
+        ),
+        _encoder(
+            "distilbert",
+            _DISTILBERT_BLOCKS,
+            {},
+            "vocab_transform vocab_layer_norm vocab_projector vocab_projector",
+        ),
+        _encoder(
+            "albert",
+            _ALBERT_BLOCKS,
+            {"pooler": "pooler", "projection": "encoder.embedding_hidden_mapping_in"},
+            "predictions.dense predictions.LayerNorm predictions predictions.decoder",
+        ),
+        _encoder(
+            "electra",
+            _BERT_BLOCKS,
+            {"projection": "embeddings_project"},
+            "generator_predictions.dense generator_predictions.LayerNorm "
+            "generator_lm_head generator_lm_head",
+        ),
+    )
+}
 
 # ---- encoder-decoders
 
@@ -182,18 +243,21 @@ MARIAN_OF_TWO = _bart("Marian", _TWO_TABLES, sines_first=True)
 # with </s> here.
 
 _WRITTEN = (3, 1, 0, 2, *range(4, 74))
-G2P = Layout("g2p-en", {
-    "reader.embedding.weight": Line("enc_emb", rows=(2, 1, *range(3, 29))),
-    "encoder.stack.layers.{i}.w_x": "enc_w_ih",
-    "encoder.stack.layers.{i}.w_h": "enc_w_hh",
-    "encoder.stack.layers.{i}.b": "enc_b",
-    "encoder.stack.layers.{i}.b_h": "enc_b_h",
-    "initial.weight": "identity",
-    "embedding.weight": Line("dec_emb", rows=(2, *_WRITTEN[1:])),
-    "decoder.layers.{i}.w_x": "dec_w_ih",
-    "decoder.layers.{i}.w_h": "dec_w_hh",
-    "decoder.layers.{i}.b": "dec_b",
-    "decoder.layers.{i}.b_h": "dec_b_h",
-    "output.weight": Line("fc_w", rows=_WRITTEN),
-    "output.bias": Line("fc_b", rows=_WRITTEN),
-})
+G2P = Layout(
+    "g2p-en",
+    {
+        "reader.embedding.weight": Line("enc_emb", rows=(2, 1, *range(3, 29))),
+        "encoder.stack.layers.{i}.w_x": "enc_w_ih",
+        "encoder.stack.layers.{i}.w_h": "enc_w_hh",
+        "encoder.stack.layers.{i}.b": "enc_b",
+        "encoder.stack.layers.{i}.b_h": "enc_b_h",
+        "initial.weight": "identity",
+        "embedding.weight": Line("dec_emb", rows=(2, *_WRITTEN[1:])),
+        "decoder.layers.{i}.w_x": "dec_w_ih",
+        "decoder.layers.{i}.w_h": "dec_w_hh",
+        "decoder.layers.{i}.b": "dec_b",
+        "decoder.layers.{i}.b_h": "dec_b_h",
+        "output.weight": Line("fc_w", rows=_WRITTEN),
+        "output.bias": Line("fc_b", rows=_WRITTEN),
+    },
+)

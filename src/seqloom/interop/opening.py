@@ -57,7 +57,11 @@ def form_of(path: str | Path) -> str | None:
         return "gguf"
     if head.startswith(b"PK") and _function("g2p:is_g2p")(source):
         return "g2p"
-    if source.name.endswith((".arpa", ".arpa.gz")) or b"\\data\\" in head or head.startswith(b"mmap lm"):
+    if (
+        source.name.endswith((".arpa", ".arpa.gz"))
+        or b"\\data\\" in head
+        or head.startswith(b"mmap lm")
+    ):
         return "arpa"
     vectors = sniff_vectors(head) if head else None
     if vectors is None:
@@ -93,30 +97,40 @@ def _open_directory(path: str | Path, task: str | None, bits: int | None) -> Any
     directory = _function("hugging_face:read_directory")(path)
     name = directory.text("model_type")
     if name not in FAMILIES:
-        directory.fail(f"a model of the family {quoted(name)}, which cannot be converted"
-                       f"{suggest_known(name, FAMILIES)}")
+        directory.fail(
+            f"a model of the family {quoted(name)}, which cannot be converted"
+            f"{suggest_known(name, FAMILIES)}"
+        )
     family = FAMILIES[name]
     wanted = task and task.replace(" ", "-")
     tasks = {model: registry.find(model).task.replace(" ", "-") for model in family.models}
-    known = dict.fromkeys([*tasks, *tasks.values(), *(one.removesuffix("-model") for one in tasks.values())])
+    known = dict.fromkeys(
+        [*tasks, *tasks.values(), *(one.removesuffix("-model") for one in tasks.values())]
+    )
     if wanted and wanted not in known:
-        raise ConfigError(f"{path}: a {name} cannot be converted for the task {quoted(task)}"
-                          f"{suggest_known(wanted, known)}")
+        raise ConfigError(
+            f"{path}: a {name} cannot be converted for the task {quoted(task)}"
+            f"{suggest_known(wanted, known)}"
+        )
     return _function(family.reader)(directory, wanted).model(bits)
 
 
 def quantised(model: Any, bits: int, source: str) -> Any:
     """Return the same model with so many bits a weight; `source` is where it was, for messages."""
     if "bits" not in model.learnt_values:
-        raise ConfigError(f"--bits quantises the weights of a network; {source} is of kind {model.name}, which has none")
+        raise ConfigError(
+            f"--bits quantises the weights of a network; {source} is of kind {model.name}, which has none"
+        )
     return model.quantised(bits)
 
 
 def write(model: Any, target: str | Path, source: str = "this model") -> None:
     """Write a model as a directory that transformers opens; `source` is where it was, for messages."""
     if model.name not in WRITERS:
-        raise ConfigError(f"{source} is of kind {model.name}, which transformers does not have; "
-                          f"{', '.join(WRITERS)} can be converted to {FORM}")
+        raise ConfigError(
+            f"{source} is of kind {model.name}, which transformers does not have; "
+            f"{', '.join(WRITERS)} can be converted to {FORM}"
+        )
     _function(WRITERS[model.name])(model, target)
 
 

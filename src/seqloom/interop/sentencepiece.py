@@ -68,20 +68,31 @@ def _parse(data: bytes) -> SentencePieces:
                 raise ValueError(f"piece {len(pieces)} is damaged")
             pieces.append(Piece(_bytes(piece.get(1, b"")).decode("utf-8"), score, kind))
             if len(pieces[-1].text) > LONGEST:
-                raise ValueError(f"a piece has {len(pieces[-1].text):,} characters; at most {LONGEST:,} can be read")
+                raise ValueError(
+                    f"a piece has {len(pieces[-1].text):,} characters; at most {LONGEST:,} can be read"
+                )
         elif number == 2:
             trainer = dict(_fields(_bytes(value)))
         elif number == 3:
             normalizer = dict(_fields(_bytes(value)))
     method, unknown = trainer.get(3, _UNIGRAM), trainer.get(40, 0)
     if method not in (_UNIGRAM, _BPE):
-        raise ValueError(f"its tokens are {_METHODS.get(method, f'of the kind {method}')}; unigram and BPE can be read")
+        raise ValueError(
+            f"its tokens are {_METHODS.get(method, f'of the kind {method}')}; unigram and BPE can be read"
+        )
     if trainer.get(24, 0):
         raise ValueError("it puts white space at the end of words, which is not supported")
     if len(pieces) < 2 or type(unknown) is not int or not 0 <= unknown < len(pieces):
         raise ValueError("it has no pieces, or none for what is unknown")
-    return SentencePieces(pieces, method == _UNIGRAM, unknown, bool(trainer.get(35, 0)), _bytes(normalizer.get(2, b"")),
-                          bool(normalizer.get(3, 1)), bool(normalizer.get(4, 1)))
+    return SentencePieces(
+        pieces,
+        method == _UNIGRAM,
+        unknown,
+        bool(trainer.get(35, 0)),
+        _bytes(normalizer.get(2, b"")),
+        bool(normalizer.get(3, 1)),
+        bool(normalizer.get(4, 1)),
+    )
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
@@ -101,7 +112,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             size, at = _varint(data, at)
         if size > len(data) - at:
             raise ValueError(f"it is cut off: {size:,} bytes from {at:,} on, of {len(data):,}")
-        yield key >> 3, data[at:at + size]
+        yield key >> 3, data[at : at + size]
         at += size
 
 
@@ -125,30 +136,52 @@ def _bytes(value: Any) -> bytes:
 
 # ---- as tokenizer.json
 
+
 def sentencepiece_spec(model: SentencePieces, where: str, before: Sequence[Spec] = ()) -> Spec:
     """The values of a tokenizer.json; `before` are further steps of normalisation, which come first."""
     pieces = model.pieces
     ids = numbered([piece.text for piece in pieces], where)
     normalizer = [*before]
     if model.charsmap:
-        normalizer.append({"type": "Precompiled", "precompiled_charsmap": base64.b64encode(model.charsmap).decode()})
+        normalizer.append(
+            {
+                "type": "Precompiled",
+                "precompiled_charsmap": base64.b64encode(model.charsmap).decode(),
+            }
+        )
     if model.blanks_joined:
         normalizer += [_replaced({"Regex": r"\A +| +\z"}, ""), _replaced({"Regex": " {2,}"}, " ")]
     if model.blank_first:
         normalizer.append({"type": "Prepend", "prepend": _BLANK})
     normalizer.append(_replaced({"String": " "}, _BLANK))
     if model.unigram:
-        made: Spec = {"type": "Unigram", "unk_id": model.unknown, "byte_fallback": model.byte_fallback,
-                      "vocab": [[piece.text, NEVER if piece.kind == UNUSED else piece.score] for piece in pieces]}
+        made: Spec = {
+            "type": "Unigram",
+            "unk_id": model.unknown,
+            "byte_fallback": model.byte_fallback,
+            "vocab": [
+                [piece.text, NEVER if piece.kind == UNUSED else piece.score] for piece in pieces
+            ],
+        }
     else:
-        made = pair_model(ids, _merges(pieces, ids), unk_token=pieces[model.unknown].text, fuse_unk=True,
-                          byte_fallback=model.byte_fallback)
-    added = [added_token(i, piece.text, special=piece.kind != USER_DEFINED) for i, piece in enumerate(pieces)
-             if piece.kind in (UNKNOWN, CONTROL, USER_DEFINED)]
+        made = pair_model(
+            ids,
+            _merges(pieces, ids),
+            unk_token=pieces[model.unknown].text,
+            fuse_unk=True,
+            byte_fallback=model.byte_fallback,
+        )
+    added = [
+        added_token(i, piece.text, special=piece.kind != USER_DEFINED)
+        for i, piece in enumerate(pieces)
+        if piece.kind in (UNKNOWN, CONTROL, USER_DEFINED)
+    ]
     decoder = [_replaced({"String": _BLANK}, " "), {"type": "ByteFallback"}, {"type": "Fuse"}]
     if model.blank_first:
         decoder.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
-    return spec_of(made, normalizer=normalizer, decoder={"type": "Sequence", "decoders": decoder}, added=added)
+    return spec_of(
+        made, normalizer=normalizer, decoder={"type": "Sequence", "decoders": decoder}, added=added
+    )
 
 
 def _replaced(pattern: Spec, content: str) -> Spec:

@@ -35,7 +35,9 @@ class Line:
     transposed: bool = False  # matrices are (in, out) there
     skipped: int = 0  # rows of the tensor before ours, which nothing reads
     one_row: bool = False  # a vector here, a matrix of one row there
-    rotary: int = 0  # so many tensors have pairs for rotary positions side by side, ours half a head apart
+    rotary: int = (
+        0  # so many tensors have pairs for rotary positions side by side, ours half a head apart
+    )
     rows: tuple[int, ...] = ()  # rows of the tensor in our order, its last one among them
 
 
@@ -45,8 +47,12 @@ Lines = Mapping[str, str | Line]
 def within(ours: str, theirs: str, lines: Lines) -> dict[str, Line]:
     """Return lines with one name before our layers and another before their tensors."""
     made = {layer: _line(line) for layer, line in lines.items()}
-    return {ours + layer: replace(line, tensors=" ".join(theirs + name for name in line.tensors.split()))
-            for layer, line in made.items()}
+    return {
+        ours + layer: replace(
+            line, tensors=" ".join(theirs + name for name in line.tensors.split())
+        )
+        for layer, line in made.items()
+    }
 
 
 def _line(line: str | Line) -> Line:
@@ -59,8 +65,12 @@ class Layout:
     body: Lines
     prefix: str = ""  # before the tensors of the body, unless it was saved alone
     head: Lines = field(default_factory=dict)  # layers whose tensors have no prefix
-    ignored: tuple[str, ...] = ()  # ends of names of tensors that are not learnt, or copies of others
-    sines_first: bool = False  # all sines of a position stand before all cosines; here they take turns
+    ignored: tuple[
+        str, ...
+    ] = ()  # ends of names of tensors that are not learnt, or copies of others
+    sines_first: bool = (
+        False  # all sines of a position stand before all cosines; here they take turns
+    )
 
     def prefix_of(self, found: Shapes) -> str:
         """Return what stands before the names of the body in a file with these tensors."""
@@ -81,7 +91,9 @@ class Layout:
         key = array if array in lines else layer
         line = _line(lines[key])
         before, behind = prefix if key in self.body else "", f".{kind}" if key == layer else ""
-        tensors = [before + tensor.replace("{i}", number) + behind for tensor in line.tensors.split()]
+        tensors = [
+            before + tensor.replace("{i}", number) + behind for tensor in line.tensors.split()
+        ]
         heights = dict(zip(tensors, _heights(name, shapes, len(tensors))))
         return Place(shapes[name], heights, line, d_head, self._order(layer, shapes[name]))
 
@@ -90,15 +102,24 @@ class Layout:
             return None
         if layer.endswith(_WIDTH_ROWS):
             return 0, alternating(shape[0])
-        return (1, alternating(shape[1])) if layer.endswith(_WIDTH_COLUMNS) and len(shape) == 2 else None
+        return (
+            (1, alternating(shape[1]))
+            if layer.endswith(_WIDTH_COLUMNS) and len(shape) == 2
+            else None
+        )
 
-    def write(self, weights: Mapping[str, np.ndarray], prefix: str | None = None) -> dict[str, np.ndarray]:
+    def write(
+        self, weights: Mapping[str, np.ndarray], prefix: str | None = None
+    ) -> dict[str, np.ndarray]:
         """Return the tensors of all our arrays, by name."""
         arrays = dict(weights)  # which quantised ones are made for
         shapes = {name: array.shape for name, array in arrays.items()}
         before = self.prefix if prefix is None else prefix
-        return {tensor: part for name, array in arrays.items()
-                for tensor, part in self.place(name, shapes, before).write(array).items()}
+        return {
+            tensor: part
+            for name, array in arrays.items()
+            for tensor, part in self.place(name, shapes, before).write(array).items()
+        }
 
 
 def _heights(name: str, shapes: Shapes, tensors: int) -> list[int]:
@@ -140,7 +161,9 @@ class Place:
 
     @property
     def shapes(self) -> Shapes:
-        return {name: self._their_shape(rows, *self.shape[1:]) for name, rows in self.heights.items()}
+        return {
+            name: self._their_shape(rows, *self.shape[1:]) for name, rows in self.heights.items()
+        }
 
     def _their_shape(self, rows: int, *rest: int) -> tuple[int, ...]:
         if self.line.one_row:
@@ -172,7 +195,9 @@ class Place:
         if line.rows:
             return tensor[np.array(line.rows)]
         turned = number < line.rotary
-        return tensor[halves_apart(tensor.shape[0], self.d_head)] if turned else tensor[line.skipped:]
+        return (
+            tensor[halves_apart(tensor.shape[0], self.d_head)] if turned else tensor[line.skipped :]
+        )
 
     def write(self, array: np.ndarray) -> dict[str, np.ndarray]:
         """Return the tensors of our array."""
@@ -180,7 +205,10 @@ class Place:
         if self.order is not None:
             array = np.take(array, np.argsort(self.order[1]), self.order[0])
         parts = np.split(array, np.cumsum(list(self.heights.values()))[:-1])
-        return {name: np.ascontiguousarray(self._written(part)) for name, part in zip(self.heights, parts)}
+        return {
+            name: np.ascontiguousarray(self._written(part))
+            for name, part in zip(self.heights, parts)
+        }
 
     def _written(self, part: np.ndarray) -> np.ndarray:
         line = self.line
@@ -216,7 +244,9 @@ class Parts:
         try:
             config = self.cls.config_class(**self.options)
             declared = self.cls.with_parts(config, self.tokenizers, learnt).declared()
-            return self.cls.from_parts(config, self.tokenizers, learnt, self._arrays(declared, bits), self.info)
+            return self.cls.from_parts(
+                config, self.tokenizers, learnt, self._arrays(declared, bits), self.info
+            )
         except (ConfigError, ModelError) as error:
             self.file.fail(str(error))
 
@@ -224,18 +254,32 @@ class Parts:
         """Return all arrays as a saved model has them."""
         file, layout, shapes = self.file, self.layout, shapes_of(declared)
         prefix = layout.prefix_of(file.shapes)
-        places = {name: layout.place(name, shapes, prefix, self.d_head) for name in shapes
-                  if not name.endswith(self.absent)}
-        wanted = {tensor: shape for place in places.values() for tensor, shape in place.shapes.items()}
-        found = {tensor: shape for tensor, shape in file.shapes.items() if tensor in wanted
-                 or not (tensor.endswith(layout.ignored) or tensor in self.left_out)}
+        places = {
+            name: layout.place(name, shapes, prefix, self.d_head)
+            for name in shapes
+            if not name.endswith(self.absent)
+        }
+        wanted = {
+            tensor: shape for place in places.values() for tensor, shape in place.shapes.items()
+        }
+        found = {
+            tensor: shape
+            for tensor, shape in file.shapes.items()
+            if tensor in wanted or not (tensor.endswith(layout.ignored) or tensor in self.left_out)
+        }
         file.check_tensors(found, wanted, layout.family)
         arrays: dict[str, np.ndarray] = {}
         with progress.task("reading weights", len(shapes), "arrays") as bar:
             for name, shape in shapes.items():
                 own_bits = bits_of(name, declared[name], bits, self.cls.exact) if bits else None
-                weight = places[name].read(file, own_bits) if name in places else np.zeros(shape, np.float32)
-                arrays |= weight.tiles().arrays(name) if isinstance(weight, Blocks) else {name: weight}
+                weight = (
+                    places[name].read(file, own_bits)
+                    if name in places
+                    else np.zeros(shape, np.float32)
+                )
+                arrays |= (
+                    weight.tiles().arrays(name) if isinstance(weight, Blocks) else {name: weight}
+                )
                 bar.advance(1)
         return arrays
 

@@ -12,7 +12,15 @@ from typing import Any
 
 from seqloom.errors import DataError, quoted
 from seqloom.interop.hugging_face import ModelDirectory, read_json, read_text
-from seqloom.interop.sentencepiece import CONTROL, NEVER, UNKNOWN, Piece, SentencePieces, read_sentencepiece, sentencepiece_spec
+from seqloom.interop.sentencepiece import (
+    CONTROL,
+    NEVER,
+    UNKNOWN,
+    Piece,
+    SentencePieces,
+    read_sentencepiece,
+    sentencepiece_spec,
+)
 from seqloom.interop.values import Values
 from seqloom.text.subword_lists import (
     Spec,
@@ -25,8 +33,15 @@ from seqloom.text.subword_lists import (
 )
 
 TOKENIZER, SETTINGS, ADDED = "tokenizer.json", "tokenizer_config.json", "added_tokens.json"
-WORDS, VOCABULARY, MERGES, PIECES = "vocab.txt", "vocab.json", "merges.txt", ("spiece.model", "tokenizer.model")
-TARGET_TOKENIZER = "target_tokenizer.json"  # beside the other where targets are cut in another way; ours alone
+WORDS, VOCABULARY, MERGES, PIECES = (
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    ("spiece.model", "tokenizer.model"),
+)
+TARGET_TOKENIZER = (
+    "target_tokenizer.json"  # beside the other where targets are cut in another way; ours alone
+)
 SIDES = {"source": "source.spm", "target": "target.spm"}  # of Marian
 EXTRA_IDS = 100  # marks of T5 behind its pieces, unless its settings say another number
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -48,7 +63,9 @@ def read_spec(directory: ModelDirectory, side: str = "source") -> Spec:
             return _with_added(directory, _sentencepiece(directory, place / name))
     if (place / WORDS).is_file():
         return _with_added(directory, _word_piece(directory))
-    directory.fail(f"there is no tokenizer in it; expected {TOKENIZER}, {VOCABULARY} with {MERGES}, {WORDS} or {PIECES[0]}")
+    directory.fail(
+        f"there is no tokenizer in it; expected {TOKENIZER}, {VOCABULARY} with {MERGES}, {WORDS} or {PIECES[0]}"
+    )
 
 
 def read_values(path: Path) -> Values:
@@ -66,11 +83,23 @@ def _tokenizer_json(path: Path) -> Spec:
     spec = read_json(path)
     model, added = spec.get("model"), spec.setdefault("added_tokens", [])
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    pairs = isinstance(vocabulary, list) and all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
-                                                 for pair in vocabulary)
-    good = pairs or (isinstance(vocabulary, dict) and all(type(i) is int for i in vocabulary.values()))
-    good = good and isinstance(added, list) and all(isinstance(token, dict) and isinstance(token.get("content"), str)
-                                                    and type(token.get("id")) is int for token in added)
+    pairs = isinstance(vocabulary, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
+        for pair in vocabulary
+    )
+    good = pairs or (
+        isinstance(vocabulary, dict) and all(type(i) is int for i in vocabulary.values())
+    )
+    good = (
+        good
+        and isinstance(added, list)
+        and all(
+            isinstance(token, dict)
+            and isinstance(token.get("content"), str)
+            and type(token.get("id")) is int
+            for token in added
+        )
+    )
     steps = spec.get("pre_tokenizer")
     inner = steps.get("pretokenizers", []) if isinstance(steps, dict) else []
     good = good and (steps is None or isinstance(steps, dict)) and isinstance(inner, list)
@@ -83,18 +112,31 @@ def _word_piece(directory: ModelDirectory) -> Spec:
     path = directory.path / WORDS
     ids = numbered(_lines(path), str(path))
     settings = read_values(directory.path / SETTINGS)
-    accents = None if settings.values.get("strip_accents") is None else settings.flag("strip_accents", False)
+    accents = (
+        None
+        if settings.values.get("strip_accents") is None
+        else settings.flag("strip_accents", False)
+    )
     unknown = content(settings.values.get("unk_token", "[UNK]"))
     if unknown not in ids:
         raise DataError(f"{path}: has no token {quoted(unknown)} for unknown words")
-    return word_piece_spec(ids, unknown, lowercase=settings.flag("do_lower_case", True), strip_accents=accents,
-                           chinese_apart=settings.flag("tokenize_chinese_chars", True))
+    return word_piece_spec(
+        ids,
+        unknown,
+        lowercase=settings.flag("do_lower_case", True),
+        strip_accents=accents,
+        chinese_apart=settings.flag("tokenize_chinese_chars", True),
+    )
 
 
 def _byte_level(directory: ModelDirectory) -> Spec:
-    merges = [line for line in _lines(directory.path / MERGES) if line and not line.startswith("#version")]
+    merges = [
+        line for line in _lines(directory.path / MERGES) if line and not line.startswith("#version")
+    ]
     blank = read_values(directory.path / SETTINGS).flag("add_prefix_space", False)
-    return byte_level_spec(_ids(directory.path / VOCABULARY), merges, [byte_level(blank_first=blank)])
+    return byte_level_spec(
+        _ids(directory.path / VOCABULARY), merges, [byte_level(blank_first=blank)]
+    )
 
 
 def _sentencepiece(directory: ModelDirectory, path: Path) -> Spec:
@@ -106,18 +148,36 @@ def _sentencepiece(directory: ModelDirectory, path: Path) -> Spec:
     if family in ("t5", "mt5"):
         extra = settings.whole("extra_ids", 0, 10_000, EXTRA_IDS)
         have = {piece.text for piece in model.pieces}
-        model = replace(model, pieces=[*model.pieces, *(Piece(name, 0.0, CONTROL) for i in reversed(range(extra))
-                                                        if (name := f"<extra_id_{i}>") not in have)])
+        model = replace(
+            model,
+            pieces=[
+                *model.pieces,
+                *(
+                    Piece(name, 0.0, CONTROL)
+                    for i in reversed(range(extra))
+                    if (name := f"<extra_id_{i}>") not in have
+                ),
+            ],
+        )
     if family == "albert":
         before = _albert_steps(settings)
-        model = replace(model, pieces=[  # "2009," is to be a number and a comma
-            piece._replace(score=piece.score - 100) if piece.text[-1:] == "," and piece.text[-2:-1].isdigit() else piece
-            for piece in model.pieces])
+        model = replace(
+            model,
+            pieces=[  # "2009," is to be a number and a comma
+                piece._replace(score=piece.score - 100)
+                if piece.text[-1:] == "," and piece.text[-2:-1].isdigit()
+                else piece
+                for piece in model.pieces
+            ],
+        )
     return sentencepiece_spec(model, str(path), before)
 
 
 def _albert_steps(settings: Values) -> list[Spec]:
-    steps: list[Spec] = [{"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in ("``", "''")]
+    steps: list[Spec] = [
+        {"type": "Replace", "pattern": {"String": quotes}, "content": '"'}
+        for quotes in ("``", "''")
+    ]
     if not settings.flag("keep_accents", False):
         steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
     if settings.flag("do_lower_case", True):
@@ -131,19 +191,37 @@ def _marian(directory: ModelDirectory, side: str) -> Spec:
     if not path.is_file():
         directory.fail(f"it has no {SIDES[side]}")
     if read_values(directory.path / SETTINGS).flag("separate_vocabs", False):
-        directory.fail("its two sides have vocabularies of their own (separate_vocabs), which is not supported")
+        directory.fail(
+            "its two sides have vocabularies of their own (separate_vocabs), which is not supported"
+        )
     model, ids = read_sentencepiece(path), _ids(directory.path / VOCABULARY)
     if sorted(ids.values()) != list(range(len(ids))):
-        raise DataError(f"{directory.path / VOCABULARY}: its ids do not go from 0 to {len(ids) - 1:,}")
+        raise DataError(
+            f"{directory.path / VOCABULARY}: its ids do not go from 0 to {len(ids) - 1:,}"
+        )
     unknown = content(read_values(directory.path / SETTINGS).values.get("unk_token", "<unk>"))
     if unknown not in ids:
-        raise DataError(f"{directory.path / VOCABULARY}: has no token {quoted(unknown)} for what is unknown")
+        raise DataError(
+            f"{directory.path / VOCABULARY}: has no token {quoted(unknown)} for what is unknown"
+        )
     known = {piece.text: piece for piece in model.pieces}
     pieces = [known.get(token, Piece(token, NEVER)) for token in sorted(ids, key=ids.__getitem__)]
     pieces[ids[unknown]] = Piece(unknown, 0.0, UNKNOWN)
-    spec = sentencepiece_spec(SentencePieces(pieces, model.unigram, ids[unknown], model.byte_fallback, model.charsmap,
-                                             model.blank_first, model.blanks_joined), str(path))
-    languages = [token for token in ids if token.startswith(">>") and token.endswith("<<")]  # a text may begin with one
+    spec = sentencepiece_spec(
+        SentencePieces(
+            pieces,
+            model.unigram,
+            ids[unknown],
+            model.byte_fallback,
+            model.charsmap,
+            model.blank_first,
+            model.blanks_joined,
+        ),
+        str(path),
+    )
+    languages = [
+        token for token in ids if token.startswith(">>") and token.endswith("<<")
+    ]  # a text may begin with one
     spec["added_tokens"] += [added_token(ids[token], token, special=False) for token in languages]
     return spec
 
@@ -153,7 +231,10 @@ def _with_added(directory: ModelDirectory, spec: Spec) -> Spec:
     ids = ids_of(spec)
     added = {token["id"]: token for token in spec["added_tokens"]}
     if (directory.path / ADDED).is_file():
-        added |= {i: added_token(i, token, special=False) for token, i in _ids(directory.path / ADDED).items()}
+        added |= {
+            i: added_token(i, token, special=False)
+            for token, i in _ids(directory.path / ADDED).items()
+        }
     settings = read_values(directory.path / SETTINGS)
     decoder = settings.values.get("added_tokens_decoder", {})
     if not isinstance(decoder, dict):
@@ -162,10 +243,14 @@ def _with_added(directory: ModelDirectory, spec: Spec) -> Spec:
         token = content(entry)
         if not i.isdecimal() or not isinstance(entry, dict) or not isinstance(token, str):
             settings.fail(f"added_tokens_decoder: {quoted(i)} is no id of a token")
-        added[int(i)] = added_token(int(i), token, **{name: bool(entry.get(name, False)) for name in _FLAGS})
+        added[int(i)] = added_token(
+            int(i), token, **{name: bool(entry.get(name, False)) for name in _FLAGS}
+        )
     for i, made in added.items():
         if ids.get(made["content"], i) != i:
-            directory.fail(f"the added token {quoted(made['content'])} has the ids {ids[made['content']]} and {i}")
+            directory.fail(
+                f"the added token {quoted(made['content'])} has the ids {ids[made['content']]} and {i}"
+            )
     spec["added_tokens"] = [added[i] for i in sorted(added)]
     return spec
 

@@ -29,18 +29,37 @@ from seqloom.text.tokenizer import Tokenizer
 
 GENERATION = "generation_config.json"
 ACTIVATIONS = {  # theirs: ours; the first of each is written
-    "relu": "relu", "gelu": "gelu-erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "swish": "swish",
+    "relu": "relu",
+    "gelu": "gelu-erf",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "swish": "swish",
     "silu": "swish",
 }
 GATES = {"gated-gelu": "geglu", "gated-gelu_new": "geglu", "gated-silu": "swiglu"}  # of T5
 NAMES = {ours: theirs for theirs, ours in reversed([*ACTIVATIONS.items(), *GATES.items()])}
 
 # What makes a `transformer` a model of a family.
-_PLAIN = {"norm": "post", "norm_kind": "layer", "norm_epsilon": 1e-5, "bias": True, "scaled_attention": True,
-          "scaled_output": False, "d_head": None}
+_PLAIN = {
+    "norm": "post",
+    "norm_kind": "layer",
+    "norm_epsilon": 1e-5,
+    "bias": True,
+    "scaled_attention": True,
+    "scaled_output": False,
+    "d_head": None,
+}
 KINDS: dict[str, dict[str, Any]] = {
-    "T5": {"positions": "t5", "norm": "pre", "norm_kind": "rms", "embedding_norm": False, "bias": False,
-           "scaled_attention": False, "scaled_embedding": False, "shared_vocabulary": True},
+    "T5": {
+        "positions": "t5",
+        "norm": "pre",
+        "norm_kind": "rms",
+        "embedding_norm": False,
+        "bias": False,
+        "scaled_attention": False,
+        "scaled_embedding": False,
+        "shared_vocabulary": True,
+    },
     "BART": {**_PLAIN, "positions": "learned", "embedding_norm": True, "shared_vocabulary": True},
     "Marian": {**_PLAIN, "positions": "sinusoidal", "embedding_norm": False},
 }
@@ -73,7 +92,9 @@ BART_KEYS: Keys = {
 
 def read_t5(directory: ModelDirectory, task: str | None = None) -> Parts:
     options = directory.options(T5_KEYS)
-    options |= directory.options({"n_decoder_layers": ("num_decoder_layers", 1, 100, options["n_layers"])})
+    options |= directory.options(
+        {"n_decoder_layers": ("num_decoder_layers", 1, 100, options["n_layers"])}
+    )
     options["activation"] = directory.choice("feed_forward_proj", {**ACTIVATIONS, **GATES}, "relu")
     # Files of version 1.1 say that the output is not tied; newer ones what follows from it.
     scaled = directory.flag("scale_decoder_outputs", directory.flag("tie_word_embeddings", True))
@@ -96,7 +117,11 @@ def _own_output(directory: ModelDirectory) -> bool:
 
 def read_bart(directory: ModelDirectory, task: str | None = None) -> Parts:
     context = directory.whole("max_position_embeddings", 2, 1_000_000)
-    options = _bart_options(directory) | KINDS["BART"] | {"context": context, "max_length": min(context, 250)}
+    options = (
+        _bart_options(directory)
+        | KINDS["BART"]
+        | {"context": context, "max_length": min(context, 250)}
+    )
     learnt = _learnt(directory, context, directory.whole("eos_token_id", 0, MAX_ROWS))
     size = directory.whole("vocab_size", 2, MAX_ROWS)
     learnt["source_start"] = directory.whole("bos_token_id", 0, size - 1)
@@ -107,7 +132,9 @@ def read_marian(directory: ModelDirectory, task: str | None = None) -> Parts:
     shared = directory.flag("share_encoder_decoder_embeddings", True)
     options = _bart_options(directory) | KINDS["Marian"] | {"shared_vocabulary": shared}
     if options["d_model"] % 2:
-        directory.fail(f"d_model is {options['d_model']}; its sinusoidal positions need an even width")
+        directory.fail(
+            f"d_model is {options['d_model']}; its sinusoidal positions need an even width"
+        )
     longest = directory.whole("max_position_embeddings", 1, 1_000_000)
     learnt = _learnt(directory, longest, directory.whole("pad_token_id", 0, MAX_ROWS))
     return _parts(directory, MARIAN if shared else MARIAN_OF_TWO, options, learnt)
@@ -115,9 +142,13 @@ def read_marian(directory: ModelDirectory, task: str | None = None) -> Parts:
 
 def _bart_options(directory: ModelDirectory) -> dict[str, Any]:
     for name in ("attention_heads", "ffn_dim"):
-        one, other = (directory.whole(f"{side}_{name}", 1, MOST_WIDTH) for side in ("encoder", "decoder"))
+        one, other = (
+            directory.whole(f"{side}_{name}", 1, MOST_WIDTH) for side in ("encoder", "decoder")
+        )
         if one != other:
-            directory.fail(f"encoder_{name} is {one} and decoder_{name} {other}; both must be one number")
+            directory.fail(
+                f"encoder_{name} is {one} and decoder_{name} {other}; both must be one number"
+            )
     activation = directory.choice("activation_function", ACTIVATIONS, "gelu")
     return {**directory.options(BART_KEYS), "activation": activation}
 
@@ -137,7 +168,9 @@ def _learnt(directory: ModelDirectory, longest: int, start: int) -> dict[str, An
     if not isinstance(never, list) or not all(_are_tokens(ids, size) for ids in never):
         here.lacks("bad_words_ids", never, "a list of lists of tokens")
     if any(len(ids) != 1 for ids in never):
-        progress.say(f"{directory.name}: of bad_words_ids only single tokens are kept out of translations")
+        progress.say(
+            f"{directory.name}: of bad_words_ids only single tokens are kept out of translations"
+        )
     alone = sorted({ids[0] for ids in never if len(ids) == 1})
     return learnt | ({"never": alone} if alone else {})
 
@@ -146,8 +179,9 @@ def _are_tokens(ids: Any, size: int) -> bool:
     return isinstance(ids, list) and all(type(i) is int and 0 <= i < size for i in ids)
 
 
-def _parts(directory: ModelDirectory, layout: Layout, options: dict[str, Any],
-           learnt: dict[str, Any]) -> Parts:
+def _parts(
+    directory: ModelDirectory, layout: Layout, options: dict[str, Any], learnt: dict[str, Any]
+) -> Parts:
     found, shared = directory.shapes, options["shared_vocabulary"]
     key = "vocab_size" if shared else "decoder_vocab_size"
     target_rows = directory.rows(layout.weight("embedding", found), key)
@@ -155,8 +189,16 @@ def _parts(directory: ModelDirectory, layout: Layout, options: dict[str, Any],
     learnt["sizes"] = Sizes(rows, options["d_model"]).to_dict()
     tokenizers = _tokenizers(directory, rows, target_rows)
     absent = ("output.bias",) if "final_logits_bias" not in found else ()
-    return Parts(directory, Transformer, options, tokenizers, learnt, layout,
-                 directory.record("source", target="target"), absent)
+    return Parts(
+        directory,
+        Transformer,
+        options,
+        tokenizers,
+        learnt,
+        layout,
+        directory.record("source", target="target"),
+        absent,
+    )
 
 
 def _tokenizers(directory: ModelDirectory, rows: int, target_rows: int) -> dict[str, Tokenizer]:
@@ -165,8 +207,10 @@ def _tokenizers(directory: ModelDirectory, rows: int, target_rows: int) -> dict[
     target = read_tokenizer(directory, target_rows, "target")
     end = directory.whole("eos_token_id", 0, target_rows - 1)
     if {source.eos_id, target.eos_id} != {end}:
-        directory.fail(f"the end token of {CONFIG} is {end}, that of its tokenizer {target.eos_id}; they do "
-                       "not belong together")
+        directory.fail(
+            f"the end token of {CONFIG} is {end}, that of its tokenizer {target.eos_id}; they do "
+            "not belong together"
+        )
     return {"source": source, "target": source if target == source else target}
 
 
@@ -179,18 +223,28 @@ def write_transformer(model: Transformer, target: str | Path) -> None:
     family = {"t5": "T5", "learned": "BART", "sinusoidal": "Marian"}[c.positions]
     for name, value in KINDS[family].items():
         if (actual := getattr(c, name)) != value:
-            raise ConfigError(f"this transformer model has {name} {actual}, and {family} of transformers has "
-                              f"{value}; it cannot be written for it")
+            raise ConfigError(
+                f"this transformer model has {name} {actual}, and {family} of transformers has "
+                f"{value}; it cannot be written for it"
+            )
     values, layout = _t5_values(model) if family == "T5" else _bart_values(model, family)
     source, wanted = model.tokenizers["source"], model.target_tokenizer
     first = [] if model.source_start is None else [model.source_start]
-    files = tokenizer_files(source, start=model.source_start, around=Around(first, [source.eos_id], first),
-                            roles={"pad": values["pad_token_id"]})
+    files = tokenizer_files(
+        source,
+        start=model.source_start,
+        around=Around(first, [source.eos_id], first),
+        roles={"pad": values["pad_token_id"]},
+    )
     if source != wanted:
         files[TARGET_TOKENIZER] = tokenizer_files(wanted)[TOKENIZER]
-        progress.say("sources and targets are cut into tokens in two ways, and transformers reads one "
-                     f"{TOKENIZER}: that of sources; {TARGET_TOKENIZER} is that of targets")
-    generation = {key: values[key] for key in ("decoder_start_token_id", "eos_token_id", "pad_token_id")}
+        progress.say(
+            "sources and targets are cut into tokens in two ways, and transformers reads one "
+            f"{TOKENIZER}: that of sources; {TARGET_TOKENIZER} is that of targets"
+        )
+    generation = {
+        key: values[key] for key in ("decoder_start_token_id", "eos_token_id", "pad_token_id")
+    }
     if len(model.start_ids) > 1:
         generation["forced_bos_token_id"] = model.start_ids[1]
     if never := model.learnt.get("never"):
@@ -203,7 +257,11 @@ def _values(model: Transformer, keys: Keys) -> dict[str, Any]:
     """Return the values that all families call alike, and those of a table."""
     c, tokenizer, start = model.config, model.target_tokenizer, model.start_ids[0]
     ids = (tokenizer.id(name) for name in ("<pad>", "[PAD]"))
-    options = {**c.to_dict(), "d_mlp": c.d_mlp or 4 * c.d_model, "d_head": c.d_head or c.d_model // c.n_heads}
+    options = {
+        **c.to_dict(),
+        "d_mlp": c.d_mlp or 4 * c.d_model,
+        "d_head": c.d_head or c.d_model // c.n_heads,
+    }
     return {
         "vocab_size": model.sizes.vocab_size,
         "eos_token_id": tokenizer.eos_id,
@@ -232,14 +290,20 @@ def _t5_values(model: Transformer) -> tuple[dict[str, Any], Layout]:
 def _bart_values(model: Transformer, family: str) -> tuple[dict[str, Any], Layout]:
     c = model.config
     if c.activation in GATED:
-        raise ConfigError(f"this transformer model has the activation {c.activation}, which BART and Marian "
-                          "have not")
+        raise ConfigError(
+            f"this transformer model has the activation {c.activation}, which BART and Marian "
+            "have not"
+        )
     values = {**_values(model, BART_KEYS), "activation_function": NAMES[c.activation]}
-    values |= {f"decoder_{name}": values[f"encoder_{name}"] for name in ("attention_heads", "ffn_dim")}
+    values |= {
+        f"decoder_{name}": values[f"encoder_{name}"] for name in ("attention_heads", "ffn_dim")
+    }
     if family == "BART":
         if model.source_start is None:
-            raise ConfigError("the sources of this transformer model have no start token, and those of BART "
-                              "have; it cannot be written for it")
+            raise ConfigError(
+                "the sources of this transformer model have no start token, and those of BART "
+                "have; it cannot be written for it"
+            )
         return values | {
             "model_type": "bart",
             "architectures": ["BartForConditionalGeneration"],
@@ -247,12 +311,16 @@ def _bart_values(model: Transformer, family: str) -> tuple[dict[str, Any], Layou
             "bos_token_id": model.source_start,
         }, BART
     if model.reads_numbers or model.source_start is not None:
-        raise ConfigError("the sources of this transformer model are not texts alone; it cannot be written "
-                          "for Marian")
+        raise ConfigError(
+            "the sources of this transformer model are not texts alone; it cannot be written "
+            "for Marian"
+        )
     return values | {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
-        "max_position_embeddings": max(512, model.learnt["longest_source"], model.learnt["longest_target"]),
+        "max_position_embeddings": max(
+            512, model.learnt["longest_source"], model.learnt["longest_target"]
+        ),
         "share_encoder_decoder_embeddings": c.shared_vocabulary,
         "decoder_vocab_size": model.target_tokenizer.vocab_size,
     }, MARIAN if c.shared_vocabulary else MARIAN_OF_TWO

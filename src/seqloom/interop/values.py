@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from seqloom.runtime.quantised import Blocks
 
 Shapes = Mapping[str, tuple[int, ...]]
-Keys = Mapping[str, tuple[Any, ...]]  # our options: the name of a value and its limits (`Values.options`)
+Keys = Mapping[
+    str, tuple[Any, ...]
+]  # our options: the name of a value and its limits (`Values.options`)
 MAX_ROWS = 10_000_000  # of token vectors
 
 
@@ -39,7 +41,11 @@ class Values:
 
     def real(self, key: str, low: float, high: float, default: float | None = None) -> float:
         value = self.values.get(key, default)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not low <= value <= high:
+        if (
+            not isinstance(value, (int, float))
+            or isinstance(value, bool)
+            or not low <= value <= high
+        ):
             self.lacks(key, value, f"a number from {low:g} to {high:g}")
         return float(value)
 
@@ -73,7 +79,9 @@ class Values:
     def _limited(self, key: str, low: Any, high: Any = None, default: Any = None) -> Any:
         if isinstance(low, bool):
             return self.flag(key, low)
-        here = Values(self.name, {}) if default is not None and self.values.get(key) is None else self
+        here = (
+            Values(self.name, {}) if default is not None and self.values.get(key) is None else self
+        )
         return (here.whole if isinstance(low, int) else here.real)(key, low, high, default)
 
     def lacks(self, key: str, value: Any, wanted: str) -> NoReturn:
@@ -115,7 +123,9 @@ class TensorFile(Values):
         shape = self.shapes.get(name, ())
         if len(shape) != 2:
             self.fail(f"it lacks the tensor {quoted(name)}")
-        self.check_tensors({name: shape}, {name: (self.whole(key, 2, MAX_ROWS, shape[0]), shape[1])}, "")
+        self.check_tensors(
+            {name: shape}, {name: (self.whole(key, 2, MAX_ROWS, shape[0]), shape[1])}, ""
+        )
         return shape[0]
 
     def check_tensors(self, found: Shapes, wanted: Shapes, family: str) -> None:
@@ -124,7 +134,9 @@ class TensorFile(Values):
         surplus = [name for name in found if name not in wanted]
         for names, what in ((missing, "lacks"), (surplus, f"has, and a plain {family} has not,")):
             if names:
-                self.fail(f"it {what} the tensor{'s' * (len(names) > 1)} {shortened(map(quoted, names), 3)}")
+                self.fail(
+                    f"it {what} the tensor{'s' * (len(names) > 1)} {shortened(map(quoted, names), 3)}"
+                )
         for name, shape in wanted.items():
             if found[name] != shape:
                 is_now, asked = (" x ".join(map(str, numbers)) for numbers in (found[name], shape))
@@ -132,9 +144,13 @@ class TensorFile(Values):
 
     def checked(self, name: str, array: np.ndarray) -> np.ndarray:
         """Return a tensor of finite numbers that no product of two makes infinite; others are refused."""
-        if array.size and not (array.max() <= LARGEST and array.min() >= -LARGEST):  # NaN fails both
-            self.fail(f"the tensor {quoted(name)} has values that are not finite numbers or beyond "
-                      f"{LARGEST:g}; the file is damaged")
+        if array.size and not (
+            array.max() <= LARGEST and array.min() >= -LARGEST
+        ):  # NaN fails both
+            self.fail(
+                f"the tensor {quoted(name)} has values that are not finite numbers or beyond "
+                f"{LARGEST:g}; the file is damaged"
+            )
         return array
 
 

@@ -57,7 +57,9 @@ def use_cache(directory: Path) -> None:
     if "numba" in sys.modules:
         sys.modules["numba"].config.CACHE_DIR = str(directory)
     for older in directory.parent.glob("seqloom-*"):
-        if directory.parent.name == "__pycache__" and older != directory:  # of sources that are gone
+        if (
+            directory.parent.name == "__pycache__" and older != directory
+        ):  # of sources that are gone
             shutil.rmtree(older, ignore_errors=True)
 
 

@@ -36,12 +36,15 @@ from seqloom.kernels.matmul import LANES, add_block, linear
 from seqloom.kernels.team import do_parts, share
 
 PAGE = 64  # tokens
-QUERIES = 64  # of a sequence whose scores are there at a time, so that they stay small for a long one
+QUERIES = (
+    64  # of a sequence whose scores are there at a time, so that they stay small for a long one
+)
 
 
 @intrinsic
 def _pointer(context, address):
     """The memory at an address."""
+
     def code(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
@@ -107,8 +110,26 @@ def _add_relative(query, relative, scores, place):
 
 
 @njit(nogil=True, cache=True)
-def attend(x, n_heads, d_head, scale, d_keys, layer, pages, starts, counts, lengths, causal, window,
-           by_distance, relative, low, high, out, weights):
+def attend(
+    x,
+    n_heads,
+    d_head,
+    scale,
+    d_keys,
+    layer,
+    pages,
+    starts,
+    counts,
+    lengths,
+    causal,
+    window,
+    by_distance,
+    relative,
+    low,
+    high,
+    out,
+    weights,
+):
     """Write what the queries x (N, heads d_head ...) see to out (N, heads d_head),
     for the heads from `low` to `high`.
 
@@ -124,7 +145,10 @@ def attend(x, n_heads, d_head, scale, d_keys, layer, pages, starts, counts, leng
         room = max(room, lengths[r])
     room = -(-room // PAGE) * PAGE + LANES
     wide = -(-d_head // LANES) * LANES
-    queries, mixed = np.empty((QUERIES, d_head), np.float32), np.empty((QUERIES, wide + LANES), np.float32)
+    queries, mixed = (
+        np.empty((QUERIES, d_head), np.float32),
+        np.empty((QUERIES, wide + LANES), np.float32),
+    )
     scores, shares = np.empty((QUERIES, room), np.float32), np.empty(QUERIES, np.float32)
     for r in range(len(starts)):
         length, before = lengths[r], lengths[r] - counts[r]
@@ -141,8 +165,18 @@ def attend(x, n_heads, d_head, scale, d_keys, layer, pages, starts, counts, leng
                     scores[i, begin * PAGE : end] = ZERO
                 for p in range(begin, -(-end // PAGE)):
                     page = page_at(pages[r, p], layer, d_keys)
-                    add_block(queries, rows, 0, page, offset * PAGE, PAGE, d_head, scores, p * PAGE,
-                              min(end - p * PAGE, PAGE))
+                    add_block(
+                        queries,
+                        rows,
+                        0,
+                        page,
+                        offset * PAGE,
+                        PAGE,
+                        d_head,
+                        scores,
+                        p * PAGE,
+                        min(end - p * PAGE, PAGE),
+                    )
                 for i in range(rows):
                     place = before + first + i
                     seen = place + 1 if causal else length
@@ -158,8 +192,18 @@ def attend(x, n_heads, d_head, scale, d_keys, layer, pages, starts, counts, leng
                     mixed[i, :wide] = ZERO
                 for p in range(begin, -(-end // PAGE)):
                     page = page_at(pages[r, p], layer, d_keys)
-                    add_block(scores, rows, p * PAGE, page, d_keys * PAGE + offset, d_keys,
-                              min(end - p * PAGE, PAGE), mixed, 0, d_head)
+                    add_block(
+                        scores,
+                        rows,
+                        p * PAGE,
+                        page,
+                        d_keys * PAGE + offset,
+                        d_keys,
+                        min(end - p * PAGE, PAGE),
+                        mixed,
+                        0,
+                        d_head,
+                    )
                 for i in range(rows):
                     for j in range(d_head):
                         out[starts[r] + first + i, column + j] = mixed[i, j] * shares[i]
@@ -188,9 +232,26 @@ class HeadsJob(NamedTuple):
 def _do_heads(job, low, high):
     def run(job, low, high):
         heads, tokens = job.heads, job.tokens
-        attend(job.x, heads.n_heads, heads.d_head, heads.scale, heads.d_keys, job.layer, tokens.pages,
-               tokens.starts, tokens.counts, tokens.lengths, job.causal, heads.window, job.by_distance,
-               job.relative, low, high, job.out, job.weights)
+        attend(
+            job.x,
+            heads.n_heads,
+            heads.d_head,
+            heads.scale,
+            heads.d_keys,
+            job.layer,
+            tokens.pages,
+            tokens.starts,
+            tokens.counts,
+            tokens.lengths,
+            job.causal,
+            heads.window,
+            job.by_distance,
+            job.relative,
+            low,
+            high,
+            job.out,
+            job.weights,
+        )
 
     return run if job.instance_class is HeadsJob else None
 
@@ -256,7 +317,9 @@ def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_ener
 
 
 @njit(nogil=True, cache=True)
-def attend_memory(queries, vectors, keys, offsets, source, energy, scale, covered, coverage, out, weights):
+def attend_memory(
+    queries, vectors, keys, offsets, source, energy, scale, covered, coverage, out, weights
+):
     """Add what the queries (n, Q) see of the vectors (N, D) of their sources to out (n, D),
     by the keys (N, Q), as `nn.memory`.
 
@@ -289,8 +352,20 @@ def attend_memory(queries, vectors, keys, offsets, source, energy, scale, covere
 
 
 @njit(nogil=True, cache=True)
-def read_memory(hidden, readout, query, vectors, keys, offsets, source, energy, scale, covered, coverage,
-                weights):
+def read_memory(
+    hidden,
+    readout,
+    query,
+    vectors,
+    keys,
+    offsets,
+    source,
+    energy,
+    scale,
+    covered,
+    coverage,
+    weights,
+):
     """Return tanh of the readout of hidden states (n, H) and of what they see of their sources: (n, D).
 
     Queries are `query` times the hidden states where scores are additive, else the states themselves;
@@ -298,5 +373,7 @@ def read_memory(hidden, readout, query, vectors, keys, offsets, source, energy, 
     """
     out = linear(readout, hidden)
     queries = linear(query, hidden) if len(energy) > 0 else hidden
-    attend_memory(queries, vectors, keys, offsets, source, energy, scale, covered, coverage, out, weights)
+    attend_memory(
+        queries, vectors, keys, offsets, source, energy, scale, covered, coverage, out, weights
+    )
     return activate(out, TANH)

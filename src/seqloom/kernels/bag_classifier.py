@@ -54,7 +54,9 @@ def _mean(X, rows, low, high, hidden):
     for d in range(width):
         hidden[d] = _ZERO
     whole = low + (high - low) // 4 * 4
-    for k in range(low, whole, 4):  # four at once, so that `hidden` is read and written a quarter as often
+    for k in range(
+        low, whole, 4
+    ):  # four at once, so that `hidden` is read and written a quarter as often
         for ahead in range(k + _AHEAD, min(k + _AHEAD + 4, high)):
             prefetch_row(X, rows[ahead])
         a, b, c, e = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
@@ -138,7 +140,16 @@ def train(order, rows, borders, labels, X, Y, ends, nodes, turns, first, last):
                 prefetch_row(X, rows[k])
         label = labels[doc]
         if len(ends):
-            loss += _learn_tree(hidden, Y, ends[label - 1] if label > 0 else 0, ends[label], nodes, turns, rate, move)
+            loss += _learn_tree(
+                hidden,
+                Y,
+                ends[label - 1] if label > 0 else 0,
+                ends[label],
+                nodes,
+                turns,
+                rate,
+                move,
+            )
         else:
             loss += _learn_softmax(hidden, Y, label, rate, scores, move)
         share = _ONE / np.float32(high - low)

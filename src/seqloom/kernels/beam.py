@@ -42,7 +42,9 @@ def offer(x, row, log_prob, largest, taken, best, rows, tokens):
     for start in range(0, len(x), BLOCK):
         end = min(start + BLOCK, len(x))
         worst = best[k - 1] if taken == k else -np.inf
-        limit = min(worst - log_prob, 0.0) * (1 + 1e-6)  # a little lower, so that rounding to float32 loses none
+        limit = min(worst - log_prob, 0.0) * (
+            1 + 1e-6
+        )  # a little lower, so that rounding to float32 loses none
         if not any_above(x[start:end], np.float32(limit)):
             continue
         for j in range(start, end):
@@ -88,7 +90,21 @@ def keep_result(count, scores, log_probs, origins, score, log_prob, length, row,
 
 
 @njit(nogil=True, cache=True)
-def advance(log_probs, prompt, log_prob, coverage, k, eos_id, largest, length, divisor, limits, divisors, results, out):
+def advance(
+    log_probs,
+    prompt,
+    log_prob,
+    coverage,
+    k,
+    eos_id,
+    largest,
+    length,
+    divisor,
+    limits,
+    divisors,
+    results,
+    out,
+):
     """Extend the beam by one token to hypotheses of `length` tokens; returns how many stay open, and whether rows moved.
 
     log_probs (R, V) of the next token, prompt (R,) and log_prob (R,) of the rows, coverage (R,) their penalty or empty.
@@ -115,14 +131,27 @@ def advance(log_probs, prompt, log_prob, coverage, k, eos_id, largest, length, d
         for i in range(taken):
             if tokens[i] == eos_id or length == limits[p]:
                 score = best[i] / divisor + (coverage[rows[i]] if len(coverage) > 0 else 0.0)
-                counts[p] = keep_result(counts[p], scores[p], log_prob_of[p], origins[p], score, best[i], length, rows[i],
-                                        tokens[i])
+                counts[p] = keep_result(
+                    counts[p],
+                    scores[p],
+                    log_prob_of[p],
+                    origins[p],
+                    score,
+                    best[i],
+                    length,
+                    rows[i],
+                    tokens[i],
+                )
             else:
                 out_log_prob[n_open] = best[i]
                 out_ids[0, n_open], out_ids[1, n_open], out_ids[2, n_open] = p, rows[i], tokens[i]
                 n_open += 1
         most = scores.shape[1]
-        if n_open > begin and counts[p] == most and not out_log_prob[begin] / divisors[p] > scores[p, most - 1]:
+        if (
+            n_open > begin
+            and counts[p] == most
+            and not out_log_prob[begin] / divisors[p] > scores[p, most - 1]
+        ):
             n_open = begin
     moved = n_open != len(prompt)
     for i in range(n_open):

@@ -15,8 +15,12 @@ _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 def nearest(points, centroids, codes):
     """codes[i]: which of the centroids (K, 2), at most 256, is nearest to points[i]. Returns the sum of squared distances."""
     size = len(centroids)
-    cx, cy, half, near = (np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.float32),
-                          np.empty(size, np.float32))
+    cx, cy, half, near = (
+        np.empty(size, np.float32),
+        np.empty(size, np.float32),
+        np.empty(size, np.float32),
+        np.empty(size, np.float32),
+    )
     for k in range(size):
         cx[k], cy[k] = centroids[k, 0], centroids[k, 1]
         half[k] = np.float32(0.5) * (cx[k] * cx[k] + cy[k] * cy[k])

@@ -25,8 +25,15 @@ def weighted_rows(table, ends, rows, shares, out):
         low = ends[w]
 
 
-def ngram_buckets(arena: np.ndarray, offsets: np.ndarray, shortest: int, longest: int, buckets: int, *,
-                  alone: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def ngram_buckets(
+    arena: np.ndarray,
+    offsets: np.ndarray,
+    shortest: int,
+    longest: int,
+    buckets: int,
+    *,
+    alone: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
     """The bucket of every n-gram, int64, word after word, and how many there are up to the end of each word."""
     ends = np.zeros(len(offsets) - 1, np.int64)
     given = arena, offsets, shortest, longest, buckets, alone
@@ -52,7 +59,13 @@ def hash_ngrams(arena, offsets, shortest, longest, buckets, alone, out, ends):
         for j in range(size - 2):
             framed[1 + j] = arena[offsets[k] + j]
         framed[size - 1] = 62
-        whole = size == 6 and framed[1] == 60 and framed[2] == 47 and framed[3] == 115 and framed[4] == 62  # </s> has none
+        whole = (
+            size == 6
+            and framed[1] == 60
+            and framed[2] == 47
+            and framed[3] == 115
+            and framed[4] == 62
+        )  # </s> has none
         for i in range(0 if whole else size):
             if framed[i] & 0xC0 == 0x80:
                 continue

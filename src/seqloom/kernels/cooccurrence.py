@@ -88,7 +88,22 @@ def emit_row(sums, touched, n, marks, tops, out_columns, out_sums, at):
 
 
 @njit(nogil=True, cache=True)
-def count_rows(text, positions, starts, low, high, weights, symmetric, sums, touched, marks, tops, lengths, columns, totals):
+def count_rows(
+    text,
+    positions,
+    starts,
+    low,
+    high,
+    weights,
+    symmetric,
+    sums,
+    touched,
+    marks,
+    tops,
+    lengths,
+    columns,
+    totals,
+):
     """The cells of rows low..high. `text` begins and ends with END; starts[w]..starts[w + 1]: the positions of word w.
 
     lengths[r]: cells of row low + r; columns and totals receive them. Returns how many there are.
@@ -128,7 +143,9 @@ def count_rows(text, positions, starts, low, high, weights, symmetric, sums, tou
 
 
 @njit(nogil=True, cache=True)
-def merge_rows(offsets, run_columns, run_totals, sums, touched, marks, tops, lengths, columns, totals):
+def merge_rows(
+    offsets, run_columns, run_totals, sums, touched, marks, tops, lengths, columns, totals
+):
     """Add up the same rows of several runs. offsets (R, rows + 1): where each run's cells of each row are."""
     at = 0
     for row in range(offsets.shape[1] - 1):

@@ -8,7 +8,11 @@ the loop runs in vector instructions. The rate is met to 2^-32.
 import numpy as np
 from numba import njit
 
-STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+STEP, FIRST, SECOND = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 LOW = np.uint64(0xFFFFFFFF)
 
 

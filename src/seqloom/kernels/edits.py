@@ -30,7 +30,11 @@ def edit_counts(references, reference_ends, hypotheses, hypothesis_ends, longest
         for j in range(width + 1):
             costs[j], deletions[j], insertions[j] = j, 0, j
         for i in range(low, high):
-            diagonal, diagonal_deletions, diagonal_insertions = costs[0], deletions[0], insertions[0]
+            diagonal, diagonal_deletions, diagonal_insertions = (
+                costs[0],
+                deletions[0],
+                insertions[0],
+            )
             costs[0] += 1
             deletions[0] += 1
             for j in range(1, width + 1):
@@ -44,7 +48,11 @@ def edit_counts(references, reference_ends, hypotheses, hypothesis_ends, longest
                 else:
                     deletions[j], insertions[j] = diagonal_deletions, diagonal_insertions
                 costs[j] = cost
-                diagonal, diagonal_deletions, diagonal_insertions = above, above_deletions, above_insertions
+                diagonal, diagonal_deletions, diagonal_insertions = (
+                    above,
+                    above_deletions,
+                    above_insertions,
+                )
         out[k, 0] = costs[width] - deletions[width] - insertions[width]
         out[k, 1], out[k, 2] = deletions[width], insertions[width]
 
@@ -55,11 +63,13 @@ def common_lengths(first, first_ends, second, second_ends, longest, out):
     row = np.empty(longest + 1, np.int64)
     for k in range(len(out)):
         start, width = second_ends[k], second_ends[k + 1] - second_ends[k]
-        row[:width + 1] = 0
+        row[: width + 1] = 0
         for i in range(first_ends[k], first_ends[k + 1]):
             diagonal = 0
             for j in range(1, width + 1):
                 above = row[j]
-                row[j] = diagonal + 1 if first[i] == second[start + j - 1] else max(above, row[j - 1])
+                row[j] = (
+                    diagonal + 1 if first[i] == second[start + j - 1] else max(above, row[j - 1])
+                )
                 diagonal = above
         out[k] = row[width]

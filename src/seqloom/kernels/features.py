@@ -62,8 +62,22 @@ def fill_slots(keys, n, slots):
 
 
 @njit(nogil=True, cache=True)
-def add_documents(ids, labels, first, longest, presence, counts, seen, stamps, keys, slots, gram_counts, gram_seen,
-                  gram_stamps, n):
+def add_documents(
+    ids,
+    labels,
+    first,
+    longest,
+    presence,
+    counts,
+    seen,
+    stamps,
+    keys,
+    slots,
+    gram_counts,
+    gram_seen,
+    gram_stamps,
+    n,
+):
     """Count the n-grams of documents into tables that have room for all of them; returns how many n-grams there are.
 
     counts (W, C): of each word in each class. With `presence` a word counts once a document; then stamps (W,) holds the

@@ -43,7 +43,9 @@ def block_sizes(offsets, columns, low, high, parts, symmetric, sizes):
 
 
 @njit(nogil=True, cache=True)
-def fill_blocks(offsets, columns, values, low, high, parts, symmetric, x_max, alpha, starts, pairs, facts):
+def fill_blocks(
+    offsets, columns, values, low, high, parts, symmetric, x_max, alpha, starts, pairs, facts
+):
     """Write the cells of rows low..high where `starts` says, which moves on.
 
     Of two mirrored cells one is written, in the block (a, b) with a < b; where a = b, both.
@@ -98,8 +100,23 @@ def stride_of(n, seed):
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
-def train_block(words, contexts, width, first_word, first_context, pairs, facts, begin, end, low, high, swapped, word_starts,
-                context_starts, seed):
+def train_block(
+    words,
+    contexts,
+    width,
+    first_word,
+    first_context,
+    pairs,
+    facts,
+    begin,
+    end,
+    low,
+    high,
+    swapped,
+    word_starts,
+    context_starts,
+    seed,
+):
     """Visit the cells low..high of a block, counted in the order of a stride of its own; returns the sum of f(x) e^2 / 2.
 
     e = w.c + b_w + b_c - log x before the cell changes anything.
@@ -108,7 +125,10 @@ def train_block(words, contexts, width, first_word, first_context, pairs, facts,
     if low >= high:
         return 0.0
     stride = stride_of(n, seed)
-    at = np.int64((scramble(np.uint64(seed)) % np.uint64(n) + np.uint64(low) * np.uint64(stride)) % np.uint64(n))
+    at = np.int64(
+        (scramble(np.uint64(seed)) % np.uint64(n) + np.uint64(low) * np.uint64(stride))
+        % np.uint64(n)
+    )
     near = (at + AHEAD * stride) % n
     far = (at + FAR_AHEAD * stride) % n
     length = 2 * width
@@ -130,9 +150,9 @@ def train_block(words, contexts, width, first_word, first_context, pairs, facts,
         if swapped:
             left, right = right, left
         row = base_word + left * length
-        w, w_squares = words[row:row + width], words[row + width:row + length]
+        w, w_squares = words[row : row + width], words[row + width : row + length]
         row = base_context + right * length
-        c, c_squares = contexts[row:row + width], contexts[row + width:row + length]
+        c, c_squares = contexts[row : row + width], contexts[row + width : row + length]
         error = np.float32(0.0)
         for k in range(width):
             error += w[k] * c[k]

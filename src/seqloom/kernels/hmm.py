@@ -134,8 +134,20 @@ def add_products(left, right, k, out):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def smooth(transitions, table, symbols, offsets, beliefs, scales, weights, targets, counts, firsts, pairs,
-           want_pairs):
+def smooth(
+    transitions,
+    table,
+    symbols,
+    offsets,
+    beliefs,
+    scales,
+    weights,
+    targets,
+    counts,
+    firsts,
+    pairs,
+    want_pairs,
+):
     """Backward pass over what `forward` left: counts[targets[row]] += p(state | whole sequence) weights[sequence].
 
     firsts, (P,), gathers the same of the first step alone.
@@ -148,7 +160,9 @@ def smooth(transitions, table, symbols, offsets, beliefs, scales, weights, targe
     widest = offsets[1] if len(offsets) > 1 else 0
     beta = np.empty((widest, width))
     weight = np.empty((widest, width))
-    left = np.empty((width, BLOCK + 8))  # not a power of two, so that a column does not fall on few cache lines
+    left = np.empty(
+        (width, BLOCK + 8)
+    )  # not a power of two, so that a column does not fall on few cache lines
     right = np.empty((width, BLOCK + 8))
     filled = 0
     following = 0
@@ -211,7 +225,9 @@ def log_sum(values):
 
 
 @njit(nogil=True, cache=True)
-def log_pass(log_start, log_transitions, log_seen, beliefs, log_scales, smoothed, pairs, want_smoothed):
+def log_pass(
+    log_start, log_transitions, log_seen, beliefs, log_scales, smoothed, pairs, want_smoothed
+):
     """One sequence with logarithms throughout: slow, and no step can underflow.
 
     log_seen, (T, S): log p(symbol | state). Fills beliefs and smoothed (T, S) and log_scales (T,), and adds the

@@ -32,8 +32,18 @@ def arrive(scores, first, n, transitions, table, symbols, at, work):
     for r in range(n):
         old[:] = -np.inf
         for i in range(0, width, 4):
-            a, b, c, d = scores[first + r, i], scores[first + r, i + 1], scores[first + r, i + 2], scores[first + r, i + 3]
-            m0, m1, m2, m3 = transitions[i], transitions[i + 1], transitions[i + 2], transitions[i + 3]
+            a, b, c, d = (
+                scores[first + r, i],
+                scores[first + r, i + 1],
+                scores[first + r, i + 2],
+                scores[first + r, i + 3],
+            )
+            m0, m1, m2, m3 = (
+                transitions[i],
+                transitions[i + 1],
+                transitions[i + 2],
+                transitions[i + 3],
+            )
             for j in range(width):
                 u, v, w, z = m0[j] + a, m1[j] + b, m2[j] + c, m3[j] + d
                 u = u if u > v else v
@@ -68,7 +78,9 @@ def arrive_eight(scores, first, n, transitions, table, symbols, at):
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
-def best_paths(start, transitions, incoming, table, symbols, offsets, lengths, where, scores, states, joints):
+def best_paths(
+    start, transitions, incoming, table, symbols, offsets, lengths, where, scores, states, joints
+):
     """Viterbi over a batch packed by time (see kernels/hmm.py): states[where[row]], joints[l] = log p(path, symbols).
 
     Everything is a logarithm and padded with -inf to a width that is a multiple of four; incoming = transitions.T.
@@ -80,9 +92,13 @@ def best_paths(start, transitions, incoming, table, symbols, offsets, lengths, w
         first, end = offsets[t], offsets[t + 1]
         if t > 0:
             if width == 8:
-                arrive_eight(scores, offsets[t - 1], end - first, transitions, table, symbols, first)
+                arrive_eight(
+                    scores, offsets[t - 1], end - first, transitions, table, symbols, first
+                )
             else:
-                arrive(scores, offsets[t - 1], end - first, transitions, table, symbols, first, work)
+                arrive(
+                    scores, offsets[t - 1], end - first, transitions, table, symbols, first, work
+                )
             continue
         for row in range(end):
             into, seen = scores[row], table[symbols[row]]
@@ -124,7 +140,9 @@ def best_tags(arriving, emissions, begins, lengths, firsts, tags, out, joints):
     border = np.array([len(arriving) - 1], np.int64)
     for n in range(len(begins)):
         begin, steps = begins[n], lengths[n]
-        places = np.empty(steps + 1, np.int64)  # where the scores of a step begin; step -1 is the pair (border, border)
+        places = np.empty(
+            steps + 1, np.int64
+        )  # where the scores of a step begin; step -1 is the pair (border, border)
         size = 1
         for t in range(steps):
             places[t] = size
@@ -140,7 +158,9 @@ def best_tags(arriving, emissions, begins, lengths, firsts, tags, out, joints):
             source = places[t - 1] if t > 0 else 0
             for k in range(len(here)):
                 for q in range(len(last)):
-                    value, _ = best_before(scores, source + q * len(earlier), earlier, arriving[last[q], here[k]])
+                    value, _ = best_before(
+                        scores, source + q * len(earlier), earlier, arriving[last[q], here[k]]
+                    )
                     scores[places[t] + k * len(last) + q] = value + emissions[i, here[k]]
         joints[n] = end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, out)
 
@@ -156,7 +176,9 @@ def end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, 
     last = tags[firsts[i - 1] : firsts[i]] if steps > 1 else border
     best, k, q = -np.inf, 0, 0
     for a in range(len(here)):
-        value, b = best_before(scores, places[steps - 1] + a * len(last), last, arriving[here[a], end])
+        value, b = best_before(
+            scores, places[steps - 1] + a * len(last), last, arriving[here[a], end]
+        )
         if value > best:
             best, k, q = value, a, b
     for t in range(steps - 1, -1, -1):
@@ -167,7 +189,9 @@ def end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, 
             break
         last = tags[firsts[i - 1] : firsts[i]]
         earlier = tags[firsts[i - 2] : firsts[i - 1]] if t > 1 else border
-        _, u = best_before(scores, places[t - 1] + q * len(earlier), earlier, arriving[last[q], here[k]])
+        _, u = best_before(
+            scores, places[t - 1] + q * len(earlier), earlier, arriving[last[q], here[k]]
+        )
         k, q = q, u
     return best
 

@@ -15,7 +15,10 @@ def prefetch_at(builder: ir.IRBuilder, pointer: ir.Value) -> None:
     """For code of LLVM: the cache line there is asked for."""
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
+        builder.module,
+        ir.FunctionType(ir.VoidType(), [byte, number, number, number]),
+        "llvm.prefetch.p0i8",
+    )
     # read, keep near, data
     builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])
 
@@ -29,9 +32,11 @@ def prefetch(context, table, row, column):
 
     def code(context, builder, signature, arguments):
         kind = signature.args[0]
-        place = [context.cast(builder, value, of, types.intp)
-                 for value, of in zip(arguments[1:], signature.args[1:])]
-        place = place[:kind.ndim]
+        place = [
+            context.cast(builder, value, of, types.intp)
+            for value, of in zip(arguments[1:], signature.args[1:])
+        ]
+        place = place[: kind.ndim]
         array = context.make_array(kind)(context, builder, arguments[0])
         prefetch_at(builder, cgutils.get_item_pointer(context, builder, kind, array, place))
         return context.get_dummy_value()
@@ -70,15 +75,20 @@ def trailing_zeros(context, number):
 
 # ---- vectors, for code of LLVM
 
-WORD, BYTES, WORDS = ir.IntType(32), ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(32), 16)
+WORD, BYTES, WORDS = (
+    ir.IntType(32),
+    ir.VectorType(ir.IntType(8), 64),
+    ir.VectorType(ir.IntType(32), 16),
+)
 FLOATS = ir.VectorType(ir.FloatType(), 16)
 
 
 def splat(builder, value, kind):
     """A vector whose lanes all have this value."""
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, WORD(0))
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined),
-                                  ir.Constant(ir.VectorType(WORD, kind.count), None))
+    return builder.shuffle_vector(
+        first, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, kind.count), None)
+    )
 
 
 def constant(kind, value):
@@ -90,10 +100,11 @@ def halves(builder, pointer):
     What is not finite is not met.
     """
     wide = builder.zext(builder.load(pointer, align=1), WORDS)
-    magnitude = builder.bitcast(builder.shl(builder.and_(wide, constant(WORDS, 0x7FFF)), constant(WORDS, 13)),
-                                FLOATS)
+    magnitude = builder.bitcast(
+        builder.shl(builder.and_(wide, constant(WORDS, 0x7FFF)), constant(WORDS, 13)), FLOATS
+    )
     sign = builder.shl(builder.and_(wide, constant(WORDS, 0x8000)), constant(WORDS, 16))
-    scaled = builder.bitcast(builder.fmul(magnitude, constant(FLOATS, 2.0 ** 112)), WORDS)
+    scaled = builder.bitcast(builder.fmul(magnitude, constant(FLOATS, 2.0**112)), WORDS)
     return builder.bitcast(builder.or_(scaled, sign), FLOATS)
 
 
@@ -110,7 +121,9 @@ FUSED = ("contract",)  # a product and a sum may be one instruction
 def _sum_lanes(builder, vector):
     """The sum of a vector's lanes, halves added until one is left."""
     while (half := vector.type.count // 2) > 0:
-        places = [ir.Constant(ir.VectorType(WORD, half), list(range(at, at + half))) for at in (0, half)]
+        places = [
+            ir.Constant(ir.VectorType(WORD, half), list(range(at, at + half))) for at in (0, half)
+        ]
         undefined = ir.Constant(vector.type, ir.Undefined)
         low, high = (builder.shuffle_vector(vector, undefined, part) for part in places)
         vector = builder.fadd(low, high, flags=FUSED)
@@ -120,11 +133,14 @@ def _sum_lanes(builder, vector):
 def _ordered_sum(term):
     """Code that sums `term(builder, values, shift)`, the values being those of arrays of one length at a
     place; the last argument is the shift."""
+
     def code(context, builder, signature, arguments):
         size, number = ir.IntType(64), context.get_value_type(signature.return_type)
         lanes, width = ir.VectorType(number, 16), context.get_abi_sizeof(number)
-        arrays = [context.make_array(kind)(context, builder, value)
-                  for kind, value in zip(signature.args[:-1], arguments[:-1])]
+        arrays = [
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(signature.args[:-1], arguments[:-1])
+        ]
         shift, length = arguments[-1], cgutils.unpack_tuple(builder, arrays[0].shape)[0]
         shifts = splat(builder, shift, lanes)
         sums = [cgutils.alloca_once_value(builder, constant(lanes, 0.0)) for _ in range(SUMS)]
@@ -159,6 +175,7 @@ def _ordered_sum(term):
 @intrinsic
 def sum_row(context, x):
     """The sum of an array of floats, the same wherever it is compiled."""
+
     def code(context, builder, signature, arguments):
         zero = ir.Constant(context.get_value_type(x.dtype), 0.0)
         total = _ordered_sum(lambda builder, values, shift: values[0])
@@ -170,13 +187,17 @@ def sum_row(context, x):
 @intrinsic
 def dot_rows(context, a, b, shift):
     """The sum of (a - shift)(b - shift) of two arrays of floats, the same wherever it is compiled."""
+
     def term(builder, values, shift):
-        return builder.fmul(*(builder.fsub(value, shift, flags=FUSED) for value in values), flags=FUSED)
+        return builder.fmul(
+            *(builder.fsub(value, shift, flags=FUSED) for value in values), flags=FUSED
+        )
 
     return a.dtype(a, b, a.dtype), _ordered_sum(term)
 
 
 # ---- products of 8-bit numbers
+
 
 def has_vnni() -> bool:
     return bool(binding.get_host_cpu_features().get("avx512vnni"))
@@ -188,11 +209,18 @@ def add_dots(builder, total, weights, numbers):
         whole = binding.llvm_version_info[0] < 21  # which has its bytes as words
         kind = WORDS if whole else BYTES
         function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(WORDS, [WORDS, kind, kind]), "llvm.x86.avx512.vpdpbusd.512")
-        return builder.call(function, [total, builder.bitcast(weights, kind), builder.bitcast(numbers, kind)])
+            builder.module,
+            ir.FunctionType(WORDS, [WORDS, kind, kind]),
+            "llvm.x86.avx512.vpdpbusd.512",
+        )
+        return builder.call(
+            function, [total, builder.bitcast(weights, kind), builder.bitcast(numbers, kind)]
+        )
     weights = builder.bitcast(weights, WORDS)
     for i in range(4):
         weight = builder.and_(builder.lshr(weights, constant(WORDS, 8 * i)), constant(WORDS, 255))
-        number = builder.ashr(builder.shl(numbers, constant(WORDS, 24 - 8 * i)), constant(WORDS, 24))
+        number = builder.ashr(
+            builder.shl(numbers, constant(WORDS, 24 - 8 * i)), constant(WORDS, 24)
+        )
         total = builder.add(total, builder.mul(weight, number))
     return total

@@ -206,7 +206,11 @@ def log_softmax(logits, bias):
         total = ZERO
         for j in range(len(x)):
             total += exp(x[j] - largest)
-        shift = largest + np.float32(np.log(total)) if abs(largest) < LARGEST_LOGIT else np.float32(np.nan)
+        shift = (
+            largest + np.float32(np.log(total))
+            if abs(largest) < LARGEST_LOGIT
+            else np.float32(np.nan)
+        )
         for j in range(len(x)):
             x[j] -= shift
 
@@ -252,7 +256,9 @@ def pool_rows(x, offsets, kind, half):
             step = x[t]
             if kind == MAX:
                 for j in range(width):
-                    row[j] = row[j] if row[j] >= step[j] or row[j] != row[j] else step[j]  # NaN stays
+                    row[j] = (
+                        row[j] if row[j] >= step[j] or row[j] != row[j] else step[j]
+                    )  # NaN stays
             else:
                 for j in range(width):
                     row[j] += step[j]
@@ -306,7 +312,7 @@ def activate(x, kind):
         activate_row(x[row], kind)
     if kind < GATED:
         return x
-    return x[:, :x.shape[1] // 2].copy()
+    return x[:, : x.shape[1] // 2].copy()
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")

@@ -74,8 +74,9 @@ def pack(weight: np.ndarray, bias: np.ndarray | None = None) -> Panels:
 # ---- pieces of a product that stay in registers
 
 
-def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False,
-                  adding: bool = False) -> Callable[..., Any]:
+def product_piece(
+    rows: int, vectors: int = 1, *, prefetching: bool = False, adding: bool = False
+) -> Callable[..., Any]:
     """Make `piece(a, row, skip, b, start, step, steps, out, column, ahead)`.
 
     out[row:row + rows, column:column + 16 vectors] = `steps` numbers of these rows of a, behind the first
@@ -85,41 +86,62 @@ def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False,
     With `prefetching`, the numbers of b from `ahead` on are asked for meanwhile, 16 for each step;
     with `adding` the product is added to what is there.
     """
+
     def code(context, builder, signature, arguments):
         assert all(kind.layout == "C" for kind in signature.args if isinstance(kind, types.Array))
         size, lanes = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
         a, row, skip, b, start, step, steps, out, column, ahead = (
-            context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
-            for kind, value in zip(signature.args, arguments))
+            context.make_array(kind)(context, builder, value)
+            if isinstance(kind, types.Array)
+            else value
+            for kind, value in zip(signature.args, arguments)
+        )
         last, width = cgutils.unpack_tuple(builder, a.shape)
         last, out_width = builder.sub(last, size(1)), cgutils.unpack_tuple(builder, out.shape)[1]
         places = [builder.add(row, size(i)) for i in range(rows)]
-        places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
-        of_a = [builder.gep(a.data, [builder.add(builder.mul(place, width), skip)]) for place in places]
+        places = [
+            builder.select(builder.icmp_signed("<", place, last), place, last) for place in places
+        ]
+        of_a = [
+            builder.gep(a.data, [builder.add(builder.mul(place, width), skip)]) for place in places
+        ]
         of_b = builder.gep(b.data, [start])
 
         def vector(pointer, offset):
             return builder.bitcast(builder.gep(pointer, [offset]), lanes.as_pointer())
 
         columns = [size(LANES * i) for i in range(vectors)]
-        of_out = [builder.gep(out.data, [builder.add(builder.mul(place, out_width), column)])
-                  for place in places]
+        of_out = [
+            builder.gep(out.data, [builder.add(builder.mul(place, out_width), column)])
+            for place in places
+        ]
         sums = [[cgutils.alloca_once(builder, lanes) for _ in columns] for _ in places]
         for pointer, totals in zip(of_out, sums):
             for offset, total in zip(columns, totals):
-                first = builder.load(vector(pointer, offset), align=4) if adding else constant(lanes, 0.0)
+                first = (
+                    builder.load(vector(pointer, offset), align=4)
+                    if adding
+                    else constant(lanes, 0.0)
+                )
                 builder.store(first, total)
         with cgutils.for_range(builder, steps, intp=size) as loop:
             if prefetching:
-                prefetch_at(builder,
-                            builder.gep(b.data, [builder.add(ahead, builder.mul(loop.index, size(LANES)))]))
+                prefetch_at(
+                    builder,
+                    builder.gep(b.data, [builder.add(ahead, builder.mul(loop.index, size(LANES)))]),
+                )
             offset = builder.mul(loop.index, step)
-            values = [builder.load(vector(of_b, builder.add(offset, column)), align=4) for column in columns]
+            values = [
+                builder.load(vector(of_b, builder.add(offset, column)), align=4)
+                for column in columns
+            ]
             for of_row, totals in zip(of_a, sums):
                 factor = splat(builder, builder.load(builder.gep(of_row, [loop.index])), lanes)
                 for value, total in zip(values, totals):
                     change = builder.fmul(factor, value, flags=("contract",))
-                    builder.store(builder.fadd(builder.load(total), change, flags=("contract",)), total)
+                    builder.store(
+                        builder.fadd(builder.load(total), change, flags=("contract",)), total
+                    )
         for pointer, totals in zip(of_out, sums):
             for offset, total in zip(columns, totals):
                 builder.store(builder.load(total), vector(pointer, offset), align=4)
@@ -199,14 +221,24 @@ def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
 @overload(linear)
 def _linear_in_kernels(matrix, x):
     if getattr(matrix, "instance_class", None) is Panels:
-        return lambda matrix, x: linear_panels(matrix.panels, matrix.bias, matrix.rows, matrix.team, x)
-    return lambda matrix, x: linear_tiles(matrix.weight, matrix.scale, matrix.minimum, matrix.bias,
-                                          matrix.rows, matrix.fine, matrix.team, x)
+        return lambda matrix, x: linear_panels(
+            matrix.panels, matrix.bias, matrix.rows, matrix.team, x
+        )
+    return lambda matrix, x: linear_tiles(
+        matrix.weight,
+        matrix.scale,
+        matrix.minimum,
+        matrix.bias,
+        matrix.rows,
+        matrix.fine,
+        matrix.team,
+        x,
+    )
 
 
 def linear_into(matrix: Any, x: np.ndarray, out: np.ndarray) -> None:
     """In kernels: write the same to out, which has room for whole panels or tiles, by this thread alone."""
-    out[:, :matrix.rows] = linear(matrix, x)
+    out[:, : matrix.rows] = linear(matrix, x)
 
 
 @overload(linear_into)
@@ -223,9 +255,13 @@ def _linear_into_in_kernels(matrix, x, out):
 
 # ---- small products of arrays that are made on the way, as of attention
 
-BLOCK_ROWS, WIDEST = (4, 4) if WIDE else (2, 2)  # rows, and vectors of a row, whose sums stay in registers
+BLOCK_ROWS, WIDEST = (
+    (4, 4) if WIDE else (2, 2)
+)  # rows, and vectors of a row, whose sums stay in registers
 _row_4, _row_2, _row_1 = (product_piece(1, vectors, adding=True) for vectors in (4, 2, 1))
-_rows_4, _rows_2, _rows_1 = (product_piece(BLOCK_ROWS, vectors, adding=True) for vectors in (4, 2, 1))
+_rows_4, _rows_2, _rows_1 = (
+    product_piece(BLOCK_ROWS, vectors, adding=True) for vectors in (4, 2, 1)
+)
 
 
 @njit(nogil=True, cache=True)

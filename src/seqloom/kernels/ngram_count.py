@@ -85,7 +85,9 @@ def count_groups(suffixes, bucket_starts, lo, hi):
 
 
 @njit(nogil=True, cache=True)
-def fill_groups(suffixes, positions, limit, bucket_starts, lo, hi, node, groups, node_suffix, node_count):
+def fill_groups(
+    suffixes, positions, limit, bucket_starts, lo, hi, node, groups, node_suffix, node_count
+):
     """Number the distinct n-grams from `node` on and count their occurrences that start before `limit`."""
     w = np.searchsorted(bucket_starts, lo, side="right")
     end = bucket_starts[w] if w < len(bucket_starts) else hi
@@ -129,7 +131,9 @@ def insert_bos(ids, eos, bos, at_start, out):
 
 
 @njit(nogil=True, cache=True)
-def link_parents(w_lo, w_hi, upper_bucket, upper_suffix, upper_parent, upper_words, bucket, suffix, parent, words):
+def link_parents(
+    w_lo, w_hi, upper_bucket, upper_suffix, upper_parent, upper_words, bucket, suffix, parent, words
+):
     """parent[t]: the n-gram without its last word; words[t]: the last word. Both read off the suffix.
 
     Within one first word both levels are sorted by suffix, so one sweep finds the parents.

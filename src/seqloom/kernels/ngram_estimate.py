@@ -40,7 +40,9 @@ def context_totals(first, counts, lo, hi, totals, types):
 
 
 @njit(nogil=True, cache=True)
-def estimate(first, counts, suffixes, lower, totals, types, discounts, alpha, beta, lo, hi, probs, gammas):
+def estimate(
+    first, counts, suffixes, lower, totals, types, discounts, alpha, beta, lo, hi, probs, gammas
+):
     """Contexts lo..hi: probabilities of their n-grams, linear, and the weight left for the lower order.
 
     `totals` and `types` are given where pruning has taken n-grams away, else they are empty and summed here.

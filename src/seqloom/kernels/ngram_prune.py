@@ -50,7 +50,9 @@ def mark_useless(words, log_probs, first, backoffs, links, history, keep, thresh
         left_lower = 1.0
         for t in range(begin, end):
             left -= math.exp(log_probs[t])
-            left_lower -= math.exp(advance_cost(words, log_probs, first, backoffs, links, state, np.int64(words[t])))
+            left_lower -= math.exp(
+                advance_cost(words, log_probs, first, backoffs, links, state, np.int64(words[t]))
+            )
         left = max(left, 0.0)
         left_lower = max(left_lower, 1e-12)
         for t in range(begin, end):
@@ -64,9 +66,13 @@ def mark_useless(words, log_probs, first, backoffs, links, history, keep, thresh
                     continue
             log_p = log_probs[t]
             p = math.exp(log_p)
-            log_lower = advance_cost(words, log_probs, first, backoffs, links, state, np.int64(words[t]))
+            log_lower = advance_cost(
+                words, log_probs, first, backoffs, links, state, np.int64(words[t])
+            )
             log_alpha = math.log((left + p) / (left_lower + math.exp(log_lower)))
-            change = -math.exp(history[h]) * (p * (log_lower + log_alpha - log_p) + left * (log_alpha - backoffs[h]))
+            change = -math.exp(history[h]) * (
+                p * (log_lower + log_alpha - log_p) + left * (log_alpha - backoffs[h])
+            )
             if math.expm1(change) < threshold:
                 keep[t] = False
 
@@ -83,7 +89,9 @@ def new_backoffs(words, log_probs, first, backoffs, links, out, lo, hi):
         left_lower = 1.0
         for t in range(first[h], first[h + 1]):
             left -= math.exp(log_probs[t])
-            left_lower -= math.exp(advance_cost(words, log_probs, first, backoffs, links, state, np.int64(words[t])))
+            left_lower -= math.exp(
+                advance_cost(words, log_probs, first, backoffs, links, state, np.int64(words[t]))
+            )
         out[h] = math.log(max(left, 1e-12) / max(left_lower, 1e-12))
 
 

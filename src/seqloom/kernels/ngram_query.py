@@ -80,7 +80,10 @@ def advance(words, contexts, context_values, leaves, leaf_values, chained, state
         state = np.int64(leaves[leaf, LEAF_LINK])
     else:
         log_prob = context_values[node, LOG_PROB]
-        live = contexts[node, FIRST] < contexts[node + 1, FIRST] or context_values[node, BACKOFF] != 0.0
+        live = (
+            contexts[node, FIRST] < contexts[node + 1, FIRST]
+            or context_values[node, BACKOFF] != 0.0
+        )
         state = node if live else np.int64(contexts[node, LINK])
     return cost + log_prob if paying else cost, state, node
 
@@ -88,7 +91,9 @@ def advance(words, contexts, context_values, leaves, leaf_values, chained, state
 @njit(nogil=True, cache=True, inline="always")
 def _slot(index, state, w):
     """Where the search for a child of this state begins."""
-    h = (np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(w) * np.uint64(0xC2B2AE3D27D4EB4F))
+    h = (np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)) ^ (
+        np.uint64(w) * np.uint64(0xC2B2AE3D27D4EB4F)
+    )
     h = ((h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) >> _SHIFT
     return np.int64((h * np.uint64(len(index))) >> _SHIFT)
 
@@ -135,8 +140,23 @@ def fill_index(words, contexts, index):
 
 
 @njit(nogil=True, cache=True)
-def score_span(words, contexts, context_values, leaves, leaf_values, chained, index, ids, lo, hi, order, eos, bos_state,
-               out, nodes):
+def score_span(
+    words,
+    contexts,
+    context_values,
+    leaves,
+    leaf_values,
+    chained,
+    index,
+    ids,
+    lo,
+    hi,
+    order,
+    eos,
+    bos_state,
+    out,
+    nodes,
+):
     """Log-probabilities of ids[lo:hi], the same as `advance` gives token by token.
 
     A token waits on memory several times, so LANES segments are scored side by side and each round makes one
@@ -208,7 +228,10 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, in
                 following = np.int64(leaves[node - n_inner, LEAF_LINK])
             else:
                 log_prob = context_values[node, LOG_PROB]
-                live = contexts[node, FIRST] < contexts[node + 1, FIRST] or context_values[node, BACKOFF] != 0.0
+                live = (
+                    contexts[node, FIRST] < contexts[node + 1, FIRST]
+                    or context_values[node, BACKOFF] != 0.0
+                )
                 following = node if live else np.int64(contexts[node, LINK])
             i = at[j]
             if i >= begin[j]:
@@ -235,11 +258,25 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, in
 @njit(nogil=True, cache=True)
 def step_states(words, contexts, context_values, leaves, leaf_values, chained, states, ids, out):
     for i in range(len(states)):
-        _, out[i], _ = advance(words, contexts, context_values, leaves, leaf_values, chained, states[i], ids[i])
+        _, out[i], _ = advance(
+            words, contexts, context_values, leaves, leaf_values, chained, states[i], ids[i]
+        )
 
 
 @njit(nogil=True, cache=True)
-def distributions(words, contexts, context_values, leaves, leaf_values, chained, vocab_size, words_sum, states, out, sums):
+def distributions(
+    words,
+    contexts,
+    context_values,
+    leaves,
+    leaf_values,
+    chained,
+    vocab_size,
+    words_sum,
+    states,
+    out,
+    sums,
+):
     """out[i]: log-probabilities of every next token after states[i], (n, V) float32; sums[i]: what they sum to.
 
     The sum follows from `words_sum`, that of the words without a context, and from what each longer context changes, so
@@ -264,15 +301,22 @@ def distributions(words, contexts, context_values, leaves, leaf_values, chained,
         else:
             total = words_sum * np.exp(cost[depth])
             for w in range(vocab_size):
-                unigram = context_values[w + 1, LOG_PROB] if n_inner > 1 else leaf_values[w, LEAF_LOG_PROB]
+                unigram = (
+                    context_values[w + 1, LOG_PROB]
+                    if n_inner > 1
+                    else leaf_values[w, LEAF_LOG_PROB]
+                )
                 row[w] = cost[depth] + unigram
         for d in range(depth - 1, -1, -1):  # longer contexts overwrite shorter ones
             for t in range(contexts[chain[d], FIRST], contexts[chain[d] + 1, FIRST]):
                 if words[t] < vocab_size:
                     inner = t < n_inner
                     total -= np.exp(np.float64(row[words[t]]))
-                    row[words[t]] = cost[d] + (context_values[t, LOG_PROB] if inner
-                                               else leaf_values[t - n_inner, LEAF_LOG_PROB])
+                    row[words[t]] = cost[d] + (
+                        context_values[t, LOG_PROB]
+                        if inner
+                        else leaf_values[t - n_inner, LEAF_LOG_PROB]
+                    )
                     total += np.exp(np.float64(row[words[t]]))
         sums[i] = total
 
@@ -294,7 +338,10 @@ def check_tables(words, contexts, context_values, leaves, leaf_values, level_sta
             high = np.int64(contexts[s + 1, FIRST])
             if low < begin or low > high or high > end:
                 return False
-            if s > 0 and (contexts[s, LINK] >= level_starts[level] or not context_values[s, LOG_PROB] <= MOST_LOG_PROB):
+            if s > 0 and (
+                contexts[s, LINK] >= level_starts[level]
+                or not context_values[s, LOG_PROB] <= MOST_LOG_PROB
+            ):
                 return False
             if not context_values[s, BACKOFF] <= MOST_BACKOFF:
                 return False

@@ -65,7 +65,12 @@ def parse_numbers(data, i, size, out):
             stop = _spells_infinity(data, i, size)
             if stop > 0:
                 value, i = np.inf, stop
-            elif i + 3 <= size and (data[i] | 32) == 110 and (data[i + 1] | 32) == 97 and (data[i + 2] | 32) == 110:
+            elif (
+                i + 3 <= size
+                and (data[i] | 32) == 110
+                and (data[i + 1] | 32) == 97
+                and (data[i + 2] | 32) == 110
+            ):
                 value = np.nan
                 i += 3
             else:
@@ -111,7 +116,9 @@ def parse_vectors(data, i, size, matrix, starts, stops):
         if i >= size:
             return n, i
         stop = i
-        while stop < size and data[stop] != _SPACE and data[stop] != _TAB and data[stop] != _NEWLINE:
+        while (
+            stop < size and data[stop] != _SPACE and data[stop] != _TAB and data[stop] != _NEWLINE
+        ):
             stop += 1
         after = parse_numbers(data, stop, size, matrix[n]) if stop > i else -1
         if after < 0:

@@ -50,7 +50,9 @@ def text_batches(texts: Sequence[str], size: int = 1 << 19) -> Iterator[Sequence
             start, length = i, 0
 
 
-_pools: set[ThreadPoolExecutor] = set()  # at work; no lock, as the garbage collector may end one at any place
+_pools: set[ThreadPoolExecutor] = (
+    set()
+)  # at work; no lock, as the garbage collector may end one at any place
 
 
 @contextmanager
@@ -85,7 +87,9 @@ def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int =
         return
     source = chain(first, source)
     with _pool(threads) as pool:
-        waiting: list[Future[R]] = [pool.submit(function, item) for item in islice(source, threads * ahead)]
+        waiting: list[Future[R]] = [
+            pool.submit(function, item) for item in islice(source, threads * ahead)
+        ]
         try:
             while waiting:
                 result = waiting.pop(0).result()
@@ -110,7 +114,9 @@ def parallel_run(function: Callable[[T], object], items: Iterable[T]) -> None:
 
 WORDS = 16  # of a line: two cache lines, as processors fetch pairs of them
 LINES, MOST = 16, 64  # lines of a job; threads
-LOCK, WANTED, HELPED, FAILED, THREADS, POOLS, WORTH, CODE, SIZE, PARTS = range(10)  # of the first line
+LOCK, WANTED, HELPED, FAILED, THREADS, POOLS, WORTH, CODE, SIZE, PARTS = range(
+    10
+)  # of the first line
 PATIENCE = 30_000  # looks for a job, some 0.5 ms, after which a helper sleeps
 JOB, OWN = WORDS, (1 + LINES) * WORDS  # where the job begins, and the lines of the threads
 STATE, NEXT = 0, 8  # of a thread's line; the next of its chunks
@@ -170,7 +176,7 @@ def call_helpers() -> None:
     if not _one_at_a_time.acquire(blocking=False):
         return
     try:
-        for helper in _helpers[:threads - 1]:
+        for helper in _helpers[: threads - 1]:
             helper.call()
         while len(_helpers) < threads - 1:
             _helpers.append(_Helper(len(_helpers) + 1))

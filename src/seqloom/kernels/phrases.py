@@ -106,7 +106,11 @@ def mark_phrases(words, starts, stops, connects, chains, pairs, glued):
                 row = _row((node << 32) | word, chains, chain_mask)
                 node = chains[row, 1] if chains[row, 0] != NOTHING else UNKNOWN
         else:
-            if node >= 0 and word >= 0 and pairs[_row((node << 32) | word, pairs, pair_mask), 0] != NOTHING:
+            if (
+                node >= 0
+                and word >= 0
+                and pairs[_row((node << 32) | word, pairs, pair_mask), 0] != NOTHING
+            ):
                 for k in range(first + 1, t + 1):
                     glued[k] = True
                 node = NOTHING

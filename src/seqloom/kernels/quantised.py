@@ -40,10 +40,16 @@ TILE = 16  # rows that lie together
 MANY, SOME = 8, 4  # rows of numbers for which a weight is loaded once
 # of 8 bits, and of 16 whose halves are signed
 LARGEST, LARGEST_FINE = np.float32(127), np.float32(127 * 256 + 127)
-SMALLEST = np.float32(1e-36)  # below which a block is taken for zero, as its inverse would not be finite
+SMALLEST = np.float32(
+    1e-36
+)  # below which a block is taken for zero, as its inverse would not be finite
 # added to a small number it leaves the nearest whole number in the last bits
-ROUNDING = np.float32(1.5 * 2 ** 23)
-ROUNDING_BITS, MAGNITUDE, INFINITE = np.int32(0x4B400000), np.int32(0x7FFFFFFF), np.int32(0x7F800000)
+ROUNDING = np.float32(1.5 * 2**23)
+ROUNDING_BITS, MAGNITUDE, INFINITE = (
+    np.int32(0x4B400000),
+    np.int32(0x7FFFFFFF),
+    np.int32(0x7F800000),
+)
 NOT_A_NUMBER = np.float32(np.nan)
 
 _FLOAT = ir.FloatType()
@@ -80,15 +86,20 @@ def _tile_product(rows, fine):
     the tile], where rows beyond the last are the last one again; `fine`: x has 16 bits, the high halves of a
     row before the low ones.
     """
+
     def code(context, builder, signature, arguments):
         four_bits = signature.args[0].dtype == types.uint8
-        arrays = [context.make_array(kind)(context, builder, value)
-                  if isinstance(kind, types.Array) else value
-                  for kind, value in zip(signature.args, arguments)]
+        arrays = [
+            context.make_array(kind)(context, builder, value)
+            if isinstance(kind, types.Array)
+            else value
+            for kind, value in zip(signature.args, arguments)
+        ]
         weight, scale, minimum, tile, x, x_scale, x_sum, first, out = arrays
         size = ir.IntType(64)
-        n_blocks, columns, stride = (cgutils.unpack_tuple(builder, array.shape)[1]
-                                     for array in (scale, x, out))
+        n_blocks, columns, stride = (
+            cgutils.unpack_tuple(builder, array.shape)[1] for array in (scale, x, out)
+        )
         last = builder.sub(cgutils.unpack_tuple(builder, out.shape)[0], size(1))
         at = [first]
         for m in range(1, rows):
@@ -105,7 +116,9 @@ def _tile_product(rows, fine):
             """The groups of four of a block, unsigned."""
             start = builder.mul(block, size(BLOCK * TILE // (2 if four_bits else 1)))
             for place in range(0, BLOCK * TILE // (2 if four_bits else 1), 64):
-                both = builder.load(pointer(weight, builder.add(start, size(place)), BYTES), align=1)
+                both = builder.load(
+                    pointer(weight, builder.add(start, size(place)), BYTES), align=1
+                )
                 if four_bits:
                     yield builder.and_(both, constant(BYTES, 15))
                     yield builder.lshr(both, constant(BYTES, 4))
@@ -114,31 +127,54 @@ def _tile_product(rows, fine):
 
         def add_group(total, fours, row, index, place):
             """With four numbers of block `index` of a row, from `place` on."""
-            offset = builder.add(builder.mul(row, columns),
-                                 builder.add(builder.mul(index, size(BLOCK)), size(place)))
-            return add_dots(builder, total, fours,
-                            splat(builder, builder.load(pointer(x, offset, WORD), align=1), WORDS))
+            offset = builder.add(
+                builder.mul(row, columns), builder.add(builder.mul(index, size(BLOCK)), size(place))
+            )
+            return add_dots(
+                builder,
+                total,
+                fours,
+                splat(builder, builder.load(pointer(x, offset, WORD), align=1), WORDS),
+            )
 
         with cgutils.for_range(builder, n_blocks, intp=size) as loop:
             block = builder.add(builder.mul(tile, n_blocks), loop.index)
-            scales = halves(builder, pointer(scale, builder.mul(block, size(TILE)),
-                                             ir.VectorType(ir.IntType(16), TILE)))
-            minima = halves(builder, pointer(minimum, builder.mul(block, size(TILE)),
-                                              ir.VectorType(ir.IntType(16), TILE))) if four_bits else None
+            scales = halves(
+                builder,
+                pointer(scale, builder.mul(block, size(TILE)), ir.VectorType(ir.IntType(16), TILE)),
+            )
+            minima = (
+                halves(
+                    builder,
+                    pointer(
+                        minimum, builder.mul(block, size(TILE)), ir.VectorType(ir.IntType(16), TILE)
+                    ),
+                )
+                if four_bits
+                else None
+            )
             # of a block of numbers
             places = [builder.add(builder.mul(row, n_blocks), loop.index) for row in at]
             x_sums = [builder.load(builder.gep(x_sum.data, [place])) for place in places]
-            totals = [constant(WORDS, 0) if four_bits
-                      else splat(builder, builder.mul(value, WORD(-128)), WORDS) for value in x_sums]
+            totals = [
+                constant(WORDS, 0)
+                if four_bits
+                else splat(builder, builder.mul(value, WORD(-128)), WORDS)
+                for value in x_sums
+            ]
             high = [constant(WORDS, 0)] * rows
             for group, fours in enumerate(load_weights(block)):
                 for m, row in enumerate(numbers):
-                    totals[m] = add_group(totals[m], fours, low[m] if fine else row, loop.index, 4 * group)
+                    totals[m] = add_group(
+                        totals[m], fours, low[m] if fine else row, loop.index, 4 * group
+                    )
                     if fine:
                         high[m] = add_group(high[m], fours, row, loop.index, 4 * group)
             if fine:
-                totals = [builder.add(total, builder.shl(value, constant(WORDS, 8)))
-                          for total, value in zip(totals, high)]
+                totals = [
+                    builder.add(total, builder.shl(value, constant(WORDS, 8)))
+                    for total, value in zip(totals, high)
+                ]
             for m, place in enumerate(places):
                 factor = None if fine else builder.load(builder.gep(x_scale.data, [place]))
                 both = scales if fine else builder.fmul(scales, splat(builder, factor, FLOATS))
@@ -147,7 +183,9 @@ def _tile_product(rows, fine):
                 if four_bits:
                     shift = builder.sitofp(x_sums[m], _FLOAT)
                     shift = shift if fine else builder.fmul(factor, shift)
-                    shifted = builder.fmul(minima, splat(builder, shift, FLOATS), flags=("contract",))
+                    shifted = builder.fmul(
+                        minima, splat(builder, shift, FLOATS), flags=("contract",)
+                    )
                     value = builder.fadd(value, shifted, flags=("contract",))
                 builder.store(value, sums[m])
         for m, row in enumerate(at):
@@ -161,7 +199,9 @@ def _tile_product(rows, fine):
 
     @intrinsic
     def tile_product(context, weight, scale, minimum, tile, x, x_scale, x_sum, first, out):
-        return types.void(weight, scale, minimum, types.intp, x, x_scale, x_sum, types.intp, out), code
+        return types.void(
+            weight, scale, minimum, types.intp, x, x_scale, x_sum, types.intp, out
+        ), code
 
     return tile_product
 
@@ -181,7 +221,10 @@ def _factors(x, number):
     for j in range(len(x)):
         largest = max(largest, np.int32(np.float32(x[j]).view(np.int32) & MAGNITUDE))
     top = np.int32(largest).view(np.float32)
-    return number / top if top > SMALLEST else ZERO, top / number if largest < INFINITE else NOT_A_NUMBER
+    return (
+        number / top if top > SMALLEST else ZERO,
+        top / number if largest < INFINITE else NOT_A_NUMBER,
+    )
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
@@ -198,14 +241,14 @@ def round_rows(x, out, scale, total):
     for row in range(len(x)):
         for block in range(scale.shape[1]):
             low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
-            part, numbers = x[row, low:high], out[row, low:low + BLOCK]
+            part, numbers = x[row, low:high], out[row, low : low + BLOCK]
             factor, scale[row, block] = _factors(part, LARGEST)
             whole = np.int32(0)
             for j in range(len(part)):
                 number = _nearest(part[j] * factor)
                 numbers[j] = number
                 whole = np.int32(whole + number)
-            numbers[len(part):] = 0
+            numbers[len(part) :] = 0
             total[row, block] = whole
 
 

@@ -17,7 +17,16 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from seqloom.kernels.maths import FUSED, ZERO, add_scaled, norm_row, norm_rows, sigmoid, sigmoid_sum, tanh
+from seqloom.kernels.maths import (
+    FUSED,
+    ZERO,
+    add_scaled,
+    norm_row,
+    norm_rows,
+    sigmoid,
+    sigmoid_sum,
+    tanh,
+)
 from seqloom.kernels.matmul import WIDTH, linear, linear_into
 from seqloom.kernels.team import do_parts, share
 
@@ -254,7 +263,9 @@ def step_places(offsets, order, t, reverse, places):
 class Direction(NamedTuple):
     """One direction of a layer, and sequences that it is to read."""
 
-    projected: np.ndarray  # (N, G H), the input's part of the gates, bias included: one product for all steps
+    projected: (
+        np.ndarray
+    )  # (N, G H), the input's part of the gates, bias included: one product for all steps
     w_h: Any  # Panels or Tiles
     b_h: np.ndarray  # of a GRU
     h: np.ndarray  # (B, H), the states: they begin as given and end after the last steps
@@ -298,7 +309,9 @@ def walk(kind, relu, offsets, order, direction, reverse, out):
         if kind == LSTM:
             lstm_cell(from_x[:n], from_h, c[:n], none, none, h[:n])
         elif kind == GRU:
-            gru_cell(from_x[:n], from_h, direction.b_h, h[:n], True, gates[:n], inner[:n], after[:n])
+            gru_cell(
+                from_x[:n], from_h, direction.b_h, h[:n], True, gates[:n], inner[:n], after[:n]
+            )
             h[:n] = after[:n]
         else:
             rnn_cell(from_x[:n], from_h, none, none, relu, h[:n])
@@ -326,8 +339,7 @@ def _do_directions(job, low, high):
 
 @njit(nogil=True, cache=True)
 def walk_layer(kind, relu, offsets, order, forward, backward, out):
-    """Write all h of a layer that reads sequences to out: (N, H), or (N, 2 H) with a backward direction too.
-    """
+    """Write all h of a layer that reads sequences to out: (N, H), or (N, 2 H) with a backward direction too."""
     directions = out.shape[1] // forward.h.shape[1]
     job = WalkJob(kind, relu, offsets, order, forward, backward, out)
     work = forward.projected.size * forward.h.shape[1]

@@ -26,7 +26,10 @@ def edit_distances(word, arena, offsets, most, out):
             out[k] = most + 1
             continue
         distance = size
-        plus, minus = ~np.uint64(0), np.uint64(0)  # where the distance rises or falls from one row to the next
+        plus, minus = (
+            ~np.uint64(0),
+            np.uint64(0),
+        )  # where the distance rises or falls from one row to the next
         for i in range(low, high):
             equal = masks[arena[i]]
             across = (((equal & plus) + plus) ^ plus) | equal | minus

@@ -67,6 +67,7 @@ def _word(context, builder, signature, arguments):
 @intrinsic
 def _load(context, words, place):
     """A word, with all that was written before it was stored."""
+
     def code(context, builder, signature, arguments):
         return builder.load_atomic(_word(context, builder, signature, arguments), "acquire", 8)
 
@@ -76,7 +77,9 @@ def _load(context, words, place):
 @intrinsic
 def _store(context, words, place, value):
     def code(context, builder, signature, arguments):
-        builder.store_atomic(arguments[2], _word(context, builder, signature, arguments), "release", 8)
+        builder.store_atomic(
+            arguments[2], _word(context, builder, signature, arguments), "release", 8
+        )
         return context.get_dummy_value()
 
     return types.void(words, types.intp, types.int64), code
@@ -85,6 +88,7 @@ def _store(context, words, place, value):
 @intrinsic
 def _add_one(context, words, place):
     """A word as it was before one was added."""
+
     def code(context, builder, signature, arguments):
         place = _word(context, builder, signature, arguments)
         return builder.atomic_rmw("add", place, ir.IntType(64)(1), "acq_rel")
@@ -95,9 +99,12 @@ def _add_one(context, words, place):
 @intrinsic
 def _change(context, words, place, old, new):
     """Whether a word was `old` and is `new` now."""
+
     def code(context, builder, signature, arguments):
         place = _word(context, builder, signature, arguments)
-        return builder.extract_value(builder.cmpxchg(place, *arguments[2:], "acq_rel", "acquire"), 1)
+        return builder.extract_value(
+            builder.cmpxchg(place, *arguments[2:], "acq_rel", "acquire"), 1
+        )
 
     return types.boolean(words, types.intp, types.int64, types.int64), code
 
@@ -105,10 +112,13 @@ def _change(context, words, place, old, new):
 @intrinsic
 def _pause(context):
     """Leave the core to its other thread for a moment, where there is an instruction for it."""
+
     def code(context, builder, signature, arguments):
         if binding.get_default_triple().startswith("x86_64"):
             kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+            builder.call(
+                cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), []
+            )
         return context.get_dummy_value()
 
     return types.void(), code
@@ -116,7 +126,9 @@ def _pause(context):
 
 def _unowned(context, builder, kind, value):
     """A value whose arrays belong to nobody: threads that count who uses them would wait for each other."""
-    assert not isinstance(kind, types.Integer) or kind.bitwidth == 64, "helpers know no other numbers"
+    assert not isinstance(kind, types.Integer) or kind.bitwidth == 64, (
+        "helpers know no other numbers"
+    )
     if isinstance(kind, types.Array):
         assert kind.layout == "C", "helpers know no other order"
         array = context.make_array(kind)(context, builder, value)
@@ -149,6 +161,7 @@ def _put_job(context, words, job):
 @intrinsic
 def _code_of(context, words, job):
     """The address of the code by which a thread takes part in a job of this kind."""
+
     @intrinsic
     def get_job(context, words):
         def code(context, builder, signature, arguments):
@@ -161,7 +174,9 @@ def _code_of(context, words, job):
 
     def code(context, builder, signature, arguments):
         made = context.compile_subroutine(builder, take_part, types.none(words, types.int64))
-        return builder.ptrtoint(context.declare_function(builder.module, made.fndesc), ir.IntType(64))
+        return builder.ptrtoint(
+            context.declare_function(builder.module, made.fndesc), ir.IntType(64)
+        )
 
     return types.int64(words, job), code
 
@@ -169,10 +184,13 @@ def _code_of(context, words, job):
 @intrinsic
 def _run_code(context, address, words, me):
     """Call the code at an address, as numba calls a function of a team and a number."""
+
     def code(context, builder, signature, arguments):
         kinds = signature.args[1:]
         function = context.call_conv.get_function_type(types.none, kinds)
-        unused = [cgutils.alloca_once(builder, kind.pointee) for kind in function.args[:2]]  # result, error
+        unused = [
+            cgutils.alloca_once(builder, kind.pointee) for kind in function.args[:2]
+        ]  # result, error
         own = context.get_arg_packer(kinds).as_arguments(builder, arguments[1:])
         builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [*unused, *own])
         return context.get_dummy_value()

@@ -52,7 +52,9 @@ def _decode(data, size, i):
         good = good and byte & 0xC0 == 0x80
         code = (code << 6) | (byte & 0x3F)
     if extra == 2:
-        good = good and code >= 0x800 and (code < 0xD800 or code >= 0xE000)  # not overlong, no surrogate
+        good = (
+            good and code >= 0x800 and (code < 0xD800 or code >= 0xE000)
+        )  # not overlong, no surrogate
     elif extra == 3:
         good = good and code >= 0x10000 and code <= 0x10FFFF
     if not good:
@@ -205,8 +207,19 @@ def _add_all(data, starts, stops, hashes, amounts, tokens, arena, offsets, count
     """Add the amounts to the counts, new spellings at the end; returns (how many were done, n)."""
     for k in range(len(amounts)):
         token = tokens[k]
-        if token < 0 and slots[-1 - token] >= 0:  # the slot was taken by an earlier token of this chunk
-            _find_all(data, starts[k:k + 1], stops[k:k + 1], hashes[k:k + 1], arena, offsets, slots, tokens[k:k + 1])
+        if (
+            token < 0 and slots[-1 - token] >= 0
+        ):  # the slot was taken by an earlier token of this chunk
+            _find_all(
+                data,
+                starts[k : k + 1],
+                stops[k : k + 1],
+                hashes[k : k + 1],
+                arena,
+                offsets,
+                slots,
+                tokens[k : k + 1],
+            )
             token = tokens[k]
         if token < 0:
             at, length = offsets[n], stops[k] - starts[k]
@@ -235,23 +248,29 @@ def count_tokens(data, size, i, splitter, classes, arena, offsets, counts, slots
         m, i = split_tokens(data, size, i, splitter, np.bool_(False), classes, starts, stops)
         _hash_all(data, starts[:m], stops[:m], hashes)
         _find_all(data, starts[:m], stops[:m], hashes, arena, offsets, slots, tokens)
-        done, n = _add_all(data, starts, stops, hashes, ones[:m], tokens, arena, offsets, counts, slots, n)
+        done, n = _add_all(
+            data, starts, stops, hashes, ones[:m], tokens, arena, offsets, counts, slots, n
+        )
         if done < m:
             return starts[done], n
     return i, n
 
 
 @njit(nogil=True, cache=True)
-def merge_counts(other_arena, other_offsets, other_counts, first, last, arena, offsets, counts, slots, n):
+def merge_counts(
+    other_arena, other_offsets, other_counts, first, last, arena, offsets, counts, slots, n
+):
     """Add the spellings `first..last` of another table; returns (next spelling, n), as `count_tokens` does."""
     hashes, tokens = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     while first < last:
         m = min(_CHUNK, last - first)
-        starts, stops = other_offsets[first:first + m], other_offsets[first + 1:first + m + 1]
+        starts, stops = other_offsets[first : first + m], other_offsets[first + 1 : first + m + 1]
         _hash_all(other_arena, starts, stops, hashes)
         _find_all(other_arena, starts, stops, hashes, arena, offsets, slots, tokens)
-        amounts = other_counts[first:first + m]
-        done, n = _add_all(other_arena, starts, stops, hashes, amounts, tokens, arena, offsets, counts, slots, n)
+        amounts = other_counts[first : first + m]
+        done, n = _add_all(
+            other_arena, starts, stops, hashes, amounts, tokens, arena, offsets, counts, slots, n
+        )
         first += done
         if done < m:
             break
@@ -265,7 +284,7 @@ def fill_slots(arena, offsets, first, last, slots):
     mask = np.int64(len(slots) - 1)
     for low in range(first, last, _CHUNK):
         m = min(_CHUNK, last - low)
-        _hash_all(arena, offsets[low:low + m], offsets[low + 1:low + m + 1], hashes)
+        _hash_all(arena, offsets[low : low + m], offsets[low + 1 : low + m + 1], hashes)
         for k in range(m):
             slot = hashes[k] & mask
             while slots[slot] >= 0:
@@ -282,7 +301,9 @@ def find_tokens(data, starts, stops, arena, offsets, slots, tokens):
 
 
 @njit(nogil=True, cache=True)
-def encode_tokens(data, size, splitter, newline_ends, classes, arena, offsets, slots, unk_id, eos_id, ids):
+def encode_tokens(
+    data, size, splitter, newline_ends, classes, arena, offsets, slots, unk_id, eos_id, ids
+):
     """Write the ids of the data into `ids` (room for one a byte) and return how many there are."""
     starts, stops = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     hashes, tokens = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)

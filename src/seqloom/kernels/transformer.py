@@ -53,8 +53,9 @@ class Rotation(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def self_attention(x, pre, norm, qkv, out, heads, layer, tokens, causal, rotation, by_distance, relative,
-                   weights):
+def self_attention(
+    x, pre, norm, qkv, out, heads, layer, tokens, causal, rotation, by_distance, relative, weights
+):
     """Add what each token sees of its sequence to x; its keys and values go to its pages.
     `pre`: the norm comes first.
     """
@@ -66,9 +67,19 @@ def self_attention(x, pre, norm, qkv, out, heads, layer, tokens, causal, rotatio
     if len(rotation.cos) > 0:  # queries and keys lie side by side
         turned = (d_queries + heads.d_keys) // heads.d_head
         rotate(inner, rotation.positions, turned, rotation.cos, rotation.sin)
-    store_tokens(inner, d_queries, heads.d_keys, layer, tokens.pages, tokens.starts, tokens.counts,
-                 tokens.lengths)
-    seen = attend_heads(out.team, inner, heads, layer, tokens, causal, by_distance, relative, weights)
+    store_tokens(
+        inner,
+        d_queries,
+        heads.d_keys,
+        layer,
+        tokens.pages,
+        tokens.starts,
+        tokens.counts,
+        tokens.lengths,
+    )
+    seen = attend_heads(
+        out.team, inner, heads, layer, tokens, causal, by_distance, relative, weights
+    )
     add_rows(x, linear(out, seen))
     if not pre:
         norm_rows(x, norm.weight, norm.bias, norm.epsilon)
@@ -84,7 +95,9 @@ def cross_attention(x, pre, norm, query, out, heads, layer, memory, none, weight
     inner = x.copy()
     if pre:
         norm_rows(inner, norm.weight, norm.bias, norm.epsilon)
-    seen = attend_heads(out.team, linear(query, inner), heads, layer, memory, False, none, none[:0], weights)
+    seen = attend_heads(
+        out.team, linear(query, inner), heads, layer, memory, False, none, none[:0], weights
+    )
     add_rows(x, linear(out, seen))
     if not pre:
         norm_rows(x, norm.weight, norm.bias, norm.epsilon)

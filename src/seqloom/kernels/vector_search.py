@@ -29,7 +29,9 @@ def measure_rows(matrix, inverse):
             total += np.float64(matrix[i, j]) * np.float64(matrix[i, j])
         if not total < _LONGEST and bad < 0:
             bad = i
-        inverse[i] = 1.0 / np.sqrt(total) if total > 1e-75 else 0.0  # what is smaller has no direction in float32
+        inverse[i] = (
+            1.0 / np.sqrt(total) if total > 1e-75 else 0.0
+        )  # what is smaller has no direction in float32
     return bad
 
 
@@ -61,7 +63,10 @@ def _sink(scores, rows, size):
         if child >= size:
             return
         right = child + 1
-        if right < size and (scores[right] < scores[child] or (scores[right] == scores[child] and rows[right] > rows[child])):
+        if right < size and (
+            scores[right] < scores[child]
+            or (scores[right] == scores[child] and rows[right] > rows[child])
+        ):
             child = right
         if scores[at] < scores[child] or (scores[at] == scores[child] and rows[at] > rows[child]):
             return
@@ -85,7 +90,9 @@ def search_one(matrix, inverse, small, scales, rests, first, last, query, best, 
     """The rows of first..last with the largest cosine to `query` (of length one) into `best` and `rows`, as a heap."""
     width, k = matrix.shape[1], len(best)
     padded = small.shape[1]
-    unit = np.zeros(padded, np.int16)  # the query in sixteen bits; what that rounds away is in `query_rest`
+    unit = np.zeros(
+        padded, np.int16
+    )  # the query in sixteen bits; what that rounds away is in `query_rest`
     largest = np.float32(0)
     for j in range(width):
         largest = max(largest, abs(query[j]))
@@ -99,7 +106,7 @@ def search_one(matrix, inverse, small, scales, rests, first, last, query, best, 
     looked = 0
     totals = np.empty(_CHUNK, np.int32)
     for low in range(first, last, _CHUNK):
-        part = small[low:min(low + _CHUNK, last)]
+        part = small[low : min(low + _CHUNK, last)]
         _multiply(part, unit, totals)
         for r in range(len(part)):
             i = low + r
@@ -138,8 +145,8 @@ def sift_block(scores, inverse, start, best, rows):
             q = g * group + i
             for b in range(stretches):
                 for low in range(0, size, _CHUNK):
-                    line, first = scores[b, g, i, low:low + _CHUNK], start + b * size + low
-                    lengths = inverse[first:first + len(line)]
+                    line, first = scores[b, g, i, low : low + _CHUNK], start + b * size + low
+                    lengths = inverse[first : first + len(line)]
                     if _above(line, lengths, best[q, 0]) == 0:
                         continue
                     for r in range(len(line)):

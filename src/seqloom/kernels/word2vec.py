@@ -21,11 +21,24 @@ from seqloom.kernels.maths import softmax
 
 LANES = 32  # float32 that a loop takes at once, without any left over
 NEGATIVE, TREE, ALL = 0, 1, 2  # what a word is predicted with
-MEAN, SUM, WEIGHTED, ATTENTION, OWN = 0, 1, 2, 3, 4  # how the rows of a word become one vector; OWN: row w is word w
-_END, _GONE = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFE)  # END and GONE of models/vectors/reading.py
+MEAN, SUM, WEIGHTED, ATTENTION, OWN = (
+    0,
+    1,
+    2,
+    3,
+    4,
+)  # how the rows of a word become one vector; OWN: row w is word w
+_END, _GONE = (
+    np.uint32(0xFFFFFFFF),
+    np.uint32(0xFFFFFFFE),
+)  # END and GONE of models/vectors/reading.py
 BOUND, CELLS = 8.0, 4096  # the tables of sigmoid and softplus go from -bound to bound
-_MOST_WEIGHT = np.float32(4)  # attention: so much more or less an n-gram counts at most, as a power of e
-PLACES = 12  # of a stretch that are read in turn, so that no subject has the vectors for itself for long
+_MOST_WEIGHT = np.float32(
+    4
+)  # attention: so much more or less an n-gram counts at most, as a power of e
+PLACES = (
+    12  # of a stretch that are read in turn, so that no subject has the vectors for itself for long
+)
 RUN = 16  # words that are read at one of them: neighbours share most of their windows
 _TOGETHER = 3  # outputs that are worked on at once: their sums fit into the registers
 _FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
@@ -59,7 +72,9 @@ def _choose_outputs(word, outputs, state, chosen, labels, sizes, side, Y):
         chosen[side, 0], labels[side, 0] = word, 1
         for j in range(1, m):
             r = random_bits(state)
-            k = np.int64(((r & np.uint64(0xFFFFFFFF)) * np.uint64(len(outputs.cut))) >> np.uint64(32))
+            k = np.int64(
+                ((r & np.uint64(0xFFFFFFFF)) * np.uint64(len(outputs.cut))) >> np.uint64(32)
+            )
             other = np.int64(outputs.alias[k])
             k = other if np.uint32(r >> np.uint64(32)) > outputs.cut[k] else k
             chosen[side, j], labels[side, j] = k, -1 if k == word else 0
@@ -86,7 +101,9 @@ def _judge(score, label, sigmoid, softplus):
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _learn_many(hidden, slots, n, Y, chosen, labels, side, m, rate, ys, moves, scores, sigmoid, softplus):
+def _learn_many(
+    hidden, slots, n, Y, chosen, labels, side, m, rate, ys, moves, scores, sigmoid, softplus
+):
     """Every hidden vector against every chosen output; both sides move. Returns the sum of losses."""
     width = hidden.shape[1]
     whole = (m + _TOGETHER - 1) // _TOGETHER * _TOGETHER
@@ -275,7 +292,11 @@ def _turn(t, n, window, free):
         return t - window
     rounds = (n + PLACES * RUN - 1) // (PLACES * RUN)
     run = t // RUN
-    return run % PLACES * rounds * RUN + run // PLACES * RUN + t % RUN if 0 <= run < PLACES * rounds else -1
+    return (
+        run % PLACES * rounds * RUN + run // PLACES * RUN + t % RUN
+        if 0 <= run < PLACES * rounds
+        else -1
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -291,19 +312,30 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
     direct, turned = bags.kind == OWN, not cbow and bags.kind != OWN
     free = direct or turned
     before = np.zeros((places, width), np.float32)
-    ring = X if direct else np.zeros((places, width), np.float32)  # a word with one row needs no other place
+    ring = (
+        X if direct else np.zeros((places, width), np.float32)
+    )  # a word with one row needs no other place
     hidden = np.zeros((2, width), np.float32)
     most = outputs.longest + _TOGETHER
     ys, moves = np.zeros((most, width), np.float32), np.zeros((most, width), np.float32)
     scores = np.zeros(len(Y) if outputs.kind == ALL else most, np.float32)
-    chosen, labels = np.zeros((2, most), np.int64), np.zeros((2, most), np.int8)  # for this word and for the next one
+    chosen, labels = (
+        np.zeros((2, most), np.int64),
+        np.zeros((2, most), np.int8),
+    )  # for this word and for the next one
     sizes = np.zeros(2, np.int64)
-    slots, words, own = np.zeros(places, np.int64), np.zeros(places, np.int64), np.zeros(1, np.int64)
+    slots, words, own = (
+        np.zeros(places, np.int64),
+        np.zeros(places, np.int64),
+        np.zeros(1, np.int64),
+    )
     shares = np.zeros(bags.longest, np.float32)
     loss, examples = 0.0, 0
     for t in range(-1, n + max(2 * window, PLACES * RUN)):
         c, after = _turn(t, n, window, free), _turn(t + 1, n, window, free)
-        new, old = (c, c) if turned else (t, t - 2 * window)  # which word comes into the ring, and which leaves it
+        new, old = (
+            (c, c) if turned else (t, t - 2 * window)
+        )  # which word comes into the ring, and which leaves it
         if not direct and 0 <= new < n and kept[new] >= 0:
             _compose(kept[new], X, bags, shares, ring, before, new % places)
         soon = after if turned else after + window
@@ -315,7 +347,11 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
         if outputs.kind != ALL and not turned and 0 <= after < n and kept[after] >= 0:
             _choose_outputs(kept[after], outputs, state, chosen, labels, sizes, 1 - side, Y)
         if 0 <= c < n and kept[c] >= 0:
-            reach = 1 + np.int64((random_bits(state) >> np.uint64(33)) % np.uint64(window)) if shrink else window
+            reach = (
+                1 + np.int64((random_bits(state) >> np.uint64(33)) % np.uint64(window))
+                if shrink
+                else window
+            )
             m = _near(kept, n, c, reach, places, slots, words)
             near = words if direct else slots
             if cbow or turned or outputs.kind == ALL:
@@ -329,12 +365,37 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
                     else:
                         if turned:
                             _choose_outputs(word, outputs, state, chosen, labels, sizes, 0, Y)
-                        loss += _learn_one(hidden, Y, chosen, labels, side, sizes[side], rate, scores, sigmoid, softplus)
+                        loss += _learn_one(
+                            hidden,
+                            Y,
+                            chosen,
+                            labels,
+                            side,
+                            sizes[side],
+                            rate,
+                            scores,
+                            sigmoid,
+                            softplus,
+                        )
                     _move_slots(ring, used, low, high, hidden)
                     examples += 1
             elif m > 0:
-                loss += _learn_many(ring, near, m, Y, chosen, labels, side, sizes[side], rate, ys, moves, scores,
-                                    sigmoid, softplus)
+                loss += _learn_many(
+                    ring,
+                    near,
+                    m,
+                    Y,
+                    chosen,
+                    labels,
+                    side,
+                    sizes[side],
+                    rate,
+                    ys,
+                    moves,
+                    scores,
+                    sigmoid,
+                    softplus,
+                )
                 examples += m
         if not direct and 0 <= old < n and kept[old] >= 0:
             _give_back(kept[old], X, bags, shares, ring, before, old % places)

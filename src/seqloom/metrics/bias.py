@@ -53,8 +53,16 @@ class Weat:
         return asdict(self)
 
 
-def weat(vectors: Vectors, x: Sequence[str], y: Sequence[str], a: Sequence[str], b: Sequence[str], *,
-         permutations: int = 100_000, seed: int = 0) -> Weat:
+def weat(
+    vectors: Vectors,
+    x: Sequence[str],
+    y: Sequence[str],
+    a: Sequence[str],
+    b: Sequence[str],
+    *,
+    permutations: int = 100_000,
+    seed: int = 0,
+) -> Weat:
     """Whether x is associated with a and y with b; `permutations` are sampled only if there are too many partitions.
 
     >>> class Toy:
@@ -70,19 +78,31 @@ def weat(vectors: Vectors, x: Sequence[str], y: Sequence[str], a: Sequence[str],
     lists, missing = zip(*(known_words(vectors, words) for words in (x, y, a, b)))
     for name, words, given in zip(("X", "Y", "A", "B"), lists, (x, y, a, b)):
         if not words:
-            raise DataError(f"no word of list {name} has a vector: {', '.join(list(given)[:5]) or 'it is empty'}")
+            raise DataError(
+                f"no word of list {name} has a vector: {', '.join(list(given)[:5]) or 'it is empty'}"
+            )
     if twice := set(lists[0]) & set(lists[1]):
-        raise ConfigError(f"{min(twice)!r} is in both X and Y; a target word belongs to one of them")
+        raise ConfigError(
+            f"{min(twice)!r} is in both X and Y; a target word belongs to one of them"
+        )
     near, far = unit_rows(vectors.rows(lists[2])), unit_rows(vectors.rows(lists[3]))
-    s = unit_rows(vectors.rows([*lists[0], *lists[1]])) @ (near.mean(axis=0) - far.mean(axis=0))  # (|X| + |Y|,)
+    s = unit_rows(vectors.rows([*lists[0], *lists[1]])) @ (
+        near.mean(axis=0) - far.mean(axis=0)
+    )  # (|X| + |Y|,)
     n = len(lists[0])
     spread = float(s.std(ddof=1))
     effect = float(s[:n].mean() - s[n:].mean()) / spread if spread > 1e-12 else 0.0
     p_value, partitions = p_of_partition(s, n, permutations, seed)
     named = dict(zip([*lists[0], *lists[1]], s.tolist()))
-    return Weat(effect, p_value, float(s[:n].sum() - s[n:].sum()), partitions, len(s) <= EXACT,
-                ({w: named[w] for w in lists[0]}, {w: named[w] for w in lists[1]}),
-                tuple(word for words in missing for word in words))
+    return Weat(
+        effect,
+        p_value,
+        float(s[:n].sum() - s[n:].sum()),
+        partitions,
+        len(s) <= EXACT,
+        ({w: named[w] for w in lists[0]}, {w: named[w] for w in lists[1]}),
+        tuple(word for words in missing for word in words),
+    )
 
 
 def p_of_partition(values: np.ndarray, n: int, permutations: int, seed: int) -> tuple[float, int]:
@@ -91,7 +111,9 @@ def p_of_partition(values: np.ndarray, n: int, permutations: int, seed: int) -> 
     The sum of all is fixed, so the statistic is as large as the sum of the first part is.
     """
     values = np.asarray(values, np.float64)
-    least = float(values[:n].sum()) - 1e-10 * float(np.abs(values).sum())  # equal sums in another order are equal
+    least = float(values[:n].sum()) - 1e-10 * float(
+        np.abs(values).sum()
+    )  # equal sums in another order are equal
     if len(values) <= EXACT:
         half = len(values) // 2
         count, total = _as_large(values[:half], values[half:], n, least), math.comb(len(values), n)
@@ -120,11 +142,15 @@ def _subsets(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sum and size of every subset."""
     sums, sizes = np.zeros(1), np.zeros(1, np.int8)
     for value in values.tolist():
-        sums, sizes = np.concatenate([sums, sums + value]), np.concatenate([sizes, sizes + np.int8(1)])
+        sums, sizes = (
+            np.concatenate([sums, sums + value]),
+            np.concatenate([sizes, sizes + np.int8(1)]),
+        )
     return sums, sizes
 
 
 # ---- along a direction
+
 
 def direct_bias(cosines: np.ndarray, strictness: float = 1.0) -> float:
     """The mean of |cos|^strictness of words that ought to be neutral.
@@ -151,6 +177,7 @@ def told_by_neighbours(vectors: np.ndarray, leans: np.ndarray, k: int = NEIGHBOU
 
 
 # ---- words and vectors
+
 
 def known_words(vectors: Vectors, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Words as they are, else in lower case, that have a vector, each once; and those that have none."""

@@ -38,7 +38,9 @@ class WordLists:
         """X, Y, A and B of a test: by its name, or by the names of the four lists, with commas."""
         names = self.tests.get(name) or tuple(part.strip() for part in name.split(","))
         if len(names) == 1:
-            raise ConfigError(f"unknown test {name!r}{suggest_known(name, self.tests)}; or name four lists, X,Y,A,B")
+            raise ConfigError(
+                f"unknown test {name!r}{suggest_known(name, self.tests)}; or name four lists, X,Y,A,B"
+            )
         if len(names) != 4:
             raise ConfigError(f"a test compares four lists X,Y,A,B; {name!r} names {len(names)}")
         x, y, a, b = (self.words(part) for part in names)
@@ -54,7 +56,9 @@ def built_in() -> WordLists:
     """Return the lists of `data/bundled/bias.toml`, and one of all words that ought not to lean."""
     tables = read_tables("bias")
     lists = {name: words.split() for name, words in tables["lists"].items()}
-    lists["neutral"] = list(dict.fromkeys(word for name in _NEUTRAL.split() for word in lists[name] if word.islower()))
+    lists["neutral"] = list(
+        dict.fromkeys(word for name in _NEUTRAL.split() for word in lists[name] if word.islower())
+    )
     pairs = {name: [_pair(pair) for pair in some.split()] for name, some in tables["pairs"].items()}
     tests = {name: (x, y, a, b) for name, (x, y, a, b) in tables["tests"].items()}
     return WordLists(lists, pairs, tests)
@@ -71,11 +75,15 @@ def read_word_lists(path: str | Path) -> WordLists:
     if isinstance(content, list):
         content = {Path(path).stem: content}
     if not isinstance(content, dict) or not content:
-        raise DataError(f'{path}: a JSON object of word lists is needed, such as {{"career": ["office", "salary"], ..}}')
+        raise DataError(
+            f'{path}: a JSON object of word lists is needed, such as {{"career": ["office", "salary"], ..}}'
+        )
     made = WordLists()
     if set(FOUR) <= content.keys():
-        content = {**{key: value for key, value in content.items() if key not in FOUR},
-                   Path(path).stem: {key: content[key] for key in FOUR}}
+        content = {
+            **{key: value for key, value in content.items() if key not in FOUR},
+            Path(path).stem: {key: content[key] for key in FOUR},
+        }
     for name, value in content.items():
         if name == "tests" and isinstance(value, dict):
             for test, four in value.items():
@@ -90,14 +98,26 @@ def read_word_lists(path: str | Path) -> WordLists:
 def with_built_in(own: WordLists | None) -> WordLists:
     """Own lists take the place of built-in ones of the same name."""
     known = built_in()
-    return known if own is None else WordLists(known.lists | own.lists, known.pairs | own.pairs, known.tests | own.tests)
+    return (
+        known
+        if own is None
+        else WordLists(known.lists | own.lists, known.pairs | own.pairs, known.tests | own.tests)
+    )
 
 
 def _take_list(made: WordLists, path: str, name: str, value: Any) -> None:
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         made.lists[name] = list(dict.fromkeys(value))
-    elif isinstance(value, list) and value and all(
-            isinstance(pair, list) and len(pair) == 2 and all(isinstance(word, str) for word in pair) for pair in value):
+    elif (
+        isinstance(value, list)
+        and value
+        and all(
+            isinstance(pair, list)
+            and len(pair) == 2
+            and all(isinstance(word, str) for word in pair)
+            for pair in value
+        )
+    ):
         made.pairs[name] = [(first, second) for first, second in value]
     else:
         raise DataError(f"{path}: {name!r} is neither a list of words nor a list of pairs of words")
@@ -142,11 +162,15 @@ def word_list(text: str, known: WordLists) -> list[str]:
         return known.lists[text]
     if Path(text).is_file():
         if Path(text).suffix.lower() == ".json":
-            return sorted({word for words in read_word_lists(text).lists.values() for word in words})
+            return sorted(
+                {word for words in read_word_lists(text).lists.values() for word in words}
+            )
         return _lines(text)
     if "," in text:
         return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    raise ConfigError(f"{text}: neither a list of words nor a file{suggest_known(text, known.lists)}")
+    raise ConfigError(
+        f"{text}: neither a list of words nor a file{suggest_known(text, known.lists)}"
+    )
 
 
 def _lines(path: str) -> list[str]:
@@ -154,7 +178,9 @@ def _lines(path: str) -> list[str]:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {path} as a list of words: {error}") from None
-    words = list(dict.fromkeys(line.strip() for line in lines if line.strip() and not line.startswith("#")))
+    words = list(
+        dict.fromkeys(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    )
     if not words:
         raise DataError(f"{path} is empty; it must hold one word per line")
     return words

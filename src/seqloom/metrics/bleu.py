@@ -30,13 +30,23 @@ SACREBLEU = "2.6.0"  # the version whose numbers these are (tests/golden)
 ORDERS = 4
 
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
-_MARKS = re.compile(r"[!-&(-+/:-@\[-`{-~]")  # of ASCII, all but the four that may be inside a word or number: ' , - .
-_RULES = ((re.compile(r"([^0-9])([.,])"), r"\1 \2 "), (re.compile(r"([.,])([^0-9])"), r" \1 \2"),
-          (re.compile(r"([0-9])-"), r"\1 - "))
+_MARKS = re.compile(
+    r"[!-&(-+/:-@\[-`{-~]"
+)  # of ASCII, all but the four that may be inside a word or number: ' , - .
+_RULES = (
+    (re.compile(r"([^0-9])([.,])"), r"\1 \2 "),
+    (re.compile(r"([.,])([^0-9])"), r" \1 \2"),
+    (re.compile(r"([0-9])-"), r"\1 - "),
+)
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: Tokenization = "13a",
-         lowercase: bool = False) -> CorpusScore:
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenize: Tokenization = "13a",
+    lowercase: bool = False,
+) -> CorpusScore:
     """BLEU from 0 to 100. `tokenize`: `char` suits scripts without spaces, `none` text that is tokenised already.
 
     `each` is sentence BLEU, for which orders without n-grams are left out. Details: precisions, brevity_penalty,
@@ -44,17 +54,35 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: Toke
     """
     check_texts(hypotheses, references)
     split = _splitter(tokenize)
-    sides = [split([text.lower() if lowercase else text for text in side]) for side in (hypotheses, references)]
+    sides = [
+        split([text.lower() if lowercase else text for text in side])
+        for side in (hypotheses, references)
+    ]
     ours, theirs = numbered(*sides)
     overlap = ngram_overlap(ours, theirs, ORDERS)
-    statistics = np.column_stack([overlap.in_hypotheses[:, 0], overlap.in_references[:, 0], overlap.shared,
-                                  overlap.in_hypotheses]).astype(np.float64)
+    statistics = np.column_stack(
+        [
+            overlap.in_hypotheses[:, 0],
+            overlap.in_references[:, 0],
+            overlap.shared,
+            overlap.in_hypotheses,
+        ]
+    ).astype(np.float64)
     sums = statistics.sum(axis=0)
     signature = f"nrefs:1|case:{'lc' if lowercase else 'mixed'}|eff:no|tok:{tokenize}|smooth:exp|version:{SACREBLEU}"
-    details = {"precisions": [float(p) for p in _precisions(sums)], "brevity_penalty": float(_brevity_penalty(sums)),
-               "length_ratio": float(sums[0] / max(sums[1], 1))}
-    return CorpusScore("BLEU", statistics, bleu_of, signature, details=details,
-                       sentence_formula=partial(bleu_of, effective_order=True))
+    details = {
+        "precisions": [float(p) for p in _precisions(sums)],
+        "brevity_penalty": float(_brevity_penalty(sums)),
+        "length_ratio": float(sums[0] / max(sums[1], 1)),
+    }
+    return CorpusScore(
+        "BLEU",
+        statistics,
+        bleu_of,
+        signature,
+        details=details,
+        sentence_formula=partial(bleu_of, effective_order=True),
+    )
 
 
 def bleu_of(sums: np.ndarray, effective_order: bool = False) -> np.ndarray:
@@ -64,7 +92,9 @@ def bleu_of(sums: np.ndarray, effective_order: bool = False) -> np.ndarray:
     logs = np.log(np.where(known, precisions, 1.0)).sum(axis=-1)
     used = known.sum(axis=-1) if effective_order else ORDERS
     complete = known.any(axis=-1) if effective_order else known.all(axis=-1)
-    return np.where(complete, 100.0 * _brevity_penalty(sums) * np.exp(logs / np.maximum(used, 1)), 0.0)
+    return np.where(
+        complete, 100.0 * _brevity_penalty(sums) * np.exp(logs / np.maximum(used, 1)), 0.0
+    )
 
 
 def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
@@ -73,7 +103,10 @@ def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
     >>> tokenize_13a(["Hello, 3.5-inch (new) &quot;disks&quot;."])
     [['Hello', ',', '3.5', '-', 'inch', '(', 'new', ')', '"', 'disks', '"', '.']]
     """
-    lines = [text.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ") for text in texts]
+    lines = [
+        text.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+        for text in texts
+    ]
     whole = " " + " \n ".join(lines) + " "  # no rule looks further than the blanks around a text
     if "&" in whole:
         for entity, character in _ENTITIES:
@@ -88,7 +121,8 @@ def _splitter(tokenize: str) -> Callable[[Sequence[str]], list[list[str]]]:
     ways: dict[str, Callable[[Sequence[str]], list[list[str]]]] = {
         "13a": tokenize_13a,
         "char": lambda texts: [list("".join(text.split())) for text in texts],
-        "none": lambda texts: [text.split() for text in texts]}
+        "none": lambda texts: [text.split() for text in texts],
+    }
     if tokenize not in ways:
         raise ConfigError(f"unknown tokenisation {tokenize!r}{suggest_known(str(tokenize), ways)}")
     return ways[tokenize]
@@ -97,13 +131,17 @@ def _splitter(tokenize: str) -> Callable[[Sequence[str]], list[list[str]]]:
 def _precisions(sums: np.ndarray) -> np.ndarray:
     """In percent (..., 4). An order without matches counts as half a match, the next as a quarter, and so on; where nothing
     at all matches, or from the first order on that no hypothesis is long enough for, they are 0."""
-    shared, all_of = sums[..., 2:2 + ORDERS], sums[..., 2 + ORDERS:]
+    shared, all_of = sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
     halvings = np.cumsum((shared == 0) & (all_of > 0), axis=-1)
-    matches = np.where(shared > 0, shared, 0.5 ** halvings)
+    matches = np.where(shared > 0, shared, 0.5**halvings)
     there = (all_of > 0) & (shared > 0).any(axis=-1, keepdims=True)
     return np.where(there, 100.0 * matches / np.maximum(all_of, 1), 0.0)
 
 
 def _brevity_penalty(sums: np.ndarray) -> np.ndarray:
     length, wanted = sums[..., 0], sums[..., 1]
-    return np.where(length > 0, np.exp(np.minimum(1.0 - wanted / np.maximum(length, 1), 0.0)), (wanted == 0) * 1.0)
+    return np.where(
+        length > 0,
+        np.exp(np.minimum(1.0 - wanted / np.maximum(length, 1), 0.0)),
+        (wanted == 0) * 1.0,
+    )

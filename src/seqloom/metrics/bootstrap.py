@@ -30,8 +30,14 @@ class Paired(NamedTuple):
     p_value: float  # two-sided
 
 
-def interval(nats_by_segment: np.ndarray, weight_by_segment: np.ndarray, *, level: float = 0.95,
-             samples: int = 1000, seed: int = 0) -> tuple[float, float]:
+def interval(
+    nats_by_segment: np.ndarray,
+    weight_by_segment: np.ndarray,
+    *,
+    level: float = 0.95,
+    samples: int = 1000,
+    seed: int = 0,
+) -> tuple[float, float]:
     """Between which values sum(nats) / sum(weight) lies with this level of confidence.
 
     Equal segments give an interval of width zero, one segment gives (nan, nan), and a segment of infinite
@@ -59,11 +65,20 @@ def interval(nats_by_segment: np.ndarray, weight_by_segment: np.ndarray, *, leve
     few = len(counts) * 100 < len(values) and np.isfinite(values).all()
     draw, width = (ratios_of_kinds, len(counts)) if few else (ratios, len(values))
     low, high = _middle(_in_chunks(draw, samples, width), level)
-    return low, math.inf if np.isposinf(values).any() else high  # resamples may miss it, yet it is there
+    return low, math.inf if np.isposinf(
+        values
+    ).any() else high  # resamples may miss it, yet it is there
 
 
-def paired(a_nats: np.ndarray, b_nats: np.ndarray, weights: np.ndarray, *, level: float = 0.95,
-           samples: int = 1000, seed: int = 0) -> Paired:
+def paired(
+    a_nats: np.ndarray,
+    b_nats: np.ndarray,
+    weights: np.ndarray,
+    *,
+    level: float = 0.95,
+    samples: int = 1000,
+    seed: int = 0,
+) -> Paired:
     """Compare two models on the same segments: difference of their ratios, its interval, and a p-value.
 
     A segment that both find impossible counts as a tie. One that only one of them finds impossible makes
@@ -79,14 +94,23 @@ def paired(a_nats: np.ndarray, b_nats: np.ndarray, weights: np.ndarray, *, level
     gaps = np.where(both, 0.0, a) - np.where(both, 0.0, b)
     if not np.isfinite(gaps).all():
         signs = set(np.sign(gaps[np.isinf(gaps)]).tolist())
-        return Paired(signs.pop() * math.inf if len(signs) == 1 else math.nan, math.nan, math.nan, math.nan)
+        return Paired(
+            signs.pop() * math.inf if len(signs) == 1 else math.nan, math.nan, math.nan, math.nan
+        )
     low, high = interval(gaps, checked_weights, level=level, samples=samples, seed=seed)
     difference = float(gaps.sum() / checked_weights.sum())
     return Paired(difference, low, high, _sign_flip(gaps, samples, seed))
 
 
-def paired_statistic(a: np.ndarray, b: np.ndarray, statistic: Callable[[np.ndarray], float], *, level: float = 0.95,
-                     samples: int = 1000, seed: int = 0) -> Paired:
+def paired_statistic(
+    a: np.ndarray,
+    b: np.ndarray,
+    statistic: Callable[[np.ndarray], float],
+    *,
+    level: float = 0.95,
+    samples: int = 1000,
+    seed: int = 0,
+) -> Paired:
     """The same for any statistic of segments, such as F1, whose weights are not those of the other model.
 
     `a`, `b`: values of each segment, (n, m). The interval resamples segments, both models together; the p-value exchanges
@@ -108,13 +132,21 @@ def paired_statistic(a: np.ndarray, b: np.ndarray, statistic: Callable[[np.ndarr
         rows = rng.integers(0, len(a), len(a))
         drawn[i] = statistic(a[rows]) - statistic(b[rows])
         swap = rng.integers(0, 2, len(a)).astype(bool).reshape(-1, *[1] * (a.ndim - 1))
-        far += abs(statistic(np.where(swap, b, a)) - statistic(np.where(swap, a, b))) >= abs(difference) - 1e-12
+        far += (
+            abs(statistic(np.where(swap, b, a)) - statistic(np.where(swap, a, b)))
+            >= abs(difference) - 1e-12
+        )
     low, high = _middle(drawn, level)
     return Paired(difference, low, high, (far + 1) / (samples + 1))
 
 
-def paired_rows(a: np.ndarray, b: np.ndarray, statistic: Callable[[np.ndarray], float] | None = None, *,
-                samples: int = 1000) -> Paired:
+def paired_rows(
+    a: np.ndarray,
+    b: np.ndarray,
+    statistic: Callable[[np.ndarray], float] | None = None,
+    *,
+    samples: int = 1000,
+) -> Paired:
     """Compare a ratio of sums, or another statistic, of two models: `paired` where both have the same weights.
 
     >>> rows = np.array([[1.0, 2.0], [0.0, 1.0], [2.0, 2.0]])
@@ -126,8 +158,14 @@ def paired_rows(a: np.ndarray, b: np.ndarray, statistic: Callable[[np.ndarray], 
     return paired_statistic(a, b, statistic or ratio, samples=samples)
 
 
-def interval_of_sums(rows: np.ndarray, formula: Callable[[np.ndarray], np.ndarray], *, level: float = 0.95,
-                     samples: int = 1000, seed: int = 0) -> tuple[float, float]:
+def interval_of_sums(
+    rows: np.ndarray,
+    formula: Callable[[np.ndarray], np.ndarray],
+    *,
+    level: float = 0.95,
+    samples: int = 1000,
+    seed: int = 0,
+) -> tuple[float, float]:
     """Between which values a formula of sums over segments lies, such as BLEU; `rows` (n, m), `formula` of sums (..., m).
 
     >>> interval_of_sums(np.array([[2.0, 1.0], [4.0, 2.0]]), lambda sums: sums[..., 0] / sums[..., 1])
@@ -137,11 +175,20 @@ def interval_of_sums(rows: np.ndarray, formula: Callable[[np.ndarray], np.ndarra
     if len(rows) == 1:
         return math.nan, math.nan
     rng = np.random.default_rng(seed)
-    return _middle(_in_chunks(lambda count: formula(_resampled(rng, count, rows)), samples, len(rows)), level)
+    return _middle(
+        _in_chunks(lambda count: formula(_resampled(rng, count, rows)), samples, len(rows)), level
+    )
 
 
-def paired_sums(a: np.ndarray, b: np.ndarray, formula: Callable[[np.ndarray], np.ndarray], *, level: float = 0.95,
-                samples: int = 1000, seed: int = 0) -> Paired:
+def paired_sums(
+    a: np.ndarray,
+    b: np.ndarray,
+    formula: Callable[[np.ndarray], np.ndarray],
+    *,
+    level: float = 0.95,
+    samples: int = 1000,
+    seed: int = 0,
+) -> Paired:
     """`paired_statistic` for a formula of sums, which many resamples take at once: that is much faster.
 
     >>> rows = np.array([[1.0, 2.0], [0.0, 1.0], [2.0, 2.0]])
@@ -154,11 +201,15 @@ def paired_sums(a: np.ndarray, b: np.ndarray, formula: Callable[[np.ndarray], np
     difference = float(formula(a.sum(axis=0)) - formula(b.sum(axis=0)))
     if len(a) == 1:
         return Paired(difference, math.nan, math.nan, math.nan)
-    rng, both, total = np.random.default_rng(seed), np.concatenate([a, b], axis=1), (a + b).sum(axis=0)
+    rng, both, total = (
+        np.random.default_rng(seed),
+        np.concatenate([a, b], axis=1),
+        (a + b).sum(axis=0),
+    )
 
     def differences(count: int) -> np.ndarray:
         sums = _resampled(rng, count, both)
-        return formula(sums[:, :a.shape[1]]) - formula(sums[:, a.shape[1]:])
+        return formula(sums[:, : a.shape[1]]) - formula(sums[:, a.shape[1] :])
 
     def exchanged(count: int) -> np.ndarray:
         ours = rng.integers(0, 2, (count, len(a))).astype(np.float64) @ (a - b) + b.sum(axis=0)
@@ -173,7 +224,9 @@ def _resampled(rng: np.random.Generator, count: int, rows: np.ndarray) -> np.nda
     """Sums of as many rows, drawn with replacement: (count, m)."""
     n = len(rows)
     drawn = rng.integers(0, n, (count, n)) + np.arange(count)[:, None] * n
-    return np.bincount(drawn.ravel(), minlength=count * n).reshape(count, n).astype(np.float64) @ rows
+    return (
+        np.bincount(drawn.ravel(), minlength=count * n).reshape(count, n).astype(np.float64) @ rows
+    )
 
 
 def ratio(rows: np.ndarray) -> float:
@@ -207,7 +260,9 @@ def _sign_flip(gaps: np.ndarray, samples: int, seed: int) -> float:
         return 2.0 * (plus @ gaps) - total
 
     flipped = np.abs(_in_chunks(sums, samples, len(gaps)))
-    rounding = 1e-12 * np.abs(gaps).sum()  # sums of the same numbers in another order are not larger
+    rounding = (
+        1e-12 * np.abs(gaps).sum()
+    )  # sums of the same numbers in another order are not larger
     return float((np.count_nonzero(flipped >= abs(total) - rounding) + 1) / (samples + 1))
 
 
@@ -226,9 +281,13 @@ def _middle(statistics: np.ndarray, level: float) -> tuple[float, float]:
 def _checked(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values, weights = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if values.ndim != 1 or values.shape != weights.shape or not values.size:
-        raise ValueError(f"need one value and one weight a segment; got shapes {values.shape} and {weights.shape}")
+        raise ValueError(
+            f"need one value and one weight a segment; got shapes {values.shape} and {weights.shape}"
+        )
     if np.isnan(values).any() or np.isneginf(values).any():
-        raise ValueError("the cost of a segment is NaN or minus infinity; give costs (nats), not log-probabilities")
+        raise ValueError(
+            "the cost of a segment is NaN or minus infinity; give costs (nats), not log-probabilities"
+        )
     if not ((weights > 0) & np.isfinite(weights)).all():
         raise ValueError("the weight of every segment must be above zero and finite")
     return values, weights
@@ -236,4 +295,6 @@ def _checked(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def _check_options(level: float, samples: int) -> None:
     if not 0 < level < 1 or samples < 1:
-        raise ValueError(f"level must be between 0 and 1 and samples at least 1; got {level} and {samples}")
+        raise ValueError(
+            f"level must be between 0 and 1 and samples at least 1; got {level} and {samples}"
+        )

@@ -26,19 +26,33 @@ RECALL = 4  # weight of recall against precision: beta = 2, squared
 _MARKS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str], *, word_order: int = 0, lowercase: bool = False) -> CorpusScore:
+def chrf(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    word_order: int = 0,
+    lowercase: bool = False,
+) -> CorpusScore:
     """chrF from 0 to 100; chrF++ with `word_order=2`."""
     check_texts(hypotheses, references)
-    sides = [[text.lower() if lowercase else text for text in side] for side in (hypotheses, references)]
+    sides = [
+        [text.lower() if lowercase else text for text in side] for side in (hypotheses, references)
+    ]
     ours, theirs = (characters(["".join(text.split()) for text in side]) for side in sides)
     overlaps = [ngram_overlap(ours, theirs, ORDERS)]
     if word_order:
         ours, theirs = numbered(*([_words(text) for text in side] for side in sides))
         overlaps.append(ngram_overlap(ours, theirs, word_order))
-    signature = (f"nrefs:1|case:{'lc' if lowercase else 'mixed'}|eff:yes|nc:{ORDERS}|nw:{word_order}|space:no|"
-                 f"version:{SACREBLEU}")
-    return CorpusScore("chrF2" + "+" * word_order, np.concatenate([_rows(overlap) for overlap in overlaps], axis=1), chrf_of,
-                       signature)
+    signature = (
+        f"nrefs:1|case:{'lc' if lowercase else 'mixed'}|eff:yes|nc:{ORDERS}|nw:{word_order}|space:no|"
+        f"version:{SACREBLEU}"
+    )
+    return CorpusScore(
+        "chrF2" + "+" * word_order,
+        np.concatenate([_rows(overlap) for overlap in overlaps], axis=1),
+        chrf_of,
+        signature,
+    )
 
 
 def chrf_of(sums: np.ndarray) -> np.ndarray:
@@ -47,8 +61,10 @@ def chrf_of(sums: np.ndarray) -> np.ndarray:
     hypotheses, references, shared = (by_order[..., k] for k in range(3))
     used = (hypotheses > 0) & (references > 0)
     orders = np.maximum(used.sum(axis=-1), 1)
-    precision, recall = (np.where(used, shared / np.maximum(of, 1), 0.0).sum(axis=-1) / orders
-                         for of in (hypotheses, references))
+    precision, recall = (
+        np.where(used, shared / np.maximum(of, 1), 0.0).sum(axis=-1) / orders
+        for of in (hypotheses, references)
+    )
     weighted = RECALL * precision + recall
     return 100.0 * (1 + RECALL) * precision * recall / np.where(weighted > 0, weighted, 1.0)
 
@@ -64,6 +80,14 @@ def _words(text: str) -> list[str]:
     """Words with one mark at their end, or else at their beginning, as a word of its own."""
     words: list[str] = []
     for word in text.split():
-        cut = 0 if len(word) == 1 else len(word) - 1 if word[-1] in _MARKS else 1 if word[0] in _MARKS else 0
+        cut = (
+            0
+            if len(word) == 1
+            else len(word) - 1
+            if word[-1] in _MARKS
+            else 1
+            if word[0] in _MARKS
+            else 0
+        )
         words += [word[:cut], word[cut:]] if cut else [word]
     return words

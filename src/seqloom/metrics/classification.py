@@ -25,11 +25,20 @@ LONGEST = 120  # characters of an example
 NAMED = 5  # names in a remark, before "and so many more"
 SLACK = 1e-6  # how far rounding may lift a log-probability above zero
 
-Judgement = tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]  # metrics, details and notes, for a `Result`
+Judgement = tuple[
+    dict[str, Any], dict[str, Any], tuple[str, ...]
+]  # metrics, details and notes, for a `Result`
 
 
-def judge(classes: Sequence[str], gold_labels: Sequence[str], texts: Sequence[str], log_probs: np.ndarray, *,
-          samples: int, examples: int) -> Judgement:
+def judge(
+    classes: Sequence[str],
+    gold_labels: Sequence[str],
+    texts: Sequence[str],
+    log_probs: np.ndarray,
+    *,
+    samples: int,
+    examples: int,
+) -> Judgement:
     """Compare `log_probs` (n, C), in the order of `classes`, with the labels; `examples` texts of each kind of error.
 
     >>> metrics, details, _ = judge(["no", "yes"], ["no", "yes", "yes"], ["a", "b", "c"],
@@ -51,18 +60,35 @@ def judge(classes: Sequence[str], gold_labels: Sequence[str], texts: Sequence[st
     rows = class_rows("class", names, gold, predicted)
     metrics = {
         "accuracy": float(right.mean()),
-        **({"accuracy_interval": interval(right, np.ones(len(right)), samples=samples)} if samples else {}),
+        **(
+            {"accuracy_interval": interval(right, np.ones(len(right)), samples=samples)}
+            if samples
+            else {}
+        ),
         "macro_f1": _mean([row["f1"] for row in rows if row["support"] or row["predicted"]]),
         "weighted_f1": sum(row["f1"] * row["support"] for row in rows) / len(gold),
         "majority_accuracy": max(row["support"] for row in rows) / len(gold),
         "nats_per_text": float(costs.mean()) + 0.0,  # not -0
-        "calibration_error": sum(b["count"] * abs(b["accuracy"] - b["confidence"]) for b in bins) / len(gold),
+        "calibration_error": sum(b["count"] * abs(b["accuracy"] - b["confidence"]) for b in bins)
+        / len(gold),
         "texts": len(gold),
     }
-    details = {"classes": rows, **confusion(names, gold, predicted),
-               "errors": _errors(names, gold, predicted, top, texts, examples), "reliability": bins}
-    return metrics, details, _notes(rows, names[len(classes):], int(np.count_nonzero(~known)),
-                                    int(np.count_nonzero(np.isinf(costs[known]))))
+    details = {
+        "classes": rows,
+        **confusion(names, gold, predicted),
+        "errors": _errors(names, gold, predicted, top, texts, examples),
+        "reliability": bins,
+    }
+    return (
+        metrics,
+        details,
+        _notes(
+            rows,
+            names[len(classes) :],
+            int(np.count_nonzero(~known)),
+            int(np.count_nonzero(np.isinf(costs[known]))),
+        ),
+    )
 
 
 def with_unseen(known: Sequence[str], gold: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -86,13 +112,20 @@ def confusion(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray) -> 
     size = len(names)
     if size > MATRIX:
         return {}
-    counts = np.bincount(gold * size + predicted, minlength=size * size).reshape(size, size)  # (C, C)
+    counts = np.bincount(gold * size + predicted, minlength=size * size).reshape(
+        size, size
+    )  # (C, C)
     return {"confusion": {"classes": list(names), "counts": counts.tolist()}}
 
 
-def class_rows(key: str, names: Sequence[str], gold: np.ndarray, predicted: np.ndarray) -> list[dict[str, Any]]:
+def class_rows(
+    key: str, names: Sequence[str], gold: np.ndarray, predicted: np.ndarray
+) -> list[dict[str, Any]]:
     """Precision, recall, F1 and the numbers behind them, one row a class, its name under `key`."""
-    each = [np.bincount(values, minlength=len(names)).tolist() for values in (gold[gold == predicted], gold, predicted)]
+    each = [
+        np.bincount(values, minlength=len(names)).tolist()
+        for values in (gold[gold == predicted], gold, predicted)
+    ]
     return [{key: name, **scores(*numbers)} for name, *numbers in zip(names, *each)]
 
 
@@ -102,12 +135,18 @@ def scores(correct: int, support: int, predicted: int) -> dict[str, Any]:
     >>> scores(3, support=4, predicted=6)
     {'precision': 0.5, 'recall': 0.75, 'f1': 0.6, 'support': 4, 'predicted': 6}
     """
-    return {"precision": correct / predicted if predicted else 0.0, "recall": correct / support if support else 0.0,
-            "f1": 2 * correct / (support + predicted) if support + predicted else 0.0,
-            "support": support, "predicted": predicted}
+    return {
+        "precision": correct / predicted if predicted else 0.0,
+        "recall": correct / support if support else 0.0,
+        "f1": 2 * correct / (support + predicted) if support + predicted else 0.0,
+        "support": support,
+        "predicted": predicted,
+    }
 
 
-def kinds_of_errors(gold: np.ndarray, predicted: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
+def kinds_of_errors(
+    gold: np.ndarray, predicted: np.ndarray
+) -> Iterator[tuple[int, int, np.ndarray]]:
     """(gold, predicted, places) of each pair of unlike ones, the commonest first."""
     wrong = np.flatnonzero(gold != predicted)
     if not len(wrong):
@@ -137,17 +176,34 @@ def some(names: Sequence[str]) -> str:
     ("'a', 'b'", "'a', 'b', 'c', 'd', 'e' and 2 more")
     """
     more = len(names) - NAMED
-    return ", ".join(repr(shortened(name, 40)) for name in names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(repr(shortened(name, 40)) for name in names[:NAMED]) + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
-def _errors(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray, top: np.ndarray, texts: Sequence[str],
-            examples: int) -> list[dict[str, Any]]:
+def _errors(
+    names: Sequence[str],
+    gold: np.ndarray,
+    predicted: np.ndarray,
+    top: np.ndarray,
+    texts: Sequence[str],
+    examples: int,
+) -> list[dict[str, Any]]:
     """Kinds of errors, each with the texts that the model was surest about."""
     kinds = []
     for is_class, said, places in kinds_of_errors(gold, predicted):
         surest = places[np.argsort(-top[places], kind="stable")[:examples]].tolist()
-        kinds.append({"gold": names[is_class], "predicted": names[said], "count": len(places), "examples": [
-            {"text": shortened(texts[i]), "probability": round(float(top[i]), 6)} for i in surest]})
+        kinds.append(
+            {
+                "gold": names[is_class],
+                "predicted": names[said],
+                "count": len(places),
+                "examples": [
+                    {"text": shortened(texts[i]), "probability": round(float(top[i]), 6)}
+                    for i in surest
+                ],
+            }
+        )
     return kinds
 
 
@@ -156,19 +212,38 @@ def _reliability(top: np.ndarray, right: np.ndarray) -> list[dict[str, Any]]:
     bins = np.clip(np.ceil(top * BINS).astype(np.int64) - 1, 0, BINS - 1)
     count = np.bincount(bins, minlength=BINS)
     confidence, correct = (np.bincount(bins, values, BINS) for values in (top, right))
-    return [{"from": i / BINS, "to": (i + 1) / BINS, "count": int(n), "confidence": float(confidence[i] / n),
-             "accuracy": float(correct[i] / n)} for i, n in enumerate(count) if n]
+    return [
+        {
+            "from": i / BINS,
+            "to": (i + 1) / BINS,
+            "count": int(n),
+            "confidence": float(confidence[i] / n),
+            "accuracy": float(correct[i] / n),
+        }
+        for i, n in enumerate(count)
+        if n
+    ]
 
 
-def _notes(rows: Sequence[dict[str, Any]], unseen: Sequence[str], texts: int, impossible: int) -> tuple[str, ...]:
-    never = [row["class"] for row in rows if row["support"] and not row["predicted"] and row["class"] not in unseen]
+def _notes(
+    rows: Sequence[dict[str, Any]], unseen: Sequence[str], texts: int, impossible: int
+) -> tuple[str, ...]:
+    never = [
+        row["class"]
+        for row in rows
+        if row["support"] and not row["predicted"] and row["class"] not in unseen
+    ]
     absent = [row["class"] for row in rows if not row["support"]]
     said = []
     if unseen:
-        said.append(f"labels that the model never saw: {some(unseen)}; their texts ({texts:,}) count as wrong, "
-                    "with probability zero")
+        said.append(
+            f"labels that the model never saw: {some(unseen)}; their texts ({texts:,}) count as wrong, "
+            "with probability zero"
+        )
     if impossible:
-        said.append(f"the model gave probability zero to the right class of {impossible:,} texts; nats_per_text is infinite")
+        said.append(
+            f"the model gave probability zero to the right class of {impossible:,} texts; nats_per_text is infinite"
+        )
     if never:
         said.append(f"never predicted: {some(never)}; their precision counts as 0")
     if absent:
@@ -180,13 +255,19 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _checked(classes: Sequence[str], gold: Sequence[str], texts: Sequence[str], log_probs: np.ndarray) -> np.ndarray:
+def _checked(
+    classes: Sequence[str], gold: Sequence[str], texts: Sequence[str], log_probs: np.ndarray
+) -> np.ndarray:
     values = np.asarray(log_probs, dtype=np.float64)
     if not len(gold):
         raise DataError("no texts to evaluate on: the labelled data is empty")
     if values.shape != (len(gold), len(classes)) or len(texts) != len(gold):
-        raise ValueError(f"{len(gold)} labels, {len(texts)} texts and {len(classes)} classes do not fit log-probabilities "
-                         f"of shape {values.shape}")
+        raise ValueError(
+            f"{len(gold)} labels, {len(texts)} texts and {len(classes)} classes do not fit log-probabilities "
+            f"of shape {values.shape}"
+        )
     if np.isnan(values).any() or (values > SLACK).any():
-        raise ValueError("a log-probability is NaN or above zero: the model is broken, not the text")
+        raise ValueError(
+            "a log-probability is NaN or above zero: the model is broken, not the text"
+        )
     return values

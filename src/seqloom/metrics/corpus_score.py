@@ -32,7 +32,9 @@ class CorpusScore:
     formula: Formula
     signature: str = ""  # how it was computed
     higher_is_better: bool = True
-    details: Mapping[str, Any] = field(default_factory=dict)  # numbers beside it, such as the brevity penalty
+    details: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # numbers beside it, such as the brevity penalty
     sentence_formula: Formula | None = None  # of single sentences, where it is another
 
     @cached_property
@@ -49,17 +51,31 @@ class CorpusScore:
         """Of some sentences, by number, mask or slice."""
         return float(self.formula(self.statistics[rows].sum(axis=0)))
 
-    def interval(self, *, level: float = 0.95, samples: int = 1000, seed: int = 0) -> tuple[float, float]:
+    def interval(
+        self, *, level: float = 0.95, samples: int = 1000, seed: int = 0
+    ) -> tuple[float, float]:
         """Between which values it lies with this level of confidence, by resampling sentences."""
-        return interval_of_sums(self.statistics, self.formula, level=level, samples=samples, seed=seed)
+        return interval_of_sums(
+            self.statistics, self.formula, level=level, samples=samples, seed=seed
+        )
 
-    def against(self, other: CorpusScore, *, level: float = 0.95, samples: int = 1000, seed: int = 0) -> Paired:
+    def against(
+        self, other: CorpusScore, *, level: float = 0.95, samples: int = 1000, seed: int = 0
+    ) -> Paired:
         """This less the other, of two systems on the same sentences: the difference, its interval and a p-value."""
-        if (self.name, self.signature, len(self.statistics)) != (other.name, other.signature, len(other.statistics)):
-            raise DataError(f"only scores of one kind on the same sentences can be compared; got {self.name} "
-                            f"({self.signature}) of {len(self.statistics):,} and {other.name} ({other.signature}) of "
-                            f"{len(other.statistics):,}")
-        return paired_sums(self.statistics, other.statistics, self.formula, level=level, samples=samples, seed=seed)
+        if (self.name, self.signature, len(self.statistics)) != (
+            other.name,
+            other.signature,
+            len(other.statistics),
+        ):
+            raise DataError(
+                f"only scores of one kind on the same sentences can be compared; got {self.name} "
+                f"({self.signature}) of {len(self.statistics):,} and {other.name} ({other.signature}) of "
+                f"{len(other.statistics):,}"
+            )
+        return paired_sums(
+            self.statistics, other.statistics, self.formula, level=level, samples=samples, seed=seed
+        )
 
     def __repr__(self) -> str:
         return f"{self.name} {self.value:.4g}" + (f" ({self.signature})" if self.signature else "")
@@ -78,7 +94,9 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusS
     """
     check_texts(hypotheses, references)
     right = [a.strip() == b.strip() for a, b in zip(hypotheses, references)]
-    return CorpusScore("exact match", np.column_stack([right, np.ones(len(right))]).astype(np.float64), mean_of)
+    return CorpusScore(
+        "exact match", np.column_stack([right, np.ones(len(right))]).astype(np.float64), mean_of
+    )
 
 
 def check_texts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
@@ -90,5 +108,7 @@ def check_texts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
             if not isinstance(text, str):
                 raise DataError(f"row {row} of the {name} is {text!r:.60}; it must be text")
     if len(hypotheses) != len(references) or not len(references):
-        raise DataError(f"there must be one reference for each hypothesis, and some; got {len(hypotheses):,} hypotheses and "
-                        f"{len(references):,} references")
+        raise DataError(
+            f"there must be one reference for each hypothesis, and some; got {len(hypotheses):,} hypotheses and "
+            f"{len(references):,} references"
+        )

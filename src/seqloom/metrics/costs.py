@@ -72,7 +72,10 @@ class SegmentCosts:
         starts = np.append(0, np.flatnonzero(ids[:-1] == self.tokenizer.eos_id) + 1)
         if self.unit != "line":  # a single long unit has no spread
             starts = np.union1d(starts, np.arange(-self.read % BLOCK, len(ids), BLOCK))
-        sums, weights = np.add.reduceat(costs, starts), np.diff(starts, append=len(ids)).astype(np.float64)
+        sums, weights = (
+            np.add.reduceat(costs, starts),
+            np.diff(starts, append=len(ids)).astype(np.float64),
+        )
         if self.open and (self.unit == "line" or self.read % BLOCK):
             self.parts[-1][0][-1] += sums[0]
             self.parts[-1][1][-1] += weights[0]
@@ -83,8 +86,9 @@ class SegmentCosts:
         self.open = bool(ids[-1] != self.tokenizer.eos_id)
 
 
-def segment_costs(tokenizer: Tokenizer, unit: str, corpus: Corpus, ids: np.ndarray,
-                  log_probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def segment_costs(
+    tokenizer: Tokenizer, unit: str, corpus: Corpus, ids: np.ndarray, log_probs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The same of a corpus whose tokens are all there."""
     costs = SegmentCosts(tokenizer, unit, corpus)
     costs.add(ids, log_probs)
@@ -94,8 +98,12 @@ def segment_costs(tokenizer: Tokenizer, unit: str, corpus: Corpus, ids: np.ndarr
 def _borders(corpus: Corpus, unit: str) -> np.ndarray:
     total = corpus_bytes(corpus, unit)
     borders = segment_ends(_bytes(corpus, unit), total)
-    if len(borders) < FEW:  # hardly any lines: stretches of a hundredth say at least something of the spread
-        borders = segment_ends(_bytes(corpus, unit), total, block=max((corpus.n_bytes or 0) // 100, 1))
+    if (
+        len(borders) < FEW
+    ):  # hardly any lines: stretches of a hundredth say at least something of the spread
+        borders = segment_ends(
+            _bytes(corpus, unit), total, block=max((corpus.n_bytes or 0) // 100, 1)
+        )
     return borders
 
 

@@ -25,13 +25,17 @@ _BLANKS = re.compile(r"\s\s+")
 def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusScore:
     """WER from 0; details: substitutions, deletions, insertions, hits."""
     check_texts(hypotheses, references)
-    return _error_rate("WER", *numbered(*([_words(text) for text in side] for side in (hypotheses, references))))
+    return _error_rate(
+        "WER", *numbered(*([_words(text) for text in side] for side in (hypotheses, references)))
+    )
 
 
 def character_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusScore:
     """CER from 0: the same of characters, blanks included but for those around a text."""
     check_texts(hypotheses, references)
-    return _error_rate("CER", *(characters([text.strip() for text in side]) for side in (hypotheses, references)))
+    return _error_rate(
+        "CER", *(characters([text.strip() for text in side]) for side in (hypotheses, references))
+    )
 
 
 def error_rate_of(sums: np.ndarray) -> np.ndarray:
@@ -48,9 +52,18 @@ def _error_rate(name: str, hypotheses: Symbols, references: Symbols) -> CorpusSc
     edit_counts(references.ids, references.ends, hypotheses.ids, hypotheses.ends, longest, counts)
     statistics = np.column_stack([counts, references.lengths]).astype(np.float64)
     substitutions, deletions, insertions, length = map(int, statistics.sum(axis=0))
-    return CorpusScore(name, statistics, error_rate_of, higher_is_better=False, details={
-        "substitutions": substitutions, "deletions": deletions, "insertions": insertions,
-        "hits": length - substitutions - deletions})
+    return CorpusScore(
+        name,
+        statistics,
+        error_rate_of,
+        higher_is_better=False,
+        details={
+            "substitutions": substitutions,
+            "deletions": deletions,
+            "insertions": insertions,
+            "hits": length - substitutions - deletions,
+        },
+    )
 
 
 def _words(text: str) -> list[str]:

@@ -33,7 +33,9 @@ def text_counts(texts: Iterable[str]) -> Counter[str]:
     return counts
 
 
-def characteristic_words(inside: Counter[str], outside: Counter[str], most: int) -> list[dict[str, Any]]:
+def characteristic_words(
+    inside: Counter[str], outside: Counter[str], most: int
+) -> list[dict[str, Any]]:
     """The words that are more frequent inside than chance allows, the surest first.
 
     >>> characteristic_words(Counter(not_=9, film=9), Counter(film=90, fine=80), 3)
@@ -46,18 +48,38 @@ def characteristic_words(inside: Counter[str], outside: Counter[str], most: int)
     a, b = (np.array([counts[word] for word in words], np.float64) for counts in (inside, outside))
     prior_total = len(inside | outside)
     prior = (a + b) * prior_total / (total_inside + total_outside)
-    odds = [np.log(n + prior) - np.log(total + prior_total - n - prior) for n, total in ((a, total_inside), (b, total_outside))]
+    odds = [
+        np.log(n + prior) - np.log(total + prior_total - n - prior)
+        for n, total in ((a, total_inside), (b, total_outside))
+    ]
     z = (odds[0] - odds[1]) / np.sqrt(1 / (a + prior) + 1 / (b + prior))
     best = [i for i in np.argsort(-z, kind="stable").tolist() if z[i] > SURE][:most]
     return [{"word": words[i], "count": int(a[i]), "z": round(float(z[i]), 2)} for i in best]
 
 
-def words_of_errors(errors: Sequence[dict[str, Any]], texts: Sequence[str], gold: Sequence[str], predicted: Sequence[str],
-                    most: int) -> list[dict[str, Any]]:
+def words_of_errors(
+    errors: Sequence[dict[str, Any]],
+    texts: Sequence[str],
+    gold: Sequence[str],
+    predicted: Sequence[str],
+    most: int,
+) -> list[dict[str, Any]]:
     """The kinds of errors with their words: against the texts of the same class that were recognised."""
     places: dict[tuple[str, str], list[int]] = {}
     for i, pair in enumerate(zip(gold, predicted)):
         places.setdefault(pair, []).append(i)
-    right = {name: text_counts(texts[i] for i in places.get((name, name), [])) for name in {kind["gold"] for kind in errors}}
-    return [{**kind, "words": characteristic_words(
-        text_counts(texts[i] for i in places[kind["gold"], kind["predicted"]]), right[kind["gold"]], most)} for kind in errors]
+    right = {
+        name: text_counts(texts[i] for i in places.get((name, name), []))
+        for name in {kind["gold"] for kind in errors}
+    }
+    return [
+        {
+            **kind,
+            "words": characteristic_words(
+                text_counts(texts[i] for i in places[kind["gold"], kind["predicted"]]),
+                right[kind["gold"]],
+                most,
+            ),
+        }
+        for kind in errors
+    ]

@@ -34,12 +34,16 @@ class Counts(NamedTuple):
     def rates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Selection, true positive and false positive rates; NaN where nobody could be selected."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return (self.predicted / self.size, self.correct / self.support,
-                    (self.predicted - self.correct) / (self.size - self.support))
+            return (
+                self.predicted / self.size,
+                self.correct / self.support,
+                (self.predicted - self.correct) / (self.size - self.support),
+            )
 
 
-def judge_groups(names: Sequence[str], gold: np.ndarray, said: np.ndarray, groups: Slicing, *,
-                 samples: int) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
+def judge_groups(
+    names: Sequence[str], gold: np.ndarray, said: np.ndarray, groups: Slicing, *, samples: int
+) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
     """Metrics, details and notes; `gold` and `said`: whether an example is, and is said to be, of each class, bool (n, C).
 
     >>> from seqloom.metrics.slices import by_name
@@ -51,7 +55,9 @@ def judge_groups(names: Sequence[str], gold: np.ndarray, said: np.ndarray, group
     {'class': 'yes', 'demographic_parity': 0.5, 'true_positive_rate': 1.0, 'false_positive_rate': 0.0, 'equalised_odds': 1.0}
     """
     if len(groups.names) < 2:
-        raise DataError(f"column {groups.by!r} has one value only, {groups.names[0]!r}; gaps need at least two groups")
+        raise DataError(
+            f"column {groups.by!r} has one value only, {groups.names[0]!r}; gaps need at least two groups"
+        )
     n_groups = len(groups.names)
     counts, right = _counted(gold, said, groups.places, n_groups)
     gaps = _gaps(counts, right)
@@ -71,26 +77,52 @@ def judge_groups(names: Sequence[str], gold: np.ndarray, said: np.ndarray, group
             if drawn is not None:
                 row[f"{key}_interval"] = _ends(drawn[key][:, c])
         rows.append(row)
-    details = {"groups": _group_rows(names, groups, counts, right), "gaps": rows, "group_by": groups.by}
+    details = {
+        "groups": _group_rows(names, groups, counts, right),
+        "gaps": rows,
+        "group_by": groups.by,
+    }
     empty = [name for name, support in zip(groups.names, counts.support) if not support.all()]
-    note = f"groups without examples of some class, left out of its true positive rate: {some(empty)}"
+    note = (
+        f"groups without examples of some class, left out of its true positive rate: {some(empty)}"
+    )
     return metrics, details, (note,) if empty else ()
 
 
-def _group_rows(names: Sequence[str], groups: Slicing, counts: Counts, right: np.ndarray) -> list[dict[str, Any]]:
+def _group_rows(
+    names: Sequence[str], groups: Slicing, counts: Counts, right: np.ndarray
+) -> list[dict[str, Any]]:
     """Of each group its accuracy, and of each class the rates."""
-    rates = dict(zip(("selection_rate", "true_positive_rate", "false_positive_rate"), counts.rates()))
+    rates = dict(
+        zip(("selection_rate", "true_positive_rate", "false_positive_rate"), counts.rates())
+    )
     rows = []
     for g, group in enumerate(groups.names):
         size, correct = int(counts.size[g, 0]), int(right[g])
-        classes = [{"class": name, "support": int(counts.support[g, c]), "predicted": int(counts.predicted[g, c]),
-                    **{key: _number(rate[g, c]) for key, rate in rates.items()}} for c, name in enumerate(names)]
-        rows.append({"group": group, "size": size, "accuracy": correct / size, "accuracy_interval": wilson(correct, size),
-                     "classes": classes})
+        classes = [
+            {
+                "class": name,
+                "support": int(counts.support[g, c]),
+                "predicted": int(counts.predicted[g, c]),
+                **{key: _number(rate[g, c]) for key, rate in rates.items()},
+            }
+            for c, name in enumerate(names)
+        ]
+        rows.append(
+            {
+                "group": group,
+                "size": size,
+                "accuracy": correct / size,
+                "accuracy_interval": wilson(correct, size),
+                "classes": classes,
+            }
+        )
     return rows
 
 
-def _counted(gold: np.ndarray, said: np.ndarray, places: np.ndarray, n_groups: int) -> tuple[Counts, np.ndarray]:
+def _counted(
+    gold: np.ndarray, said: np.ndarray, places: np.ndarray, n_groups: int
+) -> tuple[Counts, np.ndarray]:
     """The counts, and how many examples of each group are right."""
     order, size = np.argsort(places, kind="stable"), np.bincount(places, minlength=n_groups)
     starts = np.cumsum(size) - size
@@ -98,14 +130,21 @@ def _counted(gold: np.ndarray, said: np.ndarray, places: np.ndarray, n_groups: i
     def count(flags: np.ndarray) -> np.ndarray:
         return np.add.reduceat(flags[order], starts, axis=0, dtype=np.int64)
 
-    return Counts(size[:, None], count(gold), count(said), count(gold & said)), count((gold == said).all(axis=1))
+    return Counts(size[:, None], count(gold), count(said), count(gold & said)), count(
+        (gold == said).all(axis=1)
+    )
 
 
 def _gaps(counts: Counts, right: np.ndarray) -> dict[str, np.ndarray]:
     """By name: of each class, (..., C), and that of the accuracy, (..., 1)."""
     selected, true, false = (_spread(rate) for rate in counts.rates())
-    return {"accuracy": _spread((right / counts.size[..., 0])[..., None]), "demographic_parity": selected,
-            "true_positive_rate": true, "false_positive_rate": false, "equalised_odds": np.fmax(true, false)}
+    return {
+        "accuracy": _spread((right / counts.size[..., 0])[..., None]),
+        "demographic_parity": selected,
+        "true_positive_rate": true,
+        "false_positive_rate": false,
+        "equalised_odds": np.fmax(true, false),
+    }
 
 
 def _spread(rates: np.ndarray) -> np.ndarray:
@@ -114,8 +153,14 @@ def _spread(rates: np.ndarray) -> np.ndarray:
     return np.where((~np.isnan(rates)).sum(axis=-2) > 1, gap, np.nan)
 
 
-def _resampled(gold: np.ndarray, said: np.ndarray, places: np.ndarray, n_groups: int, samples: int,
-               seed: int = 0) -> dict[str, np.ndarray]:
+def _resampled(
+    gold: np.ndarray,
+    said: np.ndarray,
+    places: np.ndarray,
+    n_groups: int,
+    samples: int,
+    seed: int = 0,
+) -> dict[str, np.ndarray]:
     """The gaps of samples in which the examples of each group were drawn anew, (samples, C)."""
     rng = np.random.default_rng(seed)
     packed = np.packbits(np.concatenate([gold, said], axis=1), axis=1)
@@ -124,18 +169,35 @@ def _resampled(gold: np.ndarray, said: np.ndarray, places: np.ndarray, n_groups:
         rows = np.flatnonzero(places == g)
         _, first, times = np.unique(packed[rows], axis=0, return_index=True, return_counts=True)
         kinds = rows[first]  # an example of each kind
-        tables = [gold[kinds], said[kinds], gold[kinds] & said[kinds], (gold[kinds] == said[kinds]).all(axis=1)[:, None]]
+        tables = [
+            gold[kinds],
+            said[kinds],
+            gold[kinds] & said[kinds],
+            (gold[kinds] == said[kinds]).all(axis=1)[:, None],
+        ]
         step = max(1, CELLS // len(kinds))
-        drawn = [rng.multinomial(len(rows), times / len(rows), min(step, samples - done)).astype(np.float64)
-                 for done in range(0, samples, step)]
+        drawn = [
+            rng.multinomial(len(rows), times / len(rows), min(step, samples - done)).astype(
+                np.float64
+            )
+            for done in range(0, samples, step)
+        ]
         parts.append([np.concatenate([some @ table for some in drawn]) for table in tables])
-    support, predicted, correct, right = (np.stack(values, axis=1) for values in zip(*parts))  # (samples, G, C)
+    support, predicted, correct, right = (
+        np.stack(values, axis=1) for values in zip(*parts)
+    )  # (samples, G, C)
     size = np.bincount(places, minlength=n_groups)[:, None]
     return _gaps(Counts(size, support, predicted, correct), right[..., 0])
 
 
-def _shuffled(gold: np.ndarray, said: np.ndarray, places: np.ndarray, n_groups: int, times: int = 50,
-              seed: int = 1) -> dict[str, np.ndarray]:
+def _shuffled(
+    gold: np.ndarray,
+    said: np.ndarray,
+    places: np.ndarray,
+    n_groups: int,
+    times: int = 50,
+    seed: int = 1,
+) -> dict[str, np.ndarray]:
     """The gaps of groups of the same sizes whose examples are drawn from all, (times, C)."""
     rng = np.random.default_rng(seed)
     each = [_gaps(*_counted(gold, said, rng.permutation(places), n_groups)) for _ in range(times)]

@@ -52,29 +52,62 @@ def segments(errors: np.ndarray, origins: np.ndarray, length: int) -> tuple[np.n
     return values[weights > 0], weights[weights > 0]
 
 
-def judge(truth: np.ndarray, point: np.ndarray, bands: np.ndarray, origins: np.ndarray, *, columns: Sequence[str],
-          std: np.ndarray, naive: np.ndarray, samples: int = 1000) -> tuple[dict[str, Any], dict[str, Any]]:
+def judge(
+    truth: np.ndarray,
+    point: np.ndarray,
+    bands: np.ndarray,
+    origins: np.ndarray,
+    *,
+    columns: Sequence[str],
+    std: np.ndarray,
+    naive: np.ndarray,
+    samples: int = 1000,
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Metrics and tables of forecasts (n, H, C) of scaled data with quantiles (L, n, H, C)."""
     errors = truth - point
     values, weights = segments(errors, origins, truth.shape[1])
-    covered = {share: _inside(truth, bands[low], bands[high]) for share, (low, high) in INTERVALS.items()}
+    covered = {
+        share: _inside(truth, bands[low], bands[high]) for share, (low, high) in INTERVALS.items()
+    }
     original = np.abs(errors) * std
     metrics: dict[str, Any] = {"mse": _mean(errors**2)}
     if samples and len(values) > 1:
         metrics["mse_interval"] = bootstrap.interval(values, weights, samples=samples)
-    metrics |= {"mae": _mean(np.abs(errors)), "mse_original": _mean((errors * std)**2), "mae_original": _mean(original),
-                "mase": _mean(original / naive), "pinball": pinball(truth, bands)}
+    metrics |= {
+        "mae": _mean(np.abs(errors)),
+        "mse_original": _mean((errors * std) ** 2),
+        "mae_original": _mean(original),
+        "mase": _mean(original / naive),
+        "pinball": pinball(truth, bands),
+    }
     metrics |= {f"coverage_{share}": _mean(inside) for share, inside in covered.items()}
     metrics |= {"horizon": truth.shape[1], "forecasts": len(truth)}
-    every = range(truth.shape[1]) if truth.shape[1] <= SHOWN else sorted(
-        {round(k) - 1 for k in np.geomspace(1, truth.shape[1], SHOWN)})
+    every = (
+        range(truth.shape[1])
+        if truth.shape[1] <= SHOWN
+        else sorted({round(k) - 1 for k in np.geomspace(1, truth.shape[1], SHOWN)})
+    )
     details = {
-        "horizons": [{"horizon": h + 1, "mse": _mean(errors[:, h]**2), "mae": _mean(np.abs(errors[:, h])),
-                      **{f"coverage_{share}": _mean(inside[:, h]) for share, inside in covered.items()}} for h in every],
-        "columns": [{"column": column, "mse": _mean(errors[..., c]**2), "mae_original": _mean(original[..., c]),
-                     "mase": _mean(original[..., c] / naive[c]),
-                     **{f"coverage_{share}": _mean(inside[..., c]) for share, inside in covered.items()}}
-                    for c, column in enumerate(columns)]}
+        "horizons": [
+            {
+                "horizon": h + 1,
+                "mse": _mean(errors[:, h] ** 2),
+                "mae": _mean(np.abs(errors[:, h])),
+                **{f"coverage_{share}": _mean(inside[:, h]) for share, inside in covered.items()},
+            }
+            for h in every
+        ],
+        "columns": [
+            {
+                "column": column,
+                "mse": _mean(errors[..., c] ** 2),
+                "mae_original": _mean(original[..., c]),
+                "mase": _mean(original[..., c] / naive[c]),
+                **{f"coverage_{share}": _mean(inside[..., c]) for share, inside in covered.items()},
+            }
+            for c, column in enumerate(columns)
+        ],
+    }
     return metrics, details
 
 

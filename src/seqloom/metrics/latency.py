@@ -23,7 +23,10 @@ def latency(predict: Callable[[Any], Any], examples: list[Any]) -> dict[str, flo
     >>> sorted(latency(len, ["a text", "another"]))
     ['examples_per_second', 'latency_p50_ms', 'latency_p95_ms']
     """
-    chosen = [examples[i] for i in np.linspace(0, len(examples) - 1, min(MOST, len(examples))).astype(int).tolist()]
+    chosen = [
+        examples[i]
+        for i in np.linspace(0, len(examples) - 1, min(MOST, len(examples))).astype(int).tolist()
+    ]
     many = examples[:BATCH]
     with progress.reporting(None):
         for example in (chosen * WARM_UP)[:WARM_UP]:
@@ -40,4 +43,8 @@ def latency(predict: Callable[[Any], Any], examples: list[Any]) -> dict[str, flo
         predict(many)
         seconds = time.perf_counter() - start
     half, most = (float(np.quantile(spent, share, method="inverted_cdf")) for share in (0.5, 0.95))
-    return {"latency_p50_ms": 1000 * half, "latency_p95_ms": 1000 * most, "examples_per_second": len(many) / seconds}
+    return {
+        "latency_p50_ms": 1000 * half,
+        "latency_p95_ms": 1000 * most,
+        "examples_per_second": len(many) / seconds,
+    }

@@ -66,7 +66,9 @@ def perplexity_without_oov(log_probs: np.ndarray, is_oov: np.ndarray) -> float |
     """
     values, oov = np.asarray(log_probs), np.asarray(is_oov, dtype=bool)
     if values.shape != oov.shape:
-        raise ValueError(f"{values.size} log-probabilities, but {oov.size} marks of out-of-vocabulary tokens")
+        raise ValueError(
+            f"{values.size} log-probabilities, but {oov.size} marks of out-of-vocabulary tokens"
+        )
     return None if oov.all() else perplexity(values[~oov])
 
 
@@ -121,7 +123,9 @@ class Tally:
         }
 
 
-def summarize(log_probs: np.ndarray, is_oov: np.ndarray | None, n_bytes: int) -> dict[str, float | int | None]:
+def summarize(
+    log_probs: np.ndarray, is_oov: np.ndarray | None, n_bytes: int
+) -> dict[str, float | int | None]:
     """The same of tokens that are all there."""
     tally = Tally()
     tally.add(log_probs, None if is_oov is None else np.asarray(is_oov, dtype=bool))
@@ -142,7 +146,11 @@ def _positive(count: int, what: str) -> int:
 def _checked(log_probs: np.ndarray) -> np.ndarray:
     values = np.asarray(log_probs, dtype=np.float64)
     if values.ndim != 1:
-        raise ValueError(f"expected one log-probability for each token; got an array of shape {values.shape}")
+        raise ValueError(
+            f"expected one log-probability for each token; got an array of shape {values.shape}"
+        )
     if np.isnan(values).any() or (values > SLACK).any():
-        raise ValueError("a log-probability is NaN or above zero: the model is broken, not the text")
+        raise ValueError(
+            "a log-probability is NaN or above zero: the model is broken, not the text"
+        )
     return values

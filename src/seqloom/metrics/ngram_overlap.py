@@ -1,9 +1,9 @@
 """How many n-grams two lists of sentences share, sentence by sentence.
 
-    >>> hypotheses, references = numbered([["a", "b", "a"]], [["a", "a", "b"]])
-    >>> overlap = ngram_overlap(hypotheses, references, 2)
-    >>> overlap.shared.tolist(), overlap.in_hypotheses.tolist()
-    ([[3, 1]], [[3, 2]])
+>>> hypotheses, references = numbered([["a", "b", "a"]], [["a", "a", "b"]])
+>>> overlap = ngram_overlap(hypotheses, references, 2)
+>>> overlap.shared.tolist(), overlap.in_hypotheses.tolist()
+([[3, 1]], [[3, 2]])
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ def numbered(*sides: Sequence[Sequence[str]]) -> list[Symbols]:
         words = list(chain.from_iterable(sentences))
         for word in dict.fromkeys(words):
             known.setdefault(word, len(known))
-        made.append(Symbols(np.fromiter(map(known.__getitem__, words), np.int64, len(words)), _ends(sentences)))
+        made.append(
+            Symbols(
+                np.fromiter(map(known.__getitem__, words), np.int64, len(words)), _ends(sentences)
+            )
+        )
     return made
 
 
@@ -73,12 +77,18 @@ def ngram_overlap(hypotheses: Symbols, references: Symbols, orders: int) -> Over
             break
         some, grams = _ranked(grams * width + symbols[starts + n])
         left = starts < split
-        fewer = np.minimum(np.bincount(grams[left], minlength=len(some)), np.bincount(grams[~left], minlength=len(some)))
+        fewer = np.minimum(
+            np.bincount(grams[left], minlength=len(some)),
+            np.bincount(grams[~left], minlength=len(some)),
+        )
         shared[:, n] = np.bincount(sentence[starts[some]], fewer, n_sentences)
         both = fewer[grams] > 0
         starts, grams = starts[both], grams[both]
     fewer_by = np.arange(orders)
-    return Overlap(shared, *(np.maximum(side.lengths[:, None] - fewer_by, 0) for side in (hypotheses, references)))
+    return Overlap(
+        shared,
+        *(np.maximum(side.lengths[:, None] - fewer_by, 0) for side in (hypotheses, references)),
+    )
 
 
 def _ranked(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,4 +101,6 @@ def _ranked(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ends(sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(np.fromiter(map(len, sentences), np.int64, len(sentences)))])
+    return np.concatenate(
+        [[0], np.cumsum(np.fromiter(map(len, sentences), np.int64, len(sentences)))]
+    )

@@ -30,18 +30,28 @@ class Signature:
 
     model: str
     tokenizer: str | None = None
-    data: str | None = None      # short_hash of the bytes that were scored
+    data: str | None = None  # short_hash of the bytes that were scored
     split: str | None = None
-    unit: str | None = None      # line, document or stream
-    carry: bool | None = None    # whether state crosses units
-    context: int | None = None   # how many tokens the model sees at most
+    unit: str | None = None  # line, document or stream
+    carry: bool | None = None  # whether state crosses units
+    context: int | None = None  # how many tokens the model sees at most
     seed: int | None = None
     version: str = __version__
     extras: Mapping[str, Value] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, extras among the others; without what is None."""
-        names = ("model", "tokenizer", "data", "split", "unit", "carry", "context", "seed", "version")
+        names = (
+            "model",
+            "tokenizer",
+            "data",
+            "split",
+            "unit",
+            "carry",
+            "context",
+            "seed",
+            "version",
+        )
         clash = set(names) & set(self.extras)
         if clash:
             raise ValueError(f"extras repeat fields of the signature: {', '.join(sorted(clash))}")
@@ -49,7 +59,10 @@ class Signature:
         return {name: plain(value) for name, value in every.items() if value is not None}
 
     def __str__(self) -> str:
-        parts = {"tok" if name == "tokenizer" else name: _word(value) for name, value in self.to_dict().items()}
+        parts = {
+            "tok" if name == "tokenizer" else name: _word(value)
+            for name, value in self.to_dict().items()
+        }
         return "|".join(f"{name}:{word}" for name, word in parts.items())
 
 
@@ -69,7 +82,9 @@ class Result:
     metrics: Mapping[str, Value]
     signature: Signature
     notes: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)  # tables behind the numbers, such as a confusion matrix
+    details: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # tables behind the numbers, such as a confusion matrix
 
     def __getitem__(self, name: str) -> Value:
         if name not in self.metrics:
@@ -94,7 +109,11 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no infinity: that becomes the text "inf"."""
-        values = {"metrics": plain(self.metrics), "signature": self.signature.to_dict(), "notes": list(self.notes)}
+        values = {
+            "metrics": plain(self.metrics),
+            "signature": self.signature.to_dict(),
+            "notes": list(self.notes),
+        }
         return values | ({"details": plain(self.details)} if self.details else {})
 
     def __str__(self) -> str:

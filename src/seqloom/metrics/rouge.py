@@ -25,7 +25,9 @@ _WORD = re.compile(r"[a-z0-9]+")
 _SHORT = 3  # letters of words that are never stemmed
 
 
-def rouge(hypotheses: Sequence[str], references: Sequence[str], *, stem: bool = False) -> dict[str, CorpusScore]:
+def rouge(
+    hypotheses: Sequence[str], references: Sequence[str], *, stem: bool = False
+) -> dict[str, CorpusScore]:
     """`rouge1`, `rouge2` and `rougeL` from 0 to 1; `stem`: words by their stems, by the stemmer of NLTK.
 
     Details: precision and recall, averaged in the same way.
@@ -37,9 +39,21 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], *, stem: bool = 
     ours, theirs = numbered(*sides)
     overlap = ngram_overlap(ours, theirs, 2)
     signature = f"stem:{'yes' if stem else 'no'}"
-    made = {f"rouge{n + 1}": _score(f"ROUGE-{n + 1}", overlap.shared[:, n], overlap.in_hypotheses[:, n],
-                                    overlap.in_references[:, n], signature) for n in range(2)}
-    return made | {"rougeL": _score("ROUGE-L", common_subsequences(ours, theirs), ours.lengths, theirs.lengths, signature)}
+    made = {
+        f"rouge{n + 1}": _score(
+            f"ROUGE-{n + 1}",
+            overlap.shared[:, n],
+            overlap.in_hypotheses[:, n],
+            overlap.in_references[:, n],
+            signature,
+        )
+        for n in range(2)
+    }
+    return made | {
+        "rougeL": _score(
+            "ROUGE-L", common_subsequences(ours, theirs), ours.lengths, theirs.lengths, signature
+        )
+    }
 
 
 def common_subsequences(first: Symbols, second: Symbols) -> np.ndarray:
@@ -47,15 +61,30 @@ def common_subsequences(first: Symbols, second: Symbols) -> np.ndarray:
     from seqloom.kernels.edits import common_lengths
 
     lengths = np.zeros(len(first.ends) - 1, np.int64)
-    common_lengths(first.ids, first.ends, second.ids, second.ends, int(second.lengths.max(initial=0)), lengths)
+    common_lengths(
+        first.ids, first.ends, second.ids, second.ends, int(second.lengths.max(initial=0)), lengths
+    )
     return lengths
 
 
-def _score(name: str, shared: np.ndarray, in_hypotheses: np.ndarray, in_references: np.ndarray, signature: str) -> CorpusScore:
+def _score(
+    name: str,
+    shared: np.ndarray,
+    in_hypotheses: np.ndarray,
+    in_references: np.ndarray,
+    signature: str,
+) -> CorpusScore:
     precision, recall = shared / np.maximum(in_hypotheses, 1), shared / np.maximum(in_references, 1)
-    f_measure = np.where(shared > 0, 2 * precision * recall / np.where(shared > 0, precision + recall, 1.0), 0.0)
-    return CorpusScore(name, np.column_stack([f_measure, np.ones(len(shared))]), mean_of, signature, details={
-        "precision": float(precision.mean()), "recall": float(recall.mean())})
+    f_measure = np.where(
+        shared > 0, 2 * precision * recall / np.where(shared > 0, precision + recall, 1.0), 0.0
+    )
+    return CorpusScore(
+        name,
+        np.column_stack([f_measure, np.ones(len(shared))]),
+        mean_of,
+        signature,
+        details={"precision": float(precision.mean()), "recall": float(recall.mean())},
+    )
 
 
 @lru_cache(maxsize=1 << 16)

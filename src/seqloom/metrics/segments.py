@@ -11,12 +11,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-MOST = 5000   # segments; more would not make an interval better, only slower
-LONG = 20     # a line is cut when it is longer than this many blocks
+MOST = 5000  # segments; more would not make an interval better, only slower
+LONG = 20  # a line is cut when it is longer than this many blocks
 
 
-def segment_sums(token_nats: np.ndarray, token_end_byte: np.ndarray, segment_end_byte: np.ndarray,
-                 first_byte: int = 0) -> np.ndarray:
+def segment_sums(
+    token_nats: np.ndarray,
+    token_end_byte: np.ndarray,
+    segment_end_byte: np.ndarray,
+    first_byte: int = 0,
+) -> np.ndarray:
     """The sum over the tokens of each segment, float64; offsets count from the start of the text.
 
     `first_byte`: where the first token starts, of tokens from the middle of a text.
@@ -31,7 +35,9 @@ def segment_sums(token_nats: np.ndarray, token_end_byte: np.ndarray, segment_end
         raise ValueError("token ends must not fall, and segment ends must rise")
     starts = np.concatenate([[first_byte], ends[:-1]]) if len(ends) else ends
     starts = np.where(starts == ends, np.maximum(ends - 1, 0), starts)
-    owner = np.searchsorted(borders, starts, side="right")  # segment s holds the bytes borders[s-1]..borders[s]-1
+    owner = np.searchsorted(
+        borders, starts, side="right"
+    )  # segment s holds the bytes borders[s-1]..borders[s]-1
     if len(owner) and owner[-1] >= len(borders):
         raise ValueError(f"a token starts at byte {starts[-1]}, after the end of the last segment")
     return np.bincount(owner, weights=np.asarray(token_nats, np.float64), minlength=len(borders))
@@ -51,7 +57,9 @@ def line_segments(data: bytes, *, minimum: int = 1, block: int = 1000) -> np.nda
     return segment_ends([data], len(data), minimum=minimum, block=block)
 
 
-def segment_ends(chunks: Iterable[bytes], total: int, *, minimum: int = 1, block: int = 1000) -> np.ndarray:
+def segment_ends(
+    chunks: Iterable[bytes], total: int, *, minimum: int = 1, block: int = 1000
+) -> np.ndarray:
     """`line_segments` of a text of `total` bytes that comes in chunks."""
     if minimum < 1 or block < 1:
         raise ValueError(f"minimum and block must be at least 1; got {minimum} and {block}")
@@ -59,7 +67,9 @@ def segment_ends(chunks: Iterable[bytes], total: int, *, minimum: int = 1, block
         return np.zeros(0, np.int64)
     minimum = max(minimum, -(-total // MOST))
     kept: list[int] = []
-    read = begin = at = 0  # bytes; where the line that is being read begins; where the last segment ends
+    read = begin = at = (
+        0  # bytes; where the line that is being read begins; where the last segment ends
+    )
     for chunk in chunks:
         ends = read + 1 + np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
         read += len(chunk)
@@ -68,7 +78,9 @@ def segment_ends(chunks: Iterable[bytes], total: int, *, minimum: int = 1, block
         if not len(ends):
             continue
         places, begin = _cut_long(begin, ends, block), int(ends[-1])
-        while (place := int(np.searchsorted(places, at + minimum))) < len(places):  # neighbours are joined
+        while (place := int(np.searchsorted(places, at + minimum))) < len(
+            places
+        ):  # neighbours are joined
             at = int(places[place])
             kept.append(at)
     return np.array([*kept[:-1], total], np.int64)  # the rest of the text joins the last segment

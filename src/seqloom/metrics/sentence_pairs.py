@@ -15,7 +15,10 @@ from typing import Any
 from seqloom.errors import DataError, quoted
 from seqloom.metrics.vectors import Questions, as_number
 
-_FIRST, _SECOND = ("sentence1", "sentence_a", "text1", "text_a"), ("sentence2", "sentence_b", "text2", "text_b")
+_FIRST, _SECOND = (
+    ("sentence1", "sentence_a", "text1", "text_a"),
+    ("sentence2", "sentence_b", "text2", "text_b"),
+)
 _SCORE = ("score", "similarity", "similarity_score", "relatedness_score", "label")
 _STS_B = (5, 6, 4)  # columns of the texts and of the score
 _TAKES = "sentence vectors are tested on pairs of texts with scores"
@@ -48,7 +51,9 @@ def as_pairs(data: Any) -> Questions:
 def read_pairs(raw: bytes, name: str) -> Questions:
     pairs: list[Pair] = []
     columns: tuple[int, int, int] | None = None
-    lines = raw.decode("utf-8-sig", "replace").split("\n")  # other ends of lines may be part of a text
+    lines = raw.decode("utf-8-sig", "replace").split(
+        "\n"
+    )  # other ends of lines may be part of a text
     for place, line in enumerate(lines, 1):
         fields = line.rstrip("\r").split("\t")
         if not line.strip():
@@ -57,10 +62,14 @@ def read_pairs(raw: bytes, name: str) -> Questions:
             columns = _named(fields)
             if columns is not None:
                 continue  # the line of headings
-            columns = (0, 1, 2) if _score(fields, 2) is not None or _score(fields, 4) is None else _STS_B
+            columns = (
+                (0, 1, 2) if _score(fields, 2) is not None or _score(fields, 4) is None else _STS_B
+            )
         score = _score(fields, columns[2]) if len(fields) > max(columns) else None
         if score is None:
-            raise DataError(f"{name}, line {place}: not two texts and a number, separated by tabs: {quoted(line[:60])}")
+            raise DataError(
+                f"{name}, line {place}: not two texts and a number, separated by tabs: {quoted(line[:60])}"
+            )
         pairs.append((fields[columns[0]].strip(), fields[columns[1]].strip(), score))
     return _questions(pairs, name)
 
@@ -68,7 +77,10 @@ def read_pairs(raw: bytes, name: str) -> Questions:
 def _named(fields: list[str]) -> tuple[int, int, int] | None:
     """The columns of a line of headings."""
     names = [field.strip().lower() for field in fields]
-    found = [next((names.index(name) for name in known if name in names), None) for known in (_FIRST, _SECOND, _SCORE)]
+    found = [
+        next((names.index(name) for name in known if name in names), None)
+        for known in (_FIRST, _SECOND, _SCORE)
+    ]
     first, second, score = found
     return None if first is None or second is None or score is None else (first, second, score)
 
@@ -80,7 +92,12 @@ def _score(fields: list[str], column: int) -> float | None:
 def _checked(row: Any) -> Pair:
     if isinstance(row, (tuple, list)) and len(row) == 3:
         a, b, score = row
-        if isinstance(a, str) and isinstance(b, str) and isinstance(score, (int, float)) and score == score:
+        if (
+            isinstance(a, str)
+            and isinstance(b, str)
+            and isinstance(score, (int, float))
+            and score == score
+        ):
             return a, b, float(score)
     raise DataError(f"{_TAKES}; expected (text, text, score), got {quoted(row)}")
 

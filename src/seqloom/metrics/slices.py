@@ -36,7 +36,9 @@ class Slicing(NamedTuple):
     by: str
     names: list[str]
     places: np.ndarray  # int64 (n,)
-    longer_than: Mapping[str, float] = {}  # by name: the share of the training examples that are shorter than all of a slice
+    longer_than: Mapping[
+        str, float
+    ] = {}  # by name: the share of the training examples that are shorter than all of a slice
 
 
 def as_names(slice_by: str | Sequence[str]) -> list[str]:
@@ -50,7 +52,10 @@ def further_columns(slice_by: str | Sequence[str], group_by: str | None = None) 
     >>> further_columns(["length", "source"], "gender")
     ['source', 'gender']
     """
-    wanted = [*(name for name in as_names(slice_by) if name not in BUILT_IN), *([group_by] if group_by is not None else [])]
+    wanted = [
+        *(name for name in as_names(slice_by) if name not in BUILT_IN),
+        *([group_by] if group_by is not None else []),
+    ]
     return list(dict.fromkeys(wanted))
 
 
@@ -64,18 +69,24 @@ def by_name(by: str, values: Sequence[str]) -> Slicing:
     if len(names) > FEW and (numbers := _numbers(values)) is not None:
         return by_number(by, numbers)
     if len(names) > MOST:
-        raise DataError(f"column {quoted(by)} has {len(names):,} different values; slice by one that has at most {MOST:,}")
+        raise DataError(
+            f"column {quoted(by)} has {len(names):,} different values; slice by one that has at most {MOST:,}"
+        )
     at = {name: place for place, name in enumerate(names)}
     return Slicing(by, names, np.fromiter((at[value] for value in values), np.int64, len(values)))
 
 
-def by_number(by: str, values: np.ndarray, show: Callable[[float], str] = "{:,g}".format) -> Slicing:
+def by_number(
+    by: str, values: np.ndarray, show: Callable[[float], str] = "{:,g}".format
+) -> Slicing:
     """Bins of about equally many examples, named by the least and the largest value in each.
 
     >>> by_number("age", np.array([1, 2, 3, 4, 5, 50])).names
     ['1 to 2', '3', '4', '5', '50']
     """
-    return _binned(by, values, np.quantile(values, np.arange(1, BINS) / BINS, method="inverted_cdf"), show)
+    return _binned(
+        by, values, np.quantile(values, np.arange(1, BINS) / BINS, method="inverted_cdf"), show
+    )
 
 
 def by_length(unit: str, lengths: np.ndarray, training: Mapping[str, int]) -> Slicing:
@@ -85,13 +96,23 @@ def by_length(unit: str, lengths: np.ndarray, training: Mapping[str, int]) -> Sl
     >>> by_length("words", np.array([3, 4, 9]), {"p95": 4, "longest": 8})[1:]
     (['3', '4', '9'], array([0, 1, 2]), {'9': 1.0})
     """
-    borders = {share: training[key] for key, share in (("p95", LONG), ("longest", 1.0)) if type(training.get(key)) is int}
+    borders = {
+        share: training[key]
+        for key, share in (("p95", LONG), ("longest", 1.0))
+        if type(training.get(key)) is int
+    }
     ends = np.quantile(lengths, np.arange(1, BINS) / BINS, method="inverted_cdf")
-    apart = [end for end in ends if not borders.get(LONG, end) < end <= borders.get(1.0, end)]  # what is long is one bin
+    apart = [
+        end for end in ends if not borders.get(LONG, end) < end <= borders.get(1.0, end)
+    ]  # what is long is one bin
     made = _binned(f"length in {unit}", lengths, [*apart, *borders.values()], "{:,g}".format)
     longer: dict[str, float] = {}
     for place, name in enumerate(made.names):
-        beyond = [share for share, border in borders.items() if lengths[made.places == place].min() > border]
+        beyond = [
+            share
+            for share, border in borders.items()
+            if lengths[made.places == place].min() > border
+        ]
         longer |= {name: max(beyond)} if beyond else {}
     return made._replace(longer_than=longer)
 
@@ -106,8 +127,13 @@ def length_record(lengths: Sequence[int]) -> dict[str, int]:
     return dict(zip(("median", "p95", "longest"), map(int, ends)))
 
 
-def slice_rows(slicing: Slicing, outcomes: Outcomes, *, samples: int,
-               more: Callable[[np.ndarray], dict[str, float]] = lambda rows: {}) -> Iterator[dict[str, Any]]:
+def slice_rows(
+    slicing: Slicing,
+    outcomes: Outcomes,
+    *,
+    samples: int,
+    more: Callable[[np.ndarray], dict[str, float]] = lambda rows: {},
+) -> Iterator[dict[str, Any]]:
     """A row for each slice; `more`: further numbers of the examples with these places.
 
     >>> next(slice_rows(by_name("source", ["web", "mail", "web"]), {"accuracy": np.array([[1, 1], [0, 1], [0, 1]])},
@@ -115,11 +141,18 @@ def slice_rows(slicing: Slicing, outcomes: Outcomes, *, samples: int,
     {'by': 'source', 'slice': 'mail', 'size': 1, 'accuracy': 0.0}
     """
     order = np.argsort(slicing.places, kind="stable")
-    groups = np.split(order, np.cumsum(np.bincount(slicing.places, minlength=len(slicing.names)))[:-1])
+    groups = np.split(
+        order, np.cumsum(np.bincount(slicing.places, minlength=len(slicing.names)))[:-1]
+    )
     for name, rows in zip(slicing.names, groups):
         beyond = {"longer_than": slicing.longer_than[name]} if name in slicing.longer_than else {}
-        yield {**slice_row(slicing.by, name, {key: both[rows] for key, both in outcomes.items()}, samples), **more(rows),
-               **beyond}
+        yield {
+            **slice_row(
+                slicing.by, name, {key: both[rows] for key, both in outcomes.items()}, samples
+            ),
+            **more(rows),
+            **beyond,
+        }
 
 
 def slice_row(by: str, name: str, outcomes: Outcomes, samples: int) -> dict[str, Any]:
@@ -133,11 +166,18 @@ def slice_row(by: str, name: str, outcomes: Outcomes, samples: int) -> dict[str,
     return row
 
 
-def worst_first(rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
+def worst_first(
+    rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]], metric: str
+) -> list[dict[str, Any]]:
     """By the metric; small slices come after the others, and those without this metric last, by their accuracy."""
+
     def rank(row: dict[str, Any]) -> tuple[bool, bool, float]:
         value = row.get(metric)
-        return value is None, row["size"] < SMALL, row.get("accuracy", 0.0) if value is None else value
+        return (
+            value is None,
+            row["size"] < SMALL,
+            row.get("accuracy", 0.0) if value is None else value,
+        )
 
     return sorted(rows, key=rank)
 
@@ -164,10 +204,14 @@ def wilson(count: int, size: int, level: float = 0.95) -> Interval:
     share, square = count / size, z * z / size
     middle = (share + square / 2) / (1 + square)
     half = z / (1 + square) * math.sqrt(share * (1 - share) / size + square / (4 * size))
-    return max(middle - half, 0.0) if count else 0.0, min(middle + half, 1.0) if count < size else 1.0
+    return max(middle - half, 0.0) if count else 0.0, min(
+        middle + half, 1.0
+    ) if count < size else 1.0
 
 
-def _binned(by: str, values: np.ndarray, ends: Sequence[float] | np.ndarray, show: Callable[[float], str]) -> Slicing:
+def _binned(
+    by: str, values: np.ndarray, ends: Sequence[float] | np.ndarray, show: Callable[[float], str]
+) -> Slicing:
     """Bins up to and including each of `ends`, and one above; those without examples are left out."""
     found, places = np.unique(np.searchsorted(np.unique(ends), values), return_inverse=True)
     names = []

@@ -36,9 +36,18 @@ def report(result: Result) -> str:
     yes    .   12
     """
     details = result.details
-    parts = [_classes(details[key], title) for key, title in
-             (("classes", "classes"), ("tags", "tags"), ("spans", "spans (as conlleval counts them)")) if details.get(key)]
-    parts += [numbers(details[key]) for key in ("horizons", "columns", "lengths") if details.get(key)]
+    parts = [
+        _classes(details[key], title)
+        for key, title in (
+            ("classes", "classes"),
+            ("tags", "tags"),
+            ("spans", "spans (as conlleval counts them)"),
+        )
+        if details.get(key)
+    ]
+    parts += [
+        numbers(details[key]) for key in ("horizons", "columns", "lengths") if details.get(key)
+    ]
     if details.get("sections"):
         parts.append(_sections(details["sections"]))
     if details.get("slices"):
@@ -60,8 +69,14 @@ def _classes(rows: Sequence[dict[str, Any]], title: str) -> str:
     shown = sorted(sorted(range(len(rows)), key=lambda i: -rows[i]["support"])[:ROWS])
     table = [[key, "precision", "recall", "f1", "gold", "predicted"]]
     for row in (rows[i] for i in shown):
-        table.append([_name(row[key]), *(f"{row[name]:.4f}" for name in ("precision", "recall", "f1")),
-                      f"{row['support']:,}", f"{row['predicted']:,}"])
+        table.append(
+            [
+                _name(row[key]),
+                *(f"{row[name]:.4f}" for name in ("precision", "recall", "f1")),
+                f"{row['support']:,}",
+                f"{row['predicted']:,}",
+            ]
+        )
     more = [f"and {len(rows) - ROWS:,} rarer ones"] if len(rows) > ROWS else []
     return "\n".join([title, *aligned(table), *more])
 
@@ -76,7 +91,12 @@ def numbers(rows: Sequence[dict[str, Any]]) -> str:
     """
     table = [list(rows[0])]
     for row in rows:
-        table.append([f"{value:,.4f}" if isinstance(value, float) else _name(str(value)) for value in row.values()])
+        table.append(
+            [
+                f"{value:,.4f}" if isinstance(value, float) else _name(str(value))
+                for value in row.values()
+            ]
+        )
     return "\n".join(aligned(table))
 
 
@@ -104,7 +124,11 @@ def _slices(rows: Sequence[dict[str, Any]]) -> str:
     slice        size  accuracy              95 %
     source: web    12    0.5000  0.2500 to 0.7500
     """
-    metrics = list(dict.fromkeys(key for row in rows for key in row if f"{key}_interval" in row or key.endswith("f1")))
+    metrics = list(
+        dict.fromkeys(
+            key for row in rows for key in row if f"{key}_interval" in row or key.endswith("f1")
+        )
+    )
     metrics = metrics or [next(key for key in rows[0] if key not in ("by", "slice", "size"))]
     head = ["slice", "size"]
     for key in metrics:
@@ -124,22 +148,60 @@ def _slices(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _groups(rows: Sequence[dict[str, Any]], by: str) -> str:
-    table = [[_name(by), "class", "size", "accuracy", "95 %", "gold", "selected", "true pos.", "false pos."]]
+    table = [
+        [
+            _name(by),
+            "class",
+            "size",
+            "accuracy",
+            "95 %",
+            "gold",
+            "selected",
+            "true pos.",
+            "false pos.",
+        ]
+    ]
     for row in rows[:SLICES]:
-        first = [_name(row["group"]), f"{row['size']:,}", _share(row["accuracy"]), _range(row["accuracy_interval"])]
+        first = [
+            _name(row["group"]),
+            f"{row['size']:,}",
+            _share(row["accuracy"]),
+            _range(row["accuracy_interval"]),
+        ]
         for one in row["classes"][:SLICES]:
-            table.append([first[0], _name(one["class"]), *first[1:], f"{one['support']:,}", *(
-                _share(one[key]) for key in ("selection_rate", "true_positive_rate", "false_positive_rate"))])
+            table.append(
+                [
+                    first[0],
+                    _name(one["class"]),
+                    *first[1:],
+                    f"{one['support']:,}",
+                    *(
+                        _share(one[key])
+                        for key in ("selection_rate", "true_positive_rate", "false_positive_rate")
+                    ),
+                ]
+            )
             first = [""] * 4
     return "\n".join([f"groups by {_name(by)}", *aligned(table)])
 
 
 def _gaps(rows: Sequence[dict[str, Any]]) -> str:
     keys = ("demographic_parity", "equalised_odds", "true_positive_rate", "false_positive_rate")
-    table = [["class", "demographic parity", "95 %", "equalised odds", "95 %", "true pos.", "false pos."]]
+    table = [
+        ["class", "demographic parity", "95 %", "equalised odds", "95 %", "true pos.", "false pos."]
+    ]
     for row in rows[:SLICES]:
-        table.append([_name(row["class"]), *(cell for key in keys[:2] for cell in (
-            _share(row[key]), _range(row.get(f"{key}_interval")))), *(_share(row[key]) for key in keys[2:])])
+        table.append(
+            [
+                _name(row["class"]),
+                *(
+                    cell
+                    for key in keys[:2]
+                    for cell in (_share(row[key]), _range(row.get(f"{key}_interval")))
+                ),
+                *(_share(row[key]) for key in keys[2:]),
+            ]
+        )
     return "\n".join(["gaps between groups (largest rate less smallest)", *aligned(table)])
 
 
@@ -150,8 +212,16 @@ def _robustness(rows: Sequence[dict[str, Any]]) -> str:
     table = [["perturbation", metric, "difference", "95 %", "p", *shares]]
     for row in rows:
         low, high = row["difference_interval"]
-        table.append([row["perturbation"], f"{row[metric]:.4f}", f"{row['difference']:+.4f}", f"{low:+.4f} to {high:+.4f}",
-                      f"{row['p_value']:.3g}", *(f"{row[key]:.1%}" for key in shares.values())])
+        table.append(
+            [
+                row["perturbation"],
+                f"{row[metric]:.4f}",
+                f"{row['difference']:+.4f}",
+                f"{low:+.4f} to {high:+.4f}",
+                f"{row['p_value']:.3g}",
+                *(f"{row[key]:.1%}" for key in shares.values()),
+            ]
+        )
     return "\n".join(["perturbed data (difference to the data as it is, paired)", *aligned(table)])
 
 
@@ -173,7 +243,10 @@ def _matrix(classes: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
     table = [["gold", *names], *([name, *row] for name, row in zip(names, numbers))]
     if width(aligned(table)[0]) > WIDE:
         places = [str(k) for k in range(1, len(used) + 1)]
-        table = [["gold", *places], *([f"{k:>2} {name}", *row] for k, name, row in zip(places, names, numbers))]
+        table = [
+            ["gold", *places],
+            *([f"{k:>2} {name}", *row] for k, name, row in zip(places, names, numbers)),
+        ]
     return "\n".join(["confusion (rows gold, columns predicted)", *aligned(table)])
 
 
@@ -181,13 +254,17 @@ def _errors(errors: Sequence[dict[str, Any]]) -> str:
     lines = ["errors by kind (gold -> predicted)"]
     digits = len(f"{errors[0]['count']:,}")
     for kind in errors[:KINDS]:
-        lines.append(f"{kind['count']:>{digits},}{GAP}{_name(kind['gold'])} -> {_name(kind['predicted'])}")
+        lines.append(
+            f"{kind['count']:>{digits},}{GAP}{_name(kind['gold'])} -> {_name(kind['predicted'])}"
+        )
         lines += [f"{' ' * digits}{GAP}{GAP}{_example(example)}" for example in kind["examples"]]
         if words := [f"{_name(word['word'])} ({word['z']:.1f})" for word in kind.get("words", ())]:
             lines.append(f"{' ' * digits}{GAP}{GAP}words: {', '.join(words)}")
     rest = errors[KINDS:]
     if rest:
-        lines.append(f"and {sum(kind['count'] for kind in rest):,} errors of {len(rest):,} rarer kinds")
+        lines.append(
+            f"and {sum(kind['count'] for kind in rest):,} errors of {len(rest):,} rarer kinds"
+        )
     return "\n".join(lines)
 
 
@@ -205,8 +282,15 @@ def aligned(table: Sequence[Sequence[str]]) -> list[str]:
     ['猫    1', 'cat  20']
     """
     wide = [max(width(row[k]) for row in table) for k in range(len(table[0]))]
-    return [GAP.join(row[0] + " " * (wide[0] - width(row[0])) if not k else " " * (wide[k] - width(cell)) + cell
-                     for k, cell in enumerate(row)).rstrip() for row in table]
+    return [
+        GAP.join(
+            row[0] + " " * (wide[0] - width(row[0]))
+            if not k
+            else " " * (wide[k] - width(cell)) + cell
+            for k, cell in enumerate(row)
+        ).rstrip()
+        for row in table
+    ]
 
 
 def width(text: str) -> int:
@@ -218,7 +302,7 @@ def _name(name: str) -> str:
     """A name in at most `NAME` columns."""
     shown = _line(name) or "(empty)"
     columns = list(accumulate(map(columns_of, shown)))
-    return shown if columns[-1] <= NAME else shown[:bisect_left(columns, NAME)] + "…"
+    return shown if columns[-1] <= NAME else shown[: bisect_left(columns, NAME)] + "…"
 
 
 def _line(text: str) -> str:

@@ -33,8 +33,15 @@ from seqloom.metrics.classification import (
 AROUND = 6  # words of an example on each side
 
 
-def judge(tagged: Tagged, predicted: Sequence[Sequence[str]], tags: Sequence[str], knows: Callable[[str], bool], *,
-          samples: int, examples: int) -> Judgement:
+def judge(
+    tagged: Tagged,
+    predicted: Sequence[Sequence[str]],
+    tags: Sequence[str],
+    knows: Callable[[str], bool],
+    *,
+    samples: int,
+    examples: int,
+) -> Judgement:
     """Compare predicted tags with those of `tagged`; `tags` are those of the model, `knows` tells words that it has seen."""
     lengths = _checked(tagged, predicted)  # (sentences,)
     words = list(chain.from_iterable(tagged.sentences))
@@ -59,36 +66,50 @@ def judge(tagged: Tagged, predicted: Sequence[Sequence[str]], tags: Sequence[str
     }
     rows = class_rows("tag", names, gold, predicted_ids)
     details: dict[str, Any] = {"tags": rows}
-    notes = _notes(rows, names[len(tags):])
+    notes = _notes(rows, names[len(tags) :])
     if tagged.scheme is not None:
         more, details["spans"] = _spans(tagged.tags, predicted, tagged.scheme, samples)
         metrics |= more
         if not more["spans"]:
             notes += ("there are no spans in this data; recall counts as 0",)
     metrics |= {"words": len(words), "sentences": len(lengths)}
-    details |= {**confusion(names, gold, predicted_ids),
-                "errors": _errors(names, gold, predicted_ids, words, np.cumsum(lengths), examples)}
+    details |= {
+        **confusion(names, gold, predicted_ids),
+        "errors": _errors(names, gold, predicted_ids, words, np.cumsum(lengths), examples),
+    }
     return metrics, details, notes
 
 
-def span_counts(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme) -> np.ndarray:
+def span_counts(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme
+) -> np.ndarray:
     """Of each sentence twice the right spans, and the spans of both sides, int64 (n, 2): F1 is the ratio of their sums."""
-    rows = [(2 * len(wanted & had), len(wanted) + len(had)) for wanted, had in _span_sets(gold, predicted, scheme)]
+    rows = [
+        (2 * len(wanted & had), len(wanted) + len(had))
+        for wanted, had in _span_sets(gold, predicted, scheme)
+    ]
     return np.array(rows, np.int64).reshape(-1, 2)
 
 
-def _span_sets(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]],
-               scheme: Scheme) -> Iterator[tuple[set[Span], set[Span]]]:
-    return ((set(spans(truth, scheme)), set(spans(guess, scheme))) for truth, guess in zip(gold, predicted))
+def _span_sets(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme
+) -> Iterator[tuple[set[Span], set[Span]]]:
+    return (
+        (set(spans(truth, scheme)), set(spans(guess, scheme)))
+        for truth, guess in zip(gold, predicted)
+    )
 
 
-def _spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme,
-           samples: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _spans(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme, samples: int
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The span metrics, and a row for each label."""
     came: Counter[str] = Counter()
     said: Counter[str] = Counter()
     both: Counter[str] = Counter()
-    sentences = np.zeros((2, len(gold)), dtype=np.int64)  # twice the right ones, and those of both sides
+    sentences = np.zeros(
+        (2, len(gold)), dtype=np.int64
+    )  # twice the right ones, and those of both sides
     for i, (wanted, had) in enumerate(_span_sets(gold, predicted, scheme)):
         shared = wanted & had
         for counter, its in ((came, wanted), (said, had), (both, shared)):
@@ -96,14 +117,30 @@ def _spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], sc
         sentences[:, i] = 2 * len(shared), len(wanted) + len(had)
     twice, sizes = sentences[:, sentences[1] > 0]  # a sentence without spans changes nothing
     total = scores(both.total(), came.total(), said.total())
-    ends = interval(twice, sizes, samples=samples) if samples and len(sizes) else (math.nan, math.nan)
-    rows = [{"label": label, **scores(both[label], came[label], said[label])} for label in sorted(came | said)]
-    return {"span_precision": total["precision"], "span_recall": total["recall"], "span_f1": total["f1"],
-            **({"span_f1_interval": ends} if samples else {}), "spans": total["support"]}, rows
+    ends = (
+        interval(twice, sizes, samples=samples) if samples and len(sizes) else (math.nan, math.nan)
+    )
+    rows = [
+        {"label": label, **scores(both[label], came[label], said[label])}
+        for label in sorted(came | said)
+    ]
+    return {
+        "span_precision": total["precision"],
+        "span_recall": total["recall"],
+        "span_f1": total["f1"],
+        **({"span_f1_interval": ends} if samples else {}),
+        "spans": total["support"],
+    }, rows
 
 
-def _errors(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray, words: Sequence[str], stops: np.ndarray,
-            examples: int) -> list[dict[str, Any]]:
+def _errors(
+    names: Sequence[str],
+    gold: np.ndarray,
+    predicted: np.ndarray,
+    words: Sequence[str],
+    stops: np.ndarray,
+    examples: int,
+) -> list[dict[str, Any]]:
     """Kinds of errors; examples are of unlike words, those first that are wrong most often, each where it first came."""
     kinds = []
     for is_tag, said, places in kinds_of_errors(gold, predicted):
@@ -112,9 +149,17 @@ def _errors(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray, words
         for place in places.tolist():
             first.setdefault(words[place], place)
             often[words[place]] += 1
-        kinds.append({"gold": names[is_tag], "predicted": names[said], "count": len(places), "examples": [
-            {"text": _marked(words, first[word], stops), "word": word, "count": count}
-            for word, count in often.most_common(examples)]})
+        kinds.append(
+            {
+                "gold": names[is_tag],
+                "predicted": names[said],
+                "count": len(places),
+                "examples": [
+                    {"text": _marked(words, first[word], stops), "word": word, "count": count}
+                    for word, count in often.most_common(examples)
+                ],
+            }
+        )
     return kinds
 
 
@@ -135,11 +180,17 @@ def _marked(words: Sequence[str], place: int, stops: np.ndarray) -> str:
 
 
 def _notes(rows: Sequence[dict[str, Any]], unseen: Sequence[str]) -> tuple[str, ...]:
-    never = [row["tag"] for row in rows if row["support"] and not row["predicted"] and row["tag"] not in unseen]
+    never = [
+        row["tag"]
+        for row in rows
+        if row["support"] and not row["predicted"] and row["tag"] not in unseen
+    ]
     said = []
     if unseen:
         words = sum(row["support"] for row in rows if row["tag"] in unseen)
-        said.append(f"tags that the model never saw: {some(unseen)}; their words ({words:,}) count as wrong")
+        said.append(
+            f"tags that the model never saw: {some(unseen)}; their words ({words:,}) count as wrong"
+        )
     if never:
         said.append(f"never predicted: {some(never)}; their precision counts as 0")
     return tuple(said)
@@ -151,7 +202,9 @@ def _checked(tagged: Tagged, predicted: Sequence[Sequence[str]]) -> np.ndarray:
         raise ValueError(f"{len(tagged.sentences)} sentences, but predictions for {len(predicted)}")
     for i, (words, gold, guess) in enumerate(zip(tagged.sentences, tagged.tags, predicted)):
         if not len(words) == len(gold) == len(guess):
-            raise ValueError(f"sentence {i + 1} has {len(words)} words and {len(gold)} tags, but {len(guess)} were predicted")
+            raise ValueError(
+                f"sentence {i + 1} has {len(words)} words and {len(gold)} tags, but {len(guess)} were predicted"
+            )
     lengths = np.array([len(words) for words in tagged.sentences if words], dtype=np.int64)
     if not len(lengths):
         raise DataError("no words to evaluate on: the tagged data is empty")

@@ -19,15 +19,25 @@ from seqloom.metrics.corpus_score import CorpusScore, exact_match
 from seqloom.metrics.edits import character_error_rate, word_error_rate
 from seqloom.metrics.rouge import rouge
 
-SHARES = (0.2, 0.4, 0.6, 0.8, 0.95)  # of the pairs, by length of the source, at which bands end; the longest are few
+SHARES = (
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+    0.95,
+)  # of the pairs, by length of the source, at which bands end; the longest are few
 FEWEST = 5  # pairs of a band
 BY_LENGTH = ("bleu", "chrf", "exact_match")  # scores that are given by length
 FEW_WORDS = 5  # of a source, below which characters are counted
 
-Judgement = tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]  # metrics, details and notes, for a `Result`
+Judgement = tuple[
+    dict[str, Any], dict[str, Any], tuple[str, ...]
+]  # metrics, details and notes, for a `Result`
 
 
-def judge(hypotheses: list[str], references: list[str], sources: Sequence[Any], *, samples: int = 1000) -> Judgement:
+def judge(
+    hypotheses: list[str], references: list[str], sources: Sequence[Any], *, samples: int = 1000
+) -> Judgement:
     """Metrics with intervals of BLEU and chrF, quality by length of the source, and how BLEU and chrF were computed.
 
     >>> said, meant, sources = ["ein Hund", "zwei Katzen"], ["ein Hund", "die Katzen"], ["a dog", "the cats"]
@@ -50,9 +60,14 @@ def judge(hypotheses: list[str], references: list[str], sources: Sequence[Any], 
 
 def text_scores(hypotheses: list[str], references: list[str]) -> dict[str, CorpusScore]:
     """All scores by the name of their metric."""
-    return {"bleu": bleu(hypotheses, references), "chrf": chrf(hypotheses, references),
-            "exact_match": exact_match(hypotheses, references), "wer": word_error_rate(hypotheses, references),
-            "cer": character_error_rate(hypotheses, references), "rouge_l": rouge(hypotheses, references)["rougeL"]}
+    return {
+        "bleu": bleu(hypotheses, references),
+        "chrf": chrf(hypotheses, references),
+        "exact_match": exact_match(hypotheses, references),
+        "wer": word_error_rate(hypotheses, references),
+        "cer": character_error_rate(hypotheses, references),
+        "rouge_l": rouge(hypotheses, references)["rougeL"],
+    }
 
 
 def lengths_of(sources: Sequence[Any]) -> tuple[np.ndarray, str]:
@@ -69,16 +84,29 @@ def lengths_of(sources: Sequence[Any]) -> tuple[np.ndarray, str]:
     return np.array([len(source) for source in sources]), "characters"
 
 
-def by_length(scores: Mapping[str, CorpusScore], lengths: np.ndarray, unit: str) -> list[dict[str, Any]]:
+def by_length(
+    scores: Mapping[str, CorpusScore], lengths: np.ndarray, unit: str
+) -> list[dict[str, Any]]:
     """One row for each band of lengths, from short to long."""
-    edges = sorted({int(lengths.min()) - 1, *np.quantile(lengths, SHARES, method="lower").astype(int).tolist(),
-                    int(lengths.max())})
+    edges = sorted(
+        {
+            int(lengths.min()) - 1,
+            *np.quantile(lengths, SHARES, method="lower").astype(int).tolist(),
+            int(lengths.max()),
+        }
+    )
     rows = []
     for low, high in pairwise(_wide_enough(edges, lengths)):
         inside = (lengths > low) & (lengths <= high)
         names = f"{low + 1}-{high} {unit}" if high > low + 1 else f"{high} {unit}"
-        rows.append({"length": names, "mean_length": float(lengths[inside].mean()), "pairs": int(inside.sum()),
-                     **{name: scores[name].on(inside) for name in BY_LENGTH if name in scores}})
+        rows.append(
+            {
+                "length": names,
+                "mean_length": float(lengths[inside].mean()),
+                "pairs": int(inside.sum()),
+                **{name: scores[name].on(inside) for name in BY_LENGTH if name in scores},
+            }
+        )
     return rows
 
 
@@ -86,6 +114,9 @@ def _wide_enough(edges: list[int], lengths: np.ndarray) -> list[int]:
     """Without edges that would leave too few pairs in a band."""
     kept = edges[:1]
     for edge in edges[1:-1]:
-        if np.count_nonzero((lengths > kept[-1]) & (lengths <= edge)) >= FEWEST and np.count_nonzero(lengths > edge) >= FEWEST:
+        if (
+            np.count_nonzero((lengths > kept[-1]) & (lengths <= edge)) >= FEWEST
+            and np.count_nonzero(lengths > edge) >= FEWEST
+        ):
             kept.append(edge)
     return [*kept, edges[-1]]

@@ -38,9 +38,13 @@ def as_questions(data: Any) -> Questions:
     if isinstance(data, Questions):
         return data
     if isinstance(data, str):
-        raise DataError(f"word vectors are tested on a file of analogies or similarities; give Path({quoted(data)})")
+        raise DataError(
+            f"word vectors are tested on a file of analogies or similarities; give Path({quoted(data)})"
+        )
     if not isinstance(data, Path):
-        raise DataError(f"word vectors are tested on a file of analogies or similarities; got {type(data).__name__}")
+        raise DataError(
+            f"word vectors are tested on a file of analogies or similarities; got {type(data).__name__}"
+        )
     try:
         raw = Path(data).read_bytes()
     except OSError as error:
@@ -67,13 +71,19 @@ def read_questions(raw: bytes, name: str) -> Questions:
             a, b, c, d = fields if len(fields) == 4 else (*fields[:3], fields[4])
             sections.setdefault(section if len(fields) == 4 else fields[3], []).append((a, b, c, d))
         elif number > 1:
-            raise DataError(f"{name}, line {number}: neither four words nor two words and a number: {text[:60]!r}")
+            raise DataError(
+                f"{name}, line {number}: neither four words nor two words and a number: {text[:60]!r}"
+            )
     if pairs:
         sections = {}  # a heading of four words, as SimLex-999 has, looked like an analogy
     if not pairs and not sections:
-        raise DataError(f"{name}: no analogies (four words per line) and no similarities (two words and a number) in it")
+        raise DataError(
+            f"{name}: no analogies (four words per line) and no similarities (two words and a number) in it"
+        )
     digest = hashlib.sha256(raw).hexdigest()
-    return Questions("similarity" if pairs else "analogies", Path(name).name, digest, sections, pairs)
+    return Questions(
+        "similarity" if pairs else "analogies", Path(name).name, digest, sections, pairs
+    )
 
 
 Spell = Callable[[str], str | None]  # the word as the model has it, None where it does not
@@ -89,7 +99,9 @@ def analogy_outcomes(questions: Questions, spell: Spell, answer: Answer) -> np.n
         spelled = [tuple(_form(word, spell, forms) for word in line) for line in lines]
         known = [words for words in spelled if None not in words]
         answers = iter(answer(*(list(column) for column in list(zip(*known))[:3])) if known else [])
-        outcomes += [math.nan if None in words else float(next(answers) == words[3]) for words in spelled]
+        outcomes += [
+            math.nan if None in words else float(next(answers) == words[3]) for words in spelled
+        ]
     return np.array(outcomes)
 
 
@@ -100,7 +112,9 @@ def pair_cosines(questions: Questions, spell: Spell, similarity: Similarity) -> 
     known = [i for i, words in enumerate(spelled) if None not in words]
     cosines = np.full(len(spelled), math.nan)
     if known:
-        cosines[known] = similarity([str(spelled[i][0]) for i in known], [str(spelled[i][1]) for i in known])
+        cosines[known] = similarity(
+            [str(spelled[i][0]) for i in known], [str(spelled[i][1]) for i in known]
+        )
     return cosines
 
 
@@ -108,14 +122,27 @@ def judge_analogies(questions: Questions, spell: Spell, answer: Answer) -> Judge
     """Share of right answers in each section and in all."""
     outcomes, table, start = analogy_outcomes(questions, spell, answer), [], 0
     for section, lines in questions.sections.items():
-        its = outcomes[start:start + len(lines)]
+        its = outcomes[start : start + len(lines)]
         start, asked = start + len(lines), int(np.count_nonzero(~np.isnan(its)))
-        table.append({"section": section, "accuracy": float(np.nansum(its)) / asked if asked else None, "asked": asked,
-                      "missing": len(lines) - asked})
+        table.append(
+            {
+                "section": section,
+                "accuracy": float(np.nansum(its)) / asked if asked else None,
+                "asked": asked,
+                "missing": len(lines) - asked,
+            }
+        )
     asked = int(np.count_nonzero(~np.isnan(outcomes)))
     missing = len(outcomes) - asked
-    return ({"accuracy": float(np.nansum(outcomes)) / asked if asked else None, "asked": asked, "missing": missing},
-            {"sections": table}, _left_out(missing, "question"))
+    return (
+        {
+            "accuracy": float(np.nansum(outcomes)) / asked if asked else None,
+            "asked": asked,
+            "missing": missing,
+        },
+        {"sections": table},
+        _left_out(missing, "question"),
+    )
 
 
 def judge_pairs(questions: Questions, spell: Spell, similarity: Similarity) -> Judged:
@@ -147,7 +174,9 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
-def _form(word: str, spell: Callable[[str], str | None], forms: dict[str, str | None]) -> str | None:
+def _form(
+    word: str, spell: Callable[[str], str | None], forms: dict[str, str | None]
+) -> str | None:
     """The word, else in lower case, else nothing; remembered, since the same words come again and again."""
     if word not in forms:
         forms[word] = spell(word) or spell(word.lower())

@@ -35,8 +35,12 @@ def resident() -> int:
 class Workspace:
     memory: int | None = None  # bytes that one block of counting may use; None: all that there is
     on_disk: bool = False
-    limit: int | None = None  # bytes that the whole process stays below, as far as mapped arrays can make it
-    areas: weakref.WeakSet[mmap.mmap] = field(default_factory=weakref.WeakSet, repr=False, compare=False)
+    limit: int | None = (
+        None  # bytes that the whole process stays below, as far as mapped arrays can make it
+    )
+    areas: weakref.WeakSet[mmap.mmap] = field(
+        default_factory=weakref.WeakSet, repr=False, compare=False
+    )
 
     @classmethod
     def within(cls, limit: int) -> Workspace:
@@ -52,12 +56,16 @@ class Workspace:
         handle, path = tempfile.mkstemp(prefix="seqloom-")
         try:
             os.truncate(path, size)
-            if hasattr(os, "posix_fallocate"):  # a full disk must be an error here, not a SIGBUS later
+            if hasattr(
+                os, "posix_fallocate"
+            ):  # a full disk must be an error here, not a SIGBUS later
                 os.posix_fallocate(handle, 0, size)
             area = mmap.mmap(handle, size)
         except OSError as error:
-            raise SeqloomError(f"no room for {size >> 20} MiB of temporary files in {tempfile.gettempdir()} "
-                               f"({error.strerror}); set TMPDIR to a larger disk or raise --memory") from error
+            raise SeqloomError(
+                f"no room for {size >> 20} MiB of temporary files in {tempfile.gettempdir()} "
+                f"({error.strerror}); set TMPDIR to a larger disk or raise --memory"
+            ) from error
         finally:
             os.close(handle)
             with contextlib.suppress(OSError):

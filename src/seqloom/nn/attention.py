@@ -35,19 +35,31 @@ class Past(NamedTuple):
 class Mask(NamedTuple):
     """Which keys each query may see. Every query sees one at least, except those of `blind`, whose weighted sum is zero."""
 
-    scores: Tensor | None = None  # (B or 1, heads or 1, T or 1, S): True where a key is seen, or numbers added to the scores
+    scores: Tensor | None = (
+        None  # (B or 1, heads or 1, T or 1, S): True where a key is seen, or numbers added to the scores
+    )
     causal: bool = False  # query t sees keys 0 to t; the kernel then skips what is hidden
-    window: int | None = None  # beside `causal`: and none that is further away than that; time and memory are then linear
-    blind: Tensor | None = None  # bool (B or 1, heads or 1, T or 1, 1): queries of which every key is hidden
+    window: int | None = (
+        None  # beside `causal`: and none that is further away than that; time and memory are then linear
+    )
+    blind: Tensor | None = (
+        None  # bool (B or 1, heads or 1, T or 1, 1): queries of which every key is hidden
+    )
 
     def added_to(self, scores: Tensor) -> Tensor:
         """Scores (B, heads, T, S), -inf where a key is not seen; in their own memory."""
         if self.causal:
             seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril_()
-            return scores.masked_fill_(~(seen if self.window is None else seen.triu_(-self.window)), -math.inf)
+            return scores.masked_fill_(
+                ~(seen if self.window is None else seen.triu_(-self.window)), -math.inf
+            )
         if self.scores is None:
             return scores
-        return scores.masked_fill_(~self.scores, -math.inf) if self.scores.dtype == torch.bool else scores.add_(self.scores)
+        return (
+            scores.masked_fill_(~self.scores, -math.inf)
+            if self.scores.dtype == torch.bool
+            else scores.add_(self.scores)
+        )
 
     def with_bias(self, bias: Tensor) -> Mask:
         """The same with numbers (B, heads, T, S) added to the scores; their memory is used."""
@@ -73,10 +85,14 @@ def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
     some = bool(blind.any())
     if some:
         seen = seen | blind  # a softmax over nothing is NaN, in the gradient too
-    return Mask(seen if bias is None else bias.masked_fill(~seen, -math.inf), blind=blind if some else None)
+    return Mask(
+        seen if bias is None else bias.masked_fill(~seen, -math.inf), blind=blind if some else None
+    )
 
 
-def seen_keys(queries: Tensor, keys: Tensor, *, causal: bool = False, window: int | None = None) -> Tensor:
+def seen_keys(
+    queries: Tensor, keys: Tensor, *, causal: bool = False, window: int | None = None
+) -> Tensor:
     """For `make_mask`, (B or 1, 1, T, S): of queries at these positions (B or 1, T) and keys at those (S,).
 
     `causal`: no key that comes after the query; `window`: none that is further away than that.
@@ -104,29 +120,49 @@ class Attention(nn.Module):
     A trace gets the `weights` (B, heads, T, S), for which they are formed.
     """
 
-    def __init__(self, d_model: int, n_heads: int, *, n_kv_heads: int | None = None, d_head: int | None = None,
-                 scaled: bool = True, dropout: float = 0.0, bias: bool = True, distances: range | None = None,
-                 linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        n_kv_heads: int | None = None,
+        d_head: int | None = None,
+        scaled: bool = True,
+        dropout: float = 0.0,
+        bias: bool = True,
+        distances: range | None = None,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads or n_heads, dropout
         self.d_head = d_head or d_model // n_heads
-        self.scale = self.d_head ** -0.5 if scaled else 1.0
+        self.scale = self.d_head**-0.5 if scaled else 1.0
         if (d_head is None and d_model % n_heads) or n_heads % self.n_kv_heads:
-            raise ValueError(f"width {d_model} does not divide into {n_heads} heads in {self.n_kv_heads} groups")
+            raise ValueError(
+                f"width {d_model} does not divide into {n_heads} heads in {self.n_kv_heads} groups"
+            )
         self.d_queries = n_heads * self.d_head
         self.qkv = linear(d_model, self.d_queries + 2 * self.d_head * self.n_kv_heads, bias=bias)
         self.out = linear(self.d_queries, d_model, bias=bias)
         self.distances = distances
         self.relative = None if distances is None else nn.Embedding(len(distances), self.d_head)
 
-    def forward(self, x: Tensor, mask: Mask, places: Places | None = None,
-                cache: KeysValues | None = None, trace: Trace | None = None) -> tuple[Tensor, KeysValues]:
+    def forward(
+        self,
+        x: Tensor,
+        mask: Mask,
+        places: Places | None = None,
+        cache: KeysValues | None = None,
+        trace: Trace | None = None,
+    ) -> tuple[Tensor, KeysValues]:
         """To x (B, T, D) itself: the same shape, and the keys and values, those of x after those of the cache.
 
         Without `places` nothing is rotated; a cache needs them.
         """
         qkv = self.qkv(x).unflatten(2, (-1, self.d_head)).transpose(1, 2)
-        q, k, v = qkv.split((self.n_heads, self.n_kv_heads, self.n_kv_heads), 1)  # each (B, heads, T, d_head)
+        q, k, v = qkv.split(
+            (self.n_heads, self.n_kv_heads, self.n_kv_heads), 1
+        )  # each (B, heads, T, d_head)
         if places is not None and places.rotation is not None:
             q, k = rotate(q, *places.rotation), rotate(k, *places.rotation)
         kept = (k, v)
@@ -137,7 +173,9 @@ class Attention(nn.Module):
         if self.relative is not None and self.distances is not None:
             assert places is not None, "where do these tokens stand?"
             assert places.distance is not None, "how far are they from each other?"
-            added = relative_scores(q * self.scale, self.relative.weight, relative_rows(places.distance, self.distances))
+            added = relative_scores(
+                q * self.scale, self.relative.weight, relative_rows(places.distance, self.distances)
+            )
             mask = mask.with_bias(added)
         return self._attend(q, k, v, mask, trace), kept
 
@@ -147,9 +185,13 @@ class Attention(nn.Module):
         k, v = projected.unflatten(2, (2, self.n_kv_heads, self.d_head)).permute(2, 0, 3, 1, 4)
         return k, v
 
-    def cross(self, x: Tensor, memory: KeysValues, mask: Mask, trace: Trace | None = None) -> Tensor:
+    def cross(
+        self, x: Tensor, memory: KeysValues, mask: Mask, trace: Trace | None = None
+    ) -> Tensor:
         """To a memory: queries from x (B, T, D), which also is the shape of the result."""
-        q = linear_rows(self.qkv, x, slice(self.d_queries)).unflatten(2, (self.n_heads, self.d_head))
+        q = linear_rows(self.qkv, x, slice(self.d_queries)).unflatten(
+            2, (self.n_heads, self.d_head)
+        )
         return self._attend(q.transpose(1, 2), *memory, mask, trace)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, trace: Trace | None) -> Tensor:
@@ -158,8 +200,15 @@ class Attention(nn.Module):
         def weighted(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
             if rate and q.device.type == "cpu":
                 return dropped_attention(q, k, v, mask, rate, self.scale)
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate,
-                                                  scale=self.scale)
+            return F.scaled_dot_product_attention(
+                q,
+                k,
+                v,
+                attn_mask=mask.scores,
+                is_causal=mask.causal,
+                dropout_p=rate,
+                scale=self.scale,
+            )
 
         k, v = self._shared(k), self._shared(v)
         if trace is not None and trace.wants("weights"):
@@ -176,7 +225,11 @@ class Attention(nn.Module):
 
     def _shared(self, x: Tensor) -> Tensor:
         """Keys or values, one for each head."""
-        return x if self.n_kv_heads == self.n_heads else x.repeat_interleave(self.n_heads // self.n_kv_heads, 1)
+        return (
+            x
+            if self.n_kv_heads == self.n_heads
+            else x.repeat_interleave(self.n_heads // self.n_kv_heads, 1)
+        )
 
 
 def attention_weights(q: Tensor, k: Tensor, mask: Mask, scale: float) -> Tensor:
@@ -185,15 +238,22 @@ def attention_weights(q: Tensor, k: Tensor, mask: Mask, scale: float) -> Tensor:
     return weights if mask.blind is None else weights.masked_fill(mask.blind, 0.0)
 
 
-def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float, scale: float | None = None) -> Tensor:
+def dropped_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float, scale: float | None = None
+) -> Tensor:
     """softmax(scale q k') v with dropout on the weights, each (B, heads, T or S, d_head); the scale is 1 / sqrt(d_head) unless
     given."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     return dropout(attention_weights(q, k, mask, scale), rate) @ v
 
 
-def near_attention(q: Tensor, k: Tensor, v: Tensor, window: int,
-                   weighted: Callable[[Tensor, Tensor, Tensor, Mask], Tensor]) -> Tensor:
+def near_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    window: int,
+    weighted: Callable[[Tensor, Tensor, Tensor, Mask], Tensor],
+) -> Tensor:
     """Causal attention to no key further back than `window`, by `weighted`; each (B, heads, T, d_head).
 
     Blocks of `window` queries see their own block and the one before it, so nothing of the size T x T is ever there.
@@ -203,19 +263,30 @@ def near_attention(q: Tensor, k: Tensor, v: Tensor, window: int,
     if t <= window:
         return first
     padded = F.pad(torch.stack((q, k, v)), (0, 0, 0, -t % window))
-    blocks = padded.view(3, b, heads, -1, window, d).transpose(2, 3)  # (3, B, blocks, heads, window, d)
+    blocks = padded.view(3, b, heads, -1, window, d).transpose(
+        2, 3
+    )  # (3, B, blocks, heads, window, d)
     queries = blocks[0, :, 1:].flatten(0, 1)
-    keys, values = torch.cat((blocks[1:, :, :-1], blocks[1:, :, 1:]), 4).flatten(1, 2)  # (B blocks, heads, 2 window, d)
+    keys, values = torch.cat((blocks[1:, :, :-1], blocks[1:, :, 1:]), 4).flatten(
+        1, 2
+    )  # (B blocks, heads, 2 window, d)
     at = torch.arange(2 * window, device=q.device)
     seen = seen_keys(at[None, window:], at, causal=True, window=window)
-    y = weighted(queries, keys, values, Mask(seen)).view(b, -1, heads, window, d).transpose(1, 2).flatten(2, 3)
+    y = (
+        weighted(queries, keys, values, Mask(seen))
+        .view(b, -1, heads, window, d)
+        .transpose(1, 2)
+        .flatten(2, 3)
+    )
     return torch.cat((first, y[:, :, : t - window]), 2)
 
 
 def _append(cache: Tensor, new: Tensor, places: Places) -> Tensor:
     """Write (B, heads, T, d_head) behind what each row has; in place, or in twice the room when it is full."""
     if places.end > cache.shape[2]:
-        wider = cache.new_zeros(*cache.shape[:2], max(places.end, 2 * cache.shape[2]), cache.shape[3])  # zeros: 0 x NaN is NaN
+        wider = cache.new_zeros(
+            *cache.shape[:2], max(places.end, 2 * cache.shape[2]), cache.shape[3]
+        )  # zeros: 0 x NaN is NaN
         wider[:, :, : cache.shape[2]] = cache
         cache = wider
     if places.first is not None:

@@ -25,8 +25,17 @@ class MaskedHead(nn.Module):
     """What stood at a hidden place: a layer, a norm, and the product with the token vectors (V, E), or with its own if not
     `tied`."""
 
-    def __init__(self, vocab_size: int, d_model: int, d_embed: int, activation: Activation, *, norm_epsilon: float = 1e-12,
-                 tied: bool = True, linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        d_embed: int,
+        activation: Activation,
+        *,
+        norm_epsilon: float = 1e-12,
+        tied: bool = True,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
         self.dense = linear(d_model, d_embed, bias=True)
@@ -45,14 +54,36 @@ class BertNet(nn.Module):
     vectors where a projection follows them; `head`: with what guesses hidden tokens; `pooler`: with a layer on the first
     token's vector."""
 
-    def __init__(self, vocab_size: int, context: int, d_model: int, n_layers: int, n_heads: int, *, d_mlp: int | None = None,
-                 d_embed: int | None = None, n_types: int = 2, position_offset: int = 0, shared_layers: bool = False,
-                 activation: Activation = "gelu-erf", head_activation: Activation | None = None, norm_epsilon: float = 1e-12,
-                 dropout: float = 0.0, head: bool = True, tied: bool = True, pooler: bool = False,
-                 linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        context: int,
+        d_model: int,
+        n_layers: int,
+        n_heads: int,
+        *,
+        d_mlp: int | None = None,
+        d_embed: int | None = None,
+        n_types: int = 2,
+        position_offset: int = 0,
+        shared_layers: bool = False,
+        activation: Activation = "gelu-erf",
+        head_activation: Activation | None = None,
+        norm_epsilon: float = 1e-12,
+        dropout: float = 0.0,
+        head: bool = True,
+        tied: bool = True,
+        pooler: bool = False,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         width = d_embed or d_model
-        self.context, self.position_offset, self.n_layers, self.dropout = context, position_offset, n_layers, dropout
+        self.context, self.position_offset, self.n_layers, self.dropout = (
+            context,
+            position_offset,
+            n_layers,
+            dropout,
+        )
         self.embedding = nn.Embedding(vocab_size, width)
         self.position = nn.Embedding(context + position_offset, width)
         self.types = nn.Embedding(n_types, width) if n_types else None
@@ -67,8 +98,19 @@ class BertNet(nn.Module):
 
         self.blocks = nn.ModuleList(block() for _ in range(1 if shared_layers else n_layers))
         self.pooler = linear(d_model, d_model, bias=True) if pooler else None
-        self.head = MaskedHead(vocab_size, d_model, width, head_activation or activation, norm_epsilon=norm_epsilon,
-                               tied=tied, linear=linear) if head else None
+        self.head = (
+            MaskedHead(
+                vocab_size,
+                d_model,
+                width,
+                head_activation or activation,
+                norm_epsilon=norm_epsilon,
+                tied=tied,
+                linear=linear,
+            )
+            if head
+            else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -79,13 +121,22 @@ class BertNet(nn.Module):
             elif "norm" not in name:
                 nn.init.zeros_(parameter)
 
-    def forward(self, ids: Tensor, types: Tensor | None = None, keep: Tensor | None = None,
-                trace: Trace | None = None) -> Tensor:
+    def forward(
+        self,
+        ids: Tensor,
+        types: Tensor | None = None,
+        keep: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
         """The vectors (B, T, D) of the last layer. `types` (B, T), all 0 if not given; `keep` (B, T) is False where a row was
         padded on the right. A trace gets what each layer adds, as `blocks.0...`, shared or not."""
         if ids.shape[1] > self.context:
-            raise ValueError(f"a text of {ids.shape[1]} tokens is longer than the position table of {self.context}")
-        places = torch.arange(self.position_offset, self.position_offset + ids.shape[1], device=ids.device)
+            raise ValueError(
+                f"a text of {ids.shape[1]} tokens is longer than the position table of {self.context}"
+            )
+        places = torch.arange(
+            self.position_offset, self.position_offset + ids.shape[1], device=ids.device
+        )
         x = self.embedding(ids) + self.position(places)  # (B, T, E)
         if self.types is not None:
             x = x + (self.types.weight[0] if types is None else self.types(types))

@@ -34,12 +34,22 @@ class Cell(nn.Module):
     gates: int  # blocks of w_x, w_h and b
     leaves: tuple[str, ...] = ("h",)
     gate_names: tuple[str, ...] = ()  # of what `step` adds to a trace, as `gates.i`
-    reads_state: bool = True  # whether a step multiplies the state, by w_h; a linear recurrence does without
+    reads_state: bool = (
+        True  # whether a step multiplies the state, by w_h; a linear recurrence does without
+    )
     w_x: Tensor
     w_h: Tensor
 
-    def __init__(self, d_in: int, d_hidden: int, *, d_projection: int | None = None, layer_norm: bool = False,
-                 learned_start: bool = False, linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        d_in: int,
+        d_hidden: int,
+        *,
+        d_projection: int | None = None,
+        layer_norm: bool = False,
+        learned_start: bool = False,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         self.d_in, self.d_hidden, self.d_out = d_in, d_hidden, d_projection or d_hidden
         rows = self.gates * d_hidden
@@ -71,8 +81,10 @@ class Cell(nn.Module):
     def start(self, n: int) -> State:
         """The state of n sequences of which nothing was read."""
         learned = (getattr(self, f"start_{leaf}") for leaf in self.leaves)
-        return tuple(self.b.new_zeros(n, width) if value is None else value.expand(n, width)
-                     for value, width in zip(learned, self.widths))
+        return tuple(
+            self.b.new_zeros(n, width) if value is None else value.expand(n, width)
+            for value, width in zip(learned, self.widths)
+        )
 
     def project(self, x: Tensor, w_x: Tensor | None = None) -> Tensor:
         """W_x x + b of all steps at once, (T, B, D) to (T, B, G H); w_x is the cell's own unless given."""
@@ -87,14 +99,28 @@ class Cell(nn.Module):
         product = functional.linear(h, w_h)
         return product if self.norm_h is None else self.norm_h(product)
 
-    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None,
-             trace: Trace | None = None) -> State:
+    def step(
+        self,
+        projected: Tensor,
+        state: State,
+        w_h: Tensor,
+        mask: Tensor | None,
+        trace: Trace | None = None,
+    ) -> State:
         """The next state from one step's projection (B, G H). `mask` (B, H) drops entries of h before the
         product, a trace gets the gates (B, H)."""
         raise NotImplementedError
 
-    def walk(self, x: Tensor, state: State, w_h: Tensor, *, lengths: Tensor | None = None,
-             mask: Tensor | None = None, trace: Trace | None = None) -> tuple[Tensor, State]:
+    def walk(
+        self,
+        x: Tensor,
+        state: State,
+        w_h: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        mask: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> tuple[Tensor, State]:
         """All steps of x (T, B, D): outputs (T, B, H) and the state after each row's last step.
 
         A trace gets the states and gates of all steps, (T, B, H) each.
@@ -130,14 +156,30 @@ class RNNCell(Cell):
 
     gates = 1
 
-    def __init__(self, d_in: int, d_hidden: int, *, activation: Activation = "tanh", layer_norm: bool = False,
-                 learned_start: bool = False, linear: MakeLinear = nn.Linear) -> None:
-        super().__init__(d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start, linear=linear)
+    def __init__(
+        self,
+        d_in: int,
+        d_hidden: int,
+        *,
+        activation: Activation = "tanh",
+        layer_norm: bool = False,
+        learned_start: bool = False,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
+        super().__init__(
+            d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start, linear=linear
+        )
         self.activation = activation
         self.norm_x = None  # norm_h does it for the sum
 
-    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None,
-             trace: Trace | None = None) -> State:
+    def step(
+        self,
+        projected: Tensor,
+        state: State,
+        w_h: Tensor,
+        mask: Tensor | None,
+        trace: Trace | None = None,
+    ) -> State:
         total = projected + functional.linear(masked(state[0], mask), w_h)
         if self.norm_h is not None:
             total = self.norm_h(total)
@@ -151,16 +193,36 @@ class LSTMCell(Cell):
     leaves = ("h", "c")
     gate_names = ("i", "f", "g", "o")
 
-    def __init__(self, d_in: int, d_hidden: int, *, d_projection: int | None = None, layer_norm: bool = False,
-                 learned_start: bool = False, forget_bias: float = 1.0,
-                 linear: MakeLinear = nn.Linear) -> None:
-        super().__init__(d_in, d_hidden, d_projection=d_projection, layer_norm=layer_norm,
-                         learned_start=learned_start, linear=linear)
+    def __init__(
+        self,
+        d_in: int,
+        d_hidden: int,
+        *,
+        d_projection: int | None = None,
+        layer_norm: bool = False,
+        learned_start: bool = False,
+        forget_bias: float = 1.0,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
+        super().__init__(
+            d_in,
+            d_hidden,
+            d_projection=d_projection,
+            layer_norm=layer_norm,
+            learned_start=learned_start,
+            linear=linear,
+        )
         self.norm_c = nn.LayerNorm(d_hidden) if layer_norm else None
         self.forget_bias = forget_bias
 
-    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None,
-             trace: Trace | None = None) -> State:
+    def step(
+        self,
+        projected: Tensor,
+        state: State,
+        w_h: Tensor,
+        mask: Tensor | None,
+        trace: Trace | None = None,
+    ) -> State:
         h, c = state
         i, f, g, o = (projected + self.product(masked(h, mask), w_h)).chunk(4, 1)  # each (B, H)
         i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
@@ -181,15 +243,31 @@ class GRUCell(Cell):
     gates = 3
     gate_names = ("r", "z", "n")
 
-    def __init__(self, d_in: int, d_hidden: int, *, reset: Reset = "after", update: Update = "keep",
-                 layer_norm: bool = False, learned_start: bool = False,
-                 linear: MakeLinear = nn.Linear) -> None:
-        super().__init__(d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start, linear=linear)
+    def __init__(
+        self,
+        d_in: int,
+        d_hidden: int,
+        *,
+        reset: Reset = "after",
+        update: Update = "keep",
+        layer_norm: bool = False,
+        learned_start: bool = False,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
+        super().__init__(
+            d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start, linear=linear
+        )
         self.reset, self.update = reset, update
         self.b_h = nn.Parameter(torch.empty(d_hidden)) if reset == "after" else None
 
-    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None,
-             trace: Trace | None = None) -> State:
+    def step(
+        self,
+        projected: Tensor,
+        state: State,
+        w_h: Tensor,
+        mask: Tensor | None,
+        trace: Trace | None = None,
+    ) -> State:
         h, d = state[0], self.d_hidden
         shown = masked(h, mask)
         x_gates, x_candidate = projected[:, : 2 * d], projected[:, 2 * d :]
@@ -208,7 +286,9 @@ class GRUCell(Cell):
         product = functional.linear(h, w_h[rows])
         if self.norm_h is None:
             return product
-        return functional.layer_norm(product, product.shape[1:], self.norm_h.weight[rows], self.norm_h.bias[rows])
+        return functional.layer_norm(
+            product, product.shape[1:], self.norm_h.weight[rows], self.norm_h.bias[rows]
+        )
 
 
 def masked(h: Tensor, mask: Tensor | None) -> Tensor:

@@ -28,11 +28,15 @@ class CharacterReader(nn.Module):
     def __init__(self, n_chars: int, d_char: int, d_out: int, kind: Kind = "cnn") -> None:
         super().__init__()
         if min(n_chars, d_char, d_out) < 1:
-            raise ValueError(f"n_chars {n_chars}, d_char {d_char} and d_out {d_out} must each be at least 1")
+            raise ValueError(
+                f"n_chars {n_chars}, d_char {d_char} and d_out {d_out} must each be at least 1"
+            )
         if kind not in ("cnn", "lstm"):
             raise ValueError(f"kind must be cnn or lstm; it is {kind!r}")
         if kind == "lstm" and d_out % 2:
-            raise ValueError(f"d_out is {d_out}; for an lstm it must be even, half for each direction")
+            raise ValueError(
+                f"d_out is {d_out}; for an lstm it must be even, half for each direction"
+            )
         self.kind, self.d_out = kind, d_out
         self.embedding = nn.Embedding(n_chars, d_char, padding_idx=PAD)
         if kind == "cnn":
@@ -41,13 +45,17 @@ class CharacterReader(nn.Module):
             self.recurrent = RecurrentStack(d_char, d_out // 2, cell="lstm", bidirectional=True)
         initialise(self)
         with torch.no_grad():
-            limit = math.sqrt(3 / d_char)  # a variance of 1 / d_char, so that a vector has about the length 1
+            limit = math.sqrt(
+                3 / d_char
+            )  # a variance of 1 / d_char, so that a vector has about the length 1
             self.embedding.weight.uniform_(-limit, limit)[PAD] = 0.0
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         if ids.dim() != 2 or lengths.shape != ids.shape[:1]:
-            raise ValueError(f"ids must have the shape (N, L) and lengths (N,); they have {tuple(ids.shape)} and "
-                             f"{tuple(lengths.shape)}")
+            raise ValueError(
+                f"ids must have the shape (N, L) and lengths (N,); they have {tuple(ids.shape)} and "
+                f"{tuple(lengths.shape)}"
+            )
         if ids.numel() == 0:
             return self.embedding.weight.new_zeros(len(ids), self.d_out)
         lengths = lengths.to(ids.device)
@@ -59,7 +67,9 @@ class CharacterReader(nn.Module):
     def _convolve(self, x: Tensor, inside: Tensor) -> Tensor:
         """One product with each character between its neighbours, and the largest value inside the word."""
         edged = nn.functional.pad(x, (0, 0, 1, 1))
-        values: Tensor = self.filters(torch.cat([edged[:, :-2], x, edged[:, 2:]], 2))  # (N, L, d_out)
+        values: Tensor = self.filters(
+            torch.cat([edged[:, :-2], x, edged[:, 2:]], 2)
+        )  # (N, L, d_out)
         return values.masked_fill(~inside.unsqueeze(2), -math.inf).amax(1)
 
     def _ends(self, x: Tensor, lengths: Tensor) -> Tensor:

@@ -25,7 +25,9 @@ class Sentences(nn.Module):
         super().__init__()
         self.pooling, self.encoder, self.d_out = pooling, encoder, encoder.d_out
 
-    def forward(self, x: Tensor, lengths: Tensor, counts: Tensor, trace: Trace | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor, counts: Tensor, trace: Trace | None = None
+    ) -> Tensor:
         pooled = self.pooling(x, lengths, within(trace, "pooling"))  # (R, D)
         return self.encoder(rows_of(pooled, counts), counts, within(trace, "encoder"))
 
@@ -40,17 +42,34 @@ def rows_of(x: Tensor, counts: Tensor) -> Tensor:
 
 def mean_by_example(x: Tensor, counts: Tensor) -> Tensor:
     """The mean of the rows (R, D) of each example, (B, D)."""
-    examples = torch.repeat_interleave(torch.arange(len(counts), device=x.device), counts.to(x.device))
-    return x.new_zeros(len(counts), x.shape[1]).index_add(0, examples, x) / counts.to(x.device).clamp(min=1).unsqueeze(1)
+    examples = torch.repeat_interleave(
+        torch.arange(len(counts), device=x.device), counts.to(x.device)
+    )
+    return x.new_zeros(len(counts), x.shape[1]).index_add(0, examples, x) / counts.to(
+        x.device
+    ).clamp(min=1).unsqueeze(1)
 
 
 class SequenceNetwork(nn.Module):
     """`dropout`: on what the encoder reads and on what it gives."""
 
-    def __init__(self, reader: nn.Module, encoder: Encoder, output: nn.Module, *, sentences: Sentences | None = None,
-                 dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        reader: nn.Module,
+        encoder: Encoder,
+        output: nn.Module,
+        *,
+        sentences: Sentences | None = None,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.reader, self.encoder, self.sentences, self.output, self.dropout = reader, encoder, sentences, output, dropout
+        self.reader, self.encoder, self.sentences, self.output, self.dropout = (
+            reader,
+            encoder,
+            sentences,
+            output,
+            dropout,
+        )
 
     def forward(self, batch: Arrays, trace: Trace | None = None) -> Tensor:
         """What the head makes of the batch; a trace gets `encoder...`, `sentences...` and `output...`."""
@@ -61,7 +80,9 @@ class SequenceNetwork(nn.Module):
         x, lengths = self.features(x, batch, trace)
         return self.output(x, lengths, within(trace, "output"))
 
-    def features(self, x: Tensor, batch: Arrays, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def features(
+        self, x: Tensor, batch: Arrays, trace: Trace | None = None
+    ) -> tuple[Tensor, Tensor]:
         """What the head reads, and how much of it there is."""
         lengths = batch["lengths"]
         x = self.encoder(dropout(x, self.dropout, self.training), lengths, within(trace, "encoder"))

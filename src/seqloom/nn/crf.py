@@ -41,10 +41,18 @@ class CRF(nn.Module):
         self.start, self.end = nn.Parameter(torch.zeros(n_tags)), nn.Parameter(torch.zeros(n_tags))
         rules = None if allowed is None else torch.as_tensor(allowed, dtype=torch.bool)
         if rules is not None and rules.shape != (n_tags + 1, n_tags + 1):
-            raise ValueError(f"allowed must have the shape ({n_tags + 1}, {n_tags + 1}); it has {tuple(rules.shape)}")
+            raise ValueError(
+                f"allowed must have the shape ({n_tags + 1}, {n_tags + 1}); it has {tuple(rules.shape)}"
+            )
         self.register_buffer("allowed", rules, persistent=False)  # it follows from the tags
 
-    def forward(self, emissions: Tensor, tags: Tensor, lengths: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        emissions: Tensor,
+        tags: Tensor,
+        lengths: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """The sum of -log p(tags) over sequences, times `weights` (B,).
 
         emissions (B, T, K), tags (B, T), lengths (B,); what lies beyond a length does not count.
@@ -54,8 +62,12 @@ class CRF(nn.Module):
         if emissions.is_cuda:
             return self.log_space_loss(emissions, tags, lengths, weights)
         parameters = self.start, self.transitions, self.end
-        wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (emissions, *parameters))
-        total: Tensor = _Loss.apply(emissions, *parameters, tags, lengths, weights, self.allowed, wanted)
+        wanted = torch.is_grad_enabled() and any(
+            tensor.requires_grad for tensor in (emissions, *parameters)
+        )
+        total: Tensor = _Loss.apply(
+            emissions, *parameters, tags, lengths, weights, self.allowed, wanted
+        )
         return total
 
     @torch.no_grad()
@@ -76,12 +88,18 @@ class CRF(nn.Module):
         rules = None if self.allowed is None else _numpy(self.allowed)
         return Chain(_numpy(self.start), _numpy(self.transitions), _numpy(self.end), rules)
 
-    def log_space_loss(self, emissions: Tensor, tags: Tensor, lengths: Tensor, weights: Tensor | None = None) -> Tensor:
+    def log_space_loss(
+        self, emissions: Tensor, tags: Tensor, lengths: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
         """`forward` step by step in torch, with autograd's gradients; tags that are not allowed cost 1e30."""
         k, steps = self.n_tags, emissions.shape[1]
         if not steps:
             return emissions.sum() * 0.0
-        banned = self.transitions.new_zeros(k + 1, k + 1, dtype=torch.bool) if self.allowed is None else ~self.allowed
+        banned = (
+            self.transitions.new_zeros(k + 1, k + 1, dtype=torch.bool)
+            if self.allowed is None
+            else ~self.allowed
+        )
         start = self.start.masked_fill(banned[k, :k], IMPOSSIBLE)
         transitions = self.transitions.masked_fill(banned[:k, :k], IMPOSSIBLE)
         end = self.end.masked_fill(banned[:k, k], IMPOSSIBLE)
@@ -101,14 +119,36 @@ class CRF(nn.Module):
 
 class _Loss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, emissions: Tensor, start: Tensor, transitions: Tensor, end: Tensor, tags: Tensor, lengths: Tensor,
-                weights: Tensor | None, allowed: Tensor | None, wanted: bool) -> Tensor:
-        chain = Chain(_numpy(start), _numpy(transitions), _numpy(end), None if allowed is None else _numpy(allowed))
+    def forward(
+        ctx: Any,
+        emissions: Tensor,
+        start: Tensor,
+        transitions: Tensor,
+        end: Tensor,
+        tags: Tensor,
+        lengths: Tensor,
+        weights: Tensor | None,
+        allowed: Tensor | None,
+        wanted: bool,
+    ) -> Tensor:
+        chain = Chain(
+            _numpy(start),
+            _numpy(transitions),
+            _numpy(end),
+            None if allowed is None else _numpy(allowed),
+        )
         shares = None if weights is None else _numpy(weights)
-        losses, found = chain.losses(_numpy(emissions), _numpy(tags), _numpy(lengths), shares, gradients=wanted)
+        losses, found = chain.losses(
+            _numpy(emissions), _numpy(tags), _numpy(lengths), shares, gradients=wanted
+        )
         if found is not None:
-            ctx.save_for_backward(torch.from_numpy(found.emissions), *(
-                torch.from_numpy(value).to(start.dtype) for value in (found.start, found.transitions, found.end)))
+            ctx.save_for_backward(
+                torch.from_numpy(found.emissions),
+                *(
+                    torch.from_numpy(value).to(start.dtype)
+                    for value in (found.start, found.transitions, found.end)
+                ),
+            )
         return emissions.new_tensor(losses.sum() if shares is None else losses @ shares)
 
     @staticmethod

@@ -59,7 +59,13 @@ def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
     x = x.detach().contiguous()
     out = torch.empty_like(x)
     flat = x.view(-1).numpy()
-    drop(flat, np.uint64(seed), np.uint64(round(p * 2**32)), flat.dtype.type(1 / (1 - p)), out.view(-1).numpy())
+    drop(
+        flat,
+        np.uint64(seed),
+        np.uint64(round(p * 2**32)),
+        flat.dtype.type(1 / (1 - p)),
+        out.view(-1).numpy(),
+    )
     return out
 
 
@@ -87,8 +93,12 @@ def word_dropout(embedding: nn.Embedding, ids: Tensor, p: float) -> Tensor:
     vectors: Tensor = embedding(ids)  # (B, T, E)
     if p == 0.0:
         return vectors
-    mask = draw_mask((embedding.num_embeddings,), check_rate("word dropout", p), embedding.weight)  # (V)
-    return vectors * mask[ids].unsqueeze(-1)  # equal to masking rows of the table, without a copy of it
+    mask = draw_mask(
+        (embedding.num_embeddings,), check_rate("word dropout", p), embedding.weight
+    )  # (V)
+    return vectors * mask[ids].unsqueeze(
+        -1
+    )  # equal to masking rows of the table, without a copy of it
 
 
 class VariationalDropout(nn.Module):

@@ -20,7 +20,16 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Places, make_mask, padding_mask, seen_keys
+from seqloom.nn.attention import (
+    UNMASKED,
+    Attention,
+    KeysValues,
+    Mask,
+    Places,
+    make_mask,
+    padding_mask,
+    seen_keys,
+)
 from seqloom.nn.dropout import dropout
 from seqloom.nn.encoders import cleared, present
 from seqloom.nn.initialisation import xavier
@@ -53,8 +62,10 @@ class Memory(NamedTuple):
 
     def rows(self, chosen: Tensor) -> Memory:
         """Of these sources, in this order."""
-        return Memory(tuple((k[chosen], v[chosen]) for k, v in self.layers),
-                      None if self.present is None else self.present[chosen])
+        return Memory(
+            tuple((k[chosen], v[chosen]) for k, v in self.layers),
+            None if self.present is None else self.present[chosen],
+        )
 
     @property
     def mask(self) -> Mask:
@@ -74,7 +85,9 @@ class DistanceBias(nn.Module):
     def __init__(self, n_heads: int, buckets: int, max_distance: int, *, causal: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(buckets, n_heads))
-        self.bucket = partial(distance_buckets, buckets=buckets, max_distance=max_distance, causal=causal)
+        self.bucket = partial(
+            distance_buckets, buckets=buckets, max_distance=max_distance, causal=causal
+        )
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Of their positions (B or 1, T) and (S,), as (B or 1, heads, T, S)."""
@@ -84,12 +97,28 @@ class DistanceBias(nn.Module):
 class Entrance(nn.Module):
     """What the vectors of one side's tokens go through before its first layer: scale, positions, norm."""
 
-    def __init__(self, d_model: int, n_heads: int, *, positions: Positions, context: int, buckets: int, max_distance: int,
-                 scale: float, norm: nn.Module | None, dropout: float, causal: bool) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        positions: Positions,
+        context: int,
+        buckets: int,
+        max_distance: int,
+        scale: float,
+        norm: nn.Module | None,
+        dropout: float,
+        causal: bool,
+    ) -> None:
         super().__init__()
         self.positions, self.scale, self.dropout = positions, scale, dropout
         self.position = nn.Embedding(context, d_model) if positions == "learned" else None
-        self.bias = DistanceBias(n_heads, buckets, max_distance, causal=causal) if positions == "t5" else None
+        self.bias = (
+            DistanceBias(n_heads, buckets, max_distance, causal=causal)
+            if positions == "t5"
+            else None
+        )
         self.norm = norm
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -110,19 +139,43 @@ class EncoderDecoder(nn.Module):
     it, `scaled_attention` divides scores by the root of a head's width. `never`: tokens without probability.
     """
 
-    def __init__(self, reader: nn.Module | None, d_source: int, vocab_size: int, d_model: int, n_heads: int, *,
-                 n_layers: int = 3, n_decoder_layers: int = 3, d_head: int | None = None, d_mlp: int | None = None,
-                 positions: Positions = "sinusoidal", context: int = 1024, buckets: int = 32, max_distance: int = 128,
-                 norm: Norm = "pre", norm_kind: NormKind = "layer", norm_epsilon: float = 1e-5, embedding_norm: bool = False,
-                 activation: Activation | Literal["swiglu", "geglu"] = "relu", bias: bool = True, tied: bool = True,
-                 scaled_attention: bool = True, scaled_embedding: bool = True, scaled_output: bool = False,
-                 dropout: float = 0.0, attention_dropout: float = 0.0, label_smoothing: float = 0.0,
-                 never: Sequence[int] = (), linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        reader: nn.Module | None,
+        d_source: int,
+        vocab_size: int,
+        d_model: int,
+        n_heads: int,
+        *,
+        n_layers: int = 3,
+        n_decoder_layers: int = 3,
+        d_head: int | None = None,
+        d_mlp: int | None = None,
+        positions: Positions = "sinusoidal",
+        context: int = 1024,
+        buckets: int = 32,
+        max_distance: int = 128,
+        norm: Norm = "pre",
+        norm_kind: NormKind = "layer",
+        norm_epsilon: float = 1e-5,
+        embedding_norm: bool = False,
+        activation: Activation | Literal["swiglu", "geglu"] = "relu",
+        bias: bool = True,
+        tied: bool = True,
+        scaled_attention: bool = True,
+        scaled_embedding: bool = True,
+        scaled_output: bool = False,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        label_smoothing: float = 0.0,
+        never: Sequence[int] = (),
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         if d_model % 2 and positions == "sinusoidal":
             raise ValueError(f"sinusoidal positions need an even width, not {d_model}")
         self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_head or d_model // n_heads
-        self.output_scale = d_model ** -0.5 if scaled_output else 1.0
+        self.output_scale = d_model**-0.5 if scaled_output else 1.0
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.reader = reader
         other_width = reader is not None and d_source != d_model
@@ -131,38 +184,74 @@ class EncoderDecoder(nn.Module):
         inner = d_mlp or 4 * d_model
 
         def entrance(causal: bool) -> Entrance:
-            return Entrance(d_model, n_heads, positions=positions, context=context, buckets=buckets, max_distance=max_distance,
-                            scale=math.sqrt(d_model) if scaled_embedding else 1.0, dropout=dropout, causal=causal,
-                            norm=new_norm(d_model) if embedding_norm else None)
+            return Entrance(
+                d_model,
+                n_heads,
+                positions=positions,
+                context=context,
+                buckets=buckets,
+                max_distance=max_distance,
+                scale=math.sqrt(d_model) if scaled_embedding else 1.0,
+                dropout=dropout,
+                causal=causal,
+                norm=new_norm(d_model) if embedding_norm else None,
+            )
 
         def block(cross: bool) -> Block:
-            attention = [Attention(d_model, n_heads, d_head=d_head, scaled=scaled_attention, dropout=attention_dropout,
-                                   bias=bias, linear=linear) for _ in range(1 + cross)]
+            attention = [
+                Attention(
+                    d_model,
+                    n_heads,
+                    d_head=d_head,
+                    scaled=scaled_attention,
+                    dropout=attention_dropout,
+                    bias=bias,
+                    linear=linear,
+                )
+                for _ in range(1 + cross)
+            ]
             function = ACTIVATIONS[GATES.get(activation, activation)]
             make_mlp = SwiGLU if activation in GATES else MLP
             mlp = make_mlp(d_model, inner, activation=function, bias=bias, linear=linear)
-            return Block(d_model, attention[0], mlp, cross=attention[1] if cross else None, norm=norm, make_norm=new_norm,
-                         dropout=dropout)
+            return Block(
+                d_model,
+                attention[0],
+                mlp,
+                cross=attention[1] if cross else None,
+                norm=norm,
+                make_norm=new_norm,
+                dropout=dropout,
+            )
 
         self.encoder_entrance, self.decoder_entrance = entrance(False), entrance(True)
         self.encoder = nn.ModuleList(block(False) for _ in range(n_layers))
         self.encoder_norm = new_norm(d_model) if norm == "pre" else None
         self.decoder = nn.ModuleList(block(True) for _ in range(n_decoder_layers))
         self.decoder_norm = new_norm(d_model) if norm == "pre" else None
-        self.output = FullSoftmax(d_model, vocab_size, tied=self.embedding if tied else None, bias=bias,
-                                  label_smoothing=label_smoothing, never=never)
+        self.output = FullSoftmax(
+            d_model,
+            vocab_size,
+            tied=self.embedding if tied else None,
+            bias=bias,
+            label_smoothing=label_smoothing,
+            never=never,
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Xavier's, each of the matrices that lie in one by itself; vectors small, since they are scaled up."""
         for name, weight in own_weights(self):
             if name.endswith("entrance.position.weight"):
-                nn.init.normal_(weight, std=self.d_model ** -0.5)
-            elif weight.ndim == 2 and not name.startswith(("reader.", "embedding.", "output.")) and "entrance." not in name:
+                nn.init.normal_(weight, std=self.d_model**-0.5)
+            elif (
+                weight.ndim == 2
+                and not name.startswith(("reader.", "embedding.", "output."))
+                and "entrance." not in name
+            ):
                 xavier(weight, 3 if name.endswith("qkv.weight") else 1)
             elif name.endswith(".bias"):
                 nn.init.zeros_(weight)
-        nn.init.normal_(self.embedding.weight, std=self.d_model ** -0.5)
+        nn.init.normal_(self.embedding.weight, std=self.d_model**-0.5)
 
     # ---- reading
 
@@ -181,7 +270,9 @@ class EncoderDecoder(nn.Module):
         mask = UNMASKED if there is None else padding_mask(there)
         if self.encoder_entrance.bias is not None:
             seen = there if there is not None else positions[None] >= 0
-            mask = make_mask(seen[:, None, None, :], self.encoder_entrance.bias(positions[None], positions))
+            mask = make_mask(
+                seen[:, None, None, :], self.encoder_entrance.bias(positions[None], positions)
+            )
         for i, block in enumerate(self.encoder):
             x, _ = block(x, mask, trace=within(trace, f"encoder.{i}"))
         x = cleared(x if self.encoder_norm is None else self.encoder_norm(x), batch["lengths"])
@@ -217,10 +308,13 @@ class EncoderDecoder(nn.Module):
         """Before the first token."""
         k = memory.layers[0][0]
         empty = k.new_empty(len(k), self.n_heads, 0, self.d_head)
-        return DecoderState(k.new_zeros(len(k), dtype=torch.int64), tuple((empty, empty) for _ in self.decoder))
+        return DecoderState(
+            k.new_zeros(len(k), dtype=torch.int64), tuple((empty, empty) for _ in self.decoder)
+        )
 
-    def step(self, memory: Memory, state: DecoderState, ids: Tensor,
-             trace: Trace | None = None) -> tuple[Tensor, DecoderState]:
+    def step(
+        self, memory: Memory, state: DecoderState, ids: Tensor, trace: Trace | None = None
+    ) -> tuple[Tensor, DecoderState]:
         """One more token of each row (B,): what predicts the next (B, D), and the state; the old one is
         spent. `trace` as in `features`, with T = 1."""
         positions = state.lengths.unsqueeze(1)

@@ -32,12 +32,23 @@ class Encoder(nn.Module):
     streams: bool
 
 
-def make_encoder(name: str, d_in: int, width: int, n_layers: int = 1, *, dropout: float = 0.0, n_heads: int = 4,
-                 window: int = 1, linear: MakeLinear = nn.Linear) -> Encoder:
+def make_encoder(
+    name: str,
+    d_in: int,
+    width: int,
+    n_layers: int = 1,
+    *,
+    dropout: float = 0.0,
+    n_heads: int = 4,
+    window: int = 1,
+    linear: MakeLinear = nn.Linear,
+) -> Encoder:
     """The encoder of that name in `encoder_table`. `width`: of a layer, in each direction; `window`: steps on either side
     that `window` and `cnn` look at; `dropout`: between layers, and inside a Transformer's."""
     options = {"n_heads": n_heads, "window": window}
-    made: Encoder = find_encoder(name).make_network(d_in, width, n_layers, options, dropout=dropout, linear=linear)
+    made: Encoder = find_encoder(name).make_network(
+        d_in, width, n_layers, options, dropout=dropout, linear=linear
+    )
     return made
 
 
@@ -57,32 +68,54 @@ def cleared(x: Tensor, lengths: Tensor | None) -> Tensor:
 class Bag(Encoder):
     streams = True
 
-    def __init__(self, d_in: int, width: int = 0, n_layers: int = 0, *, dropout: float = 0.0,
-                 linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        d_in: int,
+        width: int = 0,
+        n_layers: int = 0,
+        *,
+        dropout: float = 0.0,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         self.d_out = d_in
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
+    ) -> Tensor:
         return cleared(x, lengths)
 
 
 class Windows(Encoder):
     """Each step with its neighbours, side by side, through a layer; `every_layer`: not only in the first."""
 
-    def __init__(self, d_in: int, width: int, n_layers: int, *, window: int, every_layer: bool,
-                 dropout: float, linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        d_in: int,
+        width: int,
+        n_layers: int,
+        *,
+        window: int,
+        every_layer: bool,
+        dropout: float,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         self.reach = [window if every_layer or not i else 0 for i in range(n_layers)]
         self.streams = window == 0
         self.dropout, self.d_out = dropout, width
-        self.layers = nn.ModuleList(linear((2 * reach + 1) * (width if i else d_in), width, bias=True)
-                                    for i, reach in enumerate(self.reach))
+        self.layers = nn.ModuleList(
+            linear((2 * reach + 1) * (width if i else d_in), width, bias=True)
+            for i, reach in enumerate(self.reach)
+        )
         for layer in self.layers:
             assert isinstance(layer, nn.Linear)
             xavier(original(layer))
             nn.init.zeros_(layer.bias)
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
+    ) -> Tensor:
         x = cleared(x, lengths)
         for i, (layer, reach) in enumerate(zip(self.layers, self.reach)):
             y = F.gelu(layer(neighbours(x, reach)), approximate="tanh")
@@ -102,14 +135,32 @@ def neighbours(x: Tensor, reach: int) -> Tensor:
 
 
 class Recurrent(Encoder):
-    def __init__(self, d_in: int, width: int, n_layers: int, *, cell: str, bidirectional: bool,
-                 dropout: float, linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        d_in: int,
+        width: int,
+        n_layers: int,
+        *,
+        cell: str,
+        bidirectional: bool,
+        dropout: float,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
-        self.stack = RecurrentStack(d_in, width, n_layers, cell=cell, bidirectional=bidirectional,
-                                    dropout=dropout, linear=linear)
+        self.stack = RecurrentStack(
+            d_in,
+            width,
+            n_layers,
+            cell=cell,
+            bidirectional=bidirectional,
+            dropout=dropout,
+            linear=linear,
+        )
         self.streams, self.d_out = not bidirectional, self.stack.d_out
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
+    ) -> Tensor:
         out, _ = self.stack(x, lengths=lengths, final_state=False, trace=within(trace, "stack"))
         return out
 
@@ -119,31 +170,55 @@ class Transformer(Encoder):
 
     streams = False
 
-    def __init__(self, d_in: int, width: int, n_layers: int, *, n_heads: int, dropout: float,
-                 linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        d_in: int,
+        width: int,
+        n_layers: int,
+        *,
+        n_heads: int,
+        dropout: float,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         if width % (2 * n_heads):
-            raise ValueError(f"a Transformer of width {width} cannot have {n_heads} heads: give a multiple of {2 * n_heads}")
+            raise ValueError(
+                f"a Transformer of width {width} cannot have {n_heads} heads: give a multiple of {2 * n_heads}"
+            )
         self.d_out, self.d_head, self.dropout = width, width // n_heads, dropout
         self.input = linear(d_in, width, bias=True)
         self.blocks = nn.ModuleList(
-            Block(width, Attention(width, n_heads, dropout=dropout, linear=linear),
-                  MLP(width, 4 * width, ACTIVATIONS["gelu"], linear=linear), dropout=dropout)
-            for _ in range(n_layers))
+            Block(
+                width,
+                Attention(width, n_heads, dropout=dropout, linear=linear),
+                MLP(width, 4 * width, ACTIVATIONS["gelu"], linear=linear),
+                dropout=dropout,
+            )
+            for _ in range(n_layers)
+        )
         self.norm = nn.LayerNorm(width)
-        self.scale = width ** -0.5  # of what it gives: numbers of size one in all places would make a head's first steps leaps
+        self.scale = (
+            width**-0.5
+        )  # of what it gives: numbers of size one in all places would make a head's first steps leaps
         xavier(original(self.input))
         nn.init.zeros_(self.input.bias)
         for name, weight in own_weights(self.blocks):
             if weight.ndim == 2:
-                scaled_residual(weight, n_layers if name.endswith(("attention.out.weight", "mlp.down.weight")) else 0.5)
+                scaled_residual(
+                    weight,
+                    n_layers if name.endswith(("attention.out.weight", "mlp.down.weight")) else 0.5,
+                )
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
+    ) -> Tensor:
         there = present(x, lengths)
         mask = UNMASKED if there is None or bool(there.all()) else padding_mask(there)
         positions = torch.arange(x.shape[1], device=x.device)[None]
         cos, sin = rotary_angles(positions, self.d_head)
-        places = Places(positions, None, x.shape[1], (cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)))
+        places = Places(
+            positions, None, x.shape[1], (cos[:, None].to(x.dtype), sin[:, None].to(x.dtype))
+        )
         x = dropout(self.input(x), self.dropout, self.training)
         for i, block in enumerate(self.blocks):
             x, _ = block(x, mask, places, trace=within(trace, f"blocks.{i}"))

@@ -38,7 +38,9 @@ def can_fuse(cell: Cell, x: Tensor) -> bool:
     return isinstance(cell, LSTMCell | RNNCell)
 
 
-def run(cell: Cell, x: Tensor, state: State, w_h: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, State]:
+def run(
+    cell: Cell, x: Tensor, state: State, w_h: Tensor, lengths: Tensor | None = None
+) -> tuple[Tensor, State]:
     """Outputs (T, B, H) and the last state; w_h is the cell's own, or the same with entries dropped.
 
     With `lengths` (B) the state is that after each row's last step; outputs at padding are of no use.
@@ -50,7 +52,9 @@ def run(cell: Cell, x: Tensor, state: State, w_h: Tensor, lengths: Tensor | None
         outputs = _cudnn(cell, x, h, w_h)
     elif isinstance(cell, GRUCell):
         assert cell.b_h is not None
-        outputs = GRUSequence.apply(cell.project(x).to(h.dtype), h, w_h, cell.b_h, cell.update == "keep")
+        outputs = GRUSequence.apply(
+            cell.project(x).to(h.dtype), h, w_h, cell.b_h, cell.update == "keep"
+        )
     else:
         assert isinstance(cell, RNNCell)
         outputs = RNNSequence.apply(cell.project(x).to(h.dtype), h, w_h, cell.activation == "relu")
@@ -65,23 +69,38 @@ def last_step(outputs: Tensor, start: Tensor, lengths: Tensor) -> Tensor:
     return torch.where((lengths > 0).unsqueeze(1), last, start)
 
 
-def _lstm(cell: LSTMCell, x: Tensor, state: State, w_h: Tensor, lengths: Tensor | None) -> tuple[Tensor, State]:
+def _lstm(
+    cell: LSTMCell, x: Tensor, state: State, w_h: Tensor, lengths: Tensor | None
+) -> tuple[Tensor, State]:
     weights = [cell.w_x, w_h, cell.b, torch.zeros_like(cell.b)]
     if cell.w_p is not None:
         weights.append(cell.w_p)
     h, c = (leaf.unsqueeze(0).contiguous() for leaf in state)
     if lengths is None:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "LSTM with projections")  # oneDNN has none, says torch, and takes its own
-            outputs, h, c = torch._VF.lstm(x, (h, c), weights, True, 1, 0.0, cell.training, False, False)
+            warnings.filterwarnings(
+                "ignore", "LSTM with projections"
+            )  # oneDNN has none, says torch, and takes its own
+            outputs, h, c = torch._VF.lstm(
+                x, (h, c), weights, True, 1, 0.0, cell.training, False, False
+            )
         return outputs, (h[0], c[0])
     # c is not among the outputs, so it cannot be looked up at each row's end: torch's packed form stops there itself.
     packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
     order, back = packed.sorted_indices, packed.unsorted_indices
     assert order is not None
     assert back is not None
-    data, h, c = torch._VF.lstm(packed.data, packed.batch_sizes, (h[:, order], c[:, order]), weights, True, 1, 0.0,
-                                cell.training, False)
+    data, h, c = torch._VF.lstm(
+        packed.data,
+        packed.batch_sizes,
+        (h[:, order], c[:, order]),
+        weights,
+        True,
+        1,
+        0.0,
+        cell.training,
+        False,
+    )
     outputs, _ = pad_packed_sequence(packed._replace(data=data), total_length=len(x))
     return outputs, (h[0][back], c[0][back])
 
@@ -94,8 +113,17 @@ def _cudnn(cell: Cell, x: Tensor, h: Tensor, w_h: Tensor) -> Tensor:
         second = torch.cat([second[: 2 * cell.d_hidden], cell.b_h])
     elif isinstance(cell, RNNCell):
         walk = torch._VF.rnn_tanh if cell.activation == "tanh" else torch._VF.rnn_relu
-    outputs: Tensor = walk(x, h.unsqueeze(0).contiguous(), [cell.w_x, w_h, cell.b, second], True, 1, 0.0, cell.training,
-                           False, False)[0]
+    outputs: Tensor = walk(
+        x,
+        h.unsqueeze(0).contiguous(),
+        [cell.w_x, w_h, cell.b, second],
+        True,
+        1,
+        0.0,
+        cell.training,
+        False,
+        False,
+    )[0]
     return outputs
 
 
@@ -103,7 +131,9 @@ class GRUSequence(torch.autograd.Function):
     """(T, B, 3H) projected input and a first h (B, H) to all h (T, B, H)."""
 
     @staticmethod
-    def forward(ctx: Any, projected: Tensor, start: Tensor, w_h: Tensor, b_h: Tensor, keep: bool) -> Tensor:
+    def forward(
+        ctx: Any, projected: Tensor, start: Tensor, w_h: Tensor, b_h: Tensor, keep: bool
+    ) -> Tensor:
         from seqloom.kernels.recurrent import gru_cell
 
         steps, rows, _ = projected.shape
@@ -114,7 +144,9 @@ class GRUSequence(torch.autograd.Function):
         gates, inner = torch.empty_like(projected), projected.new_empty(steps, rows, d)
         matrix = aligned(w_h)  # it is read at every step
         product, turned = projected.new_empty(rows, 3 * d), matrix.t()
-        seen = [tensor.detach().numpy() for tensor in (projected, product, b_h, states, gates, inner)]  # the same memory
+        seen = [
+            tensor.detach().numpy() for tensor in (projected, product, b_h, states, gates, inner)
+        ]  # the same memory
         x, p, b, h, g, q = seen
         for t in range(steps):
             torch.mm(states[t], turned, out=product)
@@ -133,7 +165,9 @@ class GRUSequence(torch.autograd.Function):
         above = above.contiguous()
         d_projected, d_product = torch.empty_like(gates), torch.empty_like(gates)
         carried = inner.new_zeros(rows, d)
-        g, q, h, up, dh, dx, dp = (x.numpy() for x in (gates, inner, states, above, carried, d_projected, d_product))
+        g, q, h, up, dh, dx, dp = (
+            x.numpy() for x in (gates, inner, states, above, carried, d_projected, d_product)
+        )
         for t in range(steps - 1, -1, -1):
             gru_cell_back(g[t], q[t], h[t], up[t], ctx.keep, dh, dx[t], dp[t])
             carried.addmm_(d_product[t], w_h)
@@ -164,7 +198,9 @@ class RNNSequence(torch.autograd.Function):
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
         states, w_h = ctx.saved_tensors
         h = states[1:]
-        slope = (h > 0).to(h.dtype) if ctx.relu else 1 - h * h  # of the activation, all steps at once
+        slope = (
+            (h > 0).to(h.dtype) if ctx.relu else 1 - h * h
+        )  # of the activation, all steps at once
         d_projected = torch.empty_like(slope)
         carried = torch.zeros_like(states[0])
         for t in range(len(h) - 1, -1, -1):

@@ -46,13 +46,17 @@ def orthogonal(weight: Tensor, blocks: int = 1, generator: Generator | None = No
 
 
 @torch.no_grad()
-def uniform(weight: Tensor, blocks: int = 1, generator: Generator | None = None, *, limit: float = 0.1) -> Tensor:
+def uniform(
+    weight: Tensor, blocks: int = 1, generator: Generator | None = None, *, limit: float = 0.1
+) -> Tensor:
     """Between -limit and limit (Zaremba et al. 2014)."""
     return nn.init.uniform_(weight, -limit, limit, generator=generator)
 
 
 @torch.no_grad()
-def scaled_residual(weight: Tensor, n_layers: float, std: float = 0.02, generator: Generator | None = None) -> Tensor:
+def scaled_residual(
+    weight: Tensor, n_layers: float, std: float = 0.02, generator: Generator | None = None
+) -> Tensor:
     """Normal with std / sqrt(2 n_layers): each of n_layers blocks writes twice into the residual stream (GPT-2)."""
     return nn.init.normal_(weight, std=std / math.sqrt(2 * n_layers), generator=generator)
 
@@ -61,8 +65,13 @@ METHODS = {"xavier": xavier, "he": he, "orthogonal": orthogonal, "uniform": unif
 
 
 @torch.no_grad()
-def initialise(module: nn.Module, *, weights: Method = "xavier", recurrent: Method = "orthogonal",
-               generator: Generator | None = None) -> None:
+def initialise(
+    module: nn.Module,
+    *,
+    weights: Method = "xavier",
+    recurrent: Method = "orthogonal",
+    generator: Generator | None = None,
+) -> None:
     """Fill the recurrent cells, linear layers and layer norms below `module`; biases are zero, the forget gate's 1.
 
     Embeddings are left alone: the right size depends on whether they are tied to the output.

@@ -39,7 +39,9 @@ def own_weights(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.P
         yield prefix + name, parameter
     for name, child in module.named_children():
         if name == "parametrizations":
-            yield from ((prefix + inner, original(module, inner)) for inner, _ in child.named_children())
+            yield from (
+                (prefix + inner, original(module, inner)) for inner, _ in child.named_children()
+            )
         else:
             yield from own_weights(child, f"{prefix}{name}.")
 
@@ -59,8 +61,10 @@ def register_matrix(cell: nn.Module, name: str, linear: MakeLinear, d_in: int, d
     made = linear(d_in, d_out, bias=False)
     parametrised = parametrize.is_parametrized(made, "weight")
     if not parametrised and _computes_by_itself(made):
-        raise ValueError(f"a recurrent cell takes the matrix of a {type(made).__name__} and would never call "
-                         "its forward; make what it adds a parametrisation (torch.nn.utils.parametrize)")
+        raise ValueError(
+            f"a recurrent cell takes the matrix of a {type(made).__name__} and would never call "
+            "its forward; make what it adds a parametrisation (torch.nn.utils.parametrize)"
+        )
     cell.register_parameter(name, original(made))
     if parametrised:
         for step in made.get_submodule("parametrizations.weight").children():

@@ -39,7 +39,13 @@ class Chain:
     and what may come last.
     """
 
-    def __init__(self, start: np.ndarray, transitions: np.ndarray, end: np.ndarray, allowed: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        start: np.ndarray,
+        transitions: np.ndarray,
+        end: np.ndarray,
+        allowed: np.ndarray | None = None,
+    ) -> None:
         k = self.n_tags = len(start)
         width = -(-k // 4) * 4
         self.start, self.end = np.array(start, np.float64), np.array(end, np.float64)
@@ -58,24 +64,39 @@ class Chain:
     def scaled(self) -> _Scaled:
         return _Scaled.of(self.transitions)
 
-    def losses(self, emissions: np.ndarray, tags: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None = None, *,
-               gradients: bool = True) -> tuple[np.ndarray, Expected | None]:
+    def losses(
+        self,
+        emissions: np.ndarray,
+        tags: np.ndarray,
+        lengths: np.ndarray,
+        weights: np.ndarray | None = None,
+        *,
+        gradients: bool = True,
+    ) -> tuple[np.ndarray, Expected | None]:
         """-log p(tags) (B,) of emissions (B, T, K) and tags (B, T); gradients of their sum, weighted by `weights` (B,)."""
         lengths, tags = self._checked(emissions, lengths), np.ascontiguousarray(tags, np.int64)
         if tags.shape != emissions.shape[:2]:
-            raise ValueError(f"tags must have the shape {emissions.shape[:2]}; they have {tags.shape}")
+            raise ValueError(
+                f"tags must have the shape {emissions.shape[:2]}; they have {tags.shape}"
+            )
         weights = np.ones(len(lengths)) if weights is None else np.asarray(weights, np.float64)
 
         def chunk(bounds: tuple[int, int]) -> tuple[np.ndarray, Expected | None]:
             part = slice(*bounds)
-            return self._expect(_Packed(emissions[part], lengths[part]), tags[part], weights[part], gradients)
+            return self._expect(
+                _Packed(emissions[part], lengths[part]), tags[part], weights[part], gradients
+            )
 
         parts = list(parallel_map(chunk, self._chunks(emissions)))
         losses = np.concatenate([losses for losses, _ in parts]) if parts else np.zeros(0)
         if (losses == np.inf).any():
             row = int(np.flatnonzero(losses == np.inf)[0])
-            raise ValueError(f"the tags of row {row} are not allowed in this order: {tags[row, : lengths[row]].tolist()[:20]}")
-        return losses, _joined([found for _, found in parts if found is not None], emissions) if gradients else None
+            raise ValueError(
+                f"the tags of row {row} are not allowed in this order: {tags[row, : lengths[row]].tolist()[:20]}"
+            )
+        return losses, _joined(
+            [found for _, found in parts if found is not None], emissions
+        ) if gradients else None
 
     def marginals(self, emissions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """p(tag at each step) (B, T, K), zero beyond a sequence's length, and where no path is allowed."""
@@ -83,12 +104,16 @@ class Chain:
 
         def chunk(bounds: tuple[int, int]) -> Expected | None:
             part = slice(*bounds)
-            return self._expect(_Packed(emissions[part], lengths[part]), None, np.ones(bounds[1] - bounds[0]), True)[1]
+            return self._expect(
+                _Packed(emissions[part], lengths[part]), None, np.ones(bounds[1] - bounds[0]), True
+            )[1]
 
         found = [part for part in parallel_map(chunk, self._chunks(emissions)) if part is not None]
         return _joined(found, emissions).emissions
 
-    def best_paths(self, emissions: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def best_paths(
+        self, emissions: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The path of the highest score (B, T), -1 beyond a sequence's length, and that score (B,) (Viterbi 1967).
 
         Where no path is allowed it is the best of those that are not, and its score is -inf.
@@ -108,11 +133,19 @@ class Chain:
 
     def _checked(self, emissions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         lengths = np.asarray(lengths, np.int64)
-        if emissions.ndim != 3 or emissions.shape[2] != self.n_tags or lengths.shape != emissions.shape[:1]:
-            raise ValueError(f"emissions must have the shape (B, T, {self.n_tags}) and lengths (B,); they have "
-                             f"{emissions.shape} and {lengths.shape}")
+        if (
+            emissions.ndim != 3
+            or emissions.shape[2] != self.n_tags
+            or lengths.shape != emissions.shape[:1]
+        ):
+            raise ValueError(
+                f"emissions must have the shape (B, T, {self.n_tags}) and lengths (B,); they have "
+                f"{emissions.shape} and {lengths.shape}"
+            )
         if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= emissions.shape[1]:
-            raise ValueError(f"lengths must lie in 0..{emissions.shape[1]}; they go from {lengths.min()} to {lengths.max()}")
+            raise ValueError(
+                f"lengths must lie in 0..{emissions.shape[1]}; they go from {lengths.min()} to {lengths.max()}"
+            )
         return lengths
 
     def _chunks(self, emissions: np.ndarray) -> list[tuple[int, int]]:
@@ -126,12 +159,24 @@ class Chain:
         if not (table < np.inf).all():
             raise ValueError("emissions hold NaN or +inf, so no path is the best")
         nothing = np.zeros(len(self.transitions))
-        best_paths(nothing, self.transitions, self.incoming, table, packed.rows, packed.offsets, packed.lengths,
-                   packed.where, np.empty_like(table), paths.reshape(-1), joints)
+        best_paths(
+            nothing,
+            self.transitions,
+            self.incoming,
+            table,
+            packed.rows,
+            packed.offsets,
+            packed.lengths,
+            packed.where,
+            np.empty_like(table),
+            paths.reshape(-1),
+            joints,
+        )
         scores[packed.order] = joints
 
-    def _expect(self, packed: _Packed, tags: np.ndarray | None, weights: np.ndarray,
-                gradients: bool) -> tuple[np.ndarray, Expected | None]:
+    def _expect(
+        self, packed: _Packed, tags: np.ndarray | None, weights: np.ndarray, gradients: bool
+    ) -> tuple[np.ndarray, Expected | None]:
         """Losses of one chunk, or log Z where there are no tags, and what is expected."""
         from seqloom.kernels import crf
         from seqloom.kernels.hmm import forward, log_products, smooth
@@ -145,18 +190,40 @@ class Chain:
             crf.score_paths(table, self.transitions, tags, packed.where, packed.offsets, joints)
         crf.exponentiate(table, packed.offsets, shifts, clear)
         beliefs, scales = np.empty_like(table), np.empty(len(table))
-        forward(np.ones(width), self.scaled.incoming, table, packed.rows, packed.offsets, beliefs, scales)
+        forward(
+            np.ones(width),
+            self.scaled.incoming,
+            table,
+            packed.rows,
+            packed.offsets,
+            beliefs,
+            scales,
+        )
         clear &= self.scaled.exact | (packed.lengths < 2)
         crf.set_aside(beliefs, scales, packed.offsets, clear)
         log_products(scales, packed.offsets, log_z)
         log_z += shifts + self.scaled.shift * np.maximum(packed.lengths - 1, 0)
         counts, pairs = np.zeros((len(table), width)), np.zeros((width, width))
         if gradients:
-            smooth(self.scaled.transitions, table, packed.rows, packed.offsets, beliefs, scales, weights, packed.rows, counts,
-                   np.zeros(width), pairs, True)
+            smooth(
+                self.scaled.transitions,
+                table,
+                packed.rows,
+                packed.offsets,
+                beliefs,
+                scales,
+                weights,
+                packed.rows,
+                counts,
+                np.zeros(width),
+                pairs,
+                True,
+            )
             pairs *= self.scaled.transitions
         for lane in np.flatnonzero(~clear).tolist():
-            log_z[lane] = self._with_logarithms(packed, lane, weights[lane], counts, pairs, gradients)
+            log_z[lane] = self._with_logarithms(
+                packed, lane, weights[lane], counts, pairs, gradients
+            )
         losses = np.empty(n)
         losses[packed.order] = np.where(joints == -np.inf, np.inf, log_z - joints)
         if not gradients:
@@ -164,11 +231,20 @@ class Chain:
         if tags is not None:
             crf.subtract_paths(tags, packed.where, packed.offsets, weights, counts, pairs)
         out, start, end = np.zeros(packed.shape, packed.flat.dtype), np.zeros(k), np.zeros(k)
-        crf.spread(counts, packed.where, packed.offsets, packed.lengths, out.reshape(-1, k), start, end)
+        crf.spread(
+            counts, packed.where, packed.offsets, packed.lengths, out.reshape(-1, k), start, end
+        )
         return losses, Expected(out, start, pairs[:k, :k], end)
 
-    def _with_logarithms(self, packed: _Packed, lane: int, weight: float, counts: np.ndarray, pairs: np.ndarray,
-                         gradients: bool) -> float:
+    def _with_logarithms(
+        self,
+        packed: _Packed,
+        lane: int,
+        weight: float,
+        counts: np.ndarray,
+        pairs: np.ndarray,
+        gradients: bool,
+    ) -> float:
         """log Z of one sequence; adds what is expected of it to counts and pairs."""
         from seqloom.kernels.hmm import log_pass
 
@@ -177,7 +253,9 @@ class Chain:
         scores = packed.flat[packed.where[rows]].astype(np.float64)
         scores[0] += self.start
         scores[-1] += self.end
-        if not ((scores < np.inf).all() and (transitions < np.inf).all()):  # NaN or +inf: a run that has diverged must show it
+        if not (
+            (scores < np.inf).all() and (transitions < np.inf).all()
+        ):  # NaN or +inf: a run that has diverged must show it
             counts[rows, :k] = pairs[:k, :k] = np.nan
             return np.nan
         beliefs, smoothed, moves = np.empty_like(scores), np.empty_like(scores), np.zeros((k, k))
@@ -221,7 +299,9 @@ class _Packed:
         self.order = np.argsort(-lengths, kind="stable")
         self.lengths = lengths[self.order]
         longest = int(self.lengths[0]) if len(lengths) else 0
-        alive = len(lengths) - np.cumsum(np.bincount(lengths, minlength=longest + 1))[:longest]  # sequences that have a step t
+        alive = (
+            len(lengths) - np.cumsum(np.bincount(lengths, minlength=longest + 1))[:longest]
+        )  # sequences that have a step t
         self.offsets = np.concatenate([[0], np.cumsum(alive)]).astype(np.int64)
         self.where = np.empty(self.offsets[-1], np.int64)  # of a row in `flat`
         pack(self.order * steps, self.offsets, self.where)
@@ -238,7 +318,9 @@ class _Packed:
 
 def _check_tags(tags: np.ndarray, n_tags: int) -> None:
     if len(tags) and not 0 <= tags.min() <= tags.max() < n_tags:
-        raise ValueError(f"tags must lie in 0..{n_tags - 1}; they go from {tags.min()} to {tags.max()}")
+        raise ValueError(
+            f"tags must lie in 0..{n_tags - 1}; they go from {tags.min()} to {tags.max()}"
+        )
 
 
 def _joined(parts: list[Expected], emissions: np.ndarray) -> Expected:
@@ -246,7 +328,9 @@ def _joined(parts: list[Expected], emissions: np.ndarray) -> Expected:
     if len(parts) == 1:
         return parts[0]
     k = emissions.shape[2]
-    whole = np.concatenate([part.emissions for part in parts]) if parts else np.zeros_like(emissions)
+    whole = (
+        np.concatenate([part.emissions for part in parts]) if parts else np.zeros_like(emissions)
+    )
     start, transitions, end = np.zeros(k), np.zeros((k, k)), np.zeros(k)
     for part in parts:
         start += part.start

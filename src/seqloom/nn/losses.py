@@ -27,18 +27,29 @@ from torch.autograd.function import once_differentiable
 
 from seqloom.nn.alignment import aligned_empty
 
-CHUNK_BYTES = 32 << 20  # of logits at a time: a common size of the last cache; products of fewer rows are slower
+CHUNK_BYTES = (
+    32 << 20
+)  # of logits at a time: a common size of the last cache; products of fewer rows are slower
 CHUNK_ROWS = 256  # at least, for the same reason, however large the vocabulary
 BLOCK_ROWS = 4096  # of dW at a time, where its own rows are not aligned
 
 Grads = tuple[Tensor | None, Tensor | None, Tensor | None]
-SoftTargets = Callable[[int, int], Tensor]  # the distributions of tokens `low` to `high`, (high - low, V)
+SoftTargets = Callable[
+    [int, int], Tensor
+]  # the distributions of tokens `low` to `high`, (high - low, V)
 
 
-def linear_cross_entropy(features: Tensor, weight: Tensor, bias: Tensor | None,
-                         targets: Tensor | SoftTargets, *, weights: Tensor | None = None,
-                         label_smoothing: float = 0.0, chunk: int | None = None,
-                         reduction: Literal["mean", "sum", "none"] = "mean") -> Tensor:
+def linear_cross_entropy(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor | SoftTargets,
+    *,
+    weights: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    chunk: int | None = None,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+) -> Tensor:
     """Return -log softmax(features weight' + bias)[targets] in nats, as F.cross_entropy(F.linear(...)) does.
 
     features (N, D), weight (V, D), bias (V) or None. targets: words (N,), distributions over words (N, V), or
@@ -51,7 +62,9 @@ def linear_cross_entropy(features: Tensor, weight: Tensor, bias: Tensor | None,
         weights = weights.detach().to(weight.dtype)
     asked = _Asked(targets, weights, label_smoothing, chunk)
     _check(features, weight, asked)
-    features = features.to(weight.dtype)  # half precision ends here: the sums over V are made in the weights' precision
+    features = features.to(
+        weight.dtype
+    )  # half precision ends here: the sums over V are made in the weights' precision
     if reduction == "none":
         with torch.no_grad():
             return _run(features, weight, bias, asked, (False, False, False))[0]
@@ -59,7 +72,9 @@ def linear_cross_entropy(features: Tensor, weight: Tensor, bias: Tensor | None,
     return total
 
 
-def linear_log_probs(features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+def linear_log_probs(
+    features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+) -> Tensor:
     """Natural-log probability of each target, (N,); no gradient."""
     return linear_cross_entropy(features, weight, bias, targets, reduction="none").neg_()
 
@@ -82,8 +97,10 @@ class _Asked:
         targets = self.targets
         rows = targets[low:high] if isinstance(targets, Tensor) else targets(low, high)
         if rows.shape != like.shape:
-            raise ValueError(f"soft targets of tokens {low} to {high} are {tuple(rows.shape)}; they must be "
-                             f"{tuple(like.shape)}")
+            raise ValueError(
+                f"soft targets of tokens {low} to {high} are {tuple(rows.shape)}; they must be "
+                f"{tuple(like.shape)}"
+            )
         return rows.detach().to(like.dtype)
 
     def total_weight(self, n: int) -> float:
@@ -103,12 +120,23 @@ def _check(features: Tensor, weight: Tensor, asked: _Asked) -> None:
         shaped = targets.shape in ((n,), (n, len(weight)))
         fits = fits and shaped and targets.is_floating_point() == asked.soft
     if not fits or (asked.weights is not None and asked.weights.shape != (n,)):
-        given = {"features": features, "weight": weight, "targets": targets, "weights": asked.weights}
-        shown = ", ".join(f"{name} {tuple(x.shape)}" for name, x in given.items() if isinstance(x, Tensor))
-        raise ValueError(f"{shown} must be features (N, D), weight (V, D), targets (N,) whole numbers or "
-                         "(N, V) shares, and weights (N,)")
+        given = {
+            "features": features,
+            "weight": weight,
+            "targets": targets,
+            "weights": asked.weights,
+        }
+        shown = ", ".join(
+            f"{name} {tuple(x.shape)}" for name, x in given.items() if isinstance(x, Tensor)
+        )
+        raise ValueError(
+            f"{shown} must be features (N, D), weight (V, D), targets (N,) whole numbers or "
+            "(N, V) shares, and weights (N,)"
+        )
     if not 0.0 <= asked.label_smoothing < 1.0:
-        raise ValueError(f"label_smoothing is {asked.label_smoothing}; it must be at least 0 and below 1")
+        raise ValueError(
+            f"label_smoothing is {asked.label_smoothing}; it must be at least 0 and below 1"
+        )
     if asked.chunk is not None and asked.chunk < 1:
         raise ValueError(f"chunk is {asked.chunk}; it must be at least one row")
     if n == 0:
@@ -117,13 +145,21 @@ def _check(features: Tensor, weight: Tensor, asked: _Asked) -> None:
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked,
-                reduction: str) -> Tensor:
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        asked: _Asked,
+        reduction: str,
+    ) -> Tensor:
         ctx.save_for_backward(features, weight, bias)
         ctx.asked = asked
         ctx.scale = 1.0 / asked.total_weight(len(features)) if reduction == "mean" else 1.0
         losses, ctx.grads = _run(features, weight, bias, asked, ctx.needs_input_grad[:3], ctx.scale)
-        return losses.sum(dtype=torch.float64).mul_(ctx.scale).to(losses.dtype)  # in float64: N may be large
+        return (
+            losses.sum(dtype=torch.float64).mul_(ctx.scale).to(losses.dtype)
+        )  # in float64: N may be large
 
     @staticmethod
     @once_differentiable
@@ -140,8 +176,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return (*grads, None, None)
 
 
-def _run(features: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked,
-         needed: tuple[bool, bool, bool], scale: float = 1.0) -> tuple[Tensor, Grads]:
+def _run(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    asked: _Asked,
+    needed: tuple[bool, bool, bool],
+    scale: float = 1.0,
+) -> tuple[Tensor, Grads]:
     """Return the loss of each token (N,), and the gradients of `scale` times their sum."""
     n, vocab_size = len(features), len(weight)
     rows = asked.chunk or max(CHUNK_ROWS, CHUNK_BYTES // (vocab_size * weight.element_size()))
@@ -149,7 +191,9 @@ def _run(features: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked,
     buffer = aligned_empty(features, rows, vocab_size)
     losses = features.new_empty(n)
     d_features = torch.empty_like(features) if needed[0] else None
-    d_weight = torch.empty_like(weight, memory_format=torch.contiguous_format) if needed[1] else None
+    d_weight = (
+        torch.empty_like(weight, memory_format=torch.contiguous_format) if needed[1] else None
+    )
     d_bias = torch.zeros_like(bias) if bias is not None and needed[2] else None
     for start in range(0, n, rows):
         part = slice(start, min(start + rows, n))
@@ -181,8 +225,9 @@ def _run(features: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked,
     return losses, grads
 
 
-def _hard_chunk(e: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked,
-                part: slice) -> tuple[Tensor, Tensor]:
+def _hard_chunk(
+    e: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked, part: slice
+) -> tuple[Tensor, Tensor]:
     """Turn logits into exponentials; return what rows are divided by to be a softmax (C, 1), and losses
     (C,)."""
     assert isinstance(asked.targets, Tensor)
@@ -227,7 +272,9 @@ def _add_product(total: Tensor, e: Tensor, x: Tensor, *, first: bool) -> None:
         _ = part.copy_(product) if first else part.add_(product)
 
 
-def _subtract_truth(features: Tensor, weight: Tensor, asked: _Asked, scale: float, grads: Grads) -> None:
+def _subtract_truth(
+    features: Tensor, weight: Tensor, asked: _Asked, scale: float, grads: Grads
+) -> None:
     """Subtract what the softmax's gradient lacks: the target's share, and what smoothing gives to all
     words."""
     assert isinstance(asked.targets, Tensor)

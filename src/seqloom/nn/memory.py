@@ -28,17 +28,30 @@ BY_WIDTH = ("dot", "scaled")  # for which query and memory must have one width
 class MemoryAttention(nn.Module):
     """Queries (B, T, d_query) to a memory (B, S, d_memory): its weighted means (B, T, d_memory) and the weights (B, T, S)."""
 
-    def __init__(self, score: Score, d_query: int, d_memory: int, *, coverage: bool = False,
-                 linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        score: Score,
+        d_query: int,
+        d_memory: int,
+        *,
+        coverage: bool = False,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         if score not in SCORES:
             raise ValueError(f"attention must be one of {', '.join(SCORES)}; it is {score!r}")
         if score in BY_WIDTH and d_query != d_memory:
-            raise ValueError(f"attention {score} multiplies queries and memory, so both need one width; they have {d_query} "
-                             f"and {d_memory}")
+            raise ValueError(
+                f"attention {score} multiplies queries and memory, so both need one width; they have {d_query} "
+                f"and {d_memory}"
+            )
         self.score = score
-        self.query = linear(d_query, d_query, bias=False) if score in ("additive", "concat") else None
-        self.key = None if score in BY_WIDTH else linear(d_memory, d_query, bias=score == "additive")
+        self.query = (
+            linear(d_query, d_query, bias=False) if score in ("additive", "concat") else None
+        )
+        self.key = (
+            None if score in BY_WIDTH else linear(d_memory, d_query, bias=score == "additive")
+        )
         self.energy = nn.Parameter(torch.empty(d_query)) if self.query is not None else None
         self.covered = nn.Parameter(torch.zeros(d_query)) if coverage else None
         for layer in (self.query, self.key):
@@ -47,14 +60,20 @@ class MemoryAttention(nn.Module):
         if self.key is not None and self.key.bias is not None:
             nn.init.zeros_(self.key.bias)
         if self.energy is not None:
-            nn.init.uniform_(self.energy, -d_query ** -0.5, d_query ** -0.5)
+            nn.init.uniform_(self.energy, -(d_query**-0.5), d_query**-0.5)
 
     def keys(self, memory: Tensor) -> Tensor:
         """What queries are compared with, (B, S, d_query)."""
         return memory if self.key is None else self.key(memory)
 
-    def forward(self, queries: Tensor, memory: Tensor, keys: Tensor, present: Tensor | None = None,
-                coverage: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self,
+        queries: Tensor,
+        memory: Tensor,
+        keys: Tensor,
+        present: Tensor | None = None,
+        coverage: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """`present` (B, S) is False at padding. `coverage` (B, S): the sum of the weights before these queries; none: zeros."""
         if self.covered is None:
             weights = masked_softmax(self._scores(queries, keys), present)
@@ -62,7 +81,9 @@ class MemoryAttention(nn.Module):
             weights = self._covering(queries, keys, present, coverage)
         return weights @ memory, weights
 
-    def _covering(self, queries: Tensor, keys: Tensor, present: Tensor | None, coverage: Tensor | None) -> Tensor:
+    def _covering(
+        self, queries: Tensor, keys: Tensor, present: Tensor | None, coverage: Tensor | None
+    ) -> Tensor:
         assert self.covered is not None
         total = keys.new_zeros(keys.shape[:2]) if coverage is None else coverage
         steps = []
@@ -104,7 +125,9 @@ class AdditiveScores(torch.autograd.Function):
         queries, keys = queries.contiguous(), keys.contiguous()
         ctx.save_for_backward(queries, keys, energy)
         if not _compiled(queries):
-            return torch.stack([torch.tanh(keys + q.unsqueeze(1)) @ energy for q in queries.unbind(1)], 1)
+            return torch.stack(
+                [torch.tanh(keys + q.unsqueeze(1)) @ energy for q in queries.unbind(1)], 1
+            )
         from seqloom.kernels.attention import additive_scores
 
         scores = queries.new_empty(*queries.shape[:2], keys.shape[1])
@@ -115,12 +138,28 @@ class AdditiveScores(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         queries, keys, energy = ctx.saved_tensors
-        d_queries, d_keys, d_energy = torch.zeros_like(queries), torch.zeros_like(keys), torch.zeros_like(energy)
+        d_queries, d_keys, d_energy = (
+            torch.zeros_like(queries),
+            torch.zeros_like(keys),
+            torch.zeros_like(energy),
+        )
         if _compiled(queries):
             from seqloom.kernels.attention import additive_scores_back
 
-            additive_scores_back(*(x.detach().numpy() for x in (queries, keys, energy, above.contiguous(), d_queries, d_keys,
-                                                                d_energy)))
+            additive_scores_back(
+                *(
+                    x.detach().numpy()
+                    for x in (
+                        queries,
+                        keys,
+                        energy,
+                        above.contiguous(),
+                        d_queries,
+                        d_keys,
+                        d_energy,
+                    )
+                )
+            )
             return d_queries, d_keys, d_energy
         for t in range(queries.shape[1]):
             inner = torch.tanh(keys + queries[:, t : t + 1])  # (B, S, A)

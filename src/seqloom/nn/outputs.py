@@ -27,18 +27,30 @@ from seqloom.nn.losses import SoftTargets, linear_cross_entropy, linear_log_prob
 class FullSoftmax(nn.Module):
     """Weight (V, D) of its own, or that of an embedding; exact in training too, and the scoring half of its kin."""
 
-    def __init__(self, d_model: int, vocab_size: int, *, tied: nn.Embedding | None = None, bias: bool = True,
-                 label_smoothing: float = 0.0, never: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        tied: nn.Embedding | None = None,
+        bias: bool = True,
+        label_smoothing: float = 0.0,
+        never: Sequence[int] = (),
+    ) -> None:
         """`never`: words that have no probability; the loss does not know of them."""
         super().__init__()
         self.vocab_size, self.label_smoothing, self.never = vocab_size, label_smoothing, list(never)
         if tied is None:
             self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
-            nn.init.normal_(self.weight, std=d_model ** -0.5)
+            nn.init.normal_(self.weight, std=d_model**-0.5)
         elif tied.weight.shape != (vocab_size, d_model):
-            raise ValueError(f"a tied output of {vocab_size} x {d_model} cannot share an embedding of "
-                             f"{tied.num_embeddings} x {tied.embedding_dim}; project the features to the embedding's width")
-        self._tied = (tied,)  # in a tuple, so that the shared weight is not a parameter, and a key of the file, twice
+            raise ValueError(
+                f"a tied output of {vocab_size} x {d_model} cannot share an embedding of "
+                f"{tied.num_embeddings} x {tied.embedding_dim}; project the features to the embedding's width"
+            )
+        self._tied = (
+            tied,
+        )  # in a tuple, so that the shared weight is not a parameter, and a key of the file, twice
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
 
     def matrix(self) -> Tensor:
@@ -46,15 +58,26 @@ class FullSoftmax(nn.Module):
         tied = self._tied[0]
         return self.weight if tied is None else tied.weight
 
-    def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
-             weights: Tensor | None = None) -> Tensor:
+    def loss(
+        self,
+        features: Tensor,
+        targets: Tensor | SoftTargets,
+        generator: Generator | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """Return the mean nats of a token (with label smoothing: of the smoothed target) by weights (N,).
 
         features (N, D); targets: words (N,), distributions (N, V), or a function that gives the latter by
         rows.
         """
-        return linear_cross_entropy(features, self.matrix(), self.bias, targets, weights=weights,
-                                    label_smoothing=self.label_smoothing)
+        return linear_cross_entropy(
+            features,
+            self.matrix(),
+            self.bias,
+            targets,
+            weights=weights,
+            label_smoothing=self.label_smoothing,
+        )
 
     def log_probs(self, features: Tensor) -> Tensor:
         """Of every word, (N, V)."""
@@ -68,7 +91,11 @@ class FullSoftmax(nn.Module):
         """What is added to the logits (V,)."""
         if not self.never:
             return self.bias
-        offsets = self.matrix().new_zeros(self.vocab_size) if self.bias is None else self.bias.detach().clone()
+        offsets = (
+            self.matrix().new_zeros(self.vocab_size)
+            if self.bias is None
+            else self.bias.detach().clone()
+        )
         offsets[self.never] = -math.inf
         return offsets
 
@@ -76,13 +103,26 @@ class FullSoftmax(nn.Module):
 class SampledSoftmax(FullSoftmax):
     """Trained to find the true word among `samples` drawn ones. `proposal` (V,) is `log_uniform` unless given."""
 
-    def __init__(self, d_model: int, vocab_size: int, *, samples: int = 1024, proposal: Tensor | None = None,
-                 tied: nn.Embedding | None = None, bias: bool = True) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        samples: int = 1024,
+        proposal: Tensor | None = None,
+        tied: nn.Embedding | None = None,
+        bias: bool = True,
+    ) -> None:
         super().__init__(d_model, vocab_size, tied=tied, bias=bias)
         self.proposal = Proposal(log_uniform(vocab_size) if proposal is None else proposal, samples)
 
-    def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
-             weights: Tensor | None = None) -> Tensor:
+    def loss(
+        self,
+        features: Tensor,
+        targets: Tensor | SoftTargets,
+        generator: Generator | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """Return the mean nats of the choice; the full softmax has the same optimum, but another scale."""
         true, drawn = _corrected_scores(self, self.proposal, features, _words(targets), generator)
         return _mean(torch.cat((true[:, None], drawn), 1).logsumexp(1) - true, weights)
@@ -91,13 +131,26 @@ class SampledSoftmax(FullSoftmax):
 class NCE(FullSoftmax):
     """Each word alone: data, or one of `samples` draws from `noise` (V,)? The logits learn log p themselves, plus log V."""
 
-    def __init__(self, d_model: int, vocab_size: int, *, noise: Tensor | None = None, samples: int = 256,
-                 tied: nn.Embedding | None = None, bias: bool = True) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        noise: Tensor | None = None,
+        samples: int = 256,
+        tied: nn.Embedding | None = None,
+        bias: bool = True,
+    ) -> None:
         super().__init__(d_model, vocab_size, tied=tied, bias=bias)
         self.noise = Proposal(log_uniform(vocab_size) if noise is None else noise, samples)
 
-    def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
-             weights: Tensor | None = None) -> Tensor:
+    def loss(
+        self,
+        features: Tensor,
+        targets: Tensor | SoftTargets,
+        generator: Generator | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """Return the mean nats of the S + 1 decisions of a token (Mnih and Teh 2012, equation 8)."""
         true, drawn = _corrected_scores(self, self.noise, features, _words(targets), generator)
         # log V: an untrained layer then begins normalised. log S: how much more noise there is than data.
@@ -120,8 +173,13 @@ def _mean(losses: Tensor, weights: Tensor | None) -> Tensor:
     return (losses * weights).sum() / weights.sum()
 
 
-def _corrected_scores(output: FullSoftmax, proposal: Proposal, features: Tensor, targets: Tensor,
-                      generator: Generator | None) -> tuple[Tensor, Tensor]:
+def _corrected_scores(
+    output: FullSoftmax,
+    proposal: Proposal,
+    features: Tensor,
+    targets: Tensor,
+    generator: Generator | None,
+) -> tuple[Tensor, Tensor]:
     """logit - log q of the targets (N,) and of drawn words (N, S); a draw may be the target, and stays."""
     ids = proposal.draw(generator)
     weight, log_q = output.matrix(), proposal.log_q
@@ -129,7 +187,7 @@ def _corrected_scores(output: FullSoftmax, proposal: Proposal, features: Tensor,
     rows = F.embedding(torch.cat((targets, ids)), weight)  # (N + S, D)
     features = features.to(weight.dtype)
     true = (features * rows[: len(targets)]).sum(1) - log_q[targets]
-    drawn = features @ rows[len(targets):].t() - log_q[ids]
+    drawn = features @ rows[len(targets) :].t() - log_q[ids]
     if output.bias is not None:
         true, drawn = true + output.bias[targets], drawn + output.bias[ids]
     return true, drawn
@@ -144,30 +202,58 @@ class AdaptiveSoftmax(nn.Module):
 
     ranks: Tensor | None
 
-    def __init__(self, d_model: int, vocab_size: int, cutoffs: Sequence[int], *, factor: float = 4.0,
-                 order: Tensor | None = None, bias: bool = False) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        cutoffs: Sequence[int],
+        *,
+        factor: float = 4.0,
+        order: Tensor | None = None,
+        bias: bool = False,
+    ) -> None:
         super().__init__()
         edges = [*cutoffs, vocab_size]
         if not cutoffs or cutoffs[0] < 1 or any(a >= b for a, b in pairwise(edges)):
-            raise ValueError(f"cutoffs {list(cutoffs)} must rise between 1 and the vocabulary's size {vocab_size}")
+            raise ValueError(
+                f"cutoffs {list(cutoffs)} must rise between 1 and the vocabulary's size {vocab_size}"
+            )
         self.edges, self.shortlist = edges, edges[0]
         self.head = nn.Linear(d_model, self.shortlist + len(cutoffs), bias=bias)
-        self.tails = nn.ModuleList(_Tail(d_model, max(1, int(d_model / factor ** i)), high - low)
-                                   for i, (low, high) in enumerate(pairwise(edges), 1))
-        if order is not None and not torch.equal(order.sort().values, torch.arange(vocab_size, device=order.device)):
+        self.tails = nn.ModuleList(
+            _Tail(d_model, max(1, int(d_model / factor**i)), high - low)
+            for i, (low, high) in enumerate(pairwise(edges), 1)
+        )
+        if order is not None and not torch.equal(
+            order.sort().values, torch.arange(vocab_size, device=order.device)
+        ):
             raise ValueError(f"order must hold each id from 0 to {vocab_size - 1} once")
-        self.register_buffer("ranks", None if order is None else order.argsort())  # saved: ids mean nothing without it
+        self.register_buffer(
+            "ranks", None if order is None else order.argsort()
+        )  # saved: ids mean nothing without it
 
-    def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
-             weights: Tensor | None = None) -> Tensor:
+    def loss(
+        self,
+        features: Tensor,
+        targets: Tensor | SoftTargets,
+        generator: Generator | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """Return the mean nats of a token, each by its weight (N,); features (N, D), targets (N,)."""
         ranks, heads = self._places(_words(targets))
-        total = linear_cross_entropy(features, self.head.weight, self.head.bias, heads, weights=weights,
-                                     reduction="sum")
+        total = linear_cross_entropy(
+            features, self.head.weight, self.head.bias, heads, weights=weights, reduction="sum"
+        )
         for i, rows in self._rows(ranks):
             tail, own = self._tail(i), None if weights is None else weights[rows]
-            total = total + linear_cross_entropy(tail.down(features[rows]), tail.up.weight, None,
-                                                 ranks[rows] - self.edges[i], weights=own, reduction="sum")
+            total = total + linear_cross_entropy(
+                tail.down(features[rows]),
+                tail.up.weight,
+                None,
+                ranks[rows] - self.edges[i],
+                weights=own,
+                reduction="sum",
+            )
         return total / (len(ranks) if weights is None else weights.sum())
 
     def log_probs(self, features: Tensor) -> Tensor:
@@ -176,7 +262,10 @@ class AdaptiveSoftmax(nn.Module):
         parts = [head[:, : self.shortlist]]
         for i in range(len(self.tails)):
             tail = self._tail(i)
-            parts.append(head[:, self.shortlist + i, None] + F.log_softmax(tail.up(tail.down(features)), dim=-1))
+            parts.append(
+                head[:, self.shortlist + i, None]
+                + F.log_softmax(tail.up(tail.down(features)), dim=-1)
+            )
         by_rank = torch.cat(parts, 1)
         return by_rank if self.ranks is None else by_rank[:, self.ranks]
 
@@ -187,7 +276,9 @@ class AdaptiveSoftmax(nn.Module):
         out = linear_log_probs(features, self.head.weight, self.head.bias, heads)
         for i, rows in self._rows(ranks):
             tail = self._tail(i)
-            out[rows] += linear_log_probs(tail.down(features[rows]), tail.up.weight, None, ranks[rows] - self.edges[i])
+            out[rows] += linear_log_probs(
+                tail.down(features[rows]), tail.up.weight, None, ranks[rows] - self.edges[i]
+            )
         return out
 
     def _tail(self, i: int) -> _Tail:
@@ -198,13 +289,17 @@ class AdaptiveSoftmax(nn.Module):
     def _places(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """The rank of each target, and what the head has to say for it: the word itself or its cluster."""
         ranks = targets if self.ranks is None else self.ranks[targets]
-        clusters = torch.bucketize(ranks, torch.tensor(self.edges, device=ranks.device), right=True)  # 0 is the head
+        clusters = torch.bucketize(
+            ranks, torch.tensor(self.edges, device=ranks.device), right=True
+        )  # 0 is the head
         return ranks, torch.where(clusters == 0, ranks, self.shortlist - 1 + clusters)
 
     def _rows(self, ranks: Tensor) -> list[tuple[int, Tensor]]:
         """For each cluster that has targets, its number and their rows."""
-        by_cluster = [(i, ((ranks >= low) & (ranks < high)).nonzero()[:, 0])
-                      for i, (low, high) in enumerate(pairwise(self.edges))]
+        by_cluster = [
+            (i, ((ranks >= low) & (ranks < high)).nonzero()[:, 0])
+            for i, (low, high) in enumerate(pairwise(self.edges))
+        ]
         return [(i, rows) for i, rows in by_cluster if len(rows)]
 
 
@@ -226,7 +321,9 @@ class Proposal(nn.Module):
         if samples < 1:
             raise ValueError(f"samples is {samples}; at least one word must be drawn")
         if probabilities.ndim != 1 or not bool((probabilities > 0).all()):
-            raise ValueError("every word needs a probability above zero, or its logit cannot be corrected")
+            raise ValueError(
+                "every word needs a probability above zero, or its logit cannot be corrected"
+            )
         q = probabilities.double() / probabilities.double().sum()
         self.samples = samples
         self.register_buffer("log_q", q.log().to(torch.get_default_dtype()), persistent=False)
@@ -236,7 +333,9 @@ class Proposal(nn.Module):
         """(S,) ids by the inverse of the distribution function: log V a draw, where torch.multinomial reads all of V."""
         device = self.cumulative.device if generator is None else generator.device
         u = torch.rand(self.samples, dtype=torch.float64, generator=generator, device=device)
-        return torch.searchsorted(self.cumulative, u.to(self.cumulative.device), right=True).clamp_(max=len(self.log_q) - 1)
+        return torch.searchsorted(self.cumulative, u.to(self.cumulative.device), right=True).clamp_(
+            max=len(self.log_q) - 1
+        )
 
 
 def log_uniform(vocab_size: int) -> Tensor:

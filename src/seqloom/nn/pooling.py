@@ -25,8 +25,14 @@ POOLINGS = ("last", "mean", "max", "attention")
 class Pooling(nn.Module):
     """x (B, T, D) and lengths (B,) to (B, D). `last`: of a bidirectional encoder, the ends of both directions."""
 
-    def __init__(self, kind: PoolingName, d_in: int, *, bidirectional: bool = False,
-                 linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        kind: PoolingName,
+        d_in: int,
+        *,
+        bidirectional: bool = False,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         if kind not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}; it is {kind!r}")
@@ -36,7 +42,7 @@ class Pooling(nn.Module):
             self.score = linear(d_in, 1, bias=False)
             xavier(original(self.project))
             nn.init.zeros_(self.project.bias)
-            nn.init.normal_(original(self.score), std=d_in ** -0.5)
+            nn.init.normal_(original(self.score), std=d_in**-0.5)
 
     def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
         """A trace gets the `weights` (B, T) of attention."""

@@ -29,7 +29,9 @@ def sinusoids(positions: Tensor, d_model: int, base: float = 10000.0) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
 
 
-def rotary_angles(positions: Tensor, d_head: int, base: float = 10000.0, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+def rotary_angles(
+    positions: Tensor, d_head: int, base: float = 10000.0, scale: float = 1.0
+) -> tuple[Tensor, Tensor]:
     """cos and sin of the angle by which each pair of a head is turned; (..., T) to twice (..., T, d_head / 2).
 
     Positions are divided by `scale`.

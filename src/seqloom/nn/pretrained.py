@@ -45,7 +45,9 @@ class Table(NamedTuple):
     built: np.ndarray  # bool (V,): its vector was built from its spelling
 
 
-def table(vectors: Source, tokens: Sequence[str], *, unknown: Unknown = "random", seed: int = 0) -> Table:
+def table(
+    vectors: Source, tokens: Sequence[str], *, unknown: Unknown = "random", seed: int = 0
+) -> Table:
     """The vector of each token by its spelling as it stands; a table of which no row was found is an error.
 
     `unknown`: what a token without a vector gets. `random`: normal around zero, of the mean square of those found.
@@ -57,10 +59,14 @@ def table(vectors: Source, tokens: Sequence[str], *, unknown: Unknown = "random"
     places = pretrained.words.find(tokens)
     known = places >= 0
     if not known.any():
-        raise DataError(f"none of the {len(tokens):,} tokens, such as {_some(tokens)}, is among the "
-                        f"{len(pretrained.words):,} words that have vectors, such as {_some(pretrained.words[:3])}; "
-                        "they must be spelled alike")
-    matrix = np.array(pretrained.matrix[np.maximum(places, 0)], np.float32)  # (V, D), in memory of its own
+        raise DataError(
+            f"none of the {len(tokens):,} tokens, such as {_some(tokens)}, is among the "
+            f"{len(pretrained.words):,} words that have vectors, such as {_some(pretrained.words[:3])}; "
+            "they must be spelled alike"
+        )
+    matrix = np.array(
+        pretrained.matrix[np.maximum(places, 0)], np.float32
+    )  # (V, D), in memory of its own
     if not np.isfinite(matrix[known]).all():
         bad = int(np.flatnonzero(known & ~np.isfinite(matrix).all(axis=1))[0])
         raise DataError(f"the vector of {tokens[bad]!r} has a value that is not a finite number")
@@ -70,12 +76,16 @@ def table(vectors: Source, tokens: Sequence[str], *, unknown: Unknown = "random"
         return Table(matrix, known, built)
     scale = np.sqrt(np.square(matrix[known], dtype=np.float64).mean())
     missing = np.flatnonzero(~known)
-    matrix[missing] = np.random.default_rng(seed).normal(0.0, scale, (len(missing), matrix.shape[1]))
+    matrix[missing] = np.random.default_rng(seed).normal(
+        0.0, scale, (len(missing), matrix.shape[1])
+    )
     if unknown == "subword" and len(missing):
         made = vectors.unseen([tokens[i] for i in missing.tolist()])
         if made is None:
-            raise ConfigError("these vectors have nothing to build those of unknown words from; take an embedder with "
-                              "subwords, such as fasttext, or unknown tokens as random or mean")
+            raise ConfigError(
+                "these vectors have nothing to build those of unknown words from; take an embedder with "
+                "subwords, such as fasttext, or unknown tokens as random or mean"
+            )
         some = np.any(made != 0, axis=1)
         matrix[missing[some]], built[missing[some]] = made[some], True
     return Table(matrix, known, built)

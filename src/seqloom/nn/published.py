@@ -35,7 +35,9 @@ class PublishedEncoder(Encoder):
         super().__init__()
         self.blocks, self.n_layers, self.d_out = blocks, n_layers, d_model
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
+    ) -> Tensor:
         there = present(x, lengths)
         mask = UNMASKED if there is None or bool(there.all()) else padding_mask(there)
         for i in range(self.n_layers):

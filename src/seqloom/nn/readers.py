@@ -24,15 +24,28 @@ class TokenReader(nn.Module):
     drop: Tensor | None
     untrained: Tensor | None
 
-    def __init__(self, vocab_size: int, d_embed: int, *, further: int = 0, characters: nn.Module | None = None,
-                 d_characters: int = 0, drop: Tensor | None = None, untrained: Tensor | None = None,
-                 unk_id: int = 0) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        d_embed: int,
+        *,
+        further: int = 0,
+        characters: nn.Module | None = None,
+        d_characters: int = 0,
+        drop: Tensor | None = None,
+        untrained: Tensor | None = None,
+        unk_id: int = 0,
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, d_embed)
-        nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
+        nn.init.normal_(self.embedding.weight, std=d_embed**-0.5)
         self.register_buffer("further", torch.zeros(further, d_embed) if further else None)
-        self.register_buffer("drop", drop, persistent=False)  # (V,): how likely each is read as unseen in training
-        self.register_buffer("untrained", untrained, persistent=False)  # (V, d_embed): as pretrained, else NaN
+        self.register_buffer(
+            "drop", drop, persistent=False
+        )  # (V,): how likely each is read as unseen in training
+        self.register_buffer(
+            "untrained", untrained, persistent=False
+        )  # (V, d_embed): as pretrained, else NaN
         self.characters, self.unk_id = characters, unk_id
         self.d_out = d_embed + d_characters
 
@@ -52,17 +65,27 @@ class TokenReader(nn.Module):
         vectors = self.embedding(ids.masked_fill(beyond | unseen, self.unk_id))
         if self.training and self.untrained is not None:
             pretrained = self.untrained[places]
-            vectors = torch.where(unseen.unsqueeze(2) & ~pretrained.isnan(), pretrained.nan_to_num(), vectors)
+            vectors = torch.where(
+                unseen.unsqueeze(2) & ~pretrained.isnan(), pretrained.nan_to_num(), vectors
+            )
         if self.further is None:
             return vectors
-        return torch.where(beyond.unsqueeze(2), self.get_buffer("further")[(ids - size).clamp(min=0)], vectors)
+        return torch.where(
+            beyond.unsqueeze(2), self.get_buffer("further")[(ids - size).clamp(min=0)], vectors
+        )
 
 
 class NumberReader(nn.Module):
     """`values` (B, T, C), scaled by what the training data had, with a mark for each value that is missing (NaN)."""
 
-    def __init__(self, n_columns: int, *, mean: Tensor | None = None, scale: Tensor | None = None,
-                 missing: bool = False) -> None:
+    def __init__(
+        self,
+        n_columns: int,
+        *,
+        mean: Tensor | None = None,
+        scale: Tensor | None = None,
+        missing: bool = False,
+    ) -> None:
         super().__init__()
         self.missing, self.d_out = missing, n_columns * (2 if missing else 1)
         self.register_buffer("mean", torch.zeros(n_columns) if mean is None else mean)
@@ -71,5 +94,7 @@ class NumberReader(nn.Module):
     def forward(self, batch: Arrays) -> Tensor:
         values = batch["values"]
         absent = values.isnan()
-        scaled = ((values - self.get_buffer("mean")) / self.get_buffer("scale")).masked_fill(absent, 0.0)
+        scaled = ((values - self.get_buffer("mean")) / self.get_buffer("scale")).masked_fill(
+            absent, 0.0
+        )
         return torch.cat([scaled, absent.to(scaled.dtype)], 2) if self.missing else scaled

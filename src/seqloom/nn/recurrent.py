@@ -39,38 +39,83 @@ class RecurrentStack(nn.Module):
     layer, on W_h and on h. residual adds a layer's input to its output where their widths agree.
     """
 
-    def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1, *, cell: str = "lstm",
-                 activation: Activation = "tanh", reset: Reset = "after", update: Update = "keep",
-                 bidirectional: bool = False, d_projection: int | None = None, layer_norm: bool = False,
-                 residual: bool = False, learned_start: bool = False, forget_bias: float = 1.0, dropout: float = 0.0,
-                 variational: bool = False, weight_drop: float = 0.0, recurrent_dropout: float = 0.0,
-                 options: Mapping[str, Any] | None = None, linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        d_in: int,
+        d_hidden: int,
+        n_layers: int = 1,
+        *,
+        cell: str = "lstm",
+        activation: Activation = "tanh",
+        reset: Reset = "after",
+        update: Update = "keep",
+        bidirectional: bool = False,
+        d_projection: int | None = None,
+        layer_norm: bool = False,
+        residual: bool = False,
+        learned_start: bool = False,
+        forget_bias: float = 1.0,
+        dropout: float = 0.0,
+        variational: bool = False,
+        weight_drop: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        options: Mapping[str, Any] | None = None,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         """`cell`: a name in `encoder_table`; `options` of a cell that has others than those named here."""
         super().__init__()
         if min(d_in, d_hidden, n_layers) < 1:
-            raise ValueError(f"d_in {d_in}, d_hidden {d_hidden} and n_layers {n_layers} must each be at least 1")
+            raise ValueError(
+                f"d_in {d_in}, d_hidden {d_hidden} and n_layers {n_layers} must each be at least 1"
+            )
         if d_projection is not None and (cell != "lstm" or d_projection < 1):
-            raise ValueError(f"d_projection {d_projection}: only an LSTM has one (a GRU mixes h with its candidate, "
-                             "so both need one width), and it must be at least 1")
-        for name, value, known in (("cell", cell, CELL_NAMES), ("activation", activation, ("tanh", "relu")),
-                                   ("reset", reset, ("after", "before")), ("update", update, ("keep", "replace"))):
+            raise ValueError(
+                f"d_projection {d_projection}: only an LSTM has one (a GRU mixes h with its candidate, "
+                "so both need one width), and it must be at least 1"
+            )
+        for name, value, known in (
+            ("cell", cell, CELL_NAMES),
+            ("activation", activation, ("tanh", "relu")),
+            ("reset", reset, ("after", "before")),
+            ("update", update, ("keep", "replace")),
+        ):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; it is {value!r}")
         entry = find_cell(cell)
-        own = entry.own_options({"activation": activation, "reset": reset, "update": update, "forget_bias": forget_bias,
-                                 "d_projection": d_projection, **(options or {})}, training=True)
+        own = entry.own_options(
+            {
+                "activation": activation,
+                "reset": reset,
+                "update": update,
+                "forget_bias": forget_bias,
+                "d_projection": d_projection,
+                **(options or {}),
+            },
+            training=True,
+        )
 
         def make(width: int) -> Cell:
-            made: Cell = entry.network_class()(width, d_hidden, layer_norm=layer_norm, learned_start=learned_start,
-                                               linear=linear, **own)
+            made: Cell = entry.network_class()(
+                width,
+                d_hidden,
+                layer_norm=layer_norm,
+                learned_start=learned_start,
+                linear=linear,
+                **own,
+            )
             return made
 
         self.d_in, self.bidirectional = d_in, bidirectional
         self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)
         if residual and n_layers == 1 and d_in != self.d_out:
-            raise ValueError(f"residual needs a layer whose input and output have one width; here {d_in} and {self.d_out}")
+            raise ValueError(
+                f"residual needs a layer whose input and output have one width; here {d_in} and {self.d_out}"
+            )
         self.residual, self.variational = residual, variational
-        self.dropout, self.weight_drop = check_rate("dropout", dropout), check_rate("weight_drop", weight_drop)
+        self.dropout, self.weight_drop = (
+            check_rate("dropout", dropout),
+            check_rate("weight_drop", weight_drop),
+        )
         self.recurrent_dropout = check_rate("recurrent_dropout", recurrent_dropout)
         self.layers = nn.ModuleList()
         for index in range(n_layers):
@@ -82,10 +127,20 @@ class RecurrentStack(nn.Module):
 
     def start(self, n: int) -> States:
         """The state of n sequences of which nothing was read."""
-        return tuple(tuple(leaf for cell in _directions(layer) for leaf in cell.start(n)) for layer in self.layers)
+        return tuple(
+            tuple(leaf for cell in _directions(layer) for leaf in cell.start(n))
+            for layer in self.layers
+        )
 
-    def forward(self, x: Tensor, state: States | None = None, lengths: Tensor | None = None, *,
-                final_state: bool = True, trace: Trace | None = None) -> tuple[Tensor, States]:
+    def forward(
+        self,
+        x: Tensor,
+        state: States | None = None,
+        lengths: Tensor | None = None,
+        *,
+        final_state: bool = True,
+        trace: Trace | None = None,
+    ) -> tuple[Tensor, States]:
         """x (B, T, d_in), lengths (B) of its rows: outputs (B, T, d_out) and the state after the last step.
 
         Without `final_state` that state is an empty tuple; with `lengths` this is faster. A trace gets the
@@ -106,7 +161,9 @@ class RecurrentStack(nn.Module):
 
         def arranged(value: Tensor) -> Tensor:
             """Of a trace: (T, B, H) as (B, T, H), with zeros at padding."""
-            return (value if inside is None else value.masked_fill(~inside.unsqueeze(2), 0.0)).transpose(0, 1)
+            return (
+                value if inside is None else value.masked_fill(~inside.unsqueeze(2), 0.0)
+            ).transpose(0, 1)
 
         x = x.transpose(0, 1).contiguous()  # (T, B, D): each step is one piece of memory
         after = []
@@ -129,26 +186,40 @@ class RecurrentStack(nn.Module):
             return locked_dropout(x, self.dropout, self.training, time=0)
         return functional.dropout(x, self.dropout, self.training)
 
-    def _layer(self, layer: Cell, x: Tensor, state: State, lengths: Tensor | None, turn: Tensor | None,
-               trace: Trace | None) -> tuple[Tensor, State]:
+    def _layer(
+        self,
+        layer: Cell,
+        x: Tensor,
+        state: State,
+        lengths: Tensor | None,
+        turn: Tensor | None,
+        trace: Trace | None,
+    ) -> tuple[Tensor, State]:
         """One layer in its one or two directions; with `lengths` the state is that of each row's end."""
         if layer.reverse is None:
             return self._direction(layer, x, state, lengths, trace)
         half = len(layer.leaves)
         ahead, last = self._direction(layer, x, state[:half], lengths, trace)
         backwards = within(trace, "reverse", lambda value: _turned(value, turn))
-        back, first = self._direction(layer.reverse, _turned(x, turn), state[half:], lengths, backwards)
+        back, first = self._direction(
+            layer.reverse, _turned(x, turn), state[half:], lengths, backwards
+        )
         return torch.cat([ahead, _turned(back, turn)], 2), last + first
 
-    def _direction(self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None,
-                   trace: Trace | None) -> tuple[Tensor, State]:
+    def _direction(
+        self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, trace: Trace | None
+    ) -> tuple[Tensor, State]:
         w_h = weight_drop(cell.w_h, self.weight_drop, self.training)
         mask = None
         if self.training and self.recurrent_dropout > 0:
-            mask = draw_mask(state[0].shape, self.recurrent_dropout, x)  # (B, H), new for every pass
+            mask = draw_mask(
+                state[0].shape, self.recurrent_dropout, x
+            )  # (B, H), new for every pass
         if mask is not None or (trace is not None and trace.wants(*cell.traced)):
             return cell.walk(x, state, w_h, lengths=lengths, mask=mask, trace=trace)
-        packable = lengths is None or not isinstance(cell, LSTMCell) or bool((lengths > 0).all())  # torch packs no empty row
+        packable = (
+            lengths is None or not isinstance(cell, LSTMCell) or bool((lengths > 0).all())
+        )  # torch packs no empty row
         if fused.can_fuse(cell, x) and packable:
             return fused.run(cell, x, state, w_h, lengths)
         return cell.walk(x, state, w_h, lengths=lengths)
@@ -167,7 +238,9 @@ class _Reorder(torch.autograd.Function):
         ctx.save_for_backward(order)
         steps, rows, width = x.shape
         flat = order * rows + torch.arange(rows, device=x.device)
-        return x.reshape(steps * rows, width).index_select(0, flat.flatten()).view(steps, rows, width)
+        return (
+            x.reshape(steps * rows, width).index_select(0, flat.flatten()).view(steps, rows, width)
+        )
 
     @staticmethod
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None]:
@@ -184,7 +257,11 @@ def _turned(x: Tensor, turn: Tensor | None) -> Tensor:
 
 def _checked(lengths: Tensor, x: Tensor) -> Tensor:
     if lengths.shape != x.shape[:1]:
-        raise ValueError(f"lengths must have one entry a row, ({len(x)},); the shape is {tuple(lengths.shape)}")
+        raise ValueError(
+            f"lengths must have one entry a row, ({len(x)},); the shape is {tuple(lengths.shape)}"
+        )
     if len(x) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= x.shape[1]:
-        raise ValueError(f"lengths must lie in 0..{x.shape[1]}; they go from {int(lengths.min())} to {int(lengths.max())}")
+        raise ValueError(
+            f"lengths must lie in 0..{x.shape[1]}; they go from {int(lengths.min())} to {int(lengths.max())}"
+        )
     return lengths.to(x.device)

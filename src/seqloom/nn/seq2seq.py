@@ -41,8 +41,13 @@ class Memory(NamedTuple):
 
     def rows(self, chosen: Tensor) -> Memory:
         """Of these sources, in this order."""
-        return Memory(self.vectors[chosen], self.keys[chosen], None if self.present is None else self.present[chosen],
-                      self.summary[chosen], tuple(tuple(leaf[chosen] for leaf in layer) for layer in self.start))
+        return Memory(
+            self.vectors[chosen],
+            self.keys[chosen],
+            None if self.present is None else self.present[chosen],
+            self.summary[chosen],
+            tuple(tuple(leaf[chosen] for leaf in layer) for layer in self.start),
+        )
 
 
 class DecoderState(NamedTuple):
@@ -56,37 +61,71 @@ class DecoderState(NamedTuple):
 class Seq2Seq(nn.Module):
     """`reader` None: sources have the targets' vocabulary and vectors; `encoder` None: the decoder reads them itself."""
 
-    def __init__(self, reader: nn.Module | None, encoder: Encoder | None, vocab_size: int, d_embed: int, d_hidden: int,
-                 n_layers: int = 1, *, cell: str = "gru", attention: Score | None = "additive", coverage: bool = False,
-                 input_feeding: bool = False, every_step: bool = False, tied: bool = True, dropout: float = 0.0,
-                 label_smoothing: float = 0.0, linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        reader: nn.Module | None,
+        encoder: Encoder | None,
+        vocab_size: int,
+        d_embed: int,
+        d_hidden: int,
+        n_layers: int = 1,
+        *,
+        cell: str = "gru",
+        attention: Score | None = "additive",
+        coverage: bool = False,
+        input_feeding: bool = False,
+        every_step: bool = False,
+        tied: bool = True,
+        dropout: float = 0.0,
+        label_smoothing: float = 0.0,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         if encoder is None and (reader is not None or every_step or input_feeding):
-            raise ValueError("one network that reads and writes takes no other reader, no input feeding, and no summary at "
-                             "every step")
+            raise ValueError(
+                "one network that reads and writes takes no other reader, no input feeding, and no summary at "
+                "every step"
+            )
         if attention is None and (input_feeding or coverage):
             raise ValueError("input feeding and coverage need attention")
         self.input_feeding, self.every_step, self.dropout = input_feeding, every_step, dropout
         self.embedding = nn.Embedding(vocab_size, d_embed)
-        nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
+        nn.init.normal_(self.embedding.weight, std=d_embed**-0.5)
         self.reader, self.encoder = reader, encoder
         d_memory = d_hidden if encoder is None else encoder.d_out
         d_out = d_embed if tied else d_hidden
-        self.decoder = RecurrentStack(d_embed + (d_out if input_feeding else 0) + (d_memory if every_step else 0), d_hidden,
-                                      n_layers, cell=cell, dropout=dropout, linear=linear)
+        self.decoder = RecurrentStack(
+            d_embed + (d_out if input_feeding else 0) + (d_memory if every_step else 0),
+            d_hidden,
+            n_layers,
+            cell=cell,
+            dropout=dropout,
+            linear=linear,
+        )
         leaves = len(find_cell(cell).network_class().leaves)
-        self.initial = None if encoder is None else linear(d_memory, n_layers * leaves * d_hidden, bias=True)
+        self.initial = (
+            None if encoder is None else linear(d_memory, n_layers * leaves * d_hidden, bias=True)
+        )
         narrower = attention in BY_WIDTH and d_memory != d_hidden
         self.narrow = linear(d_memory, d_hidden, bias=True) if narrower else None
         self.attention = None
         if attention is not None:
             d_memory = d_hidden if self.narrow is not None else d_memory
-            self.attention = MemoryAttention(attention, d_hidden, d_memory, coverage=coverage, linear=linear)
+            self.attention = MemoryAttention(
+                attention, d_hidden, d_memory, coverage=coverage, linear=linear
+            )
             d_read = d_hidden + d_memory
         else:
             d_read = d_hidden
-        self.readout = linear(d_read, d_out, bias=True) if attention is not None or d_read != d_out else None
-        self.output = FullSoftmax(d_out, vocab_size, tied=self.embedding if tied else None, label_smoothing=label_smoothing)
+        self.readout = (
+            linear(d_read, d_out, bias=True) if attention is not None or d_read != d_out else None
+        )
+        self.output = FullSoftmax(
+            d_out,
+            vocab_size,
+            tied=self.embedding if tied else None,
+            label_smoothing=label_smoothing,
+        )
         for layer in (self.initial, self.narrow, self.readout):
             if layer is not None:
                 xavier(original(layer))
@@ -115,13 +154,21 @@ class Seq2Seq(nn.Module):
         assert there is not None
         vectors = dropout(vectors, self.dropout, self.training)
         vectors = vectors if self.narrow is None else self.narrow(vectors)
-        return Memory(vectors, self.attention.keys(vectors), None if bool(there.all()) else there, summary, start)
+        return Memory(
+            vectors,
+            self.attention.keys(vectors),
+            None if bool(there.all()) else there,
+            summary,
+            start,
+        )
 
     def _first(self, summary: Tensor) -> States:
         """The state in which the decoder begins, a part of one product for each layer and leaf."""
         assert self.initial is not None
         parts = iter(self.initial(summary).split(self._width, 1))
-        return tuple(tuple(next(parts).contiguous() for _ in layer.leaves) for layer in self._layers)
+        return tuple(
+            tuple(next(parts).contiguous() for _ in layer.leaves) for layer in self._layers
+        )
 
     @property
     def _layers(self) -> list[Cell]:
@@ -142,7 +189,9 @@ class Seq2Seq(nn.Module):
             return self._traced_steps(memory, inputs, trace)
         if self.input_feeding:
             return self._step_by_step(memory, inputs)
-        outputs, _ = self.decoder(self._inputs(memory, inputs), memory.start, trace=within(trace, "decoder"))
+        outputs, _ = self.decoder(
+            self._inputs(memory, inputs), memory.start, trace=within(trace, "decoder")
+        )
         features, weights = self._read_out(memory, dropout(outputs, self.dropout, self.training))
         if trace is not None and weights is not None:
             trace.add("cross.weights", weights.unsqueeze(1))
@@ -152,11 +201,16 @@ class Seq2Seq(nn.Module):
         """Before the first token."""
         n, summary = len(memory.summary), memory.summary
         fed = self.output.matrix().shape[1] if self.input_feeding else 0
-        steps = memory.vectors.shape[1] if self.attention is not None and self.attention.covered is not None else 0
+        steps = (
+            memory.vectors.shape[1]
+            if self.attention is not None and self.attention.covered is not None
+            else 0
+        )
         return DecoderState(memory.start, summary.new_zeros(n, fed), summary.new_zeros(n, steps))
 
-    def step(self, memory: Memory, state: DecoderState, ids: Tensor,
-             trace: Trace | None = None) -> tuple[Tensor, DecoderState]:
+    def step(
+        self, memory: Memory, state: DecoderState, ids: Tensor, trace: Trace | None = None
+    ) -> tuple[Tensor, DecoderState]:
         """One more token of each row (B,): what predicts the next (B, D), and the state. `trace` as in
         `features`, with T = 1."""
         x = self._inputs(memory, ids.unsqueeze(1))
@@ -168,10 +222,13 @@ class Seq2Seq(nn.Module):
             trace.add("cross.weights", weights[:, None, None])
         return features, state
 
-    def _after(self, memory: Memory, state: DecoderState, outputs: Tensor,
-               layers: States) -> tuple[Tensor, DecoderState, Tensor | None]:
+    def _after(
+        self, memory: Memory, state: DecoderState, outputs: Tensor, layers: States
+    ) -> tuple[Tensor, DecoderState, Tensor | None]:
         covered = state.coverage if state.coverage.shape[1] else None
-        features, weights = self._read_out(memory, dropout(outputs, self.dropout, self.training), covered)
+        features, weights = self._read_out(
+            memory, dropout(outputs, self.dropout, self.training), covered
+        )
         coverage = state.coverage
         if weights is not None:
             coverage = coverage if covered is None else coverage + weights[:, 0]
@@ -187,7 +244,9 @@ class Seq2Seq(nn.Module):
             read, state = self.step(memory, state, ids, steps[-1])
             features.append(read)
         for name in steps[0]:
-            trace.add(name, torch.cat([step[name] for step in steps], -2))  # (B, T, H) or (B, 1, T, S)
+            trace.add(
+                name, torch.cat([step[name] for step in steps], -2)
+            )  # (B, T, H) or (B, 1, T, S)
         return torch.stack(features, 1)
 
     def _step_by_step(self, memory: Memory, inputs: Tensor) -> Tensor:
@@ -195,7 +254,9 @@ class Seq2Seq(nn.Module):
         first, state = self._layers[0], self.start(memory)
         x = self._inputs(memory, inputs).transpose(0, 1)  # (T, B, E)
         known = x.shape[2]
-        matrices = [(cell.w_x, cell.w_h) for cell in self._layers]  # once: adapters compute them when asked
+        matrices = [
+            (cell.w_x, cell.w_h) for cell in self._layers
+        ]  # once: adapters compute them when asked
         w_x = matrices[0][0]
         projected = F.linear(x, w_x[:, :known], first.b)
         w_fed = w_x[:, known:]
@@ -203,7 +264,9 @@ class Seq2Seq(nn.Module):
         for step in projected:
             below = step + F.linear(state.fed, w_fed)
             layers: list[State] = []
-            for i, (cell, before, (w_x, w_h)) in enumerate(zip(self._layers, state.layers, matrices)):
+            for i, (cell, before, (w_x, w_h)) in enumerate(
+                zip(self._layers, state.layers, matrices)
+            ):
                 if i:
                     below = cell.project(dropout(layers[-1][0], self.dropout, self.training), w_x)
                 layers.append(cell.step(below, before, w_h, None))
@@ -218,10 +281,14 @@ class Seq2Seq(nn.Module):
             return x
         return torch.cat([x, memory.summary.unsqueeze(1).expand(-1, ids.shape[1], -1)], 2)
 
-    def _read_out(self, memory: Memory, hidden: Tensor, coverage: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def _read_out(
+        self, memory: Memory, hidden: Tensor, coverage: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         weights = None
         if self.attention is not None:
-            context, weights = self.attention(hidden, memory.vectors, memory.keys, memory.present, coverage)
+            context, weights = self.attention(
+                hidden, memory.vectors, memory.keys, memory.present, coverage
+            )
             hidden = torch.cat([hidden, context], 2)
         if self.readout is None:
             return hidden, weights

@@ -32,14 +32,30 @@ Norm = Literal["pre", "post"]
 NormKind = Literal["layer", "rms"]
 Activation = Literal["gelu", "gelu-erf", "relu", "swish"]
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # gelu is GPT's form with tanh, gelu-erf that of BERT, x times Phi(x)
-    "gelu": partial(F.gelu, approximate="tanh"), "gelu-erf": F.gelu, "relu": F.relu, "swish": F.silu}
-GATES = {"swiglu": "swish", "geglu": "gelu"}  # the function of the gates of perceptrons that have them
+ACTIVATIONS: dict[
+    str, Callable[[Tensor], Tensor]
+] = {  # gelu is GPT's form with tanh, gelu-erf that of BERT, x times Phi(x)
+    "gelu": partial(F.gelu, approximate="tanh"),
+    "gelu-erf": F.gelu,
+    "relu": F.relu,
+    "swish": F.silu,
+}
+GATES = {
+    "swiglu": "swish",
+    "geglu": "gelu",
+}  # the function of the gates of perceptrons that have them
 
 
 class MLP(nn.Module):
-    def __init__(self, d_model: int, d_mlp: int, activation: Callable[[Tensor], Tensor], *, bias: bool = True,
-                 linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        d_mlp: int,
+        activation: Callable[[Tensor], Tensor],
+        *,
+        bias: bool = True,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         self.activation = activation
         self.up = linear(d_model, d_mlp, bias=bias)
@@ -53,8 +69,15 @@ class SwiGLU(nn.Module):
     """A perceptron whose inner units are each multiplied by a gate (Shazeer 2020); one product makes the gates and, after them,
     the units. The gates are swish, or another `activation`."""
 
-    def __init__(self, d_model: int, d_mlp: int, activation: Callable[[Tensor], Tensor] = F.silu, *,
-                 bias: bool = True, linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        d_mlp: int,
+        activation: Callable[[Tensor], Tensor] = F.silu,
+        *,
+        bias: bool = True,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
         self.activation = activation
         self.up = linear(d_model, 2 * d_mlp, bias=bias)
@@ -65,16 +88,31 @@ class SwiGLU(nn.Module):
         return self.down(self.activation(gates) * units)
 
 
-def make_norm(kind: NormKind, d_model: int, *, epsilon: float = 1e-5, bias: bool = True) -> nn.Module:
+def make_norm(
+    kind: NormKind, d_model: int, *, epsilon: float = 1e-5, bias: bool = True
+) -> nn.Module:
     """Layer norm, or RMSNorm (Zhang and Sennrich 2019), which only divides by the root of the mean square."""
-    return nn.RMSNorm(d_model, eps=epsilon) if kind == "rms" else nn.LayerNorm(d_model, eps=epsilon, bias=bias)
+    return (
+        nn.RMSNorm(d_model, eps=epsilon)
+        if kind == "rms"
+        else nn.LayerNorm(d_model, eps=epsilon, bias=bias)
+    )
 
 
 class Block(nn.Module):
     """Attention to the sequence itself, to a memory where there is a `cross` attention, and a perceptron."""
 
-    def __init__(self, d_model: int, attention: Attention, mlp: nn.Module, *, cross: Attention | None = None,
-                 norm: Norm = "pre", make_norm: Callable[[int], nn.Module] = nn.LayerNorm, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        attention: Attention,
+        mlp: nn.Module,
+        *,
+        cross: Attention | None = None,
+        norm: Norm = "pre",
+        make_norm: Callable[[int], nn.Module] = nn.LayerNorm,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.norm, self.dropout = norm, dropout
         self.norm1 = make_norm(d_model)
@@ -84,9 +122,16 @@ class Block(nn.Module):
         self.cross = cross
         self.norm_cross = make_norm(d_model) if cross is not None else None
 
-    def forward(self, x: Tensor, mask: Mask, places: Places | None = None, cache: KeysValues | None = None,
-                memory: KeysValues | None = None, memory_mask: Mask = UNMASKED,
-                trace: Trace | None = None) -> tuple[Tensor, KeysValues]:
+    def forward(
+        self,
+        x: Tensor,
+        mask: Mask,
+        places: Places | None = None,
+        cache: KeysValues | None = None,
+        memory: KeysValues | None = None,
+        memory_mask: Mask = UNMASKED,
+        trace: Trace | None = None,
+    ) -> tuple[Tensor, KeysValues]:
         """x (B, T, D) to the same shape, and the keys and values of `attention`; `memory` is what `cross.project` gave.
 
         A trace gets `attention.weights`, `cross.weights` and `out`.
@@ -122,15 +167,44 @@ class GPTNet(nn.Module):
 
     slopes: Tensor | None
 
-    def __init__(self, vocab_size: int, context: int, d_model: int, n_layers: int, n_heads: int, *,
-                 n_kv_heads: int | None = None, d_mlp: int | None = None, positions: Positions = "learned",
-                 rope_base: float = 10000.0, rope_scale: float = 1.0, max_distance: int = 64, window: int | None = None,
-                 norm: Norm = "pre", norm_kind: NormKind = "layer", norm_epsilon: float = 1e-5,
-                 activation: Literal["gelu", "relu", "swiglu"] = "gelu", dropout: float = 0.0, tied: bool = True,
-                 bias: bool = True, checkpoint: bool = False, linear: MakeLinear = nn.Linear) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        context: int,
+        d_model: int,
+        n_layers: int,
+        n_heads: int,
+        *,
+        n_kv_heads: int | None = None,
+        d_mlp: int | None = None,
+        positions: Positions = "learned",
+        rope_base: float = 10000.0,
+        rope_scale: float = 1.0,
+        max_distance: int = 64,
+        window: int | None = None,
+        norm: Norm = "pre",
+        norm_kind: NormKind = "layer",
+        norm_epsilon: float = 1e-5,
+        activation: Literal["gelu", "relu", "swiglu"] = "gelu",
+        dropout: float = 0.0,
+        tied: bool = True,
+        bias: bool = True,
+        checkpoint: bool = False,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
         super().__init__()
-        self.context, self.d_model, self.n_heads, self.n_kv_heads = context, d_model, n_heads, n_kv_heads or n_heads
-        self.positions, self.rope_base, self.rope_scale, self.dropout = positions, rope_base, rope_scale, dropout
+        self.context, self.d_model, self.n_heads, self.n_kv_heads = (
+            context,
+            d_model,
+            n_heads,
+            n_kv_heads or n_heads,
+        )
+        self.positions, self.rope_base, self.rope_scale, self.dropout = (
+            positions,
+            rope_base,
+            rope_scale,
+            dropout,
+        )
         self.window = window
         self.checkpoint = checkpoint  # recompute each block in the backward pass instead of keeping its activations
         self.embedding = nn.Embedding(vocab_size, d_model)
@@ -138,25 +212,38 @@ class GPTNet(nn.Module):
         new_norm = partial(make_norm, norm_kind, epsilon=norm_epsilon, bias=bias)
 
         def block() -> Block:
-            attention = Attention(d_model, n_heads, n_kv_heads=n_kv_heads, dropout=dropout, bias=bias,
-                                  distances=range(max_distance + 1) if positions == "relative" else None,
-                                  linear=linear)
+            attention = Attention(
+                d_model,
+                n_heads,
+                n_kv_heads=n_kv_heads,
+                dropout=dropout,
+                bias=bias,
+                distances=range(max_distance + 1) if positions == "relative" else None,
+                linear=linear,
+            )
             inner = d_mlp or 4 * d_model
-            mlp = (SwiGLU(d_model, inner, bias=bias, linear=linear) if activation == "swiglu" else
-                   MLP(d_model, inner, ACTIVATIONS[activation], bias=bias, linear=linear))
+            mlp = (
+                SwiGLU(d_model, inner, bias=bias, linear=linear)
+                if activation == "swiglu"
+                else MLP(d_model, inner, ACTIVATIONS[activation], bias=bias, linear=linear)
+            )
             return Block(d_model, attention, mlp, norm=norm, make_norm=new_norm, dropout=dropout)
 
         self.blocks = nn.ModuleList(block() for _ in range(n_layers))
         self.norm = new_norm(d_model) if norm == "pre" else None
         self.output = None if tied else nn.Linear(d_model, vocab_size, bias=False)
-        self.register_buffer("slopes", alibi_slopes(n_heads) if positions == "alibi" else None, persistent=False)
+        self.register_buffer(
+            "slopes", alibi_slopes(n_heads) if positions == "alibi" else None, persistent=False
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         for name, parameter in own_weights(self):
             if parameter.ndim == 2:
                 residual = name.endswith(("attention.out.weight", "mlp.down.weight"))
-                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * len(self.blocks)) if residual else 0.02)
+                nn.init.normal_(
+                    parameter, std=0.02 / math.sqrt(2 * len(self.blocks)) if residual else 0.02
+                )
             elif "norm" not in name:
                 nn.init.zeros_(parameter)
 
@@ -169,10 +256,14 @@ class GPTNet(nn.Module):
         """The past of n rows that have read nothing."""
         weight = self.embedding.weight
         empty = weight.new_empty(n, self.n_kv_heads, 0, self.d_model // self.n_heads)
-        return Past(torch.zeros(n, dtype=torch.int64, device=weight.device), tuple((empty, empty) for _ in self.blocks))
+        return Past(
+            torch.zeros(n, dtype=torch.int64, device=weight.device),
+            tuple((empty, empty) for _ in self.blocks),
+        )
 
-    def features(self, ids: Tensor, past: Past | None = None,
-                 trace: Trace | None = None) -> tuple[Tensor, Past | None]:
+    def features(
+        self, ids: Tensor, past: Past | None = None, trace: Trace | None = None
+    ) -> tuple[Tensor, Past | None]:
         """The vectors that predict the token after each of `ids` (B, T), as (B, T, D), and the past with `ids` read.
 
         The memory of `past` is reused. Prompts of unequal length are padded on the right; afterwards their true
@@ -182,7 +273,9 @@ class GPTNet(nn.Module):
         """
         keep = not torch.is_grad_enabled()
         if past is not None and not keep:
-            raise ValueError("a past is written in place and has no gradient; call under torch.no_grad()")
+            raise ValueError(
+                "a past is written in place and has no gradient; call under torch.no_grad()"
+            )
         before = None if past is None else past.lengths.tolist()
         x, mask, places = self._embed(ids, before)
         layers: list[KeysValues] = []
@@ -197,7 +290,9 @@ class GPTNet(nn.Module):
         hidden = x if self.norm is None else self.norm(x)
         if not keep:
             return hidden, None
-        read = ids.new_full((len(ids),), ids.shape[1]) if past is None else past.lengths + ids.shape[1]
+        read = (
+            ids.new_full((len(ids),), ids.shape[1]) if past is None else past.lengths + ids.shape[1]
+        )
         return hidden, Past(read, tuple(layers))
 
     def _embed(self, ids: Tensor, before: list[int] | None) -> tuple[Tensor, Mask, Places]:
@@ -209,24 +304,43 @@ class GPTNet(nn.Module):
         if self.position is not None:
             last = ids.shape[1] + max(before or [0])
             if last > self.context:
-                raise ValueError(f"a sequence of {last} tokens is longer than the position table of {self.context}; "
-                                 f"shorten it, or train with a larger context, or with other positions")
+                raise ValueError(
+                    f"a sequence of {last} tokens is longer than the position table of {self.context}; "
+                    f"shorten it, or train with a larger context, or with other positions"
+                )
             x = x + self.position(positions)
         elif self.positions == "sinusoidal":
             # Scaled up as in the paper, or the sinusoids, of size one, would drown the embeddings.
             x = x * math.sqrt(self.d_model) + sinusoids(positions, self.d_model).to(x.dtype)
         elif self.positions == "rope":
-            cos, sin = rotary_angles(positions, self.d_model // self.n_heads, self.rope_base, self.rope_scale)
-            rotation = cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)  # (B, 1, T, d_head / 2), alike for all heads
+            cos, sin = rotary_angles(
+                positions, self.d_model // self.n_heads, self.rope_base, self.rope_scale
+            )
+            rotation = (
+                cos[:, None].to(x.dtype),
+                sin[:, None].to(x.dtype),
+            )  # (B, 1, T, d_head / 2), alike for all heads
         x = dropout(x, self.dropout, self.training)
-        mask, places = causal_places(positions, before, self.slopes, rotation, window=self.window,
-                                     relative=self.positions == "relative")
+        mask, places = causal_places(
+            positions,
+            before,
+            self.slopes,
+            rotation,
+            window=self.window,
+            relative=self.positions == "relative",
+        )
         return x, mask, places
 
 
-def causal_places(positions: Tensor, before: list[int] | None = None, slopes: Tensor | None = None,
-                  rotation: tuple[Tensor, Tensor] | None = None, *, window: int | None = None,
-                  relative: bool = False) -> tuple[Mask, Places]:
+def causal_places(
+    positions: Tensor,
+    before: list[int] | None = None,
+    slopes: Tensor | None = None,
+    rotation: tuple[Tensor, Tensor] | None = None,
+    *,
+    window: int | None = None,
+    relative: bool = False,
+) -> tuple[Mask, Places]:
     """Tokens that see themselves and what came before; `before` is how much each row has read, `slopes` are ALiBi's, with a
     `window` they see no further back than that; `relative`: the distances are wanted."""
     steps = positions.shape[1]
@@ -243,4 +357,6 @@ def causal_places(positions: Tensor, before: list[int] | None = None, slopes: Te
         mask = Mask()
     if slopes is not None:
         mask = mask.with_bias(alibi_bias(slopes, positions, keys))
-    return mask, Places(positions, first, end, rotation, positions[:, :, None] - keys if relative else None)
+    return mask, Places(
+        positions, first, end, rotation, positions[:, :, None] - keys if relative else None
+    )

@@ -3,7 +3,14 @@
 The equations as they stand, and the oracle of the fast layers.
 """
 
-from seqloom.reference.attention import Attention, HeadsTrace, MultiHeadAttention, attend, attend_backward, causal_mask
+from seqloom.reference.attention import (
+    Attention,
+    HeadsTrace,
+    MultiHeadAttention,
+    attend,
+    attend_backward,
+    causal_mask,
+)
 from seqloom.reference.bptt import (
     Chunk,
     chunks,

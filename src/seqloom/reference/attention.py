@@ -35,7 +35,9 @@ class Attention(NamedTuple):
     out: np.ndarray  # (..., T, d_v)
 
 
-def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, seen: np.ndarray | None = None) -> Attention:
+def attend(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, seen: np.ndarray | None = None
+) -> Attention:
     """`seen` is True where a query may see a key, of the shape of the weights or one that is repeated to it.
 
     >>> attend(np.zeros((1, 2)), np.zeros((2, 2)), np.array([[1.0], [5.0]])).out  # all keys alike: the mean of the values
@@ -47,17 +49,23 @@ def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, seen: np.ndarray | None 
     if seen is not None:
         scores = np.where(seen, scores, -np.inf)
     top = scores.max(axis=-1, keepdims=True)
-    powers = np.exp(scores - np.where(np.isfinite(top), top, 0))  # the same weights, and exp cannot overflow
+    powers = np.exp(
+        scores - np.where(np.isfinite(top), top, 0)
+    )  # the same weights, and exp cannot overflow
     total = powers.sum(axis=-1, keepdims=True)
     weights = powers / np.where(total > 0, total, 1)
     return Attention(q, k, v, scores, weights, weights @ v)
 
 
-def attend_backward(a: Attention, grad_out: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def attend_backward(
+    a: Attention, grad_out: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradients of q, k and v, given what the loss asks of the output, (..., T, d_v)."""
     grad_v = a.weights.swapaxes(-1, -2) @ grad_out
     grad_weights = grad_out @ a.v.swapaxes(-1, -2)
-    grad_scores = a.weights * (grad_weights - (a.weights * grad_weights).sum(axis=-1, keepdims=True))
+    grad_scores = a.weights * (
+        grad_weights - (a.weights * grad_weights).sum(axis=-1, keepdims=True)
+    )
     grad_scores = grad_scores / math.sqrt(a.q.shape[-1])
     return grad_scores @ a.k, grad_scores.swapaxes(-1, -2) @ a.q, grad_v
 
@@ -90,23 +98,35 @@ class MultiHeadAttention:
             raise ValueError(f"a width of {width} cannot be divided among {n_heads} heads")
         self.params, self.n_heads = params, n_heads
 
-    def forward(self, x: np.ndarray, memory: np.ndarray | None = None, seen: np.ndarray | None = None) -> HeadsTrace:
+    def forward(
+        self, x: np.ndarray, memory: np.ndarray | None = None, seen: np.ndarray | None = None
+    ) -> HeadsTrace:
         """x (B, T, D) looks at the memory (B, S, D), or at itself; `seen` is (T, S), or (B, T or 1, S)."""
         p, memory = self.params, x if memory is None else memory
-        q, k, v = (self._split(source @ p[f"w_{name}"].T + p[f"b_{name}"])
-                   for name, source in (("q", x), ("k", memory), ("v", memory)))
+        q, k, v = (
+            self._split(source @ p[f"w_{name}"].T + p[f"b_{name}"])
+            for name, source in (("q", x), ("k", memory), ("v", memory))
+        )
         heads = attend(q, k, v, seen if seen is None or seen.ndim == 2 else seen[:, None])
         joined = self._join(heads.out)
         return HeadsTrace(x, memory, heads, joined, joined @ p["w_o"].T + p["b_o"])
 
-    def backward(self, trace: HeadsTrace, grad_y: np.ndarray) -> tuple[Params, np.ndarray, np.ndarray]:
+    def backward(
+        self, trace: HeadsTrace, grad_y: np.ndarray
+    ) -> tuple[Params, np.ndarray, np.ndarray]:
         """Gradients of the parameters, of x as what asks, and of the memory; in self-attention x gets the sum of the two."""
         p = self.params
-        grads = {"w_o": np.einsum("btd,bte->de", grad_y, trace.joined), "b_o": grad_y.sum(axis=(0, 1))}
+        grads = {
+            "w_o": np.einsum("btd,bte->de", grad_y, trace.joined),
+            "b_o": grad_y.sum(axis=(0, 1)),
+        }
         parts = attend_backward(trace.heads, self._split(grad_y @ p["w_o"]))
         grad_x, grad_memory = np.zeros_like(trace.x), np.zeros_like(trace.memory)
         for name, part in zip("qkv", parts):
-            grad, source, into = self._join(part), *((trace.x, grad_x) if name == "q" else (trace.memory, grad_memory))
+            grad, source, into = (
+                self._join(part),
+                *((trace.x, grad_x) if name == "q" else (trace.memory, grad_memory)),
+            )
             grads[f"w_{name}"] = np.einsum("btd,bte->de", grad, source)
             grads[f"b_{name}"] = grad.sum(axis=(0, 1))
             into += grad @ p[f"w_{name}"]

@@ -40,8 +40,15 @@ def chunks(n_steps: int, length: int) -> list[slice]:
     return [slice(at, min(at + length, n_steps)) for at in range(0, n_steps, length)]
 
 
-def truncated_bptt(cell: Cell[TraceT], x: np.ndarray, loss: Loss, *, length: int, state: State | None = None,
-                   mask: np.ndarray | None = None) -> Iterator[Chunk[TraceT]]:
+def truncated_bptt(
+    cell: Cell[TraceT],
+    x: np.ndarray,
+    loss: Loss,
+    *,
+    length: int,
+    state: State | None = None,
+    mask: np.ndarray | None = None,
+) -> Iterator[Chunk[TraceT]]:
     """Forward and backward, one chunk at a time; parameters may be changed between chunks.
 
     `loss(h, steps)` takes the states of these steps, (B, t, H), and gives its value and its gradient with respect to

@@ -15,7 +15,9 @@ import numpy as np
 from seqloom.reference.sequences import Cell, State, TraceT
 
 
-def numerical_gradient(loss: Callable[[], float], array: np.ndarray, *, step: float = 1e-5) -> np.ndarray:
+def numerical_gradient(
+    loss: Callable[[], float], array: np.ndarray, *, step: float = 1e-5
+) -> np.ndarray:
     """The gradient of `loss()` with respect to `array`, which it must read; each entry is moved and put back.
 
     >>> v = np.array([1.0, 2.0])
@@ -42,8 +44,15 @@ def relative_error(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.linalg.norm(a - b)) / scale if scale > 0 else 0.0
 
 
-def check_gradients(cell: Cell[TraceT], x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None, *,
-                    step: float = 1e-5, seed: int = 0) -> dict[str, float]:
+def check_gradients(
+    cell: Cell[TraceT],
+    x: np.ndarray,
+    state: State | None = None,
+    mask: np.ndarray | None = None,
+    *,
+    step: float = 1e-5,
+    seed: int = 0,
+) -> dict[str, float]:
     """Relative error of `cell.backward` for each parameter ("w_x", ..), the input ("x") and the initial state ("h", "c").
 
     The loss is a random weighted sum of all h_t and of the last state, so that every path carries some of it.
@@ -51,16 +60,24 @@ def check_gradients(cell: Cell[TraceT], x: np.ndarray, state: State | None = Non
     """
     x = np.array(x, np.float64)
     first = cell.forward(x, state, mask)
-    start = tuple(np.array(part, np.float64) for part in state or [np.zeros_like(part) for part in first.last])
+    start = tuple(
+        np.array(part, np.float64) for part in state or [np.zeros_like(part) for part in first.last]
+    )
     rng = np.random.default_rng(seed)
     on_h = rng.normal(size=first.h.shape)  # (B, T, H)
     on_last = tuple(rng.normal(size=part.shape) for part in first.last)
 
     def loss() -> float:
         trace = cell.forward(x, start, mask)
-        return float((on_h * trace.h).sum() + sum((w * part).sum() for w, part in zip(on_last, trace.last, strict=True)))
+        return float(
+            (on_h * trace.h).sum()
+            + sum((w * part).sum() for w, part in zip(on_last, trace.last, strict=True))
+        )
 
     exact = cell.backward(cell.forward(x, start, mask), on_h, on_last)
     pairs = [(name, array, exact.params[name]) for name, array in cell.params.items()]
     pairs += [("x", x, exact.x), *zip(("h", "c"), start, exact.start, strict=False)]
-    return {name: relative_error(grad, numerical_gradient(loss, array, step=step)) for name, array, grad in pairs}
+    return {
+        name: relative_error(grad, numerical_gradient(loss, array, step=step))
+        for name, array, grad in pairs
+    }

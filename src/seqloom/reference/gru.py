@@ -37,8 +37,12 @@ class GRUTrace(NamedTuple):
     r: np.ndarray
     z: np.ndarray
     n: np.ndarray
-    gated: np.ndarray  # what r multiplies: w_hn h_{t-1} + b_h (reset after) or h_{t-1} (reset before)
-    candidate_input: np.ndarray  # what w_hn multiplies: h_{t-1} (reset after) or r * h_{t-1} (reset before)
+    gated: (
+        np.ndarray
+    )  # what r multiplies: w_hn h_{t-1} + b_h (reset after) or h_{t-1} (reset before)
+    candidate_input: (
+        np.ndarray
+    )  # what w_hn multiplies: h_{t-1} (reset after) or r * h_{t-1} (reset before)
     h: np.ndarray
 
     @property
@@ -51,7 +55,9 @@ class GRUTrace(NamedTuple):
 
     @property
     def multiplied(self) -> np.ndarray:
-        return np.stack([self.h_before, self.h_before, self.candidate_input], axis=2)  # (B, T, 3, H)
+        return np.stack(
+            [self.h_before, self.h_before, self.candidate_input], axis=2
+        )  # (B, T, 3, H)
 
 
 class GRU:
@@ -89,7 +95,9 @@ class GRU:
         h = np.where(mask[:, None], h, h_before)  # padding does not move the state
         return GRUTrace(x, mask, h_before, r, z, n, gated, candidate_input, h)
 
-    def forward(self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None) -> GRUTrace:
+    def forward(
+        self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None
+    ) -> GRUTrace:
         """Every step of x (B, T, D), from `state` (zeros) on.
 
         >>> open_z = {"w_x": np.zeros((3, 1)), "w_h": np.zeros((3, 1)), "b": np.array([0.0, 50.0, 0.5])}
@@ -107,15 +115,23 @@ class GRU:
             state = steps[-1].state
         return GRUTrace(*stack_steps(steps))
 
-    def backward(self, trace: GRUTrace, grad_h: np.ndarray, grad_last: State | None = None) -> Gradients:
+    def backward(
+        self, trace: GRUTrace, grad_h: np.ndarray, grad_last: State | None = None
+    ) -> Gradients:
         """Gradients of everything, given what the loss asks of each h_t, (B, T, H), and of the last state."""
         p = self.params
         b, n_steps, d_hidden = trace.h.shape
         w_rz, w_n = p["w_h"][: 2 * d_hidden], p["w_h"][2 * d_hidden :]
-        grad_a = np.zeros((b, n_steps, 3 * d_hidden), trace.h.dtype)  # inside the three functions; zero at padding
-        product = np.zeros_like(grad_a)  # of w_h's products; differs from grad_a where r comes after
+        grad_a = np.zeros(
+            (b, n_steps, 3 * d_hidden), trace.h.dtype
+        )  # inside the three functions; zero at padding
+        product = np.zeros_like(
+            grad_a
+        )  # of w_h's products; differs from grad_a where r comes after
         grad_states = np.zeros_like(trace.h)
-        grad = np.zeros_like(trace.h[:, 0]) if grad_last is None else grad_last[0]  # (B, H) arrives from the right
+        grad = (
+            np.zeros_like(trace.h[:, 0]) if grad_last is None else grad_last[0]
+        )  # (B, H) arrives from the right
         for t in reversed(range(n_steps)):
             real = trace.mask[:, t, None]
             h_before, r, z, n = trace.h_before[:, t], trace.r[:, t], trace.z[:, t], trace.n[:, t]
@@ -136,13 +152,19 @@ class GRU:
             grad_rz = np.concatenate([grad_r * sigmoid_slope(r), grad_z * sigmoid_slope(z)], axis=1)
             grad_a[:, t] = np.where(real, np.concatenate([grad_rz, grad_a_n], axis=1), 0)
             product[:, t] = np.where(real, np.concatenate([grad_rz, product_n], axis=1), 0)
-            grad = np.where(real, grad * keep + grad_rz @ w_rz + to_before, grad)  # at padding h_t is h_{t-1}
+            grad = np.where(
+                real, grad * keep + grad_rz @ w_rz + to_before, grad
+            )  # at padding h_t is h_{t-1}
         blocks = product.reshape(b, n_steps, 3, d_hidden)
         params = {
             "w_x": np.einsum("bta,btd->ad", grad_a, trace.x),
-            "w_h": np.einsum("btgh,btgk->ghk", blocks, trace.multiplied).reshape(3 * d_hidden, d_hidden),
+            "w_h": np.einsum("btgh,btgk->ghk", blocks, trace.multiplied).reshape(
+                3 * d_hidden, d_hidden
+            ),
             "b": grad_a.sum(axis=(0, 1)),
         }
         if self.reset == "after":
             params["b_h"] = blocks[:, :, 2].sum(axis=(0, 1))
-        return Gradients(params, x=grad_a @ p["w_x"], start=(grad,), states=(grad_states,), product=product)
+        return Gradients(
+            params, x=grad_a @ p["w_x"], start=(grad,), states=(grad_states,), product=product
+        )

@@ -129,7 +129,9 @@ class LSTM:
         h = np.where(real, h, h_before)
         return LSTMTrace(x, mask, h_before, c_before, i, f, g, o, kept, learnt, squashed, c, h)
 
-    def forward(self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None) -> LSTMTrace:
+    def forward(
+        self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None
+    ) -> LSTMTrace:
         """Every step of x (B, T, D), from `state` (zeros) on.
 
         >>> lstm = LSTM({"w_x": np.zeros((4, 1)), "w_h": np.zeros((4, 1)), "b": np.array([-50.0, 50.0, 0.0, 50.0])})
@@ -144,14 +146,18 @@ class LSTM:
             state = steps[-1].state
         return LSTMTrace(*stack_steps(steps))
 
-    def backward(self, trace: LSTMTrace, grad_h: np.ndarray, grad_last: State | None = None) -> Gradients:
+    def backward(
+        self, trace: LSTMTrace, grad_h: np.ndarray, grad_last: State | None = None
+    ) -> Gradients:
         """Gradients of everything, given what the loss asks of each h_t, (B, T, H), and of the last (h, c)."""
         p = self.params
         b, n_steps, d_hidden = trace.h.shape
         grad_a = np.zeros((b, n_steps, 4 * d_hidden), trace.h.dtype)  # stays zero at padding
         grad_hs, grad_cs = np.zeros_like(trace.h), np.zeros_like(trace.c)
         zeros = np.zeros_like(trace.h[:, 0])
-        grad, grad_c = (zeros, zeros) if grad_last is None else grad_last  # (B, H) arrive from the right
+        grad, grad_c = (
+            (zeros, zeros) if grad_last is None else grad_last
+        )  # (B, H) arrive from the right
         for t in reversed(range(n_steps)):
             real = trace.mask[:, t, None]
             i, f, g, o = trace.i[:, t], trace.f[:, t], trace.g[:, t], trace.o[:, t]
@@ -163,14 +169,26 @@ class LSTM:
             grad_g = grad_c * i
             grad_f = grad_c * trace.c_before[:, t]
             grad_hs[:, t], grad_cs[:, t] = grad, grad_c
-            through_gates = [grad_i * sigmoid_slope(i), grad_f * sigmoid_slope(f), grad_g * tanh_slope(g),
-                             grad_o * sigmoid_slope(o)]
+            through_gates = [
+                grad_i * sigmoid_slope(i),
+                grad_f * sigmoid_slope(f),
+                grad_g * tanh_slope(g),
+                grad_o * sigmoid_slope(o),
+            ]
             grad_a[:, t] = np.where(real, np.concatenate(through_gates, axis=1), 0)
-            grad = np.where(real, grad_a[:, t] @ p["w_h"], grad)  # w_h^T grad_a; at padding h_t is h_{t-1}
+            grad = np.where(
+                real, grad_a[:, t] @ p["w_h"], grad
+            )  # w_h^T grad_a; at padding h_t is h_{t-1}
             grad_c = np.where(real, grad_c * f, grad_c)
         params = {
             "w_x": np.einsum("bta,btd->ad", grad_a, trace.x),
             "w_h": np.einsum("bta,bth->ah", grad_a, trace.h_before),
             "b": grad_a.sum(axis=(0, 1)),
         }
-        return Gradients(params, x=grad_a @ p["w_x"], start=(grad, grad_c), states=(grad_hs, grad_cs), product=grad_a)
+        return Gradients(
+            params,
+            x=grad_a @ p["w_x"],
+            start=(grad, grad_c),
+            states=(grad_hs, grad_cs),
+            product=grad_a,
+        )

@@ -30,13 +30,17 @@ class Output:
         return params, grad_y @ self.params["w_y"]
 
 
-def squared_error(y: np.ndarray, target: np.ndarray, mask: np.ndarray | None = None) -> tuple[float, np.ndarray]:
+def squared_error(
+    y: np.ndarray, target: np.ndarray, mask: np.ndarray | None = None
+) -> tuple[float, np.ndarray]:
     """Loss and its gradient with respect to y, both (B, T, V) in."""
     difference = y - target if mask is None else np.where(mask[..., None], y - target, 0)
     return float((difference**2).sum()), 2 * difference
 
 
-def cross_entropy(y: np.ndarray, ids: np.ndarray, mask: np.ndarray | None = None) -> tuple[float, np.ndarray]:
+def cross_entropy(
+    y: np.ndarray, ids: np.ndarray, mask: np.ndarray | None = None
+) -> tuple[float, np.ndarray]:
     """Loss in nats and its gradient with respect to the logits y (B, T, V); `ids` are the right ones, (B, T).
 
     >>> cross_entropy(np.zeros((1, 1, 4)), np.array([[2]]))

@@ -20,7 +20,9 @@ GATES: dict[str, int] = {"rnn": 1, "lstm": 4, "gru": 3}
 BIASES: dict[str, int] = {"none": 0, "one": 1, "two": 2}
 
 
-def count_parameters(kind: Kind, d_input: int, d_hidden: int, *, biases: Literal["none", "one", "two"] = "one") -> int:
+def count_parameters(
+    kind: Kind, d_input: int, d_hidden: int, *, biases: Literal["none", "one", "two"] = "one"
+) -> int:
     """Gates times H (D + H + biases). With reset="after" a GRU of one bias a gate has H more, for b_h.
 
     >>> count_parameters("lstm", 100, 256), count_parameters("gru", 100, 256)
@@ -31,7 +33,9 @@ def count_parameters(kind: Kind, d_input: int, d_hidden: int, *, biases: Literal
     return _gates(kind) * d_hidden * (d_input + d_hidden + BIASES[biases])
 
 
-def init_params(kind: Kind, d_input: int, d_hidden: int, *, reset: Reset = "after", seed: int = 0) -> Params:
+def init_params(
+    kind: Kind, d_input: int, d_hidden: int, *, reset: Reset = "after", seed: int = 0
+) -> Params:
     """Uniform within 1 / sqrt(H), biases zero but for the LSTM's forget gate, which begins at 1 so as to keep."""
     rng = np.random.default_rng(seed)
     rows, bound = _gates(kind) * d_hidden, d_hidden**-0.5
@@ -47,24 +51,34 @@ def init_params(kind: Kind, d_input: int, d_hidden: int, *, reset: Reset = "afte
     return params
 
 
-def to_torch(kind: Kind, params: Params, *, update: Update = "keep", layer: int = 0, reverse: bool = False) -> Params:
+def to_torch(
+    kind: Kind, params: Params, *, update: Update = "keep", layer: int = 0, reverse: bool = False
+) -> Params:
     """The arrays under torch.nn's names, for `load_state_dict` once they are tensors.
 
     A GRU with the reset before the product has no counterpart in torch, and is refused.
     """
     d_hidden = params["w_h"].shape[1]
     if kind == "gru" and "b_h" not in params:
-        raise ConfigError("torch's GRU resets after the product; weights of reset='before' do not fit it")
+        raise ConfigError(
+            "torch's GRU resets after the product; weights of reset='before' do not fit it"
+        )
     params = _other_update(params) if kind == "gru" and update == "replace" else params
     second = np.zeros_like(params["b"])
     if kind == "gru":
         second[2 * d_hidden :] = params["b_h"]
     end = _suffix(layer, reverse)
-    return {f"weight_ih{end}": params["w_x"], f"weight_hh{end}": params["w_h"], f"bias_ih{end}": params["b"],
-            f"bias_hh{end}": second}
+    return {
+        f"weight_ih{end}": params["w_x"],
+        f"weight_hh{end}": params["w_h"],
+        f"bias_ih{end}": params["b"],
+        f"bias_hh{end}": second,
+    }
 
 
-def from_torch(kind: Kind, arrays: Params, *, update: Update = "keep", layer: int = 0, reverse: bool = False) -> Params:
+def from_torch(
+    kind: Kind, arrays: Params, *, update: Update = "keep", layer: int = 0, reverse: bool = False
+) -> Params:
     """One layer and direction out of a torch.nn state dict of arrays, copied; where torch has no biases, they are zero."""
     end = _suffix(layer, reverse)
     if f"weight_hr{end}" in arrays:
@@ -74,7 +88,9 @@ def from_torch(kind: Kind, arrays: Params, *, update: Update = "keep", layer: in
     w_h = arrays[f"weight_hh{end}"]
     rows, d_hidden = w_h.shape
     if rows != _gates(kind) * d_hidden:
-        raise ConfigError(f"weight_hh{end} has shape {w_h.shape}, which is not that of a layer of kind {kind!r}")
+        raise ConfigError(
+            f"weight_hh{end} has shape {w_h.shape}, which is not that of a layer of kind {kind!r}"
+        )
     first = arrays.get(f"bias_ih{end}", np.zeros(rows, w_h.dtype))
     second = arrays.get(f"bias_hh{end}", np.zeros(rows, w_h.dtype))
     params = {"w_x": arrays[f"weight_ih{end}"].copy(), "w_h": w_h.copy(), "b": first + second}
@@ -89,7 +105,11 @@ def _other_update(params: Params) -> Params:
     d_hidden = params["w_h"].shape[1]
     sign = np.ones_like(params["b"])
     sign[d_hidden : 2 * d_hidden] = -1
-    turned = {"w_x": params["w_x"] * sign[:, None], "w_h": params["w_h"] * sign[:, None], "b": params["b"] * sign}
+    turned = {
+        "w_x": params["w_x"] * sign[:, None],
+        "w_h": params["w_h"] * sign[:, None],
+        "b": params["b"] * sign,
+    }
     return {**params, **turned}
 
 

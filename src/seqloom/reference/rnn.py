@@ -52,8 +52,10 @@ class RNN:
     def __init__(self, params: Params, *, activation: ActivationName = "tanh") -> None:
         check_params(params, n_gates=1)
         if activation not in ACTIVATIONS:
-            raise ConfigError(f"activation {activation!r} is not one of {', '.join(ACTIVATIONS)}"
-                              f"{suggest(activation, ACTIVATIONS)}")
+            raise ConfigError(
+                f"activation {activation!r} is not one of {', '.join(ACTIVATIONS)}"
+                f"{suggest(activation, ACTIVATIONS)}"
+            )
         self.params = params
         self.activation = activation
 
@@ -61,12 +63,16 @@ class RNN:
         """One step: x (B, D), state ((B, H),), mask (B,)."""
         (h_before,) = state
         p = self.params
-        a = x @ p["w_x"].T + h_before @ p["w_h"].T + p["b"]  # (B, H) rows are sequences, hence x w^T for w x
+        a = (
+            x @ p["w_x"].T + h_before @ p["w_h"].T + p["b"]
+        )  # (B, H) rows are sequences, hence x w^T for w x
         h = ACTIVATIONS[self.activation].function(a)
         h = np.where(mask[:, None], h, h_before)  # padding does not move the state
         return RNNTrace(x, mask, h_before, a, h)
 
-    def forward(self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None) -> RNNTrace:
+    def forward(
+        self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None
+    ) -> RNNTrace:
         """Every step of x (B, T, D), from `state` (zeros) on.
 
         >>> half = RNN({"w_x": np.zeros((1, 1)), "w_h": np.array([[0.5]]), "b": np.zeros(1)}, activation="relu")
@@ -80,22 +86,30 @@ class RNN:
             state = steps[-1].state
         return RNNTrace(*stack_steps(steps))
 
-    def backward(self, trace: RNNTrace, grad_h: np.ndarray, grad_last: State | None = None) -> Gradients:
+    def backward(
+        self, trace: RNNTrace, grad_h: np.ndarray, grad_last: State | None = None
+    ) -> Gradients:
         """Gradients of everything, given what the loss asks of each h_t, (B, T, H), and of the last state."""
         p = self.params
         slope = ACTIVATIONS[self.activation].slope
         grad_a = np.zeros_like(trace.a)  # stays zero at padding
         grad_states = np.zeros_like(trace.h)
-        grad = np.zeros_like(trace.h[:, 0]) if grad_last is None else grad_last[0]  # (B, H) arrives from the right
+        grad = (
+            np.zeros_like(trace.h[:, 0]) if grad_last is None else grad_last[0]
+        )  # (B, H) arrives from the right
         for t in reversed(range(trace.h.shape[1])):
             real = trace.mask[:, t, None]
             grad = grad + grad_h[:, t]
             grad_states[:, t] = grad
             grad_a[:, t] = np.where(real, grad * slope(trace.h[:, t]), 0)
-            grad = np.where(real, grad_a[:, t] @ p["w_h"], grad)  # w_h^T grad_a; at padding h_t is h_{t-1}
+            grad = np.where(
+                real, grad_a[:, t] @ p["w_h"], grad
+            )  # w_h^T grad_a; at padding h_t is h_{t-1}
         params = {
             "w_x": np.einsum("bth,btd->hd", grad_a, trace.x),
             "w_h": np.einsum("bth,btk->hk", grad_a, trace.h_before),
             "b": grad_a.sum(axis=(0, 1)),
         }
-        return Gradients(params, x=grad_a @ p["w_x"], start=(grad,), states=(grad_states,), product=grad_a)
+        return Gradients(
+            params, x=grad_a @ p["w_x"], start=(grad,), states=(grad_states,), product=grad_a
+        )

@@ -35,7 +35,9 @@ class Trace(Protocol):
     def last(self) -> State: ...  # after the last step, each (B, H)
 
     @property
-    def multiplied(self) -> np.ndarray: ...  # what w_h multiplies in each of its G blocks, (B, T, G, H)
+    def multiplied(
+        self,
+    ) -> np.ndarray: ...  # what w_h multiplies in each of its G blocks, (B, T, G, H)
 
 
 TraceT = TypeVar("TraceT", bound=Trace)
@@ -46,29 +48,44 @@ class Cell(Protocol[TraceT]):
 
     params: Params
 
-    def forward(self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None) -> TraceT: ...
+    def forward(
+        self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None
+    ) -> TraceT: ...
 
-    def backward(self, trace: TraceT, grad_h: np.ndarray, grad_last: State | None = None) -> Gradients: ...
+    def backward(
+        self, trace: TraceT, grad_h: np.ndarray, grad_last: State | None = None
+    ) -> Gradients: ...
 
 
-def prepare(params: Params, x: np.ndarray, state: State | None, mask: np.ndarray | None,
-            n_states: int) -> tuple[np.ndarray, State, np.ndarray]:
+def prepare(
+    params: Params, x: np.ndarray, state: State | None, mask: np.ndarray | None, n_states: int
+) -> tuple[np.ndarray, State, np.ndarray]:
     """x, the initial state (zeros when none is given) and the mask (all real when none is given), checked."""
     x = np.asarray(x)
     d_input, d_hidden = params["w_x"].shape[1], params["w_h"].shape[1]
     if x.ndim != 3 or x.shape[1] == 0 or x.shape[2] != d_input:
-        raise ValueError(f"x has shape {x.shape}; it must be (batch, steps, {d_input}) with at least one step")
+        raise ValueError(
+            f"x has shape {x.shape}; it must be (batch, steps, {d_input}) with at least one step"
+        )
     if state is None:
         state = (np.zeros((len(x), d_hidden), params["w_h"].dtype),) * n_states
     if len(state) != n_states or any(part.shape != (len(x), d_hidden) for part in state):
-        raise ValueError(f"the state has shapes {[part.shape for part in state]}; "
-                         f"it must be a tuple of {n_states}, each ({len(x)}, {d_hidden})")
+        raise ValueError(
+            f"the state has shapes {[part.shape for part in state]}; "
+            f"it must be a tuple of {n_states}, each ({len(x)}, {d_hidden})"
+        )
     if mask is None:
         return x, state, np.ones(x.shape[:2], bool)
     mask = np.asarray(mask, bool)
     if mask.shape != x.shape[:2]:
-        raise ValueError(f"the mask has shape {mask.shape}; it must be {x.shape[:2]}, one value a step")
-    return np.where(mask[..., None], x, 0), state, mask  # zero times NaN would still be NaN in the sums of backward
+        raise ValueError(
+            f"the mask has shape {mask.shape}; it must be {x.shape[:2]}, one value a step"
+        )
+    return (
+        np.where(mask[..., None], x, 0),
+        state,
+        mask,
+    )  # zero times NaN would still be NaN in the sums of backward
 
 
 def check_params(params: Params, n_gates: int, extra: Sequence[str] = ()) -> None:

@@ -34,7 +34,9 @@ class Normed(NamedTuple):
     y: np.ndarray  # (B, T, D)
 
 
-def normalise(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray | None, *, epsilon: float = 1e-5) -> Normed:
+def normalise(
+    x: np.ndarray, gamma: np.ndarray, beta: np.ndarray | None, *, epsilon: float = 1e-5
+) -> Normed:
     """Layer norm (Ba et al. 2016); with `beta` None RMSNorm (Zhang and Sennrich 2019).
 
     >>> normalise(np.array([[[1.0, 3.0]]]), np.ones(2), np.zeros(2), epsilon=0).y
@@ -48,8 +50,9 @@ def normalise(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray | None, *, epsi
     return Normed(unit, scale, unit * gamma + (0 if beta is None else beta))
 
 
-def normalise_backward(n: Normed, gamma: np.ndarray, grad_y: np.ndarray, *,
-                       centred: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def normalise_backward(
+    n: Normed, gamma: np.ndarray, grad_y: np.ndarray, *, centred: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradients of x, gamma and beta. A norm undoes shifts (if `centred`) and stretches of x, so those have no gradient."""
     grad = grad_y * gamma
     grad_x = grad - n.unit * (grad * n.unit).mean(axis=-1, keepdims=True)
@@ -105,9 +108,22 @@ class TransformerBlock:
     """`params`: those of MultiHeadAttention; w_1 (inner, D), for swiglu (2 inner, D), b_1, w_2 (D, inner), b_2; gamma_1 and
     gamma_2 (D), with beta_1 and beta_2 (D) unless the norms are of the kind rms."""
 
-    def __init__(self, params: Params, n_heads: int, *, norm: Literal["pre", "post"] = "pre", norm_kind: NormKind = "layer",
-                 activation: Literal["relu", "gelu", "swiglu"] = "gelu", epsilon: float = 1e-5) -> None:
-        self.params, self.pre, self.activation, self.epsilon = params, norm == "pre", activation, epsilon
+    def __init__(
+        self,
+        params: Params,
+        n_heads: int,
+        *,
+        norm: Literal["pre", "post"] = "pre",
+        norm_kind: NormKind = "layer",
+        activation: Literal["relu", "gelu", "swiglu"] = "gelu",
+        epsilon: float = 1e-5,
+    ) -> None:
+        self.params, self.pre, self.activation, self.epsilon = (
+            params,
+            norm == "pre",
+            activation,
+            epsilon,
+        )
         self.centred = norm_kind == "layer"
         self.attention = MultiHeadAttention(params, n_heads)
 
@@ -134,14 +150,18 @@ class TransformerBlock:
         """Gradients of the parameters and of x (B, T, D)."""
         p = self.params
         grads: Params = {}
-        grad = grad_y if self.pre else self._norm_backward(2, trace.norm2, grad_y, grads)  # of x_1 + mlp
+        grad = (
+            grad_y if self.pre else self._norm_backward(2, trace.norm2, grad_y, grads)
+        )  # of x_1 + mlp
         grads["w_2"] = np.einsum("btd,bth->dh", grad, trace.inner)
         grads["b_2"] = grad.sum(axis=(0, 1))
         grad_a = activate_backward(trace.a, self.activation, grad @ p["w_2"])
         grads["w_1"] = np.einsum("bth,btd->hd", grad_a, trace.read)
         grads["b_1"] = grad_a.sum(axis=(0, 1))
         through = grad_a @ p["w_1"]
-        grad = grad + (self._norm_backward(2, trace.norm2, through, grads) if self.pre else through)  # of x_1
+        grad = grad + (
+            self._norm_backward(2, trace.norm2, through, grads) if self.pre else through
+        )  # of x_1
         if not self.pre:
             grad = self._norm_backward(1, trace.norm1, grad, grads)  # of x + attention
         own, asking, looked_at = self.attention.backward(trace.attention, grad)
@@ -151,10 +171,14 @@ class TransformerBlock:
 
     def _norm(self, i: int, x: np.ndarray) -> Normed:
         p = self.params
-        return normalise(x, p[f"gamma_{i}"], p[f"beta_{i}"] if self.centred else None, epsilon=self.epsilon)
+        return normalise(
+            x, p[f"gamma_{i}"], p[f"beta_{i}"] if self.centred else None, epsilon=self.epsilon
+        )
 
     def _norm_backward(self, i: int, n: Normed, grad_y: np.ndarray, grads: Params) -> np.ndarray:
-        grad_x, grads[f"gamma_{i}"], beta = normalise_backward(n, self.params[f"gamma_{i}"], grad_y, centred=self.centred)
+        grad_x, grads[f"gamma_{i}"], beta = normalise_backward(
+            n, self.params[f"gamma_{i}"], grad_y, centred=self.centred
+        )
         if self.centred:
             grads[f"beta_{i}"] = beta
         return grad_x

@@ -71,16 +71,16 @@ class Pages:
                     changed[row] = kept
                 for page in kept[at:]:
                     low = max(length - at * PAGE, 0)
-                    part = tokens[at * PAGE + low - length:][:PAGE - low]
-                    page.ids[low:low + len(part)] = part
+                    part = tokens[at * PAGE + low - length :][: PAGE - low]
+                    page.ids[low : low + len(part)] = part
                     at += 1
         if changed:
             addresses = np.zeros((len(lengths), max(need, addresses.shape[1])), np.int64)
-            addresses[:, :cache.addresses.shape[1]] = cache.addresses
+            addresses[:, : cache.addresses.shape[1]] = cache.addresses
             pages = pages.copy()
             for row, kept in changed.items():
                 addresses[row] = 0
-                addresses[row, :len(kept)] = [page.address for page in kept]
+                addresses[row, : len(kept)] = [page.address for page in kept]
                 pages[row] = kept
         return Cache(longer, addresses, pages)
 
@@ -88,7 +88,7 @@ class Pages:
         """Return the pages of a row with room for so many more tokens, which are taken."""
         full, slot = divmod(length, PAGE)
         need = -(-(length + more) // PAGE)
-        kept = list(held[:full + (slot > 0)])
+        kept = list(held[: full + (slot > 0)])
         if slot and kept[-1].filled != slot:  # another row went on in this page
             old, copy = kept[-1], Page(self.numbers)
             copy_tokens(old.address, copy.address, self.n_layers, self.d_keys, slot)
@@ -103,8 +103,10 @@ class Pages:
     def ids(self, cache: Cache, row: int) -> np.ndarray:
         """Return the tokens that a row has read."""
         length = int(cache.lengths[row])
-        held = cache.pages[row][:-(-length // PAGE)]
-        return np.concatenate([page.ids for page in held])[:length] if held else np.zeros(0, np.int64)
+        held = cache.pages[row][: -(-length // PAGE)]
+        return (
+            np.concatenate([page.ids for page in held])[:length] if held else np.zeros(0, np.int64)
+        )
 
 
 class Scratch:
@@ -120,21 +122,37 @@ class Scratch:
         pages = first[:, None] + np.arange(max(int(counts.max(initial=0)), 1))
         addresses = self.array.ctypes.data + 4 * numbers * pages
         starts = np.ascontiguousarray(offsets[:-1], np.int64)
-        self.tokens = Tokens(addresses.astype(np.int64), starts, lengths.astype(np.int64),
-                             lengths.astype(np.int64))
+        self.tokens = Tokens(
+            addresses.astype(np.int64), starts, lengths.astype(np.int64), lengths.astype(np.int64)
+        )
 
 
 class Attention:
     """`nn.attention.Attention` on saved weights."""
 
-    def __init__(self, weights: Weights, d_model: int, n_heads: int, *, n_kv_heads: int | None = None,
-                 d_head: int | None = None, scaled: bool = True, bias: bool = True, distances: int = 0,
-                 window: int | None = None) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        d_model: int,
+        n_heads: int,
+        *,
+        n_kv_heads: int | None = None,
+        d_head: int | None = None,
+        scaled: bool = True,
+        bias: bool = True,
+        distances: int = 0,
+        window: int | None = None,
+    ) -> None:
         """`distances`: how many have a vector of their own; `window`: how far back a token sees."""
         d_head = d_head or d_model // n_heads
         d_queries, d_keys = n_heads * d_head, (n_kv_heads or n_heads) * d_head
-        self.heads = Heads(n_heads, d_head, d_keys, np.float32(d_head ** -0.5 if scaled else 1.0),
-                           (1 << 40) if window is None else window)
+        self.heads = Heads(
+            n_heads,
+            d_head,
+            d_keys,
+            np.float32(d_head**-0.5 if scaled else 1.0),
+            (1 << 40) if window is None else window,
+        )
         self.qkv: Linear = weights.linear("qkv", d_queries + 2 * d_keys, d_model, bias=bias)
         self.out: Linear = weights.linear("out", d_model, d_queries, bias=bias)
         self.relative = np.empty((0, d_head), np.float32)

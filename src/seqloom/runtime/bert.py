@@ -24,27 +24,49 @@ class BertNet:
     where the blocks' weights are, if elsewhere.
     """
 
-    def __init__(self, weights: Weights, vocab_size: int, context: int, d_model: int, n_layers: int,
-                 n_heads: int, *, d_mlp: int | None = None, d_embed: int | None = None, n_types: int = 2,
-                 position_offset: int = 0, shared_layers: bool = False, activation: str = "gelu-erf",
-                 norm_epsilon: float = 1e-12, pooler: bool = False, blocks: Weights | None = None) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        vocab_size: int,
+        context: int,
+        d_model: int,
+        n_layers: int,
+        n_heads: int,
+        *,
+        d_mlp: int | None = None,
+        d_embed: int | None = None,
+        n_types: int = 2,
+        position_offset: int = 0,
+        shared_layers: bool = False,
+        activation: str = "gelu-erf",
+        norm_epsilon: float = 1e-12,
+        pooler: bool = False,
+        blocks: Weights | None = None,
+    ) -> None:
         width = d_embed or d_model
         self.d_model, self.n_layers, self.position_offset = d_model, n_layers, position_offset
         self.embedding = weights.table("embedding.weight", vocab_size, width)
         self.position = weights.take("position.weight", context + position_offset, width)
         self.types = weights.take("types.weight", n_types, width) if n_types else None
         self.norm = take_norm(weights, "norm", width, epsilon=norm_epsilon)
-        self.projection: Linear | None = weights.linear("projection", d_model, d_embed) if d_embed else None
-        options = BlockOptions(d_model, d_mlp or 4 * d_model, "post", "layer", norm_epsilon, activation)
+        self.projection: Linear | None = (
+            weights.linear("projection", d_model, d_embed) if d_embed else None
+        )
+        options = BlockOptions(
+            d_model, d_mlp or 4 * d_model, "post", "layer", norm_epsilon, activation
+        )
         self.blocks = []
         for i in range(1 if shared_layers else n_layers):
             part = (blocks or weights).within(f"blocks.{i}")
-            self.blocks.append(Block(part, options, Attention(part.within("attention"), d_model, n_heads)))
+            self.blocks.append(
+                Block(part, options, Attention(part.within("attention"), d_model, n_heads))
+            )
         self.pooler: Linear | None = weights.linear("pooler", d_model, d_model) if pooler else None
 
-    def embed(self, ids: np.ndarray, offsets: np.ndarray, types: np.ndarray | None = None) -> np.ndarray:
-        """Return the vectors (N, D) of tokens of texts that lie one after the other, before the first block.
-        """
+    def embed(
+        self, ids: np.ndarray, offsets: np.ndarray, types: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the vectors (N, D) of tokens of texts that lie one after the other, before the first block."""
         x = np.asarray(self.embedding[ids], np.float32)
         x = x + self.position[positions_in(offsets) + self.position_offset]
         if self.types is not None:
@@ -56,8 +78,13 @@ class BertNet:
         """Send the vectors through the blocks, in place."""
         return read_all(self.blocks, x, offsets, times=self.n_layers, trace=trace)
 
-    def __call__(self, ids: np.ndarray, offsets: np.ndarray, types: np.ndarray | None = None,
-                 trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self,
+        ids: np.ndarray,
+        offsets: np.ndarray,
+        types: np.ndarray | None = None,
+        trace: Trace | None = None,
+    ) -> np.ndarray:
         """Return the vectors (N, D) of the last layer."""
         return self.relate(self.embed(ids, offsets, types), offsets, trace)
 
@@ -68,7 +95,9 @@ class PublishedEncoder(Encoder):
     def __init__(self, network: BertNet) -> None:
         self.network, self.d_out = network, network.d_model
 
-    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         return self.network.relate(x.copy(), offsets, trace)
 
 
@@ -77,17 +106,29 @@ class MaskedHead:
     or with its own if not tied.
     """
 
-    def __init__(self, weights: Weights, network: BertNet, vocab_size: int, d_embed: int, activation: str, *,
-                 norm_epsilon: float = 1e-12, tied: bool = True) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        network: BertNet,
+        vocab_size: int,
+        d_embed: int,
+        activation: str,
+        *,
+        norm_epsilon: float = 1e-12,
+        tied: bool = True,
+    ) -> None:
         self.activation = ACTIVATIONS.index(activation)
         self.dense: Linear = weights.linear("dense", d_embed, network.d_model)
         self.norm = take_norm(weights, "norm", d_embed, epsilon=norm_epsilon)
         bias = weights.take("bias", vocab_size)
         part = weights.within("output")
-        self.output = FullSoftmax(part, d_embed, vocab_size, tied=network.embedding if tied else None,
-                                  bias=False)
+        self.output = FullSoftmax(
+            part, d_embed, vocab_size, tied=network.embedding if tied else None, bias=False
+        )
         self.output.bias = bias
 
     def log_probs(self, hidden: np.ndarray) -> np.ndarray:
         """Return those of what may stand where these vectors (n, D) are, float32 (n, V)."""
-        return self.output.log_probs(normed(activate(self.dense(hidden), self.activation), self.norm))
+        return self.output.log_probs(
+            normed(activate(self.dense(hidden), self.activation), self.norm)
+        )

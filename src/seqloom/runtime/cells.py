@@ -70,20 +70,40 @@ class Cell:
     b_h: np.ndarray = NONE
     relu: bool = False
 
-    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *, d_projection: int | None = None,
-                 layer_norm: bool = False, learned_start: bool = False) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        d_in: int,
+        d_hidden: int,
+        *,
+        d_projection: int | None = None,
+        layer_norm: bool = False,
+        learned_start: bool = False,
+    ) -> None:
         rows = self.gates * d_hidden
         self.d_hidden, self.d_out = d_hidden, d_projection or d_hidden
-        self.w_x: Linear = weights.matrix("w_x", rows, d_in, NONE if layer_norm else weights.take("b", rows))
+        self.w_x: Linear = weights.matrix(
+            "w_x", rows, d_in, NONE if layer_norm else weights.take("b", rows)
+        )
         self.b = weights.take("b", rows) if layer_norm else NONE  # which is added after the norm
         if self.reads_state:
             self.w_h: Linear = weights.matrix("w_h", rows, self.d_out)
-        self.w_p: Linear | None = weights.matrix("w_p", d_projection, d_hidden) if d_projection else None
-        self.norm_x = self.take_norm(weights, "norm_x", rows) if layer_norm and self.norms_inputs else Norm()
-        self.norm_h = self.take_norm(weights, "norm_h", rows) if layer_norm and self.reads_state else Norm()
+        self.w_p: Linear | None = (
+            weights.matrix("w_p", d_projection, d_hidden) if d_projection else None
+        )
+        self.norm_x = (
+            self.take_norm(weights, "norm_x", rows) if layer_norm and self.norms_inputs else Norm()
+        )
+        self.norm_h = (
+            self.take_norm(weights, "norm_h", rows) if layer_norm and self.reads_state else Norm()
+        )
         widths = {"h": self.d_out, "c": d_hidden}
-        self.first = tuple(weights.take(f"start_{leaf}", widths[leaf]) if learned_start else
-                           np.zeros(widths[leaf], np.float32) for leaf in self.leaves)
+        self.first = tuple(
+            weights.take(f"start_{leaf}", widths[leaf])
+            if learned_start
+            else np.zeros(widths[leaf], np.float32)
+            for leaf in self.leaves
+        )
 
     @property
     def plain(self) -> bool:
@@ -115,8 +135,15 @@ class Cell:
         c = first[1] if len(first) > 1 else np.empty((0, 0), np.float32)
         return Direction(self.project(x), self.w_h.packed, self.b_h, first[0], c)
 
-    def walk(self, projected: np.ndarray, sequences: Sequences, state: State, *, reverse: bool = False,
-             trace: Trace | None = None) -> tuple[np.ndarray, State]:
+    def walk(
+        self,
+        projected: np.ndarray,
+        sequences: Sequences,
+        state: State,
+        *,
+        reverse: bool = False,
+        trace: Trace | None = None,
+    ) -> tuple[np.ndarray, State]:
         """Return all h (N, H) of sequences that lie one after the other,
         and the states after their last steps.
 
@@ -170,10 +197,19 @@ class RNNCell(Cell):
     kind = RNN
     norms_inputs = False
 
-    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *,
-                 activation: Literal["tanh", "relu"] = "tanh", layer_norm: bool = False,
-                 learned_start: bool = False) -> None:
-        super().__init__(weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
+    def __init__(
+        self,
+        weights: Weights,
+        d_in: int,
+        d_hidden: int,
+        *,
+        activation: Literal["tanh", "relu"] = "tanh",
+        layer_norm: bool = False,
+        learned_start: bool = False,
+    ) -> None:
+        super().__init__(
+            weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start
+        )
         self.relu = activation == "relu"
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
@@ -187,10 +223,24 @@ class LSTMCell(Cell):
     kind = LSTM
     leaves = ("h", "c")
 
-    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *, d_projection: int | None = None,
-                 layer_norm: bool = False, learned_start: bool = False) -> None:
-        super().__init__(weights, d_in, d_hidden, d_projection=d_projection, layer_norm=layer_norm,
-                         learned_start=learned_start)
+    def __init__(
+        self,
+        weights: Weights,
+        d_in: int,
+        d_hidden: int,
+        *,
+        d_projection: int | None = None,
+        layer_norm: bool = False,
+        learned_start: bool = False,
+    ) -> None:
+        super().__init__(
+            weights,
+            d_in,
+            d_hidden,
+            d_projection=d_projection,
+            layer_norm=layer_norm,
+            learned_start=learned_start,
+        )
         self.norm_c = self.take_norm(weights, "norm_c", d_hidden) if layer_norm else Norm()
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
@@ -207,10 +257,20 @@ class GRUCell(Cell):
     gates = 3
     kind = GRU
 
-    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *,
-                 reset: Literal["after", "before"] = "after", update: Literal["keep", "replace"] = "keep",
-                 layer_norm: bool = False, learned_start: bool = False) -> None:
-        super().__init__(weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
+    def __init__(
+        self,
+        weights: Weights,
+        d_in: int,
+        d_hidden: int,
+        *,
+        reset: Literal["after", "before"] = "after",
+        update: Literal["keep", "replace"] = "keep",
+        layer_norm: bool = False,
+        learned_start: bool = False,
+    ) -> None:
+        super().__init__(
+            weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start
+        )
         self.keep = update == "keep"
         self.b_h = weights.take("b_h", d_hidden) if reset == "after" else NONE
         self.w_gates = self.w_reset = None
@@ -228,14 +288,14 @@ class GRUCell(Cell):
         h, n, d = state[0], len(projected), self.d_hidden
         if self.w_gates is None or self.w_reset is None:
             out, gates = gru_step(projected, self.w_h.packed, *self.norm_h, self.b_h, self.keep, h)
-            candidate = gates[:, 2 * d:]
+            candidate = gates[:, 2 * d :]
         else:
             out, candidate = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
             gates = np.empty((n, 2 * d), np.float32)
             gru_reset(projected, self.norm_gates(self.w_gates(h)), h, gates, out)
             from_reset = self.norm_reset(self.w_reset(out))
-            gru_update(projected[:, 2 * d:], from_reset, gates, h, self.keep, candidate, out)
+            gru_update(projected[:, 2 * d :], from_reset, gates, h, self.keep, candidate, out)
         if trace is not None:
-            for name, gate in zip("rzn", (gates[:, :d], gates[:, d:2 * d], candidate)):
+            for name, gate in zip("rzn", (gates[:, :d], gates[:, d : 2 * d], candidate)):
                 trace.add(f"gates.{name}", gate)
         return (out,)

@@ -21,7 +21,9 @@ from seqloom.trace import Trace, within
 class Pooling:
     """One vector for each row of steps: x (N, D) to (R, D); an empty row has zeros."""
 
-    def __init__(self, weights: Weights, kind: str, d_in: int, *, bidirectional: bool = False) -> None:
+    def __init__(
+        self, weights: Weights, kind: str, d_in: int, *, bidirectional: bool = False
+    ) -> None:
         self.kind, self.bidirectional = kind, bidirectional
         if kind == "attention":
             self.project: Linear = weights.linear("project", d_in, d_in)
@@ -31,7 +33,9 @@ class Pooling:
         """Return what attention gives each step, before the softmax, (N,)."""
         return self.score(activate(self.project(x), TANH))[:, 0]
 
-    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         if self.kind != "attention":
             half = x.shape[1] // 2 if self.bidirectional else x.shape[1]
             return pool_rows(np.ascontiguousarray(x), offsets, POOLING.index(self.kind), half)
@@ -89,7 +93,9 @@ class LabelHead:
         self.pooling = pooling
         self.linear: Linear = weights.linear("linear", n_classes, d_in, role="output")
 
-    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         return self.linear(self.pooling(x, offsets, within(trace, "pooling")))
 
 
@@ -101,10 +107,15 @@ class TagHead:
         self.field: tuple[np.ndarray, ...] | None = None  # start, transitions, end
         if crf:
             part = weights.within("crf")
-            self.field = (part.take("start", n_tags), part.take("transitions", n_tags, n_tags),
-                          part.take("end", n_tags))
+            self.field = (
+                part.take("start", n_tags),
+                part.take("transitions", n_tags, n_tags),
+                part.take("end", n_tags),
+            )
 
-    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         return self.linear(x)
 
 
@@ -118,15 +129,18 @@ class Sentences:
 class SequenceNetwork:
     """What every classifier and tagger is."""
 
-    def __init__(self, reader: Any, encoder: Encoder, output: Any, *,
-                 sentences: Sentences | None = None) -> None:
+    def __init__(
+        self, reader: Any, encoder: Encoder, output: Any, *, sentences: Sentences | None = None
+    ) -> None:
         self.reader, self.encoder, self.output, self.sentences = reader, encoder, output, sentences
 
     def read(self, examples: Examples) -> np.ndarray:
         """Return the reader's vectors of all steps."""
         return self.reader({**examples.steps, "offsets": examples.offsets}, examples.spellings)
 
-    def features(self, examples: Examples, trace: Trace | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def features(
+        self, examples: Examples, trace: Trace | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return what the head reads, and the offsets of what belongs together:
         rows, or the sentences of documents.
         """
@@ -136,8 +150,9 @@ class SequenceNetwork:
         if self.sentences is None:
             return x, examples.offsets
         pooled = self.sentences.pooling(x, examples.offsets, within(trace, "sentences.pooling"))
-        return self.sentences.encoder(pooled, examples.first_row,
-                                      within(trace, "sentences.encoder")), examples.first_row
+        return self.sentences.encoder(
+            pooled, examples.first_row, within(trace, "sentences.encoder")
+        ), examples.first_row
 
     def __call__(self, examples: Examples, trace: Trace | None = None) -> np.ndarray:
         """Return what the head makes of the examples."""

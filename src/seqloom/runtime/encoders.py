@@ -29,7 +29,9 @@ class Encoder:
 
     d_out: int
 
-    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         raise NotImplementedError
 
     def start(self, n: int) -> Any:
@@ -49,15 +51,25 @@ class Bag(Encoder):
     def __init__(self, weights: Weights, d_in: int, width: int = 0, n_layers: int = 0) -> None:
         self.d_out = d_in
 
-    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         return x
 
 
 class Windows(Encoder):
     """Each step with its neighbours, side by side, through a layer."""
 
-    def __init__(self, weights: Weights, d_in: int, width: int, n_layers: int, *, window: int = 1,
-                 every_layer: bool = False) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        d_in: int,
+        width: int,
+        n_layers: int,
+        *,
+        window: int = 1,
+        every_layer: bool = False,
+    ) -> None:
         self.d_out = width
         self.reach = [window if every_layer or not i else 0 for i in range(n_layers)]
         self.layers: list[Linear] = [
@@ -65,7 +77,9 @@ class Windows(Encoder):
             for i, reach in enumerate(self.reach)
         ]
 
-    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         for i, (layer, reach) in enumerate(zip(self.layers, self.reach)):
             y = activate(layer(neighbours(x, offsets, reach)), GELU)
             x = x + y if i else y
@@ -75,8 +89,7 @@ class Windows(Encoder):
 
 
 def neighbours(x: np.ndarray, offsets: np.ndarray, reach: int) -> np.ndarray:
-    """Return each step with those up to `reach` steps away, (N, (2 reach + 1) D); beyond the ends are zeros.
-    """
+    """Return each step with those up to `reach` steps away, (N, (2 reach + 1) D); beyond the ends are zeros."""
     if reach == 0:
         return x
     lengths = np.diff(offsets)
@@ -92,13 +105,24 @@ def neighbours(x: np.ndarray, offsets: np.ndarray, reach: int) -> np.ndarray:
 class Recurrent(Encoder):
     """A recurrent stack in one direction or both."""
 
-    def __init__(self, weights: Weights, d_in: int, width: int, n_layers: int, *, cell: str,
-                 bidirectional: bool) -> None:
-        self.stack = RecurrentStack(weights.within("stack"), d_in, width, n_layers, cell=cell,
-                                    bidirectional=bidirectional)
+    def __init__(
+        self,
+        weights: Weights,
+        d_in: int,
+        width: int,
+        n_layers: int,
+        *,
+        cell: str,
+        bidirectional: bool,
+    ) -> None:
+        self.stack = RecurrentStack(
+            weights.within("stack"), d_in, width, n_layers, cell=cell, bidirectional=bidirectional
+        )
         self.d_out = self.stack.d_out
 
-    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         return self.stack.walk(x, Sequences.at(offsets), within(trace, "stack"))[0]
 
     def start(self, n: int) -> Any:
@@ -111,32 +135,47 @@ class Recurrent(Encoder):
 class Transformer(Encoder):
     """Blocks in which every step sees every other, with rotary positions."""
 
-    def __init__(self, weights: Weights, d_in: int, width: int, n_layers: int, *, n_heads: int = 4) -> None:
+    def __init__(
+        self, weights: Weights, d_in: int, width: int, n_layers: int, *, n_heads: int = 4
+    ) -> None:
         self.d_out, self.d_head = width, width // n_heads
         self.input: Linear = weights.linear("input", width, d_in)
         options = BlockOptions(width, 4 * width)
         self.blocks = []
         for i in range(n_layers):
             part = weights.within(f"blocks.{i}")
-            self.blocks.append(Block(part, options, Attention(part.within("attention"), width, n_heads)))
+            self.blocks.append(
+                Block(part, options, Attention(part.within("attention"), width, n_heads))
+            )
         self.norm = options.take_norm(weights, "norm")
 
-    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         longest, room = int(np.diff(offsets).max(initial=1)), ROTARY_ROOM
         while room < longest:
             room *= 2
         rotation = Rotation(*rotary_tables(room, self.d_head), positions_in(offsets))
         x = read_all(self.blocks, self.input(x), offsets, rotation=rotation, trace=trace)
-        return normed(x, self.norm) * np.float32(self.d_out ** -0.5)
+        return normed(x, self.norm) * np.float32(self.d_out**-0.5)
 
 
-def read_all(blocks: list[Block], x: np.ndarray, offsets: np.ndarray, *, times: int | None = None,
-             name: str = "blocks", trace: Trace | None = None, **options: Any) -> np.ndarray:
+def read_all(
+    blocks: list[Block],
+    x: np.ndarray,
+    offsets: np.ndarray,
+    *,
+    times: int | None = None,
+    name: str = "blocks",
+    trace: Trace | None = None,
+    **options: Any,
+) -> np.ndarray:
     """Let the steps of each sequence see each other, in place on x (N, D), block after block; `times`:
     how many in all, where blocks are used more than once; `name`: what a trace calls them.
     """
     scratch = Scratch(offsets, blocks[0].attention.heads.d_keys)
     for i in range(len(blocks) if times is None else times):
-        blocks[i % len(blocks)](x, 0, scratch.tokens, causal=False, trace=within(trace, f"{name}.{i}"),
-                                **options)
+        blocks[i % len(blocks)](
+            x, 0, scratch.tokens, causal=False, trace=within(trace, f"{name}.{i}"), **options
+        )
     return x

@@ -16,5 +16,7 @@ class Examples(NamedTuple):
     offsets: np.ndarray  # (R + 1,): of the rows
     first_row: np.ndarray  # (E + 1,): of the examples among the rows
     spellings: Any = None
-    word_places: np.ndarray | None = None  # (W,): the step of each word, where words are several steps
+    word_places: np.ndarray | None = (
+        None  # (W,): the step of each word, where words are several steps
+    )
     word_offsets: np.ndarray | None = None  # (E + 1,)

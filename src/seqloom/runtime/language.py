@@ -55,27 +55,57 @@ class RecurrentState(NamedTuple):
 class RecurrentNet:
     """`models.language.recurrent_net.RecurrentNet` on saved weights."""
 
-    def __init__(self, weights: Weights, vocab_size: int, d_embed: int, width: int, n_layers: int, *,
-                 cell: str, softmax: str = "full", tied: bool = True, d_projection: int | None = None,
-                 layer_norm: bool = False, residual: bool = False, learned_start: bool = False,
-                 options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        vocab_size: int,
+        d_embed: int,
+        width: int,
+        n_layers: int,
+        *,
+        cell: str,
+        softmax: str = "full",
+        tied: bool = True,
+        d_projection: int | None = None,
+        layer_norm: bool = False,
+        residual: bool = False,
+        learned_start: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         """`options` of the cell."""
         self.vocab_size = vocab_size
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
-        self.recurrent = RecurrentStack(weights.within("recurrent"), d_embed, width, n_layers, cell=cell,
-                                        d_projection=d_projection, layer_norm=layer_norm, residual=residual,
-                                        learned_start=learned_start, options=options)
+        self.recurrent = RecurrentStack(
+            weights.within("recurrent"),
+            d_embed,
+            width,
+            n_layers,
+            cell=cell,
+            d_projection=d_projection,
+            layer_norm=layer_norm,
+            residual=residual,
+            learned_start=learned_start,
+            options=options,
+        )
         d_out, tied = self.recurrent.d_out, tied and softmax != "adaptive"
         self.bridge: Linear | None = None
         if tied and d_out != d_embed:
             self.bridge = weights.linear("bridge", d_embed, d_out)
-        self.output: Output = take_output(weights.within("output"), softmax, d_embed if tied else d_out,
-                                          vocab_size, tied=self.embedding if tied else None)
+        self.output: Output = take_output(
+            weights.within("output"),
+            softmax,
+            d_embed if tied else d_out,
+            vocab_size,
+            tied=self.embedding if tied else None,
+        )
 
-    def step(self, layers: States, ids: np.ndarray, trace: Trace | None = None) -> tuple[np.ndarray, States]:
+    def step(
+        self, layers: States, ids: np.ndarray, trace: Trace | None = None
+    ) -> tuple[np.ndarray, States]:
         """Return what the output layer reads, (n, D), and the states after the tokens ids (n,)."""
-        x, layers = self.recurrent.step(np.asarray(self.embedding[ids], np.float32), layers,
-                                        within(trace, "recurrent"))
+        x, layers = self.recurrent.step(
+            np.asarray(self.embedding[ids], np.float32), layers, within(trace, "recurrent")
+        )
         return (x if self.bridge is None else self.bridge(x)), layers
 
 
@@ -85,9 +115,13 @@ class RecurrentStepper(Starting):
     def __init__(self, network: RecurrentNet, eos_id: int) -> None:
         self.network, self.vocab_size, self.eos_id = network, network.vocab_size, eos_id
         first = network.recurrent.start(1)
-        self.begun = self.step(RecurrentState(first, np.empty((1, 0), np.float32)), np.array([eos_id]))
+        self.begun = self.step(
+            RecurrentState(first, np.empty((1, 0), np.float32)), np.array([eos_id])
+        )
 
-    def step(self, state: Any, ids: np.ndarray, trace: Trace | None = None) -> tuple[Any, np.ndarray]:
+    def step(
+        self, state: Any, ids: np.ndarray, trace: Trace | None = None
+    ) -> tuple[Any, np.ndarray]:
         features, layers = self.network.step(state[0], ids, trace)
         return RecurrentState(layers, features), self.network.output.log_probs(features)
 
@@ -107,17 +141,28 @@ class NPLMNet:
     W, the direct connections, is optional and stands beside U in the output layer.
     """
 
-    def __init__(self, weights: Weights, vocab_size: int, order: int, d_embed: int, width: int, *,
-                 direct: bool = False, softmax: str = "full") -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        vocab_size: int,
+        order: int,
+        d_embed: int,
+        width: int,
+        *,
+        direct: bool = False,
+        softmax: str = "full",
+    ) -> None:
         if order < 2:
-            raise ValueError(f"order is {order}; a network needs at least one token of context, "
-                             "so at least 2")
+            raise ValueError(
+                f"order is {order}; a network needs at least one token of context, so at least 2"
+            )
         self.vocab_size, self.order, self.direct = vocab_size, order, direct
         self.d_window = d_window = (order - 1) * d_embed
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
         self.hidden: Linear = weights.linear("hidden", width, d_window)
-        self.output: Output = take_output(weights.within("output"), softmax,
-                                          width + (d_window if direct else 0), vocab_size)
+        self.output: Output = take_output(
+            weights.within("output"), softmax, width + (d_window if direct else 0), vocab_size
+        )
 
     def features(self, context: np.ndarray) -> np.ndarray:
         """Return what the output layer reads after tokens (n, order - 1)."""
@@ -127,15 +172,16 @@ class NPLMNet:
 
 
 class NPLMStepper(Starting):
-    """The state has the last tokens and the features; tokens that are missing at the beginning are `eos_id`.
-    """
+    """The state has the last tokens and the features; tokens that are missing at the beginning are `eos_id`."""
 
     def __init__(self, network: NPLMNet, eos_id: int) -> None:
         self.network, self.vocab_size, self.eos_id = network, network.vocab_size, eos_id
         self.begun = self._read(np.full((1, network.order - 1), eos_id, np.int64))
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
-        return self._read(np.concatenate([state[0][:, 1:], np.asarray(ids, np.int64)[:, None]], axis=1))
+        return self._read(
+            np.concatenate([state[0][:, 1:], np.asarray(ids, np.int64)[:, None]], axis=1)
+        )
 
     def features(self, state: Any) -> np.ndarray:
         """Return what the output layer saw, (n, D)."""
@@ -167,10 +213,20 @@ class GPTStepper(Starting):
     of such windows, d apart, give the same log-probabilities.
     """
 
-    def __init__(self, network: GPTNet, eos_id: int, *, start_id: int | None = None,
-                 start_alone: bool = False) -> None:
+    def __init__(
+        self,
+        network: GPTNet,
+        eos_id: int,
+        *,
+        start_id: int | None = None,
+        start_alone: bool = False,
+    ) -> None:
         self.network, self.output, self.eos_id = network, network.output, eos_id
-        self.vocab_size, self.context, self.width = len(network.embedding), network.context, network.d_model
+        self.vocab_size, self.context, self.width = (
+            len(network.embedding),
+            network.context,
+            network.d_model,
+        )
         self.start_id, self.start_alone = eos_id if start_id is None else start_id, start_alone
         self.begun = self.prefill([np.empty(0, np.int64)])
 
@@ -184,7 +240,9 @@ class GPTStepper(Starting):
             state = state._replace(cache=cache._replace(lengths=np.where(read, cache.lengths, 0)))
         return state, self.output.log_probs(state.features)
 
-    def step(self, state: Any, ids: np.ndarray, trace: Trace | None = None) -> tuple[Any, np.ndarray]:
+    def step(
+        self, state: Any, ids: np.ndarray, trace: Trace | None = None
+    ) -> tuple[Any, np.ndarray]:
         ids = np.asarray(ids, np.int64)
         state = self._with_room(state)
         cache = self.network.pages.extend(state.cache, ids.reshape(len(ids), 1))
@@ -201,12 +259,15 @@ class GPTStepper(Starting):
         """
         state = self._with_room(state)
         lengths = state.cache.lengths
-        ids = np.ascontiguousarray(ids[:, :self.context - int(lengths.max(initial=0))])
+        ids = np.ascontiguousarray(ids[:, : self.context - int(lengths.max(initial=0))])
         n, k = ids.shape
         cache = self.network.pages.extend(state.cache, ids)
         hidden = self.network.features(ids.ravel(), cache, np.full(n, k, np.int64))
         features = hidden.reshape(n, k, -1)
-        states = [GPTState(cache._replace(lengths=lengths + t + 1), features[:, t].copy()) for t in range(k)]
+        states = [
+            GPTState(cache._replace(lengths=lengths + t + 1), features[:, t].copy())
+            for t in range(k)
+        ]
         return states, self.output.log_probs(hidden).reshape(n, k, -1)
 
     def features(self, state: Any) -> np.ndarray:
@@ -219,8 +280,9 @@ class GPTStepper(Starting):
         """
         rows, steps = windows.shape
         cache = self.network.pages.extend(self.network.pages.start(rows), windows)
-        return self.network.features(windows.ravel(), cache,
-                                     np.full(rows, steps, np.int64)).reshape(rows, steps, -1)
+        return self.network.features(
+            windows.ravel(), cache, np.full(rows, steps, np.int64)
+        ).reshape(rows, steps, -1)
 
     def _read(self, windows: list[np.ndarray]) -> GPTState:
         """Return the state after these windows, several of them in one pass."""
@@ -228,12 +290,15 @@ class GPTStepper(Starting):
         cache = pages.extend(pages.start(len(windows)), windows)
         features = np.zeros((len(windows), self.width), np.float32)
         ends = np.cumsum(counts)
-        for group in np.split(np.arange(len(windows)), np.flatnonzero(np.diff(ends // TOGETHER)) + 1):
+        for group in np.split(
+            np.arange(len(windows)), np.flatnonzero(np.diff(ends // TOGETHER)) + 1
+        ):
             some = group[counts[group] > 0]
             if len(some):
                 part = Cache(*(leaf[some] for leaf in cache))
-                hidden = self.network.features(np.concatenate([windows[row] for row in some.tolist()]), part,
-                                               counts[some])
+                hidden = self.network.features(
+                    np.concatenate([windows[row] for row in some.tolist()]), part, counts[some]
+                )
                 features[some] = hidden[np.cumsum(counts[some]) - 1]
         return GPTState(cache, features)
 
@@ -245,7 +310,9 @@ class GPTStepper(Starting):
         if not len(full):
             return state
         kept, pages = self.context // 2, self.network.pages
-        again = self._read([pages.ids(state.cache, row)[self.context - kept:] for row in full.tolist()])
+        again = self._read(
+            [pages.ids(state.cache, row)[self.context - kept :] for row in full.tolist()]
+        )
         lengths, addresses, held = (leaf.copy() for leaf in state.cache)
         lengths[full], held[full] = again.cache.lengths, again.cache.pages
         addresses[full] = 0
@@ -262,4 +329,4 @@ class GPTStepper(Starting):
             whole = np.concatenate([[self.start_id], prompt]).astype(np.int64)
         dropped = math.ceil(self.context / 2)
         slides = max(math.ceil((len(whole) - self.context) / dropped), 0)
-        return whole[slides * dropped:]
+        return whole[slides * dropped :]

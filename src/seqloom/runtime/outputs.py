@@ -20,9 +20,16 @@ def cutoffs(vocab_size: int) -> list[int]:
 class FullSoftmax:
     """Over all tokens; its matrix is that of an embedding where the two are `tied`."""
 
-    def __init__(self, weights: Weights, d_model: int, vocab_size: int, *,
-                 tied: np.ndarray | Quantised | None = None, bias: bool = True,
-                 never: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        d_model: int,
+        vocab_size: int,
+        *,
+        tied: np.ndarray | Quantised | None = None,
+        bias: bool = True,
+        never: Sequence[int] = (),
+    ) -> None:
         """`never`: tokens that have no probability."""
         offsets = weights.take("bias", vocab_size) if bias else NONE
         if len(never):
@@ -33,9 +40,12 @@ class FullSoftmax:
         if tied is None:
             self.linear = weights.matrix("weight", vocab_size, d_model, role="output")
         else:
-            assert tied.shape == (vocab_size, d_model), "a tied output has the shape of its embedding"
-            self.linear = Linear(tied, fine=weights.fine, eight_bit=weights.eight_bit,
-                                 name="embedding.weight")
+            assert tied.shape == (vocab_size, d_model), (
+                "a tied output has the shape of its embedding"
+            )
+            self.linear = Linear(
+                tied, fine=weights.fine, eight_bit=weights.eight_bit, name="embedding.weight"
+            )
 
     def log_probs(self, features: np.ndarray) -> np.ndarray:
         """Return the log-probabilities of all tokens, float32 (n, V)."""
@@ -50,20 +60,24 @@ class AdaptiveSoftmax:
     def __init__(self, weights: Weights, d_model: int, vocab_size: int) -> None:
         edges = [*cutoffs(vocab_size), vocab_size]
         self.shortlist = edges[0]
-        self.head = weights.linear("head", edges[0] + len(edges) - 1, d_model, bias=False, role="output")
+        self.head = weights.linear(
+            "head", edges[0] + len(edges) - 1, d_model, bias=False, role="output"
+        )
         self.tails: list[tuple[Linear, Linear]] = []
         for i, (low, high) in enumerate(pairwise(edges)):
             narrow = max(1, int(d_model / 4.0 ** (i + 1)))
             part = weights.within(f"tails.{i}")
             down = part.linear("down", narrow, d_model, bias=False, role="output")
-            self.tails.append((down, part.linear("up", high - low, narrow, bias=False, role="output")))
+            self.tails.append(
+                (down, part.linear("up", high - low, narrow, bias=False, role="output"))
+            )
         self.ranks = weights.indices("ranks", vocab_size)
 
     def log_probs(self, features: np.ndarray) -> np.ndarray:
         """Return the log-probabilities of all tokens, float32 (n, V)."""
         head = self.head(features)
         log_softmax(head, NONE)
-        parts = [head[:, :self.shortlist]]
+        parts = [head[:, : self.shortlist]]
         for i, (down, up) in enumerate(self.tails):
             scores = up(down(features))
             log_softmax(scores, NONE)
@@ -71,9 +85,15 @@ class AdaptiveSoftmax:
         return np.concatenate(parts, axis=1)[:, self.ranks]
 
 
-def take_output(weights: Weights, softmax: str, d_model: int, vocab_size: int, *,
-                tied: np.ndarray | Quantised | None = None,
-                bias: bool = True) -> FullSoftmax | AdaptiveSoftmax:
+def take_output(
+    weights: Weights,
+    softmax: str,
+    d_model: int,
+    vocab_size: int,
+    *,
+    tied: np.ndarray | Quantised | None = None,
+    bias: bool = True,
+) -> FullSoftmax | AdaptiveSoftmax:
     """Take the output layer that `models.network.output_net.make_output` makes."""
     if softmax == "adaptive":
         return AdaptiveSoftmax(weights, d_model, vocab_size)

@@ -18,12 +18,15 @@ def _angles(positions: np.ndarray, width: int, base: float = 10000.0) -> np.ndar
 def sinusoids(positions: np.ndarray, width: int) -> np.ndarray:
     """Return sin in the even places and cos in the odd ones, (N, D)."""
     angles = _angles(positions, width)
-    return np.stack([np.sin(angles), np.cos(angles)], 2).reshape(len(angles), width).astype(np.float32)
+    return (
+        np.stack([np.sin(angles), np.cos(angles)], 2).reshape(len(angles), width).astype(np.float32)
+    )
 
 
 @lru_cache(maxsize=32)
-def rotary_tables(context: int, d_head: int, base: float = 10000.0,
-                  scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def rotary_tables(
+    context: int, d_head: int, base: float = 10000.0, scale: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Return cos and sin of the angles of rotary positions, each (context, d_head / 2);
     positions are divided by `scale`.
     """
@@ -54,7 +57,9 @@ def bucket_biases(table: np.ndarray, max_distance: int, *, causal: bool) -> np.n
     (heads, 2 F - 1).
     """
     buckets = len(table) if causal else len(table) // 2
-    back = table[distance_buckets(max_distance, buckets)]  # of a key before its query, by how far it is
+    back = table[
+        distance_buckets(max_distance, buckets)
+    ]  # of a key before its query, by how far it is
     ahead = back if causal else table[distance_buckets(max_distance, buckets) + buckets]
     return np.ascontiguousarray(np.concatenate([back[:0:-1], back[:1], ahead[1:]]).T, np.float32)
 
@@ -62,9 +67,12 @@ def bucket_biases(table: np.ndarray, max_distance: int, *, causal: bool) -> np.n
 def distance_buckets(max_distance: int, buckets: int) -> np.ndarray:
     """Return `nn.position.distance_buckets` of the distances 0 to `max_distance`, (F,), rounded as there."""
     far, exact = np.arange(max_distance + 1), buckets // 2
-    logs = np.log((np.maximum(far, exact) / exact).astype(np.float32), dtype=np.float64).astype(np.float32)
-    growing = exact + (logs / np.float32(math.log(max_distance / exact))
-                       * np.float32(buckets - exact)).astype(np.int64)
+    logs = np.log((np.maximum(far, exact) / exact).astype(np.float32), dtype=np.float64).astype(
+        np.float32
+    )
+    growing = exact + (
+        logs / np.float32(math.log(max_distance / exact)) * np.float32(buckets - exact)
+    ).astype(np.int64)
     return np.where(far < exact, far, np.minimum(growing, buckets - 1))
 
 

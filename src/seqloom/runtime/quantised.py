@@ -62,7 +62,7 @@ class Blocks:
             part[:, :columns] = weight[low:high]
             if columns % BLOCK:
                 # what is beyond changes neither scale nor minimum
-                part[:, columns:] = part[:, columns - 1:columns]
+                part[:, columns:] = part[:, columns - 1 : columns]
             part = part.reshape(high - low, -1, BLOCK)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 smallest = part.min(axis=2) if minimum is not None else np.zeros(part.shape[:2])
@@ -71,8 +71,10 @@ class Blocks:
                 step = _step(np.abs(part).max(axis=2), LARGEST[bits])
                 part /= np.where(step > 0, step, 1)[:, :, None]
             if not (np.isfinite(step).all() and np.isfinite(least).all()):
-                raise ModelError(f"the weights {name or 'of a layer'} have numbers that {bits} bits cannot "
-                                 "hold: they are not finite, or too large for scales of 16 bits")
+                raise ModelError(
+                    f"the weights {name or 'of a layer'} have numbers that {bits} bits cannot "
+                    "hold: they are not finite, or too large for scales of 16 bits"
+                )
             part = np.rint(part, out=part).reshape(high - low, -1)[:, :columns]
             numbers[low:high] = np.clip(part, -LARGEST[bits] if bits == 8 else 0, LARGEST[bits])
             scale[low:high] = step
@@ -92,9 +94,11 @@ class Blocks:
     def stacked(parts: Sequence[Blocks]) -> Blocks:
         """One above the other."""
         minima = [part.minimum for part in parts if part.minimum is not None]
-        return Blocks(np.concatenate([part.numbers for part in parts]),
-                      np.concatenate([part.scale for part in parts]),
-                      np.concatenate(minima) if minima else None)
+        return Blocks(
+            np.concatenate([part.numbers for part in parts]),
+            np.concatenate([part.scale for part in parts]),
+            np.concatenate(minima) if minima else None,
+        )
 
     def tiles(self) -> Quantised:
         rows, columns = self.numbers.shape
@@ -105,9 +109,16 @@ class Blocks:
         if self.minimum is not None:
             pairs = weight.reshape(tiles, blocks * BLOCK // 8, 2, TILE, 4)
             weight = pairs[:, :, 0] | pairs[:, :, 1] << 4
-        scale, minimum = (_NONE if array is None else np.ascontiguousarray(
-            np.pad(array, [(0, tiles * TILE - rows), (0, 0)]).reshape(tiles, TILE, blocks).swapaxes(1, 2))
-            for array in (self.scale, self.minimum))
+        scale, minimum = (
+            _NONE
+            if array is None
+            else np.ascontiguousarray(
+                np.pad(array, [(0, tiles * TILE - rows), (0, 0)])
+                .reshape(tiles, TILE, blocks)
+                .swapaxes(1, 2)
+            )
+            for array in (self.scale, self.minimum)
+        )
         return Quantised((rows, columns), np.ascontiguousarray(weight), scale, minimum)
 
 
@@ -143,9 +154,15 @@ class Quantised:
         full = NO_BIAS
         if bias is not None and len(bias):
             full = np.zeros(room, np.float32)
-            full[:len(bias)] = bias
-        return Tiles(self.weight, self.scale.view(np.uint16), self.minimum.view(np.uint16), full, len(self),
-                     fine)
+            full[: len(bias)] = bias
+        return Tiles(
+            self.weight,
+            self.scale.view(np.uint16),
+            self.minimum.view(np.uint16),
+            full,
+            len(self),
+            fine,
+        )
 
     def part(self, rows: slice) -> Quantised:
         """Some rows as a matrix of their own:
@@ -155,8 +172,13 @@ class Quantised:
         if start % TILE or (stop % TILE and stop < len(self)):
             return Quantised.of(self[start:stop], self.bits)
         tiles = slice(start // TILE, -(-stop // TILE))
-        return replace(self, shape=(stop - start, self.shape[1]), weight=self.weight[tiles],
-                       scale=self.scale[tiles], minimum=self.minimum[tiles])
+        return replace(
+            self,
+            shape=(stop - start, self.shape[1]),
+            weight=self.weight[tiles],
+            scale=self.scale[tiles],
+            minimum=self.minimum[tiles],
+        )
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -177,7 +199,7 @@ class Quantised:
         blocks *= self.scale[tile, :, lane].astype(np.float32)[..., None]
         if self.bits == 4:
             blocks += self.minimum[tile, :, lane].astype(np.float32)[..., None]
-        return blocks.reshape(*places.shape, n_blocks * BLOCK)[..., :self.shape[1]]
+        return blocks.reshape(*places.shape, n_blocks * BLOCK)[..., : self.shape[1]]
 
     def floats(self) -> np.ndarray:
         """All rows."""
@@ -187,8 +209,11 @@ class Quantised:
         return out
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
-        return {name: self.weight, name + SCALE: self.scale,
-                **({name + MINIMUM: self.minimum} if self.bits == 4 else {})}
+        return {
+            name: self.weight,
+            name + SCALE: self.scale,
+            **({name + MINIMUM: self.minimum} if self.bits == 4 else {}),
+        }
 
 
 def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, Spec]:
@@ -197,8 +222,11 @@ def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, S
     scale = Spec("float16", (tiles, blocks, TILE), -65504, 65504)
     if bits == 8:
         return {name: Spec("int8", (tiles, blocks * BLOCK // 4, TILE, 4)), name + SCALE: scale}
-    return {name: Spec("uint8", (tiles, blocks * BLOCK // 8, TILE, 4)), name + SCALE: scale,
-            name + MINIMUM: scale}
+    return {
+        name: Spec("uint8", (tiles, blocks * BLOCK // 8, TILE, 4)),
+        name + SCALE: scale,
+        name + MINIMUM: scale,
+    }
 
 
 @dataclass(frozen=True)
@@ -211,11 +239,18 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
     others: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, weights: Mapping[str, np.ndarray], declared: Mapping[str, Declared], bits: int,
-           exact: tuple[str, ...] = ()) -> QuantisedWeights:
+    def of(
+        cls,
+        weights: Mapping[str, np.ndarray],
+        declared: Mapping[str, Declared],
+        bits: int,
+        exact: tuple[str, ...] = (),
+    ) -> QuantisedWeights:
         """Round the weights of a network; `exact` as of `bits_of`."""
         made = cls({}, {})
-        with progress.task("quantising", sum(array.size for array in weights.values()), "weights") as bar:
+        with progress.task(
+            "quantising", sum(array.size for array in weights.values()), "weights"
+        ) as bar:
             for name, array in weights.items():
                 if own := bits_of(name, declared[name], bits, exact):
                     made.matrices[name] = Quantised.of(array, own, name)
@@ -225,14 +260,23 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
         return made
 
     @classmethod
-    def from_file(cls, arrays: Mapping[str, np.ndarray], declared: Mapping[str, Declared], bits: int,
-                  exact: tuple[str, ...] = ()) -> QuantisedWeights:
+    def from_file(
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        declared: Mapping[str, Declared],
+        bits: int,
+        exact: tuple[str, ...] = (),
+    ) -> QuantisedWeights:
         """Take arrays that are what `quantised_specs` says."""
         made = cls({}, {})
         for name, (shape, _) in declared.items():
             if bits_of(name, declared[name], bits, exact):
-                made.matrices[name] = Quantised((shape[0], shape[1]), arrays[name], arrays[name + SCALE],
-                                                arrays.get(name + MINIMUM, _NONE))
+                made.matrices[name] = Quantised(
+                    (shape[0], shape[1]),
+                    arrays[name],
+                    arrays[name + SCALE],
+                    arrays.get(name + MINIMUM, _NONE),
+                )
             else:
                 made.others[name] = arrays[name]
         return made
@@ -244,8 +288,14 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """As they are saved."""
-        return {**self.others, **{key: array for name, matrix in self.matrices.items()
-                                  for key, array in matrix.arrays(name).items()}}
+        return {
+            **self.others,
+            **{
+                key: array
+                for name, matrix in self.matrices.items()
+                for key, array in matrix.arrays(name).items()
+            },
+        }
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.matrices[name].floats() if name in self.matrices else self.others[name]

@@ -27,16 +27,18 @@ ZERO = np.float32(0)
 class CharacterReader:
     """The spelling of words as vectors, by filters over three characters or by an LSTM in both directions."""
 
-    def __init__(self, weights: Weights, n_chars: int, d_char: int, d_out: int,
-                 kind: Literal["cnn", "lstm"]) -> None:
+    def __init__(
+        self, weights: Weights, n_chars: int, d_char: int, d_out: int, kind: Literal["cnn", "lstm"]
+    ) -> None:
         self.embedding = weights.take("embedding.weight", n_chars, d_char, role="table")
         self.d_out, self.kind = d_out, kind
         if kind == "cnn":
             self.filters = weights.take("filters.weight", d_out, 3 * d_char, role="matrix")
             self.bias = weights.take("filters.bias", d_out)
         else:
-            self.recurrent = RecurrentStack(weights.within("recurrent"), d_char, d_out // 2, cell="lstm",
-                                            bidirectional=True)
+            self.recurrent = RecurrentStack(
+                weights.within("recurrent"), d_char, d_out // 2, cell="lstm", bidirectional=True
+            )
 
     @cached_property
     def taps(self) -> np.ndarray:
@@ -60,14 +62,28 @@ class TokenReader:
     an id at or above the table's size is a further word's.
     """
 
-    def __init__(self, weights: Weights, vocab_size: int, d_embed: int, *, further: int = 0, n_chars: int = 0,
-                 d_characters: int = 0, characters: Literal["none", "cnn", "lstm"] = "none") -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        vocab_size: int,
+        d_embed: int,
+        *,
+        further: int = 0,
+        n_chars: int = 0,
+        d_characters: int = 0,
+        characters: Literal["none", "cnn", "lstm"] = "none",
+    ) -> None:
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
         self.further = weights.table("further", further, d_embed) if further else None
         self.vocab_size, self.characters, self.d_out = vocab_size, None, d_embed
         if characters != "none":
-            self.characters = CharacterReader(weights.within("characters"), n_chars, min(d_characters, 50),
-                                              d_characters, characters)
+            self.characters = CharacterReader(
+                weights.within("characters"),
+                n_chars,
+                min(d_characters, 50),
+                d_characters,
+                characters,
+            )
             self.d_out += d_characters
 
     def __call__(self, steps: Steps, spellings: Any = None) -> np.ndarray:
@@ -85,7 +101,9 @@ class TokenReader:
             spelled = self.characters(spellings.ids, spellings.lengths)[steps["words"]]
         else:
             used, where = np.unique(steps["words"], return_inverse=True)
-            spelled = self.characters(spellings.ids[used], spellings.lengths[used])[where.reshape(ids.shape)]
+            spelled = self.characters(spellings.ids[used], spellings.lengths[used])[
+                where.reshape(ids.shape)
+            ]
         return np.concatenate([vectors, spelled], axis=1)
 
 
@@ -100,7 +118,9 @@ class NumberReader:
         values = steps["values"]
         absent = np.isnan(values)
         scaled = np.where(absent, ZERO, (values - self.mean) / self.scale).astype(np.float32)
-        return np.concatenate([scaled, absent.astype(np.float32)], axis=1) if self.missing else scaled
+        return (
+            np.concatenate([scaled, absent.astype(np.float32)], axis=1) if self.missing else scaled
+        )
 
 
 class PublishedReader:
@@ -119,5 +139,7 @@ def read_sources(reader: Any, embedding: Any, examples: Examples) -> np.ndarray:
     """
     if reader is None:
         return np.asarray(embedding[examples.steps["ids"]], np.float32)
-    vectors: np.ndarray = reader({**examples.steps, "offsets": examples.offsets}, examples.spellings)
+    vectors: np.ndarray = reader(
+        {**examples.steps, "offsets": examples.offsets}, examples.spellings
+    )
     return vectors

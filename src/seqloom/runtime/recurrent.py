@@ -15,16 +15,29 @@ from seqloom.runtime.cells import Cell, Sequences, State
 from seqloom.runtime.weights import Weights
 from seqloom.trace import Trace, within
 
-States = tuple[State, ...]  # one a layer; those of a reverse direction behind those of the forward one
+States = tuple[
+    State, ...
+]  # one a layer; those of a reverse direction behind those of the forward one
 
 
 class RecurrentStack:
     """`n_layers` layers of a cell; `options` are the cell's own."""
 
-    def __init__(self, weights: Weights, d_in: int, d_hidden: int, n_layers: int = 1, *, cell: str = "lstm",
-                 bidirectional: bool = False, d_projection: int | None = None, layer_norm: bool = False,
-                 residual: bool = False, learned_start: bool = False,
-                 options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        d_in: int,
+        d_hidden: int,
+        n_layers: int = 1,
+        *,
+        cell: str = "lstm",
+        bidirectional: bool = False,
+        d_projection: int | None = None,
+        layer_norm: bool = False,
+        residual: bool = False,
+        learned_start: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         entry = find_cell(cell)
         make = entry.runtime_class()
         own = entry.own_options({"d_projection": d_projection, **(options or {})})
@@ -34,19 +47,39 @@ class RecurrentStack:
         for i in range(n_layers):
             parts = [weights.within(f"layers.{i}")]
             parts += [parts[0].within("reverse")] if bidirectional else []
-            self.layers.append([make(part, self.d_out if i else d_in, d_hidden, layer_norm=layer_norm,
-                                     learned_start=learned_start, **own) for part in parts])
+            self.layers.append(
+                [
+                    make(
+                        part,
+                        self.d_out if i else d_in,
+                        d_hidden,
+                        layer_norm=layer_norm,
+                        learned_start=learned_start,
+                        **own,
+                    )
+                    for part in parts
+                ]
+            )
 
     def start(self, n: int) -> States:
         """Return the states of n rows that have read nothing."""
-        return tuple(tuple(leaf for cell in layer for leaf in cell.start(n)) for layer in self.layers)
+        return tuple(
+            tuple(leaf for cell in layer for leaf in cell.start(n)) for layer in self.layers
+        )
 
-    def step(self, x: np.ndarray, states: States, trace: Trace | None = None) -> tuple[np.ndarray, States]:
+    def step(
+        self, x: np.ndarray, states: States, trace: Trace | None = None
+    ) -> tuple[np.ndarray, States]:
         """Return the vectors (n, H) of one more step of each row, from x (n, D), and the states after it."""
         return self.step_gates(self.layers[0][0].project(x), states, trace, x)
 
-    def step_gates(self, gates: np.ndarray, states: States, trace: Trace | None = None,
-                   x: np.ndarray | None = None) -> tuple[np.ndarray, States]:
+    def step_gates(
+        self,
+        gates: np.ndarray,
+        states: States,
+        trace: Trace | None = None,
+        x: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, States]:
         """Return the same from what x gives the gates of the first layer (n, G H);
         only a residual stack needs x as well.
         """
@@ -66,8 +99,9 @@ class RecurrentStack:
         assert x is not None, "a stack has layers"
         return x, tuple(after)
 
-    def walk(self, x: np.ndarray, sequences: Sequences,
-             trace: Trace | None = None) -> tuple[np.ndarray, States]:
+    def walk(
+        self, x: np.ndarray, sequences: Sequences, trace: Trace | None = None
+    ) -> tuple[np.ndarray, States]:
         """Return the vectors (N, d_out) of all steps of sequences that lie one after the other, x (N, D),
         and the states after the last step of each.
         """
@@ -84,24 +118,31 @@ class RecurrentStack:
         return x, tuple(after)
 
 
-def walk_by_cell(layer: list[Cell], x: np.ndarray, sequences: Sequences,
-                 trace: Trace | None) -> tuple[np.ndarray, list[np.ndarray]]:
+def walk_by_cell(
+    layer: list[Cell], x: np.ndarray, sequences: Sequences, trace: Trace | None
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the vectors of all steps of a layer and its last states, one direction after the other."""
     outs: list[np.ndarray] = []
     leaves: list[np.ndarray] = []
     for direction, cell in enumerate(layer):
         part = within(trace, "reverse") if direction else trace
         start = cell.start(len(sequences.order))
-        out, last = cell.walk(cell.project(x), sequences, start, reverse=bool(direction), trace=part)
+        out, last = cell.walk(
+            cell.project(x), sequences, start, reverse=bool(direction), trace=part
+        )
         outs.append(out)
         leaves += last
     return outs[0] if len(outs) == 1 else np.concatenate(outs, axis=1), leaves
 
 
-def walk_plain(layer: list[Cell], x: np.ndarray, sequences: Sequences) -> tuple[np.ndarray, list[np.ndarray]]:
+def walk_plain(
+    layer: list[Cell], x: np.ndarray, sequences: Sequences
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the vectors of all steps of a layer and its last states, in one call."""
     cell, n = layer[0], len(sequences.order)
     directions = [cell.direction(x, n) for cell in layer]
     out = np.empty((len(x), len(layer) * cell.d_hidden), np.float32)
     walk_layer(cell.kind, cell.relu, *sequences, directions[0], directions[-1], out)
-    return out, [leaf for direction in directions for leaf in (direction.h, direction.c)[:len(cell.leaves)]]
+    return out, [
+        leaf for direction in directions for leaf in (direction.h, direction.c)[: len(cell.leaves)]
+    ]

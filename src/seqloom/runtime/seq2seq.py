@@ -26,7 +26,9 @@ from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.weights import NONE, Linear, Weights
 from seqloom.trace import Trace, within
 
-SMALL = 1 << 22  # numbers of a table of what each token gives the first layer's gates, made beforehand
+SMALL = (
+    1 << 22
+)  # numbers of a table of what each token gives the first layer's gates, made beforehand
 BY_WIDTH = ("dot", "scaled")  # attention that needs queries and memory of one width
 
 
@@ -36,7 +38,9 @@ class DecoderState(NamedTuple):
     source: np.ndarray  # (n,) int64: which of the sources a row belongs to
     layers: States
     fed: np.ndarray  # (n, D): the last readout, where there is input feeding; else (n, 0)
-    coverage: np.ndarray  # (n, S): what each source step was given so far, where it is used; else (n, 0)
+    coverage: (
+        np.ndarray
+    )  # (n, S): what each source step was given so far, where it is used; else (n, 0)
     # (n, S): weights of the source steps behind the last log-probabilities; (n, 0) without attention
     looked: np.ndarray
 
@@ -44,7 +48,9 @@ class DecoderState(NamedTuple):
 class Memory(NamedTuple):
     """What the decoder knows of the sources."""
 
-    vectors: np.ndarray  # (N, D): what each step of all sources adds to a readout that looks at it alone
+    vectors: (
+        np.ndarray
+    )  # (N, D): what each step of all sources adds to a readout that looks at it alone
     keys: np.ndarray  # (N, Q)
     # (B, G H): what the summary of a source adds to the gates of the first layer, or (B, 0)
     known: np.ndarray
@@ -55,8 +61,9 @@ class Memory(NamedTuple):
 class MemoryAttention:
     """How well a query fits each step of a source, and what it then sees."""
 
-    def __init__(self, weights: Weights, score: str, d_query: int, d_memory: int, *,
-                 coverage: bool = False) -> None:
+    def __init__(
+        self, weights: Weights, score: str, d_query: int, d_memory: int, *, coverage: bool = False
+    ) -> None:
         additive = score in ("additive", "concat")
         self.query: Linear | None = None
         if additive:
@@ -66,20 +73,39 @@ class MemoryAttention:
             self.key = weights.linear("key", d_query, d_memory, bias=score == "additive")
         self.energy = weights.take("energy", d_query) if additive else NONE
         self.covered = weights.take("covered", d_query) if coverage else NONE
-        self.scale = np.float32(d_query ** -0.5 if score == "scaled" else 1.0)
+        self.scale = np.float32(d_query**-0.5 if score == "scaled" else 1.0)
 
     def keys(self, memory: np.ndarray) -> np.ndarray:
         return memory if self.key is None else self.key(memory)
 
-    def __call__(self, hidden: np.ndarray, readout: Linear, memory: Memory, source: np.ndarray,
-                 coverage: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def __call__(
+        self,
+        hidden: np.ndarray,
+        readout: Linear,
+        memory: Memory,
+        source: np.ndarray,
+        coverage: np.ndarray,
+        weights: np.ndarray,
+    ) -> np.ndarray:
         """Return the readout (n, D) of hidden states (n, H) and of what they see of their sources;
         write the weights (n, S).
         """
         hidden = np.ascontiguousarray(hidden, np.float32)  # whatever a cell of one's own gives
         query = readout if self.query is None else self.query
-        return read_memory(hidden, readout.packed, query.packed, memory.vectors, memory.keys, memory.offsets,
-                           source, self.energy, self.scale, self.covered, coverage, weights)
+        return read_memory(
+            hidden,
+            readout.packed,
+            query.packed,
+            memory.vectors,
+            memory.keys,
+            memory.offsets,
+            source,
+            self.energy,
+            self.scale,
+            self.covered,
+            coverage,
+            weights,
+        )
 
 
 class Seq2Seq:
@@ -87,11 +113,25 @@ class Seq2Seq:
     sources have the targets' vectors; `encoder` None: the decoder reads them itself.
     """
 
-    def __init__(self, weights: Weights, reader: Any, encoder: str | None, vocab_size: int, d_embed: int,
-                 d_hidden: int, n_layers: int = 1, *, cell: str = "gru", attention: str | None = "additive",
-                 coverage: bool = False, input_feeding: bool = False, every_step: bool = False,
-                 tied: bool = True, n_encoder_layers: int = 1,
-                 options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        reader: Any,
+        encoder: str | None,
+        vocab_size: int,
+        d_embed: int,
+        d_hidden: int,
+        n_layers: int = 1,
+        *,
+        cell: str = "gru",
+        attention: str | None = "additive",
+        coverage: bool = False,
+        input_feeding: bool = False,
+        every_step: bool = False,
+        tied: bool = True,
+        n_encoder_layers: int = 1,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         """`options` of the encoder."""
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
         self.vocab_size, self.reader = vocab_size, reader
@@ -105,10 +145,14 @@ class Seq2Seq:
             assert self.encoder is not None
             d_memory = self.encoder.d_out
             kind = "mean" if entry.last_state == "mean" else "last"
-            self.summary = Pooling(weights, kind, d_memory, bidirectional=entry.last_state == "ends")
+            self.summary = Pooling(
+                weights, kind, d_memory, bidirectional=entry.last_state == "ends"
+            )
         widths = (d_embed, d_memory if every_step else 0, d_out if input_feeding else 0)
         self.d_fed = widths[2]
-        self.decoder = RecurrentStack(weights.within("decoder"), sum(widths), d_hidden, n_layers, cell=cell)
+        self.decoder = RecurrentStack(
+            weights.within("decoder"), sum(widths), d_hidden, n_layers, cell=cell
+        )
         first = self.decoder.layers[0][0]
         # columns of the first layer's inputs: token, summary, last readout
         parts = np.cumsum([0, *widths]).tolist()
@@ -129,15 +173,17 @@ class Seq2Seq:
         self.read_context: Linear | None = None
         if attention is not None:
             d_memory = d_hidden if self.narrow is not None else d_memory
-            self.attention = MemoryAttention(weights.within("attention"), attention, d_hidden, d_memory,
-                                             coverage=coverage)
+            self.attention = MemoryAttention(
+                weights.within("attention"), attention, d_hidden, d_memory, coverage=coverage
+            )
             both = weights.linear("readout", d_out, d_hidden + d_memory)
             self.readout = both.columns(slice(d_hidden))
             self.read_context = both.columns(slice(d_hidden, None), bias=False)
         elif d_out != d_hidden:
             self.readout = weights.linear("readout", d_out, d_hidden)
-        self.output = FullSoftmax(weights.within("output"), d_out, vocab_size,
-                                  tied=self.embedding if tied else None)
+        self.output = FullSoftmax(
+            weights.within("output"), d_out, vocab_size, tied=self.embedding if tied else None
+        )
 
     @cached_property
     def token_gates(self) -> np.ndarray | None:
@@ -163,7 +209,11 @@ class Seq2Seq:
             x = self.encoder(x, offsets, within(trace, "encoder"))
             summary = self.summary(x, offsets)
             start = self._first(summary)
-            known = np.empty((len(summary), 0), np.float32) if self.w_known is None else self.w_known(summary)
+            known = (
+                np.empty((len(summary), 0), np.float32)
+                if self.w_known is None
+                else self.w_known(summary)
+            )
         if self.attention is None or self.read_context is None:
             return Memory(x, x, known, start, offsets)
         x = x if self.narrow is None else self.narrow(x)
@@ -182,18 +232,28 @@ class Seq2Seq:
     def start(self, memory: Memory, n: int) -> DecoderState:
         """Return the states of the first n sources before their first token."""
         layers = tuple(tuple(leaf[:n].copy() for leaf in layer) for layer in memory.start)
-        longest = max(np.diff(memory.offsets).tolist(), default=0) if self.attention is not None else 0
+        longest = (
+            max(np.diff(memory.offsets).tolist(), default=0) if self.attention is not None else 0
+        )
         covers = self.attention is not None and len(self.attention.covered) > 0
-        return DecoderState(np.arange(n), layers, np.zeros((n, self.d_fed), np.float32),
-                            np.zeros((n, longest if covers else 0), np.float32),
-                            np.zeros((n, longest), np.float32))
+        return DecoderState(
+            np.arange(n),
+            layers,
+            np.zeros((n, self.d_fed), np.float32),
+            np.zeros((n, longest if covers else 0), np.float32),
+            np.zeros((n, longest), np.float32),
+        )
 
-    def step(self, memory: Memory, state: DecoderState, ids: np.ndarray,
-             trace: Trace | None = None) -> tuple[np.ndarray, DecoderState]:
-        """Return what predicts the next token of each row, (n, D), and the state after the tokens ids (n,).
-        """
+    def step(
+        self, memory: Memory, state: DecoderState, ids: np.ndarray, trace: Trace | None = None
+    ) -> tuple[np.ndarray, DecoderState]:
+        """Return what predicts the next token of each row, (n, D), and the state after the tokens ids (n,)."""
         table = self.token_gates
-        gates = self._project(np.asarray(self.embedding[ids], np.float32)) if table is None else table[ids]
+        gates = (
+            self._project(np.asarray(self.embedding[ids], np.float32))
+            if table is None
+            else table[ids]
+        )
         if self.w_known is not None:
             gates += memory.known[state.source]
         if self.w_fed is not None:
@@ -201,7 +261,9 @@ class Seq2Seq:
         features, layers = self.decoder.step_gates(gates, state.layers, within(trace, "decoder"))
         coverage, looked = state.coverage.copy(), np.zeros(state.looked.shape, np.float32)
         if self.readout is not None and self.attention is not None:
-            features = self.attention(features, self.readout, memory, state.source, coverage, looked)
+            features = self.attention(
+                features, self.readout, memory, state.source, coverage, looked
+            )
         elif self.readout is not None:
             features = activate(self.readout(features), TANH)
         if trace is not None and self.attention is not None:

@@ -28,19 +28,31 @@ from seqloom.runtime.position import alibi_biases, rotary_tables, sinusoids
 from seqloom.runtime.weights import NONE, Linear, Weights
 from seqloom.trace import Trace, within
 
-NO_ROTATION = Rotation(np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
+NO_ROTATION = Rotation(
+    np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64)
+)
 NO_WEIGHTS = np.empty((0, 0, 0), np.float32)
 _NO_DISTANCES = np.empty((0, 0), np.float32)
 
 
-def take_norm(weights: Weights, name: str, width: int, *, kind: str = "layer", epsilon: float = 1e-5,
-              bias: bool = True) -> Norm:
+def take_norm(
+    weights: Weights,
+    name: str,
+    width: int,
+    *,
+    kind: str = "layer",
+    epsilon: float = 1e-5,
+    bias: bool = True,
+) -> Norm:
     """Take a norm as `nn.transformer.make_norm` makes it."""
     scale = weights.take(f"{name}.weight", width)
     if kind == "rms":
         return Norm(scale, NONE, np.float32(epsilon))
-    return Norm(scale, weights.take(f"{name}.bias", width) if bias else np.zeros(width, np.float32),
-                np.float32(epsilon))
+    return Norm(
+        scale,
+        weights.take(f"{name}.bias", width) if bias else np.zeros(width, np.float32),
+        np.float32(epsilon),
+    )
 
 
 def normed(x: np.ndarray, norm: Norm | None) -> np.ndarray:
@@ -64,8 +76,14 @@ class BlockOptions:
 
     def take_norm(self, weights: Weights, name: str) -> Norm:
         """Take a norm of the width of the network."""
-        return take_norm(weights, name, self.d_model, kind=self.norm_kind, epsilon=self.norm_epsilon,
-                         bias=self.bias)
+        return take_norm(
+            weights,
+            name,
+            self.d_model,
+            kind=self.norm_kind,
+            epsilon=self.norm_epsilon,
+            bias=self.bias,
+        )
 
 
 class MLP:
@@ -74,16 +92,22 @@ class MLP:
     def __init__(self, weights: Weights, options: BlockOptions) -> None:
         o = options
         self.activation = ACTIVATIONS.index(o.activation)
-        self.up: Linear = weights.linear("up", o.d_mlp * (2 if self.activation >= GATED else 1), o.d_model,
-                                         bias=o.bias)
+        self.up: Linear = weights.linear(
+            "up", o.d_mlp * (2 if self.activation >= GATED else 1), o.d_model, bias=o.bias
+        )
         self.down: Linear = weights.linear("down", o.d_model, o.d_mlp, bias=o.bias)
 
 
 class Block:
     """Attention to the sequence itself, to a memory where there is a `cross` attention, and a perceptron."""
 
-    def __init__(self, weights: Weights, options: BlockOptions, attention: Attention,
-                 cross: Attention | None = None) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        options: BlockOptions,
+        attention: Attention,
+        cross: Attention | None = None,
+    ) -> None:
         self.pre = options.norm == "pre"
         self.attention, self.cross = attention, cross
         self.norm1 = options.take_norm(weights, "norm1")
@@ -97,24 +121,60 @@ class Block:
         assert self.cross is not None
         return self.cross.query
 
-    def __call__(self, x: np.ndarray, layer: int, tokens: Tokens, *, causal: bool,
-                 rotation: Rotation = NO_ROTATION, by_distance: np.ndarray = _NO_DISTANCES,
-                 memory: Tokens | None = None, looked: np.ndarray = NO_WEIGHTS,
-                 trace: Trace | None = None) -> None:
+    def __call__(
+        self,
+        x: np.ndarray,
+        layer: int,
+        tokens: Tokens,
+        *,
+        causal: bool,
+        rotation: Rotation = NO_ROTATION,
+        by_distance: np.ndarray = _NO_DISTANCES,
+        memory: Tokens | None = None,
+        looked: np.ndarray = NO_WEIGHTS,
+        trace: Trace | None = None,
+    ) -> None:
         """Change x (N, D); with a `memory` its weights (N, heads, S) are written to `looked`."""
         attention = self.attention
-        by_distance = by_distance if len(by_distance) else np.empty((attention.heads.n_heads, 0), np.float32)
+        by_distance = (
+            by_distance if len(by_distance) else np.empty((attention.heads.n_heads, 0), np.float32)
+        )
         weights = NO_WEIGHTS
         if trace is not None and trace.wants("attention.weights"):
-            weights = np.empty((len(x), attention.heads.n_heads, int(tokens.lengths.max(initial=0))),
-                               np.float32)
-        self_attention(x, self.pre, self.norm1, attention.qkv.packed, attention.out.packed, attention.heads,
-                       layer, tokens, causal, rotation, by_distance, attention.relative, weights)
+            weights = np.empty(
+                (len(x), attention.heads.n_heads, int(tokens.lengths.max(initial=0))), np.float32
+            )
+        self_attention(
+            x,
+            self.pre,
+            self.norm1,
+            attention.qkv.packed,
+            attention.out.packed,
+            attention.heads,
+            layer,
+            tokens,
+            causal,
+            rotation,
+            by_distance,
+            attention.relative,
+            weights,
+        )
         if self.cross is not None and memory is not None:
-            cross_attention(x, self.pre, self.norm_cross, self.query.packed, self.cross.out.packed,
-                            self.cross.heads, layer, memory,
-                            np.empty((self.cross.heads.n_heads, 0), np.float32), looked)
-        perceptron(x, self.pre, self.norm2, self.mlp.up.packed, self.mlp.down.packed, self.mlp.activation)
+            cross_attention(
+                x,
+                self.pre,
+                self.norm_cross,
+                self.query.packed,
+                self.cross.out.packed,
+                self.cross.heads,
+                layer,
+                memory,
+                np.empty((self.cross.heads.n_heads, 0), np.float32),
+                looked,
+            )
+        perceptron(
+            x, self.pre, self.norm2, self.mlp.up.packed, self.mlp.down.packed, self.mlp.activation
+        )
         if trace is not None:
             trace.add("attention.weights", weights)
             if memory is not None:
@@ -125,32 +185,67 @@ class Block:
 class GPTNet:
     """`nn.transformer.GPTNet` on saved weights: tokens to the vectors that predict what follows each."""
 
-    def __init__(self, weights: Weights, vocab_size: int, context: int, d_model: int, n_layers: int,
-                 n_heads: int, *, n_kv_heads: int | None = None, d_mlp: int | None = None,
-                 positions: str = "learned", rope_base: float = 10000.0, rope_scale: float = 1.0,
-                 max_distance: int = 64, window: int | None = None, norm: Literal["pre", "post"] = "pre",
-                 norm_kind: Literal["layer", "rms"] = "layer", norm_epsilon: float = 1e-5,
-                 activation: str = "gelu", bias: bool = True, softmax: str = "full",
-                 tied: bool = True) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        vocab_size: int,
+        context: int,
+        d_model: int,
+        n_layers: int,
+        n_heads: int,
+        *,
+        n_kv_heads: int | None = None,
+        d_mlp: int | None = None,
+        positions: str = "learned",
+        rope_base: float = 10000.0,
+        rope_scale: float = 1.0,
+        max_distance: int = 64,
+        window: int | None = None,
+        norm: Literal["pre", "post"] = "pre",
+        norm_kind: Literal["layer", "rms"] = "layer",
+        norm_epsilon: float = 1e-5,
+        activation: str = "gelu",
+        bias: bool = True,
+        softmax: str = "full",
+        tied: bool = True,
+    ) -> None:
         if positions not in ("learned", "sinusoidal", "rope", "alibi", "relative", "none"):
-            raise ValueError(f"positions are {positions!r}; they must be learned, sinusoidal, rope, "
-                             "alibi, relative or none")
+            raise ValueError(
+                f"positions are {positions!r}; they must be learned, sinusoidal, rope, "
+                "alibi, relative or none"
+            )
         self.context, self.d_model, self.n_layers = context, d_model, n_layers
         self.positions, self.rope = positions, (rope_base, rope_scale)
         self.embedding = weights.table("embedding.weight", vocab_size, d_model)
-        self.position = weights.take("position.weight", context, d_model) if positions == "learned" else None
-        options = BlockOptions(d_model, d_mlp or 4 * d_model, norm, norm_kind, norm_epsilon, activation, bias)
+        self.position = (
+            weights.take("position.weight", context, d_model) if positions == "learned" else None
+        )
+        options = BlockOptions(
+            d_model, d_mlp or 4 * d_model, norm, norm_kind, norm_epsilon, activation, bias
+        )
         self.blocks = []
         for i in range(n_layers):
             part = weights.within(f"blocks.{i}")
-            attention = Attention(part.within("attention"), d_model, n_heads, n_kv_heads=n_kv_heads,
-                                  bias=bias, window=window,
-                                  distances=max_distance + 1 if positions == "relative" else 0)
+            attention = Attention(
+                part.within("attention"),
+                d_model,
+                n_heads,
+                n_kv_heads=n_kv_heads,
+                bias=bias,
+                window=window,
+                distances=max_distance + 1 if positions == "relative" else 0,
+            )
             self.blocks.append(Block(part, options, attention))
         self.norm = options.take_norm(weights, "norm") if norm == "pre" else None
         tied = tied and softmax != "adaptive"
-        self.output = take_output(weights.within("output"), softmax, d_model, vocab_size, bias=False,
-                                  tied=self.embedding if tied else None)
+        self.output = take_output(
+            weights.within("output"),
+            softmax,
+            d_model,
+            vocab_size,
+            bias=False,
+            tied=self.embedding if tied else None,
+        )
         heads = self.blocks[0].attention.heads
         self.n_heads, self.d_head = n_heads, heads.d_head
         self.pages = Pages(n_layers, heads.d_keys)
@@ -166,8 +261,9 @@ class GPTNet:
     def sinusoids(self) -> np.ndarray:
         return sinusoids(np.arange(self.context), self.d_model)
 
-    def features(self, ids: np.ndarray, cache: Cache, counts: np.ndarray,
-                 trace: Trace | None = None) -> np.ndarray:
+    def features(
+        self, ids: np.ndarray, cache: Cache, counts: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
         """Return the vectors (N, D) that predict what follows each of the tokens ids (N,),
         the last counts[r] of each row of a cache that has room for them.
         """
@@ -179,8 +275,15 @@ class GPTNet:
         if self.positions == "rope":
             rotation = Rotation(*rotary_tables(self.context, self.d_head, *self.rope), positions)
         for layer, block in enumerate(self.blocks):
-            block(x, layer, tokens, causal=True, rotation=rotation, by_distance=self.by_distance,
-                  trace=within(trace, f"blocks.{layer}"))
+            block(
+                x,
+                layer,
+                tokens,
+                causal=True,
+                rotation=rotation,
+                by_distance=self.by_distance,
+                trace=within(trace, f"blocks.{layer}"),
+            )
         return normed(x, self.norm)
 
     def _embed(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:

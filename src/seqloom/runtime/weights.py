@@ -31,8 +31,17 @@ class Linear:
     `fine`: inputs of a quantised matrix have 16 bits instead of 8.
     """
 
-    def __init__(self, weight: np.ndarray | Quantised, bias: np.ndarray = NONE, *, fine: bool = False,
-                 eight_bit: bool = False, name: str = "", rows: slice = ALL, columns: slice = ALL) -> None:
+    def __init__(
+        self,
+        weight: np.ndarray | Quantised,
+        bias: np.ndarray = NONE,
+        *,
+        fine: bool = False,
+        eight_bit: bool = False,
+        name: str = "",
+        rows: slice = ALL,
+        columns: slice = ALL,
+    ) -> None:
         """`rows`, `columns`: the part of the matrix that is meant."""
         self.weight, self.bias, self.part = weight, bias, (rows, columns)
         self.fine, self.eight_bit, self.name = fine, eight_bit, name
@@ -53,32 +62,56 @@ class Linear:
         if self.eight_bit and isinstance(weight, np.ndarray):
             weight = Quantised.of(weight, 8, self.name)
         bias = self.bias[rows]
-        return weight.tiles(bias, fine=self.fine) if isinstance(weight, Quantised) else pack(weight, bias)
+        return (
+            weight.tiles(bias, fine=self.fine)
+            if isinstance(weight, Quantised)
+            else pack(weight, bias)
+        )
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return linear(self.packed, x)
 
     def rows(self, part: slice, *, fine: bool = False) -> Linear:
         """Return some rows of a whole matrix as one of their own."""
-        return Linear(self.weight, self.bias, fine=fine or self.fine, eight_bit=self.eight_bit,
-                      name=self.name, rows=part)
+        return Linear(
+            self.weight,
+            self.bias,
+            fine=fine or self.fine,
+            eight_bit=self.eight_bit,
+            name=self.name,
+            rows=part,
+        )
 
     def columns(self, part: slice, *, bias: bool = True) -> Linear:
         """Return some columns of a whole matrix as one of their own, in float32 where it is quantised."""
-        return Linear(self.weight, self.bias if bias else NONE, fine=self.fine, eight_bit=self.eight_bit,
-                      name=self.name, columns=part)
+        return Linear(
+            self.weight,
+            self.bias if bias else NONE,
+            fine=self.fine,
+            eight_bit=self.eight_bit,
+            name=self.name,
+            columns=part,
+        )
 
 
 class Weights:
     """The arrays of a saved network; `eight_bit`: matrices of float32 are rounded, `fine` as of Linear."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], prefix: str = "", *, eight_bit: bool = False,
-                 fine: bool = False) -> None:
+    def __init__(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        prefix: str = "",
+        *,
+        eight_bit: bool = False,
+        fine: bool = False,
+    ) -> None:
         self.arrays, self.prefix, self.eight_bit, self.fine = arrays, prefix, eight_bit, fine
 
     def within(self, name: str) -> Weights:
         """Return the weights of a part, as the part knows them."""
-        return Weights(self.arrays, f"{self.prefix}{name}.", eight_bit=self.eight_bit, fine=self.fine)
+        return Weights(
+            self.arrays, f"{self.prefix}{name}.", eight_bit=self.eight_bit, fine=self.fine
+        )
 
     def with_16_bit_inputs(self) -> Weights:
         """Return the same for a part that reads all steps at once, whose errors add up in one vector."""
@@ -97,7 +130,11 @@ class Weights:
     def take(self, name: str, *shape: int, role: Role = "vector") -> np.ndarray:
         """Return an array as float32."""
         found = self._get(name, shape, role)
-        return found.floats() if isinstance(found, Quantised) else np.ascontiguousarray(found, np.float32)
+        return (
+            found.floats()
+            if isinstance(found, Quantised)
+            else np.ascontiguousarray(found, np.float32)
+        )
 
     def indices(self, name: str, size: int) -> np.ndarray:
         """Return whole numbers from 0 to below `size`, each once."""
@@ -109,16 +146,29 @@ class Weights:
         found: np.ndarray | Quantised = self._get(name, (rows, columns), "table")
         return found
 
-    def matrix(self, name: str, rows: int, columns: int, bias: np.ndarray = NONE, *,
-               role: Role = "matrix") -> Linear:
+    def matrix(
+        self, name: str, rows: int, columns: int, bias: np.ndarray = NONE, *, role: Role = "matrix"
+    ) -> Linear:
         """Return a matrix that is multiplied."""
-        return Linear(self._get(name, (rows, columns), role), bias, fine=self.fine, eight_bit=self.eight_bit,
-                      name=self.prefix + name)
+        return Linear(
+            self._get(name, (rows, columns), role),
+            bias,
+            fine=self.fine,
+            eight_bit=self.eight_bit,
+            name=self.prefix + name,
+        )
 
-    def linear(self, name: str, d_out: int, d_in: int, *, bias: bool = True, role: Role = "matrix") -> Linear:
+    def linear(
+        self, name: str, d_out: int, d_in: int, *, bias: bool = True, role: Role = "matrix"
+    ) -> Linear:
         """Return what torch's Linear of that name is."""
-        return self.matrix(f"{name}.weight", d_out, d_in, self.take(f"{name}.bias", d_out) if bias else NONE,
-                           role=role)
+        return self.matrix(
+            f"{name}.weight",
+            d_out,
+            d_in,
+            self.take(f"{name}.bias", d_out) if bias else NONE,
+            role=role,
+        )
 
 
 class Recorder(Weights):

@@ -16,14 +16,16 @@ from seqloom.errors import ConfigError, either, suggest
 if TYPE_CHECKING:
     from seqloom.tasks.task import Task
 
-_BUILT_IN = {"language model": "seqloom.tasks.language:LanguageModeling",
-             "classifier": "seqloom.tasks.classification:Classification",
-             "tagger": "seqloom.tasks.tagging:Tagging",
-             "word vectors": "seqloom.tasks.vectors:WordVectorsTask",
-             "sentence vectors": "seqloom.tasks.sentences:SentenceVectorsTask",
-             "forecaster": "seqloom.tasks.forecasting:Forecasting",
-             "translator": "seqloom.tasks.translation:Translating",
-             "masked language model": "seqloom.tasks.masked:MaskedModeling"}
+_BUILT_IN = {
+    "language model": "seqloom.tasks.language:LanguageModeling",
+    "classifier": "seqloom.tasks.classification:Classification",
+    "tagger": "seqloom.tasks.tagging:Tagging",
+    "word vectors": "seqloom.tasks.vectors:WordVectorsTask",
+    "sentence vectors": "seqloom.tasks.sentences:SentenceVectorsTask",
+    "forecaster": "seqloom.tasks.forecasting:Forecasting",
+    "translator": "seqloom.tasks.translation:Translating",
+    "masked language model": "seqloom.tasks.masked:MaskedModeling",
+}
 _registered: dict[str, Task] = {}
 
 
@@ -75,6 +77,8 @@ def open_model(command: str, place: str) -> Any:
                 return model
     model = load(place)
     if wanted and command not in of(model).commands:
-        raise ConfigError(f"{command} is for {either(task.phrase for task in wanted)}; {place} is {of(model).phrase} "
-                          f"({model.name})")
+        raise ConfigError(
+            f"{command} is for {either(task.phrase for task in wanted)}; {place} is {of(model).phrase} "
+            f"({model.name})"
+        )
     return model

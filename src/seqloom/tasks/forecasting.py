@@ -15,18 +15,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesReading(Config):
-    form: Literal["auto", "csv", "tsv", "jsonl", "parquet"] = option("auto", "Format of the data: csv, tsv, jsonl, parquet; "
-                                                                             "auto: by name and content.")
-    time_column: str | None = option(None, "The column with the times  [default: by its name or its values].", metavar="NAME")
-    value_columns: tuple[str, ...] = option((), "The columns to forecast  [default: all others with numbers].",
-                                            metavar="NAME,..")
-    key_column: str | None = option(None, "The column that tells several series apart; a fitted model remembers it.",
-                                    metavar="NAME")
-    known_columns: tuple[str, ...] = option((), "Columns that are known in advance, such as holidays; rows after the last "
-                                                "value hold those of the steps to forecast.", metavar="NAME,..")
-    step: str | None = option(None, "Step of the times, such as 15min, 1h, 1d, 1mo  [default: the commonest].", metavar="STEP")
-    time_zone: str | None = option(None, "Zone of times without an offset, such as Europe/Berlin  [default: UTC].",
-                                   metavar="NAME")
+    form: Literal["auto", "csv", "tsv", "jsonl", "parquet"] = option(
+        "auto", "Format of the data: csv, tsv, jsonl, parquet; auto: by name and content."
+    )
+    time_column: str | None = option(
+        None, "The column with the times  [default: by its name or its values].", metavar="NAME"
+    )
+    value_columns: tuple[str, ...] = option(
+        (), "The columns to forecast  [default: all others with numbers].", metavar="NAME,.."
+    )
+    key_column: str | None = option(
+        None,
+        "The column that tells several series apart; a fitted model remembers it.",
+        metavar="NAME",
+    )
+    known_columns: tuple[str, ...] = option(
+        (),
+        "Columns that are known in advance, such as holidays; rows after the last "
+        "value hold those of the steps to forecast.",
+        metavar="NAME,..",
+    )
+    step: str | None = option(
+        None,
+        "Step of the times, such as 15min, 1h, 1d, 1mo  [default: the commonest].",
+        metavar="STEP",
+    )
+    time_zone: str | None = option(
+        None,
+        "Zone of times without an offset, such as Europe/Berlin  [default: UTC].",
+        metavar="NAME",
+    )
     encoding: str = option("utf-8", "Encoding of the text files.")
     strict: bool = strict_option()
 
@@ -35,45 +53,86 @@ class SeriesReading(Config):
 class SeriesJudging(Judging):
     """Options of `evaluate`."""
 
-    chart: str | None = option(None, "Draw the last forecast against what came: .png, .svg, .html.", metavar="FILE")
-    horizon: int | None = option(None, "Number of steps to forecast  [default: as many as the model was fitted for].",
-                                 minimum=1, maximum=10_000)
-    since: str | None = option(None, "Forecast from this time on; what comes before is history  [default: "
-                                     "where the training data ended].", metavar="TIME")
+    chart: str | None = option(
+        None, "Draw the last forecast against what came: .png, .svg, .html.", metavar="FILE"
+    )
+    horizon: int | None = option(
+        None,
+        "Number of steps to forecast  [default: as many as the model was fitted for].",
+        minimum=1,
+        maximum=10_000,
+    )
+    since: str | None = option(
+        None,
+        "Forecast from this time on; what comes before is history  [default: "
+        "where the training data ended].",
+        metavar="TIME",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesComparing(Config):
     """How forecasters are compared: the words are those of `fit` and `evaluate`."""
 
-    horizon: int | None = option(None, "Number of steps to forecast  [default: a season, at most 200 and a tenth of the "
-                                       "training data].", minimum=1, maximum=10_000)
-    season: int | None = option(None, "Steps of the cycle that repeats  [default: by the data: a day of hours, a week of days, "
-                                      "a year of months].", minimum=1, maximum=1_000_000)
+    horizon: int | None = option(
+        None,
+        "Number of steps to forecast  [default: a season, at most 200 and a tenth of the "
+        "training data].",
+        minimum=1,
+        maximum=10_000,
+    )
+    season: int | None = option(
+        None,
+        "Steps of the cycle that repeats  [default: by the data: a day of hours, a week of days, "
+        "a year of months].",
+        minimum=1,
+        maximum=1_000_000,
+    )
     since: str | int | None = option(
-        None, "Test forecasts from this time on; what comes before is for training and validation  [default: "
-        "the last 20 % of the time].", minimum=0, maximum=MOST, metavar="TIME")
+        None,
+        "Test forecasts from this time on; what comes before is for training and validation  [default: "
+        "the last 20 % of the time].",
+        minimum=0,
+        maximum=MOST,
+        metavar="TIME",
+    )
 
 
 class Forecasting(Task):
     name, phrase = "forecaster", "a forecaster"
-    data_help = ("series: .csv, .tsv, .jsonl or .parquet with a column of times; none, or -, is standard input.")
+    data_help = "series: .csv, .tsv, .jsonl or .parquet with a column of times; none, or -, is standard input."
     valid_help = "Data that follows: intervals are learned from the errors on it; networks choose their best weights by it."
     reading, judging, comparing = SeriesReading, SeriesJudging, SeriesComparing
     ladder = "seqloom.comparison.forecasting:ForecastingLadder"
     commands: ClassVar = {
-        "forecast": Command("seqloom.cli.forecast:command", "What comes next in a series, with intervals."),
-        "anomalies": Command("seqloom.cli.anomalies:command", "Steps of a series that are not as expected."),
+        "forecast": Command(
+            "seqloom.cli.forecast:command", "What comes next in a series, with intervals."
+        ),
+        "anomalies": Command(
+            "seqloom.cli.anomalies:command", "Steps of a series that are not as expected."
+        ),
     }
 
-    def read(self, paths: tuple[str, ...], reading: SeriesReading, model: Forecaster | None = None) -> Series:
+    def read(
+        self, paths: tuple[str, ...], reading: SeriesReading, model: Forecaster | None = None
+    ) -> Series:
         """The series in files; `model`: which is to look at them, and may have learnt which column tells series apart."""
         from seqloom.data.series import read_series
 
-        return read_series(list(paths) if len(paths) > 1 else (paths or ("-",))[0], **reading.to_dict(),
-                           usual_key=model.key_column if model else None)
+        return read_series(
+            list(paths) if len(paths) > 1 else (paths or ("-",))[0],
+            **reading.to_dict(),
+            usual_key=model.key_column if model else None,
+        )
 
-    def evaluate(self, model: Forecaster, place: str, paths: tuple[str, ...], reading: SeriesReading, judging: Any) -> Outcome:
+    def evaluate(
+        self,
+        model: Forecaster,
+        place: str,
+        paths: tuple[str, ...],
+        reading: SeriesReading,
+        judging: Any,
+    ) -> Outcome:
         check_chart(judging.chart)
         data = self.read(paths, reading, model)
         result = model.evaluate(data, horizon=judging.horizon, since=judging.since)

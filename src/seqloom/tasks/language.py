@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.config import Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import Command, Outcome, Task, TextReading, check_chart, read_held_out_text, read_text
+from seqloom.tasks.task import (
+    Command,
+    Outcome,
+    Task,
+    TextReading,
+    check_chart,
+    read_held_out_text,
+    read_text,
+)
 
 if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel
@@ -20,15 +28,32 @@ if TYPE_CHECKING:
 class LanguageJudging(Config):
     only_with: ClassVar[OnlyWith] = {"dynamic_lr": {"dynamic": (True,)}}
 
-    against: str | None = option(None, "A second language model to evaluate on the same text, with the paired difference.",
-                                 metavar="MODEL")
-    sparsity: bool = option(False, "For n-gram models: how many n-grams are possible, how many the model has, and how many of "
-                            "the text's it has.", negatable=False)
-    chart: str | None = option(None, "Draw bits along the text, token costs and calibration, or a confusion matrix: .png, "
-                               ".svg, .html.", metavar="FILE")
-    dynamic: bool = option(False, "For networks: dynamic evaluation, which learns from each stretch of text after scoring it; "
-                           "the saved model does not change.", negatable=False)
-    dynamic_lr: float | None = option(None, "Learning rate of --dynamic  [default: 0.001]", minimum=0, maximum=1e6)
+    against: str | None = option(
+        None,
+        "A second language model to evaluate on the same text, with the paired difference.",
+        metavar="MODEL",
+    )
+    sparsity: bool = option(
+        False,
+        "For n-gram models: how many n-grams are possible, how many the model has, and how many of "
+        "the text's it has.",
+        negatable=False,
+    )
+    chart: str | None = option(
+        None,
+        "Draw bits along the text, token costs and calibration, or a confusion matrix: .png, "
+        ".svg, .html.",
+        metavar="FILE",
+    )
+    dynamic: bool = option(
+        False,
+        "For networks: dynamic evaluation, which learns from each stretch of text after scoring it; "
+        "the saved model does not change.",
+        negatable=False,
+    )
+    dynamic_lr: float | None = option(
+        None, "Learning rate of --dynamic  [default: 0.001]", minimum=0, maximum=1e6
+    )
 
 
 class LanguageModeling(Task):
@@ -40,14 +65,22 @@ class LanguageModeling(Task):
     commands: ClassVar = {
         "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
         "generate": Command("seqloom.cli.generate:command", "Write text with a model."),
-        "complete": Command("seqloom.cli.complete:command", "Suggest next words, one text or interactively."),
+        "complete": Command(
+            "seqloom.cli.complete:command", "Suggest next words, one text or interactively."
+        ),
     }
 
     read = staticmethod(read_text)
     read_valid = staticmethod(read_held_out_text)
 
-    def evaluate(self, model: LanguageModel, place: str, paths: tuple[str, ...], reading: TextReading,
-                 judging: LanguageJudging) -> Outcome:
+    def evaluate(
+        self,
+        model: LanguageModel,
+        place: str,
+        paths: tuple[str, ...],
+        reading: TextReading,
+        judging: LanguageJudging,
+    ) -> Outcome:
         second = self._check(model, judging)
         corpus = self.read(paths, reading)
         difference = None if second is None else _difference(model, second, corpus)
@@ -62,11 +95,19 @@ class LanguageModeling(Task):
         if second is None or difference is None or judging.against is None:
             return Outcome(text, values)
         other = second.evaluate(corpus)
-        return Outcome(f"{place}\n{text}\n\n{judging.against}\n{other}\n\n{_sentence(difference, place, judging.against)}",
-                       values | {"model": place, "difference": difference,
-                                 "against": {"model": judging.against, **other.to_dict()}})
+        return Outcome(
+            f"{place}\n{text}\n\n{judging.against}\n{other}\n\n{_sentence(difference, place, judging.against)}",
+            values
+            | {
+                "model": place,
+                "difference": difference,
+                "against": {"model": judging.against, **other.to_dict()},
+            },
+        )
 
-    def score(self, model: LanguageModel, paths: tuple[str, ...], options: TextReading, tokens: bool) -> Iterator[Outcome]:
+    def score(
+        self, model: LanguageModel, paths: tuple[str, ...], options: TextReading, tokens: bool
+    ) -> Iterator[Outcome]:
         from seqloom.tasks.text_scores import text_scores, token_scores
 
         return (token_scores if tokens else text_scores)(model, self.read(paths, options))
@@ -79,21 +120,34 @@ class LanguageModeling(Task):
         if form is not None:
             raise ConfigError(f"--form is for word vectors; {place} is a language model")
         if not target.endswith((".arpa", ".arpa.gz")):
-            raise ConfigError(f"{target}: a model can be converted to ARPA; the name must end in .arpa or .arpa.gz")
+            raise ConfigError(
+                f"{target}: a model can be converted to ARPA; the name must end in .arpa or .arpa.gz"
+            )
         write_arpa(model, target)
 
     def converted(self, model: Any) -> Outcome:
         if not hasattr(model, "sizes"):
-            return Outcome(f"{model.label()}, {model.parameters:,} parameters, {model.tokenizer.vocab_size:,} tokens",
-                           {"model": model.name, "parameters": model.parameters, "vocab_size": model.tokenizer.vocab_size})
-        return Outcome(f"order {model.config.order}, {sum(model.sizes.values()):,} n-grams", {"ngrams": model.sizes})
+            return Outcome(
+                f"{model.label()}, {model.parameters:,} parameters, {model.tokenizer.vocab_size:,} tokens",
+                {
+                    "model": model.name,
+                    "parameters": model.parameters,
+                    "vocab_size": model.tokenizer.vocab_size,
+                },
+            )
+        return Outcome(
+            f"order {model.config.order}, {sum(model.sizes.values()):,} n-grams",
+            {"ngrams": model.sizes},
+        )
 
     def _check(self, model: LanguageModel, judging: LanguageJudging) -> LanguageModel | None:
         """Refuse, before anything is read, what this model cannot do; the second model, if there is one."""
         check_chart(judging.chart)
         if judging.dynamic and (judging.against is not None or judging.chart is not None):
-            raise ConfigError("--against and --chart use the model as saved; leave out --dynamic, or evaluate one at a "
-                              "time")
+            raise ConfigError(
+                "--against and --chart use the model as saved; leave out --dynamic, or evaluate one at a "
+                "time"
+            )
         if judging.sparsity and not hasattr(model, "sparsity"):
             raise ConfigError(f"--sparsity is for n-gram models; this model is {model.name}")
         if judging.against is None:
@@ -102,13 +156,17 @@ class LanguageModeling(Task):
 
         second = load(judging.against)
         if second.task != self.name:
-            raise ConfigError(f"--against compares language models; {judging.against} is for another task ({second.task})")
+            raise ConfigError(
+                f"--against compares language models; {judging.against} is for another task ({second.task})"
+            )
         return second
 
 
 def _sparsity_table(rows: list[dict[str, Any]]) -> str:
-    lines = [f"{order:>5}  {possible:>17.6g}  {in_model:>12,}  {seen:>24.1%}"
-             for order, possible, in_model, seen in (row.values() for row in rows)]
+    lines = [
+        f"{order:>5}  {possible:>17.6g}  {in_model:>12,}  {seen:>24.1%}"
+        for order, possible, in_model, seen in (row.values() for row in rows)
+    ]
     return "\n".join(["order           possible      in model  share of the text's seen", *lines])
 
 
@@ -125,16 +183,21 @@ def _difference(first: LanguageModel, second: LanguageModel, corpus: Corpus) -> 
 
     by_bytes = first.tokenizer.lossless and second.tokenizer.lossless
     if not by_bytes and (first.tokenizer != second.tokenizer or first.unit != second.unit):
-        raise ConfigError("the models cut the text into different tokens and at least one loses bytes, so their "
-                          "likelihoods cannot be compared: " + " and ".join(
-                              f"{m.tokenizer.label()} by {m.unit}" for m in (first, second)))
+        raise ConfigError(
+            "the models cut the text into different tokens and at least one loses bytes, so their "
+            "likelihoods cannot be compared: "
+            + " and ".join(f"{m.tokenizer.label()} by {m.unit}" for m in (first, second))
+        )
     costs = []
     for model in (first, second):
         segments = SegmentCosts(model.tokenizer, model.unit, corpus)
         tally(model, corpus, costs=segments)
         values, weights = segments.result()
         costs.append(values / np.log(2) if by_bytes else values)
-    return {"unit": "bits per byte" if by_bytes else "nats per token", **paired(costs[0], costs[1], weights)._asdict()}
+    return {
+        "unit": "bits per byte" if by_bytes else "nats per token",
+        **paired(costs[0], costs[1], weights)._asdict(),
+    }
 
 
 def _sentence(d: dict[str, Any], model: str, against: str) -> str:
@@ -142,8 +205,13 @@ def _sentence(d: dict[str, Any], model: str, against: str) -> str:
         return f"difference  {d['difference']} {d['unit']}: a token of probability zero, nothing more can be said"
     if d["difference"] == 0:
         return f"difference  none ({d['unit']})"
-    spread = "" if math.isnan(d["low"]) else f" ({d['low']:+.4f} to {d['high']:+.4f}), p = {d['p_value']:.3g}"
+    spread = (
+        ""
+        if math.isnan(d["low"])
+        else f" ({d['low']:+.4f} to {d['high']:+.4f}), p = {d['p_value']:.3g}"
+    )
     sure = not spread or d["p_value"] < 0.05
     better = model if d["difference"] < 0 else against
-    return (f"difference  {d['difference']:+.4f} {d['unit']}{spread}: {better} is better"
-            + ("" if sure else ", not significantly"))
+    return f"difference  {d['difference']:+.4f} {d['unit']}{spread}: {better} is better" + (
+        "" if sure else ", not significantly"
+    )

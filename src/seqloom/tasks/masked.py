@@ -30,7 +30,10 @@ class MaskedJudging(Config):
 
 class MaskedModeling(Task):
     name, phrase = "masked language model", "a masked language model"
-    data, data_help = "TEXT", "files, directories or patterns, a text a line; none, or -, is standard input."
+    data, data_help = (
+        "TEXT",
+        "files, directories or patterns, a text a line; none, or -, is standard input.",
+    )
     valid_help = "Held-out text to evaluate the model on after fitting."
     reading, judging, scoring = TextReading, MaskedJudging, TextReading
     commands: ClassVar = {
@@ -41,25 +44,44 @@ class MaskedModeling(Task):
     read = staticmethod(read_text)
     read_valid = staticmethod(read_held_out_text)
 
-    def evaluate(self, model: MaskedModel, place: str, paths: tuple[str, ...], reading: TextReading, judging: Any) -> Outcome:
+    def evaluate(
+        self,
+        model: MaskedModel,
+        place: str,
+        paths: tuple[str, ...],
+        reading: TextReading,
+        judging: Any,
+    ) -> Outcome:
         return shown(model.evaluate(self.read(paths, reading)))
 
-    def score(self, model: MaskedModel, paths: tuple[str, ...], options: TextReading, tokens: bool) -> Iterator[Outcome]:
+    def score(
+        self, model: MaskedModel, paths: tuple[str, ...], options: TextReading, tokens: bool
+    ) -> Iterator[Outcome]:
         """The pseudo-log-likelihood of each line, or the tokens behind it, each hidden in turn."""
         number = 0
         for texts in text_batches(paths, options):
             for text, scores in zip(texts, model.token_scores(texts)):
                 number += 1
                 if not tokens:
-                    yield Outcome(f"{sum(scores):.6f}\t{text}", {"score": float(sum(scores)), "text": text})
+                    yield Outcome(
+                        f"{sum(scores):.6f}\t{text}", {"score": float(sum(scores)), "text": text}
+                    )
                     continue
                 for token, log_prob in zip(model.encode(text)[0].tolist(), scores):
                     name = model.tokenizer.token(token)
-                    yield Outcome(f"{in_one_field(name)}\t{log_prob:.6f}",
-                                  {"unit": number, "token": name, "log_prob": log_prob})
+                    yield Outcome(
+                        f"{in_one_field(name)}\t{log_prob:.6f}",
+                        {"unit": number, "token": name, "log_prob": log_prob},
+                    )
 
     def converted(self, model: Any) -> Outcome:
         head = "" if model.config.head else ", without the layer that guesses hidden tokens"
-        return Outcome(f"{model.label()}, {model.parameters:,} parameters, {model.tokenizer.vocab_size:,} tokens{head}",
-                       {"model": model.name, "parameters": model.parameters, "vocab_size": model.tokenizer.vocab_size,
-                        "head": model.config.head})
+        return Outcome(
+            f"{model.label()}, {model.parameters:,} parameters, {model.tokenizer.vocab_size:,} tokens{head}",
+            {
+                "model": model.name,
+                "parameters": model.parameters,
+                "vocab_size": model.tokenizer.vocab_size,
+                "head": model.config.head,
+            },
+        )

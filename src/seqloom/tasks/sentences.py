@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 class SentenceVectorsTask(Task):
     name, phrase = "sentence vectors", "sentence vectors"
-    data, data_help = "TEXT", "files, directories or patterns, a text a line; none, or -, is standard input."
+    data, data_help = (
+        "TEXT",
+        "files, directories or patterns, a text a line; none, or -, is standard input.",
+    )
     valid_help = "Pairs of texts with scores to evaluate the vectors on after fitting."
     reading, judging = TextReading, VectorJudging
     commands: ClassVar = {
-        "nearest": Command("seqloom.cli.nearest:command", "Words near a word, or texts near a text."),
+        "nearest": Command(
+            "seqloom.cli.nearest:command", "Words near a word, or texts near a text."
+        ),
         "embed": Command("seqloom.cli.embed:command", "Vectors of words, phrases and texts."),
     }
 
@@ -30,12 +35,22 @@ class SentenceVectorsTask(Task):
 
         return as_pairs(Path(path))
 
-    def evaluate(self, model: TextEmbedder, place: str, paths: tuple[str, ...], reading: TextReading,
-                 judging: VectorJudging) -> Outcome:
+    def evaluate(
+        self,
+        model: TextEmbedder,
+        place: str,
+        paths: tuple[str, ...],
+        reading: TextReading,
+        judging: VectorJudging,
+    ) -> Outcome:
         if judging.on is None:
-            raise ConfigError(f"{place} holds sentence vectors; give --on FILE with pairs of texts and scores")
+            raise ConfigError(
+                f"{place} holds sentence vectors; give --on FILE with pairs of texts and scores"
+            )
         if paths or reading != TextReading():
-            raise ConfigError("sentence vectors are evaluated on --on FILE only; leave out TEXT and other options")
+            raise ConfigError(
+                "sentence vectors are evaluated on --on FILE only; leave out TEXT and other options"
+            )
         return shown(model.evaluate(Path(judging.on)))
 
     def converted(self, model: TextEmbedder) -> Outcome:

@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class TaggedReading(Config):
     form: Literal["auto", "conll", "conllu", "slash"] = option(
-        "auto", "Format of the data: conll, conllu, slash; auto: by name and content.")
-    tag_column: str | None = option(None, "CoNLL: number of the tag column [default: the last]; CoNLL-U: upos, xpos, deprel or "
-                                    "a feature  [default: upos].", metavar="NAME|N")
-    scheme: Literal["auto", "bio", "iob1", "bioes", "none"] = option("auto", "Tagging scheme of spans; none: tags do not mark "
-                                                                             "spans.")
+        "auto", "Format of the data: conll, conllu, slash; auto: by name and content."
+    )
+    tag_column: str | None = option(
+        None,
+        "CoNLL: number of the tag column [default: the last]; CoNLL-U: upos, xpos, deprel or "
+        "a feature  [default: upos].",
+        metavar="NAME|N",
+    )
+    scheme: Literal["auto", "bio", "iob1", "bioes", "none"] = option(
+        "auto", "Tagging scheme of spans; none: tags do not mark spans."
+    )
     encoding: str = option("utf-8", "Encoding of the text files.")
     strict: bool = strict_option()
 
@@ -33,15 +39,23 @@ class TaggedReading(Config):
 class TaggingOptions(Predicting):
     """Options of `predict`."""
 
-    split: Literal["spaces", "words"] = option("spaces", "Taggers: how a line becomes words: at spaces, or also around "
-                                               "punctuation.")
+    split: Literal["spaces", "words"] = option(
+        "spaces", "Taggers: how a line becomes words: at spaces, or also around punctuation."
+    )
 
 
 class Tagging(Task):
     name, phrase = "tagger", "a tagger"
     ladder = "seqloom.comparison.tagging:TaggingLadder"
-    data_help = "sentences with tags: CoNLL columns, CoNLL-U, or word/TAG; none, or -, is standard input."
-    reading, judging, predicting, perturbing = TaggedReading, SliceJudging, TaggingOptions, Perturbing
+    data_help = (
+        "sentences with tags: CoNLL columns, CoNLL-U, or word/TAG; none, or -, is standard input."
+    )
+    reading, judging, predicting, perturbing = (
+        TaggedReading,
+        SliceJudging,
+        TaggingOptions,
+        Perturbing,
+    )
     commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
     def read(self, paths: tuple[str, ...], reading: TaggedReading) -> Tagged:
@@ -49,10 +63,16 @@ class Tagging(Task):
 
         return read_tagged(list(paths) or ["-"], **reading.to_dict())
 
-    def judge(self, model: Tagger, paths: tuple[str, ...], reading: TaggedReading, judging: SliceJudging) -> Result:
-        return model.evaluate(self.read(paths, reading), slice_by=judging.slice_by, latency=judging.latency)
+    def judge(
+        self, model: Tagger, paths: tuple[str, ...], reading: TaggedReading, judging: SliceJudging
+    ) -> Result:
+        return model.evaluate(
+            self.read(paths, reading), slice_by=judging.slice_by, latency=judging.latency
+        )
 
-    def predict(self, model: Tagger, paths: tuple[str, ...], options: TaggingOptions) -> Iterator[Outcome]:
+    def predict(
+        self, model: Tagger, paths: tuple[str, ...], options: TaggingOptions
+    ) -> Iterator[Outcome]:
         scheme = model.learnt["scheme"]
         for lines in text_batches(paths, options):
             sentences = [words_of(line, options.split) for line in lines]
@@ -62,7 +82,9 @@ class Tagging(Task):
                     values |= {"text": line, "spans": spans_in(line, words, tags, scheme)}
                 yield Outcome("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags)), values)
 
-    def feed(self, model: Any, stream: Any, line: str, number: int, options: TaggingOptions) -> Iterator[Outcome]:
+    def feed(
+        self, model: Any, stream: Any, line: str, number: int, options: TaggingOptions
+    ) -> Iterator[Outcome]:
         for word in words_of(line, options.split):
             tag = stream.feed(word)
             yield Outcome(f"{word}\t{tag}", {"word": word, "tag": tag})
@@ -85,5 +107,12 @@ def spans_in(text: str, words: list[str], tags: list[str], scheme: Scheme) -> li
         starts.append(text.index(word, at))
         at = starts[-1] + len(word)
     ends = [start + len(word) for start, word in zip(starts, words)]
-    return [{"label": label, "start": starts[first], "end": ends[stop - 1], "text": text[starts[first]:ends[stop - 1]]}
-            for label, first, stop in spans(tags, scheme)]
+    return [
+        {
+            "label": label,
+            "start": starts[first],
+            "end": ends[stop - 1],
+            "text": text[starts[first] : ends[stop - 1]],
+        }
+        for label, first, stop in spans(tags, scheme)
+    ]

@@ -37,8 +37,11 @@ class Outcome(NamedTuple):
 
 def strict_option() -> Any:
     """--strict of every task."""
-    return option(False, "Refuse binary and badly encoded files in a directory or pattern instead of skipping them.",
-                  negatable=False)
+    return option(
+        False,
+        "Refuse binary and badly encoded files in a directory or pattern instead of skipping them.",
+        negatable=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +49,12 @@ class TextReading(Config):
     """How text is read."""
 
     encoding: str = option("utf-8", "Encoding of the text files.")
-    column: str | None = option(None, "Tables (.csv, .tsv, .jsonl, .parquet): the column to read, or a path such as "
-                                "messages.0.content; each row is a document.", metavar="NAME")
+    column: str | None = option(
+        None,
+        "Tables (.csv, .tsv, .jsonl, .parquet): the column to read, or a path such as "
+        "messages.0.content; each row is a document.",
+        metavar="NAME",
+    )
     strict: bool = strict_option()
 
 
@@ -55,10 +62,16 @@ class TextReading(Config):
 class Predicting(TextReading):
     """Options of `predict` for all tasks that have it."""
 
-    only_with: ClassVar[OnlyWith] = {name: {"stream": (False,)} for name in ("encoding", "column", "strict")}
+    only_with: ClassVar[OnlyWith] = {
+        name: {"stream": (False,)} for name in ("encoding", "column", "strict")
+    }
 
-    stream: bool = option(False, "Answer each line of standard input as it comes, from what was read so far; an empty line "
-                          "begins a new text, sentence or series. For encoders that read in one direction.", negatable=False)
+    stream: bool = option(
+        False,
+        "Answer each line of standard input as it comes, from what was read so far; an empty line "
+        "begins a new text, sentence or series. For encoders that read in one direction.",
+        negatable=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +89,18 @@ class Task(ABC):
     valid_help: ClassVar[str] = "Held-out data to evaluate the model on after fitting."
     reading: ClassVar[type[Config]]  # options of `read`
     judging: ClassVar[type[Config]] = Judging  # options of `evaluate` besides those
-    predicting: ClassVar[type[Predicting] | None] = None  # options of `predict`, where there is such a thing
+    predicting: ClassVar[type[Predicting] | None] = (
+        None  # options of `predict`, where there is such a thing
+    )
     scoring: ClassVar[type[Config] | None] = None  # options of `score`, likewise
     perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
     comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
-    ladder: ClassVar[str] = ""  # "module:attribute" of how its models are compared, imported when asked; empty: they are not
-    commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have; "inspect X" is view X of `inspect`
+    ladder: ClassVar[str] = (
+        ""  # "module:attribute" of how its models are compared, imported when asked; empty: they are not
+    )
+    commands: ClassVar[
+        Mapping[str, Command]
+    ] = {}  # besides those that all tasks have; "inspect X" is view X of `inspect`
 
     @abstractmethod
     def read(self, paths: tuple[str, ...], reading: Any) -> Any:
@@ -91,7 +110,9 @@ class Task(ABC):
         """What `fit --valid` names: held-out data of the same kind."""
         return self.read((path,), reading)
 
-    def evaluate(self, model: Any, place: str, paths: tuple[str, ...], reading: Any, judging: Any) -> Outcome:
+    def evaluate(
+        self, model: Any, place: str, paths: tuple[str, ...], reading: Any, judging: Any
+    ) -> Outcome:
         """Judge the model of that place on data; draw what there is to see, if asked."""
         check_chart(judging.chart)
         result = self.judge(model, paths, reading, judging)
@@ -116,10 +137,14 @@ class Task(ABC):
     def stream(self, model: Any, lines: Iterable[str], options: Any) -> Iterator[Outcome]:
         """What `predict --stream` answers to each line before it takes the next."""
         if not hasattr(model, "stream"):
-            raise ConfigError(f"--stream: {model.name} models read a text as a whole; leave --stream out")
+            raise ConfigError(
+                f"--stream: {model.name} models read a text as a whole; leave --stream out"
+            )
         return self._fed(model, model.stream(), lines, options)
 
-    def _fed(self, model: Any, stream: Any, lines: Iterable[str], options: Any) -> Iterator[Outcome]:
+    def _fed(
+        self, model: Any, stream: Any, lines: Iterable[str], options: Any
+    ) -> Iterator[Outcome]:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield from self.feed(model, stream, line, number, options)
@@ -127,18 +152,24 @@ class Task(ABC):
                 stream = model.stream()
                 yield Outcome("", None)
 
-    def feed(self, model: Any, stream: Any, line: str, number: int, options: Any) -> Iterator[Outcome]:
+    def feed(
+        self, model: Any, stream: Any, line: str, number: int, options: Any
+    ) -> Iterator[Outcome]:
         """What a stream of the model answers to a line of that number."""
         raise NotImplementedError
 
-    def score(self, model: Any, paths: tuple[str, ...], options: Any, tokens: bool) -> Iterator[Outcome]:
+    def score(
+        self, model: Any, paths: tuple[str, ...], options: Any, tokens: bool
+    ) -> Iterator[Outcome]:
         """What `score` answers, for each unit of its input or, if asked, for each token."""
         raise NotImplementedError
 
     # ---- files of other programs
 
     file_forms: ClassVar[tuple[str, ...]] = ()  # that `convert --form` may name
-    foreign_forms: ClassVar[tuple[str, ...]] = ()  # of files with such models, as `interop.opening.form_of` calls them
+    foreign_forms: ClassVar[
+        tuple[str, ...]
+    ] = ()  # of files with such models, as `interop.opening.form_of` calls them
 
     def recognises(self, path: Path) -> bool:
         """Whether this is such a file, by its name and its first bytes."""
@@ -151,7 +182,9 @@ class Task(ABC):
         return None
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
-        raise ConfigError(f"{place} is {self.phrase} ({model.name}), which cannot be converted to a file of another program")
+        raise ConfigError(
+            f"{place} is {self.phrase} ({model.name}), which cannot be converted to a file of another program"
+        )
 
     def converted(self, model: Any) -> Outcome:
         """What was converted, in a few words."""
@@ -168,7 +201,9 @@ def check_chart(path: str | None) -> None:
 
 def in_one_field(token: str) -> str:
     """A token in a field of a line."""
-    return token.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    return (
+        token.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    )
 
 
 def shown(result: Any) -> Outcome:
@@ -189,8 +224,12 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
     sources = list(paths) or ["-"]
     if "-" in sources and sys.stdin.isatty():
         say("reading standard input; end it with Ctrl-D")
-    return open_corpus(sources if len(sources) > 1 else sources[0], encoding=reading.encoding, column=reading.column,
-                       strict=reading.strict)
+    return open_corpus(
+        sources if len(sources) > 1 else sources[0],
+        encoding=reading.encoding,
+        column=reading.column,
+        strict=reading.strict,
+    )
 
 
 def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:
@@ -202,7 +241,9 @@ def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[
 def text_units(paths: tuple[str, ...], reading: TextReading) -> tuple[Iterator[str], int | None]:
     """One text after the other, lines or the rows of a table where a column is named; and the bytes of all, where known."""
     corpus = read_text(paths, reading)
-    texts = (row for _, row in corpus.each_document()) if reading.column is not None else corpus.lines()
+    texts = (
+        (row for _, row in corpus.each_document()) if reading.column is not None else corpus.lines()
+    )
     return (text.rstrip("\r\n") for text in texts), corpus.n_bytes
 
 
@@ -221,8 +262,13 @@ def batched(texts: Iterable[Any], n_bytes: int | None, unit: str) -> Iterator[li
                 yield batch
                 done += len(batch)
                 bar.note(f"{done:,} {unit}")
-                bar.advance(sum(len(part.encode("utf-8", "surrogatepass")) + 1 for one in batch
-                                for part in ((one,) if isinstance(one, str) else one)))
+                bar.advance(
+                    sum(
+                        len(part.encode("utf-8", "surrogatepass")) + 1
+                        for one in batch
+                        for part in ((one,) if isinstance(one, str) else one)
+                    )
+                )
                 batch, size = [], 0
         if batch:
             yield batch

@@ -21,7 +21,10 @@ MOST = 1 << 22  # of their characters
 def text_scores(model: LanguageModel, corpus: Corpus) -> Iterator[Outcome]:
     """The score of each line, or of what is longer."""
     key = "text" if model.unit == "line" else "name"
-    return (Outcome(f"{value:.6f}\t{shown}", {"score": value, key: shown}) for shown, value in _scores(model, corpus))
+    return (
+        Outcome(f"{value:.6f}\t{shown}", {"score": value, key: shown})
+        for shown, value in _scores(model, corpus)
+    )
 
 
 def token_scores(model: Any, corpus: Corpus) -> Iterator[Outcome]:
@@ -29,20 +32,33 @@ def token_scores(model: Any, corpus: Corpus) -> Iterator[Outcome]:
     for number, unit in enumerate(units(corpus, model.unit), 1):
         if hasattr(model, "full_scores"):
             for token, log_prob, order, oov in model.full_scores(unit):
-                yield Outcome(f"{in_one_field(token)}\t{log_prob:.6f}\t{order}" + ("\toov" if oov else ""),
-                              {"unit": number, "token": token, "log_prob": log_prob, "order": order, "oov": oov})
+                yield Outcome(
+                    f"{in_one_field(token)}\t{log_prob:.6f}\t{order}" + ("\toov" if oov else ""),
+                    {
+                        "unit": number,
+                        "token": token,
+                        "log_prob": log_prob,
+                        "order": order,
+                        "oov": oov,
+                    },
+                )
             continue
         ids, _ = model.encode(unit)
         for token, log_prob in zip(ids, model.token_scores([unit])[0]):
             name = model.tokenizer.token(int(token))
-            yield Outcome(f"{in_one_field(name)}\t{log_prob:.6f}", {"unit": number, "token": name, "log_prob": log_prob})
+            yield Outcome(
+                f"{in_one_field(name)}\t{log_prob:.6f}",
+                {"unit": number, "token": name, "log_prob": log_prob},
+            )
 
 
 def units(corpus: Corpus, unit: str) -> Iterator[str]:
     """What the model scores as one."""
     if unit == "line":
         return corpus.lines()
-    return iter([corpus.text()]) if unit == "stream" else (text for _, text in corpus.each_document())
+    return (
+        iter([corpus.text()]) if unit == "stream" else (text for _, text in corpus.each_document())
+    )
 
 
 def _scores(model: LanguageModel, corpus: Corpus) -> Iterator[tuple[str, float]]:
@@ -57,9 +73,13 @@ def _scores(model: LanguageModel, corpus: Corpus) -> Iterator[tuple[str, float]]
     else:
         for small, documents in itertools.groupby(corpus.documents, _small):
             if small:
-                yield from _many(model, (pair for document in documents for pair in document.documents()))
+                yield from _many(
+                    model, (pair for document in documents for pair in document.documents())
+                )
             else:
-                yield from ((d.name, 0.0 - tally(model, Corpus([d], d.name)).nats) for d in documents)
+                yield from (
+                    (d.name, 0.0 - tally(model, Corpus([d], d.name)).nats) for d in documents
+                )
 
 
 def _small(document: Document | Table) -> bool:

@@ -23,10 +23,18 @@ SCORED = 1000  # pairs that are scored together
 @dataclass(frozen=True, kw_only=True)
 class PairsReading(Config):
     form: Literal["auto", "lines", "tsv", "csv", "jsonl", "parquet"] = option(
-        "auto", "Format of the data: lines (two files, line by line), tsv, csv, jsonl, parquet; auto: by name and content.")
-    source: str | None = option(None, "The column of the sources, by name or number, or what the first of two files is called  "
-                                "[default: by name, else the first].", metavar="NAME|N")
-    target: str | None = option(None, "The same of the targets  [default: by name, else the second].", metavar="NAME|N")
+        "auto",
+        "Format of the data: lines (two files, line by line), tsv, csv, jsonl, parquet; auto: by name and content.",
+    )
+    source: str | None = option(
+        None,
+        "The column of the sources, by name or number, or what the first of two files is called  "
+        "[default: by name, else the first].",
+        metavar="NAME|N",
+    )
+    target: str | None = option(
+        None, "The same of the targets  [default: by name, else the second].", metavar="NAME|N"
+    )
     separator: str | None = option(None, "Lines of source, this separator, target.", metavar="TEXT")
     encoding: str = option("utf-8", "Encoding of the text files.")
 
@@ -36,30 +44,40 @@ class PairsFiltering(PairsReading):
     """Where pairs are learnt from."""
 
     drop: Literal["nothing", "empty", "duplicates", "copies", "all"] = option(
-        "nothing", "Pairs to leave out: empty (with an empty side); duplicates or copies (the target is the source), and empty "
-        "ones; all of these. What was dropped is said.")
+        "nothing",
+        "Pairs to leave out: empty (with an empty side); duplicates or copies (the target is the source), and empty "
+        "ones; all of these. What was dropped is said.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairsJudging(TranslationConfig):
     """Options of `evaluate`: how to translate, and the chart."""
 
-    chart: str | None = option(None, "Draw the quality by length of the source: .png, .svg, .html.", metavar="FILE")
+    chart: str | None = option(
+        None, "Draw the quality by length of the source: .png, .svg, .html.", metavar="FILE"
+    )
 
 
 class Translating(Task):
     name, phrase = "translator", "a translator"
     ladder = "seqloom.comparison.translation:TranslationLadder"
-    data_help = ("pairs: a table (.tsv, .csv, .jsonl, .parquet) with a column of sources and one of targets, or two files "
-                 "with a source and its target in the same line; none, or -, is standard input.")
+    data_help = (
+        "pairs: a table (.tsv, .csv, .jsonl, .parquet) with a column of sources and one of targets, or two files "
+        "with a source and its target in the same line; none, or -, is standard input."
+    )
     reading, judging, scoring = PairsFiltering, PairsJudging, PairsReading
     commands: ClassVar = {
         "translate": Command("seqloom.cli.translate:command", "Translate each line of a text."),
         "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
-        "inspect trace": Command("seqloom.cli.translation_views:trace_command",
-                                 "A translation token by token: beam, candidates, attention."),
-        "inspect exposure-bias": Command("seqloom.cli.translation_views:exposure_command",
-                                         "Teacher forcing against free running, in nats per token."),
+        "inspect trace": Command(
+            "seqloom.cli.translation_views:trace_command",
+            "A translation token by token: beam, candidates, attention.",
+        ),
+        "inspect exposure-bias": Command(
+            "seqloom.cli.translation_views:exposure_command",
+            "Teacher forcing against free running, in nats per token.",
+        ),
     }
 
     def read(self, paths: tuple[str, ...], reading: PairsReading) -> Parallel:
@@ -72,13 +90,28 @@ class Translating(Task):
             return data
         from seqloom.data.parallel_report import filter_pairs
 
-        return filter_pairs(data, drop_copies=drop in ("copies", "all"), drop_duplicates=drop in ("duplicates", "all"))
+        return filter_pairs(
+            data,
+            drop_copies=drop in ("copies", "all"),
+            drop_duplicates=drop in ("duplicates", "all"),
+        )
 
     def read_valid(self, path: str, reading: PairsReading) -> Parallel:
         """Nothing is left out of held-out pairs."""
-        return self.read((path,), PairsReading(**{key: value for key, value in reading.to_dict().items() if key != "drop"}))
+        return self.read(
+            (path,),
+            PairsReading(
+                **{key: value for key, value in reading.to_dict().items() if key != "drop"}
+            ),
+        )
 
-    def judge(self, model: Translator, paths: tuple[str, ...], reading: PairsReading, judging: PairsJudging) -> Result:
+    def judge(
+        self,
+        model: Translator,
+        paths: tuple[str, ...],
+        reading: PairsReading,
+        judging: PairsJudging,
+    ) -> Result:
         return model.evaluate(self.read(paths, reading), how=judging)
 
     def chart(self, result: Result) -> Sheet:
@@ -86,7 +119,9 @@ class Translating(Task):
 
         return quality_by_length(result)
 
-    def score(self, model: Translator, paths: tuple[str, ...], reading: PairsReading, tokens: bool) -> Iterator[Outcome]:
+    def score(
+        self, model: Translator, paths: tuple[str, ...], reading: PairsReading, tokens: bool
+    ) -> Iterator[Outcome]:
         """Of each target given its source, or of each of its tokens."""
         data = self.read(paths, reading)
         for start in range(0, len(data), SCORED):
@@ -111,12 +146,18 @@ class Translating(Task):
 
     def converted(self, model: Translator) -> Outcome:
         sizes = {side: tokenizer.vocab_size for side, tokenizer in model.tokenizers.items()}
-        return Outcome(f"{model.label()}, tokens of {', '.join(f'{side}s: {n:,}' for side, n in sizes.items())}",
-                       {"model": model.name, "tokens": sizes})
+        return Outcome(
+            f"{model.label()}, tokens of {', '.join(f'{side}s: {n:,}' for side, n in sizes.items())}",
+            {"model": model.name, "tokens": sizes},
+        )
 
 
-def _by_token(model: Translator, number: int, target: str, scores: list[float]) -> Iterator[Outcome]:
+def _by_token(
+    model: Translator, number: int, target: str, scores: list[float]
+) -> Iterator[Outcome]:
     for token, log_prob in zip(model.target_ids([target])[0].tolist(), scores):
         name = model.target_tokenizer.token(token)
-        yield Outcome(f"{in_one_field(name)}\t{log_prob:.6f}", {"unit": number, "token": name, "log_prob": log_prob})
-
+        yield Outcome(
+            f"{in_one_field(name)}\t{log_prob:.6f}",
+            {"unit": number, "token": name, "log_prob": log_prob},
+        )

@@ -13,9 +13,12 @@ from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_text, s
 
 @dataclass(frozen=True, kw_only=True)
 class VectorJudging(Config):
-    on: str | None = option(None, "For word vectors: analogies (Google's format) or word pairs with similarities; for "
-                                  "sentence vectors: pairs of texts with similarities, separated by tabs.",
-                                  metavar="FILE")
+    on: str | None = option(
+        None,
+        "For word vectors: analogies (Google's format) or word pairs with similarities; for "
+        "sentence vectors: pairs of texts with similarities, separated by tabs.",
+        metavar="FILE",
+    )
 
 
 class WordVectorsTask(Task):
@@ -26,10 +29,14 @@ class WordVectorsTask(Task):
     reading, judging = TextReading, VectorJudging
     file_forms = ("word2vec", "word2vec-binary", "glove", "fasttext")
     commands: ClassVar = {
-        "nearest": Command("seqloom.cli.nearest:command", "Words near a word, or texts near a text."),
+        "nearest": Command(
+            "seqloom.cli.nearest:command", "Words near a word, or texts near a text."
+        ),
         "analogy": Command("seqloom.cli.analogy:command", "A is to B as C is to what?"),
         "embed": Command("seqloom.cli.embed:command", "Vectors of words, phrases and texts."),
-        "bias": Command("seqloom.cli.bias:command", "How far word vectors lean, and debiased ones."),
+        "bias": Command(
+            "seqloom.cli.bias:command", "How far word vectors lean, and debiased ones."
+        ),
     }
 
     read = staticmethod(read_text)
@@ -39,11 +46,22 @@ class WordVectorsTask(Task):
 
         return as_questions(Path(path))
 
-    def evaluate(self, model: Any, place: str, paths: tuple[str, ...], reading: TextReading, judging: VectorJudging) -> Outcome:
+    def evaluate(
+        self,
+        model: Any,
+        place: str,
+        paths: tuple[str, ...],
+        reading: TextReading,
+        judging: VectorJudging,
+    ) -> Outcome:
         if judging.on is None:
-            raise ConfigError(f"{place} holds word vectors; give --on FILE with analogies or similarities")
+            raise ConfigError(
+                f"{place} holds word vectors; give --on FILE with analogies or similarities"
+            )
         if paths or reading != TextReading():
-            raise ConfigError("word vectors are evaluated on --on FILE only; leave out TEXT and other options")
+            raise ConfigError(
+                "word vectors are evaluated on --on FILE only; leave out TEXT and other options"
+            )
         return shown(model.evaluate(Path(judging.on)))
 
     foreign_forms: ClassVar[tuple[str, ...]] = ("fasttext", "vectors")
@@ -59,4 +77,6 @@ class WordVectorsTask(Task):
         write_vectors(model.vectors, target, form or "word2vec")  # type: ignore[arg-type]
 
     def converted(self, model: Any) -> Outcome:
-        return Outcome(model.summary(), {"words": len(model.vectors), "dimensions": model.vectors.dimensions})
+        return Outcome(
+            model.summary(), {"words": len(model.vectors), "dimensions": model.vectors.dimensions}
+        )

@@ -16,5 +16,12 @@ from seqloom.testing.tagger import check_tagger as check_tagger
 from seqloom.testing.text_embedder import check_text_embedder as check_text_embedder
 from seqloom.testing.translator import check_translator as check_translator
 
-__all__ = ["check_classifier", "check_forecaster", "check_language_model", "check_masked_model", "check_tagger",
-           "check_text_embedder", "check_translator"]
+__all__ = [
+    "check_classifier",
+    "check_forecaster",
+    "check_language_model",
+    "check_masked_model",
+    "check_tagger",
+    "check_text_embedder",
+    "check_translator",
+]

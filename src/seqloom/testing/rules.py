@@ -45,15 +45,27 @@ def fit(model: Any, data: Any) -> Any:
 
 def specimen(model: Any, contract: Any, data: Any, usual: Any, held_out: Any) -> Specimen:
     """`usual`: what an unfitted model is fitted on if no data is given."""
-    require(not isinstance(model, type), f"give a model, not its class: {getattr(model, '__name__', model)}()")
-    require(isinstance(model, contract), f"{type(model).__name__} is not made from seqloom.{contract.__name__}")
+    require(
+        not isinstance(model, type),
+        f"give a model, not its class: {getattr(model, '__name__', model)}()",
+    )
+    require(
+        isinstance(model, contract),
+        f"{type(model).__name__} is not made from seqloom.{contract.__name__}",
+    )
     if model.fitted:
-        return Specimen(model, None, usual, held_out) if data is None else Specimen(model, lambda: unfitted(model), data, data)
+        return (
+            Specimen(model, None, usual, held_out)
+            if data is None
+            else Specimen(model, lambda: unfitted(model), data, data)
+        )
     learnt = usual if data is None else data
     fitted = copy.deepcopy(model)
     with named(model, "fit"):
         fit(fitted, learnt)
-    return Specimen(fitted, lambda: copy.deepcopy(model), learnt, held_out if data is None else data)
+    return Specimen(
+        fitted, lambda: copy.deepcopy(model), learnt, held_out if data is None else data
+    )
 
 
 def unfitted(model: Any) -> Any:
@@ -80,8 +92,12 @@ def named(model: Any, rule: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        what = str(error) if isinstance(error, (AssertionError, SeqloomError)) else f"{type(error).__name__}: {error}"
-        raise AssertionError(f"{type(model).__name__} breaks the rule \"{rule}\": {what}") from error
+        what = (
+            str(error)
+            if isinstance(error, (AssertionError, SeqloomError))
+            else f"{type(error).__name__}: {error}"
+        )
+        raise AssertionError(f'{type(model).__name__} breaks the rule "{rule}": {what}') from error
 
 
 def fitting(rule: Rule) -> Rule:
@@ -111,7 +127,9 @@ def same(first: Any, second: Any, message: str, *, off: float = 0.0) -> None:
         raise AssertionError(f"{message}: {a[at]:.9g} and {b[at]:.9g}")
 
 
-def refuses(call: Callable[[], Any], kinds: type[Exception] | tuple[type[Exception], ...], what: str) -> str:
+def refuses(
+    call: Callable[[], Any], kinds: type[Exception] | tuple[type[Exception], ...], what: str
+) -> str:
     """The one line with which a call is refused."""
     try:
         call()
@@ -119,29 +137,45 @@ def refuses(call: Callable[[], Any], kinds: type[Exception] | tuple[type[Excepti
         require("\n" not in str(error), f"{what} is refused with several lines; use one")
         return str(error)
     except Exception as error:
-        raise AssertionError(f"{what} gives {type(error).__name__} ({error}) instead of a clear refusal") from error
+        raise AssertionError(
+            f"{what} gives {type(error).__name__} ({error}) instead of a clear refusal"
+        ) from error
     raise AssertionError(f"{what} is not refused")
 
 
-def refuses_data(s: Specimen, unusable: Iterable[Any], kinds: type[Exception] | tuple[type[Exception], ...]) -> None:
+def refuses_data(
+    s: Specimen, unusable: Iterable[Any], kinds: type[Exception] | tuple[type[Exception], ...]
+) -> None:
     """`fit` refuses each of these in one line, and the model is not fitted afterwards."""
     assert s.fresh is not None
     for bad in unusable:
         model = s.fresh()
         refuses(partial(fit, model, bad), kinds, f"fit({bad!r:.40})")
-        require(not model.fitted, f"after fit({bad!r:.40}) was refused, the model says that it is fitted")
+        require(
+            not model.fitted,
+            f"after fit({bad!r:.40}) was refused, the model says that it is fitted",
+        )
 
 
 def tree(place: Path) -> dict[str, bytes]:
     """The files of a directory."""
-    return {str(path.relative_to(place)): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(place)): path.read_bytes()
+        for path in sorted(place.rglob("*"))
+        if path.is_file()
+    }
 
 
 # ---- rules of every model
 
+
 @fitting
 def an_unknown_option_is_refused(s: Specimen) -> None:
-    refuses(lambda: type(s.model)(no_such_option=1), (ConfigError, TypeError), "the option no_such_option")
+    refuses(
+        lambda: type(s.model)(no_such_option=1),
+        (ConfigError, TypeError),
+        "the option no_such_option",
+    )
 
 
 @fitting
@@ -158,8 +192,13 @@ def a_second_fit_saves_the_same_files(s: Specimen) -> None:
         for name in ("a", "b"):
             s.new().save(Path(place, name))
         first, second = tree(Path(place, "a")), tree(Path(place, "b"))
-        differing = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
-        require(not differing, f"{', '.join(differing)} differ after the same options and data; seed what is drawn at random")
+        differing = sorted(
+            name for name in first.keys() | second.keys() if first.get(name) != second.get(name)
+        )
+        require(
+            not differing,
+            f"{', '.join(differing)} differ after the same options and data; seed what is drawn at random",
+        )
 
 
 def a_damaged_file_is_refused(s: Specimen) -> None:
@@ -168,7 +207,9 @@ def a_damaged_file_is_refused(s: Specimen) -> None:
         s.model.save(saved)
         path = saved / storage.ARRAYS
         path.write_bytes(path.read_bytes()[:-1] if path.stat().st_size > 60 else b"")
-        refuses(lambda: storage.load(saved), ModelError, "a model.safetensors without its last byte")
+        refuses(
+            lambda: storage.load(saved), ModelError, "a model.safetensors without its last byte"
+        )
 
 
 @fitting
@@ -176,7 +217,9 @@ def what_is_not_fitted_is_not_saved(s: Specimen) -> None:
     assert s.fresh is not None
     model = s.fresh()
     with tempfile.TemporaryDirectory() as place:
-        refuses(lambda: model.save(Path(place, "model")), NotFitted, "saving a model that is not fitted")
+        refuses(
+            lambda: model.save(Path(place, "model")), NotFitted, "saving a model that is not fitted"
+        )
 
 
 @contextmanager
@@ -188,10 +231,19 @@ def loaded_again(s: Specimen) -> Iterator[Any]:
         require(type(again) is type(s.model), f"{type(again).__name__} is loaded instead")
         yield again
         same_signature = str(again.signature()) == str(s.model.signature())
-        require(same_signature, f"the signature was {s.model.signature()} and is {again.signature()}")
+        require(
+            same_signature, f"the signature was {s.model.signature()} and is {again.signature()}"
+        )
         again.save(Path(place, "b"))
-        require(tree(Path(place, "a")) == tree(Path(place, "b")), "the loaded model saves other files")
+        require(
+            tree(Path(place, "a")) == tree(Path(place, "b")), "the loaded model saves other files"
+        )
 
 
-SHARED: list[Rule] = [fit_returns_the_model, what_is_not_fitted_is_not_saved, an_unknown_option_is_refused,
-                      a_second_fit_saves_the_same_files, a_damaged_file_is_refused]
+SHARED: list[Rule] = [
+    fit_returns_the_model,
+    what_is_not_fitted_is_not_saved,
+    an_unknown_option_is_refused,
+    a_second_fit_saves_the_same_files,
+    a_damaged_file_is_refused,
+]

@@ -24,8 +24,22 @@ from seqloom.testing.rules import (
 )
 
 TEXT = "the cat sat on the mat\nthe dog sat on the log\na cat ran\nthe dog ran on a road\n"
-TEXTS = ["the cat sat", "a zebra ran on the road", "", "dog", "the the the cat", "漢字 😀", "dog", "a line\nand another " * 20]
-PAIRS = [("the cat sat", "a cat sat", 5.0), ("the dog", "a log", 2.5), ("dog", "the cat ran", 1.0), ("a", "a", 4.0)]
+TEXTS = [
+    "the cat sat",
+    "a zebra ran on the road",
+    "",
+    "dog",
+    "the the the cat",
+    "漢字 😀",
+    "dog",
+    "a line\nand another " * 20,
+]
+PAIRS = [
+    ("the cat sat", "a cat sat", 5.0),
+    ("the dog", "a log", 2.5),
+    ("dog", "the cat ran", 1.0),
+    ("a", "a", 4.0),
+]
 
 
 def check_text_embedder(model: TextEmbedder, data: Any = None) -> None:
@@ -37,27 +51,43 @@ def check_text_embedder(model: TextEmbedder, data: Any = None) -> None:
 def an_unfitted_model_refuses(s: Specimen) -> None:
     assert s.fresh is not None
     model = s.fresh()
-    for verb, call in (("embed", lambda: model.embed("a")), ("similarity", lambda: model.similarity("a", "b")),
-                       ("nearest", lambda: model.nearest("a", among=["b"])), ("evaluate", lambda: model.evaluate(PAIRS))):
+    for verb, call in (
+        ("embed", lambda: model.embed("a")),
+        ("similarity", lambda: model.similarity("a", "b")),
+        ("nearest", lambda: model.nearest("a", among=["b"])),
+        ("evaluate", lambda: model.evaluate(PAIRS)),
+    ):
         refuses(call, NotFitted, f"{verb} of a model that is not fitted")
 
 
 def every_text_has_a_vector(s: Specimen) -> None:
     vectors = s.model.embed(TEXTS)
-    require(vectors.shape == (len(TEXTS), s.model.dimensions), f"{len(TEXTS)} texts with {s.model.dimensions} dimensions give "
-            f"vectors {vectors.shape}")
+    require(
+        vectors.shape == (len(TEXTS), s.model.dimensions),
+        f"{len(TEXTS)} texts with {s.model.dimensions} dimensions give vectors {vectors.shape}",
+    )
     require(vectors.dtype == np.float32, f"vectors must be float32; they are {vectors.dtype}")
     require(np.isfinite(vectors).all(), "a vector has a value that is not a finite number")
-    require(s.model.embed([]).shape == (0, s.model.dimensions), "embed of no texts must be an array (0, D)")
+    require(
+        s.model.embed([]).shape == (0, s.model.dimensions),
+        "embed of no texts must be an array (0, D)",
+    )
 
 
 def a_text_alone_is_embedded_as_in_a_list(s: Specimen) -> None:
     for text, vector in zip(TEXTS, s.model.embed(TEXTS)):
-        same(s.model.embed(text), vector, f"in a list {text!r:.40} has another vector than alone", off=1e-4)
+        same(
+            s.model.embed(text),
+            vector,
+            f"in a list {text!r:.40} has another vector than alone",
+            off=1e-4,
+        )
 
 
 def a_second_call_gives_the_same_answer(s: Specimen) -> None:
-    require((s.model.embed(TEXTS) == s.model.embed(TEXTS)).all(), "a second call gives other vectors")
+    require(
+        (s.model.embed(TEXTS) == s.model.embed(TEXTS)).all(), "a second call gives other vectors"
+    )
 
 
 def similarity_is_the_cosine(s: Specimen) -> None:
@@ -65,21 +95,41 @@ def similarity_is_the_cosine(s: Specimen) -> None:
     lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     expected = (a * b).sum(axis=1) / np.where(lengths > 0, lengths, 1)
     same(s.model.similarity(TEXTS, TEXTS[::-1]), expected, "similarity is not the cosine", off=1e-4)
-    same(s.model.similarity(TEXTS[0], TEXTS[1]), s.model.similarity([TEXTS[0]], [TEXTS[1]])[0],
-         "similarity of two texts is not that of two lists", off=1e-4)
+    same(
+        s.model.similarity(TEXTS[0], TEXTS[1]),
+        s.model.similarity([TEXTS[0]], [TEXTS[1]])[0],
+        "similarity of two texts is not that of two lists",
+        off=1e-4,
+    )
 
 
 def the_nearest_texts_have_the_largest_cosines(s: Specimen) -> None:
     query = TEXTS[1]
     found = s.model.nearest(query, 3, among=iter(TEXTS))
     cosines = s.model.similarity([query] * len(TEXTS), TEXTS)
-    require(len(found) == 3 and all(text in TEXTS for text, _ in found), f"nearest of {len(TEXTS)} texts gives {found}")
-    same([cosine for _, cosine in found], np.sort(cosines)[::-1][:3], "nearest gives other cosines than similarity", off=1e-4)
-    same([cosine for _, cosine in found], s.model.similarity([query] * 3, [text for text, _ in found]),
-         "nearest gives a text with the cosine of another", off=1e-4)
+    require(
+        len(found) == 3 and all(text in TEXTS for text, _ in found),
+        f"nearest of {len(TEXTS)} texts gives {found}",
+    )
+    same(
+        [cosine for _, cosine in found],
+        np.sort(cosines)[::-1][:3],
+        "nearest gives other cosines than similarity",
+        off=1e-4,
+    )
+    same(
+        [cosine for _, cosine in found],
+        s.model.similarity([query] * 3, [text for text, _ in found]),
+        "nearest gives a text with the cosine of another",
+        off=1e-4,
+    )
     several = s.model.nearest([query, "dog"], 2, among=TEXTS)
-    same([cosine for _, cosine in several[0]], [cosine for _, cosine in found[:2]], "alone a query has other neighbours",
-         off=1e-4)
+    same(
+        [cosine for _, cosine in several[0]],
+        [cosine for _, cosine in found[:2]],
+        "alone a query has other neighbours",
+        off=1e-4,
+    )
 
 
 def evaluate_is_the_rank_correlation(s: Specimen) -> None:
@@ -87,7 +137,9 @@ def evaluate_is_the_rank_correlation(s: Specimen) -> None:
     cosines = s.model.similarity([a for a, _, _ in PAIRS], [b for _, b, _ in PAIRS])
     expected = spearman(cosines, np.array([score for _, _, score in PAIRS]))
     same(result["spearman"], expected, "spearman is not that of the cosines")
-    require(result["pairs"] == len(PAIRS), f"evaluate counts {result['pairs']} of {len(PAIRS)} pairs")
+    require(
+        result["pairs"] == len(PAIRS), f"evaluate counts {result['pairs']} of {len(PAIRS)} pairs"
+    )
 
 
 def what_needs_a_list_of_words_is_refused(s: Specimen) -> None:
@@ -114,7 +166,16 @@ def bad_data_is_refused_in_one_line(s: Specimen) -> None:
 
 
 RULES: list[Rule] = [
-    an_unfitted_model_refuses, bad_data_is_refused_in_one_line, every_text_has_a_vector, a_text_alone_is_embedded_as_in_a_list,
-    a_second_call_gives_the_same_answer, similarity_is_the_cosine, the_nearest_texts_have_the_largest_cosines,
-    evaluate_is_the_rank_correlation, what_needs_a_list_of_words_is_refused, what_is_no_text_is_refused,
-    save_and_load_keep_every_bit, *SHARED]
+    an_unfitted_model_refuses,
+    bad_data_is_refused_in_one_line,
+    every_text_has_a_vector,
+    a_text_alone_is_embedded_as_in_a_list,
+    a_second_call_gives_the_same_answer,
+    similarity_is_the_cosine,
+    the_nearest_texts_have_the_largest_cosines,
+    evaluate_is_the_rank_correlation,
+    what_needs_a_list_of_words_is_refused,
+    what_is_no_text_is_refused,
+    save_and_load_keep_every_bit,
+    *SHARED,
+]

@@ -20,15 +20,26 @@ Cut = Callable[[bytes, bool], int]
 
 _TABLE_SIZE = 0x20000  # above it the kernel knows: planes 2 and 3 are ideographs, the rest symbols
 IDEOGRAPHS = [  # each of these is a word of one character: Han, iteration marks, kana
-    (0x3005, 0x3008), (0x3021, 0x302A), (0x3031, 0x3036), (0x3038, 0x303D), (0x3041, 0x3097), (0x3099, 0x30FB),
-    (0x30FC, 0x3100), (0x31F0, 0x3200), (0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0xFF66, 0xFFA0),
+    (0x3005, 0x3008),
+    (0x3021, 0x302A),
+    (0x3031, 0x3036),
+    (0x3038, 0x303D),
+    (0x3041, 0x3097),
+    (0x3099, 0x30FB),
+    (0x30FC, 0x3100),
+    (0x31F0, 0x3200),
+    (0x3400, 0x4DC0),
+    (0x4E00, 0xA000),
+    (0xF900, 0xFB00),
+    (0xFF66, 0xFFA0),
     (0x1AFF0, 0x1B170),
 ]
 
 # A space or newline and then a character that is not white space, written out over the bytes of UTF-8. White
 # space beyond ASCII: U+0085, U+00A0, U+1680, U+2000-200A, U+2028, U+2029, U+202F, U+205F, U+3000; 1C-1F are
 # white space to some. Invalid or incomplete sequences do not match, which is the careful side.
-_BEFORE_LAST_SPACE = re.compile(rb"""
+_BEFORE_LAST_SPACE = re.compile(
+    rb"""
     .*(?=[ \n](?:
         [\x00-\x08\x0e-\x1b!-\x7f]
       | \xc2[\x80-\x84\x86-\x9f\xa1-\xbf] | [\xc3-\xdf][\x80-\xbf]
@@ -37,12 +48,17 @@ _BEFORE_LAST_SPACE = re.compile(rb"""
       | \xe3(?:\x80[\x81-\xbf] | [\x81-\xbf][\x80-\xbf])
       | [\xe4-\xec\xee\xef][\x80-\xbf]{2} | \xed[\x80-\x9f][\x80-\xbf]
       | \xf0[\x90-\xbf][\x80-\xbf]{2} | [\xf1-\xf3][\x80-\xbf]{3} | \xf4[\x80-\x8f][\x80-\xbf]{2}
-    ))""", re.DOTALL | re.VERBOSE)
+    ))""",
+    re.DOTALL | re.VERBOSE,
+)
 # The same before characters that are surely no numbers: ASCII, scripts up to U+063F, kana, Han, Hangul.
-_BEFORE_LETTER = re.compile(rb"""
+_BEFORE_LETTER = re.compile(
+    rb"""
     .*(?=[ \n](?:
         [!-/:-~] | [\xc3-\xd8][\x80-\xbf] | \xe3[\x81-\x83][\x80-\xbf] | [\xe4-\xe9\xeb\xec][\x80-\xbf]{2}
-    ))""", re.DOTALL | re.VERBOSE)
+    ))""",
+    re.DOTALL | re.VERBOSE,
+)
 _BEFORE_ANY_SPACE = re.compile(rb".*(?=[\t-\r ])", re.DOTALL)
 
 
@@ -87,12 +103,17 @@ def word_borders(data: np.ndarray, newline_ends: bool) -> np.ndarray:
     """
     size = len(data)
     spaces = np.flatnonzero((data[:-1] == 32) | ((data[:-1] == 10) & (not newline_ends)))
-    after = data.take(spaces[:, None] + np.arange(1, 4), mode="clip").astype(np.int16)  # past the end: the last byte again
+    after = data.take(spaces[:, None] + np.arange(1, 4), mode="clip").astype(
+        np.int16
+    )  # past the end: the last byte again
     first, second, third = after.T
     whole = (second & 0xC0) == 0x80
     ideograph = (first >= 0xE4) & (first <= 0xEC) | (first == 0xE3) & (second >= 0x81)
-    visible = ((first > 32) & (first < 127) | (first >= 0xC3) & (first <= 0xDF) & whole
-               | ideograph & whole & ((third & 0xC0) == 0x80) & (spaces + 3 < size))
+    visible = (
+        (first > 32) & (first < 127)
+        | (first >= 0xC3) & (first <= 0xDF) & whole
+        | ideograph & whole & ((third & 0xC0) == 0x80) & (spaces + 3 < size)
+    )
     marks = np.zeros(size + 1, bool)
     marks[spaces[visible]] = True
     if newline_ends:
@@ -140,11 +161,15 @@ def character_ranges(categories: str) -> str:
             ranges[-1] = (ranges[-1][0], code)
         else:
             ranges.append((code, code))
-    return "".join(f"{chr(first)}-{chr(last)}" if last > first else chr(first) for first, last in ranges)
+    return "".join(
+        f"{chr(first)}-{chr(last)}" if last > first else chr(first) for first, last in ranges
+    )
 
 
 def beyond_ascii(text: str, category: str) -> str:
     """The characters of that category which the text has beyond ASCII, ready for a character class."""
     if text.isascii():
         return ""
-    return "".join(sorted(c for c in set(text) if c > "\x7f" and unicodedata.category(c)[0] == category))
+    return "".join(
+        sorted(c for c in set(text) if c > "\x7f" and unicodedata.category(c)[0] == category)
+    )

@@ -37,12 +37,19 @@ def checked_messages(messages: str | Sequence[Message]) -> list[dict[str, str]]:
         return [{"role": "user", "content": messages}]
     made = []
     for number, message in enumerate(messages, 1):
-        good = isinstance(message, Mapping) and message.keys() == {"role", "content"} and all(
-            isinstance(value, str) for value in message.values())
+        good = (
+            isinstance(message, Mapping)
+            and message.keys() == {"role", "content"}
+            and all(isinstance(value, str) for value in message.values())
+        )
         if not good:
-            raise DataError(f"message {number} of the conversation is not a dict of two texts, role and content")
+            raise DataError(
+                f"message {number} of the conversation is not a dict of two texts, role and content"
+            )
         if message["role"] not in ROLES:
-            raise DataError(f"message {number} has the role {message['role']!r:.40}; roles are {', '.join(ROLES)}")
+            raise DataError(
+                f"message {number} has the role {message['role']!r:.40}; roles are {', '.join(ROLES)}"
+            )
         made.append(dict(message))
     if not made:
         raise DataError("the conversation is empty; give at least one message")
@@ -56,7 +63,11 @@ class ChatTemplate:
         self.source, self.tokenizer, self.specials = source, tokenizer, dict(specials)
         self.marks = tokenizer.marks
         by_length = sorted(self.marks, key=len, reverse=True)
-        self._found = re.compile("(" + "|".join(map(re.escape, by_length)) + ")") if by_length else re.compile("(?!)()")
+        self._found = (
+            re.compile("(" + "|".join(map(re.escape, by_length)) + ")")
+            if by_length
+            else re.compile("(?!)()")
+        )
 
     def encode(self, messages: Sequence[Message], *, answer: bool = True) -> np.ndarray:
         """The ids of a conversation; `answer`: with what stands before the next message of the assistant."""
@@ -66,38 +77,67 @@ class ChatTemplate:
         """The mark that stands behind a message of the assistant, if any does."""
         said = "\N{BALLOT BOX}"
         messages = [{"role": "user", "content": "-"}, {"role": "assistant", "content": said}]
-        ids, wanted = self.encode(messages, answer=False).tolist(), self.tokenizer.encode(said).tolist()
-        places = [i for i in range(len(ids)) if ids[i:i + len(wanted)] == wanted]
+        ids, wanted = (
+            self.encode(messages, answer=False).tolist(),
+            self.tokenizer.encode(said).tolist(),
+        )
+        places = [i for i in range(len(ids)) if ids[i : i + len(wanted)] == wanted]
         numbers = set(self.marks.values())
-        return next((i for i in ids[places[-1]:] if i in numbers), None) if places else None
+        return next((i for i in ids[places[-1] :] if i in numbers), None) if places else None
 
     def _parts(self, messages: Sequence[Message], answer: bool) -> list[list[int]]:
-        ends = {character for mark in self.marks for character in (mark.strip()[0], mark.strip()[-1])}
+        ends = {
+            character for mark in self.marks for character in (mark.strip()[0], mark.strip()[-1])
+        }
         used = {*self.source, *(c for message in messages for c in message["content"])}
         free = (chr(code) for code in _PRIVATE if chr(code) not in used)
         hidden = dict(zip(sorted(ends), free))
-        hide, show = str.maketrans(hidden), str.maketrans({there: here for here, there in hidden.items()})
+        hide, show = (
+            str.maketrans(hidden),
+            str.maketrans({there: here for here, there in hidden.items()}),
+        )
         shown = [{**message, "content": message["content"].translate(hide)} for message in messages]
-        text = self._render({"messages": shown, "add_generation_prompt": answer, "tools": None, "documents": None,
-                             **self.specials})
-        return [[self.marks[part]] if number % 2 else self.tokenizer.encode(part.translate(show)).tolist()
-                for number, part in enumerate(self._found.split(text)) if part]
+        text = self._render(
+            {
+                "messages": shown,
+                "add_generation_prompt": answer,
+                "tools": None,
+                "documents": None,
+                **self.specials,
+            }
+        )
+        return [
+            [self.marks[part]]
+            if number % 2
+            else self.tokenizer.encode(part.translate(show)).tolist()
+            for number, part in enumerate(self._found.split(text))
+            if part
+        ]
 
     def _render(self, values: dict[str, Any]) -> str:
         fault = "the chat template of this model cannot be used"
         task = json.dumps({"template": self.source, "values": values}).encode("ascii")
         try:
-            done = subprocess.run([sys.executable, "-P", str(WORKER)], input=task, capture_output=True, timeout=PATIENCE,
-                                  check=False)
+            done = subprocess.run(
+                [sys.executable, "-P", str(WORKER)],
+                input=task,
+                capture_output=True,
+                timeout=PATIENCE,
+                check=False,
+            )
             answer = json.loads(done.stdout)
         except subprocess.TimeoutExpired:
             raise ModelError(f"{fault}: it takes longer than {PATIENCE:g} seconds") from None
         except OSError as error:
-            raise ModelError(f"{fault}: no process can be started to render it ({error.strerror})") from None
+            raise ModelError(
+                f"{fault}: no process can be started to render it ({error.strerror})"
+            ) from None
         except ValueError:  # it was ended by the system: time or memory
             raise ModelError(f"{fault}: it takes too much time or memory") from None
         if "missing" in answer:
-            raise MissingExtra("chat templates need jinja2; install it: pip install 'seqloom[chat]'")
+            raise MissingExtra(
+                "chat templates need jinja2; install it: pip install 'seqloom[chat]'"
+            )
         if "error" in answer:
             raise ModelError(f"{fault}: {answer['error']}")
         return answer["text"]

@@ -18,8 +18,10 @@ def choose_tokenizer(name: str, texts: Any, **options: Any) -> Tokenizer:
     if name in KINDS:  # also where a directory happens to have that name
         return Tokenizer(kind=name, **options).fit(texts)
     if not os.path.exists(name):  # unlike Path, no error where it cannot be the name of a file
-        raise ConfigError(f"tokenizer {quoted(name)} is neither one of {', '.join(KINDS)} nor an existing file or "
-                          f"directory{suggest(name, KINDS)}")
+        raise ConfigError(
+            f"tokenizer {quoted(name)} is neither one of {', '.join(KINDS)} nor an existing file or "
+            f"directory{suggest(name, KINDS)}"
+        )
     if idle := [option for option, value in options.items() if value not in (None, 1, "none", ())]:
         raise ConfigError(f"{' and '.join(idle)} cannot change the finished tokenizer {name!r}")
     return Tokenizer.load(name)

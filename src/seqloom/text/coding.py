@@ -32,7 +32,9 @@ class Coder(Protocol):
     def cut(self, data: bytes, final: bool) -> int: ...
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray: ...  # uint32
     def decode(self, ids: list[int]) -> bytes: ...  # without ends of units
-    def piece(self, token: int, before: bool) -> bytes: ...  # what it adds to a text that does or does not go on a word
+    def piece(
+        self, token: int, before: bool
+    ) -> bytes: ...  # what it adds to a text that does or does not go on a word
     def spelling(self, token: int) -> bytes: ...  # none for specials
     def lengths(self) -> np.ndarray: ...
     def find(self, spelling: bytes) -> int | None: ...
@@ -86,13 +88,19 @@ def to_bytes(text: str | bytes) -> bytes:
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
-        hint = "; a text that is a list of words is joined with blanks first" if isinstance(text, (list, tuple)) else ""
+        hint = (
+            "; a text that is a list of words is joined with blanks first"
+            if isinstance(text, (list, tuple))
+            else ""
+        )
         raise DataError(f"expected text, got {type(text).__name__}{hint}")
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise DataError(f"character {error.start} of the text is half of a surrogate pair "
-                        f"(U+{ord(text[error.start]):04X}) and not a character; decode the text correctly") from None
+        raise DataError(
+            f"character {error.start} of the text is half of a surrogate pair "
+            f"(U+{ord(text[error.start]):04X}) and not a character; decode the text correctly"
+        ) from None
 
 
 def text_blocks(data: Any, cut: Cut, size: int) -> Iterator[bytes]:
@@ -103,8 +111,10 @@ def text_blocks(data: Any, cut: Cut, size: int) -> Iterator[bytes]:
         refuse_file(data)
         return iter([to_bytes(data)])
     if isinstance(data, Iterator):
-        raise DataError(f"a {type(data).__name__} can be read only once; give a list of texts, or a corpus "
-                        "from seqloom.read(path)")
+        raise DataError(
+            f"a {type(data).__name__} can be read only once; give a list of texts, or a corpus "
+            "from seqloom.read(path)"
+        )
     if not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
         raise DataError(f"expected a text, a list of texts or a corpus, got {type(data).__name__}")
     return _join(data, size)

@@ -52,7 +52,7 @@ def expand(text: str) -> str:
             continue
         match = (_REST if start < apostrophe.start() else _OPENING).match(text, apostrophe.start())
         if match:
-            pieces += (text[done:start], _expanded[text[start:match.end()]])
+            pieces += (text[done:start], _expanded[text[start : match.end()]])
             done = match.end()
     return "".join([*pieces, text[done:]]) if pieces else text
 
@@ -64,7 +64,7 @@ def _expand_word(word: str) -> str:
     for ending, meaning in tables["endings"].items():
         if not plain.lower().endswith(ending):
             continue
-        base, tail = plain[:-len(ending)], plain[-len(ending):]
+        base, tail = plain[: -len(ending)], plain[-len(ending) :]
         bases = _bases(ending)
         if base and (bases is None or base.lower() in bases):
             return f"{_expand_word(base)} {meaning.upper() if tail.isupper() else meaning}"
@@ -93,4 +93,4 @@ def clitics(word: str) -> list[str]:
     match = _CLITIC.search(word)
     if not match or not match.start():
         return [word]
-    return [*clitics(word[:match.start()]), match[0]]
+    return [*clitics(word[: match.start()]), match[0]]

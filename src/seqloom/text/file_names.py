@@ -1,7 +1,7 @@
 """A str is always data; one that looks like the name of a file is refused with advice, since its name would be read as text.
 
-    >>> looks_like_file("missing.txt"), looks_like_file("./notes"), looks_like_file("a.b"), looks_like_file("see notes.txt")
-    (True, True, False, False)
+>>> looks_like_file("missing.txt"), looks_like_file("./notes"), looks_like_file("a.b"), looks_like_file("see notes.txt")
+(True, True, False, False)
 """
 
 from __future__ import annotations
@@ -11,8 +11,30 @@ import re
 
 from seqloom.errors import DataError, quoted
 
-_ENDINGS = ("txt", "text", "csv", "tsv", "json", "jsonl", "ndjson", "parquet", "conll", "conllu", "md", "html", "htm", "xml",
-            "vec", "bin", "arpa", "gz", "xz", "zst", "bz2", "zip")
+_ENDINGS = (
+    "txt",
+    "text",
+    "csv",
+    "tsv",
+    "json",
+    "jsonl",
+    "ndjson",
+    "parquet",
+    "conll",
+    "conllu",
+    "md",
+    "html",
+    "htm",
+    "xml",
+    "vec",
+    "bin",
+    "arpa",
+    "gz",
+    "xz",
+    "zst",
+    "bz2",
+    "zip",
+)
 _FILE = re.compile(rf"\S+\.(?:{'|'.join(_ENDINGS)})", re.IGNORECASE)
 _PLACE = re.compile(r"(?:~|\.\.?)?/\S+|[A-Za-z]:\\\S+")  # /data/notes, ./notes, ~/notes, C:\notes
 _LONGEST = 1024  # characters of a path
@@ -33,12 +55,16 @@ def written_as_file(text: str) -> bool:
 def refuse_file(text: str, reader: str = "seqloom.read") -> None:
     """Refuse a str that was meant as a file; `reader`: what reads it."""
     if looks_like_file(text):
-        raise DataError(f"{quoted(text)} looks like a file name, but a str is taken as the text itself; give "
-                        f"Path({quoted(text)}) or {reader}({quoted(text)})")
+        raise DataError(
+            f"{quoted(text)} looks like a file name, but a str is taken as the text itself; give "
+            f"Path({quoted(text)}) or {reader}({quoted(text)})"
+        )
 
 
 def refuse_existing_file(text: str) -> None:
     """Refuse a single text that names a file that is there. Others are texts: one among many may well be `index.html`."""
     if ("." in text[-9:] or "/" in text) and written_as_file(text) and os.path.isfile(text):
-        raise DataError(f"{quoted(text)} is the name of a file, but a str is taken as the text itself; give what it holds: "
-                        f"Path({quoted(text)}).read_text()")
+        raise DataError(
+            f"{quoted(text)} is the name of a file, but a str is taken as the text itself; give what it holds: "
+            f"Path({quoted(text)}).read_text()"
+        )

@@ -21,9 +21,31 @@ from seqloom.errors import ConfigError, MissingExtra, suggest
 PartOfSpeech = Literal["NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV"]  # of Universal Dependencies
 
 _PARTS = ("NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV")
-_OTHER_PARTS = ("ADP", "CCONJ", "DET", "INTJ", "NUM", "PART", "PRON", "PUNCT", "SCONJ", "SYM", "X")  # not inflected
+_OTHER_PARTS = (
+    "ADP",
+    "CCONJ",
+    "DET",
+    "INTJ",
+    "NUM",
+    "PART",
+    "PRON",
+    "PUNCT",
+    "SCONJ",
+    "SYM",
+    "X",
+)  # not inflected
 _READINGS = ("AUX", "VERB", "NOUN", "ADJ", "ADV")
-_AS_THEY_ARE = {"would", "could", "should", "might", "more", "most", "least", "number", "thanks"}  # not will, numb
+_AS_THEY_ARE = {
+    "would",
+    "could",
+    "should",
+    "might",
+    "more",
+    "most",
+    "least",
+    "number",
+    "thanks",
+}  # not will, numb
 _MOST = 1 << 20  # words remembered
 
 
@@ -39,10 +61,14 @@ class Lemmatizer:
         if pos is not None:
             pos = pos.upper()
             if self.language != "en":
-                raise ConfigError(f"parts of speech are known for English only; leave pos out for {self.language!r}")
+                raise ConfigError(
+                    f"parts of speech are known for English only; leave pos out for {self.language!r}"
+                )
             if pos not in _PARTS + _OTHER_PARTS:
-                raise ConfigError(f"{pos!r} is not a part of speech{suggest(pos, _PARTS)}; "
-                                  f"there are {', '.join(_PARTS + _OTHER_PARTS)}")
+                raise ConfigError(
+                    f"{pos!r} is not a part of speech{suggest(pos, _PARTS)}; "
+                    f"there are {', '.join(_PARTS + _OTHER_PARTS)}"
+                )
         return self._find(word.lower() if self.language == "en" and pos != "PROPN" else word, pos)
 
 
@@ -51,7 +77,9 @@ def _english() -> Callable[[str, str | None], str]:
     try:
         import lemminflect
     except ImportError:
-        raise MissingExtra("English lemmas need lemminflect; install it: pip install 'seqloom[lang]'") from None
+        raise MissingExtra(
+            "English lemmas need lemminflect; install it: pip install 'seqloom[lang]'"
+        ) from None
 
     @lru_cache(_MOST)
     def find(word: str, pos: str | None) -> str:
@@ -80,13 +108,16 @@ def _listed(language: str) -> Callable[[str, str | None], str]:
     try:
         import simplemma
     except ImportError:
-        raise MissingExtra(f"lemmas of {language!r} need simplemma; "
-                           "install it: pip install 'seqloom[lang]'") from None
+        raise MissingExtra(
+            f"lemmas of {language!r} need simplemma; install it: pip install 'seqloom[lang]'"
+        ) from None
     try:
         simplemma.lemmatize("a", lang=language)
     except ValueError:
-        raise ConfigError(f"no lemmas for the language {language!r}; simplemma has lists for about 50, "
-                          "for example de, es, fr, it, nl, pl, pt, ru, sv") from None
+        raise ConfigError(
+            f"no lemmas for the language {language!r}; simplemma has lists for about 50, "
+            "for example de, es, fr, it, nl, pl, pt, ru, sv"
+        ) from None
 
     @lru_cache(_MOST)
     def find(word: str, pos: str | None) -> str:

@@ -37,7 +37,9 @@ def with_mark_names(tokenizer: Tokenizer, ids: np.ndarray, newline_ends: bool) -
     if not newline_ends:
         return _named_unit(tokenizer, ids.tolist())
     units = np.split(ids, np.flatnonzero(ids == tokenizer.eos_id))
-    return b"\n".join(_named_unit(tokenizer, unit[unit != tokenizer.eos_id].tolist()) for unit in units)
+    return b"\n".join(
+        _named_unit(tokenizer, unit[unit != tokenizer.eos_id].tolist()) for unit in units
+    )
 
 
 def _named_unit(tokenizer: Tokenizer, ids: list[int]) -> bytes:
@@ -48,5 +50,7 @@ def _named_unit(tokenizer: Tokenizer, ids: list[int]) -> bytes:
     for token in ids[first:]:
         before = len(parts) > 1 or bool(parts[0])
         joiner = tokenizer.joiner if before else b""
-        parts.append(joiner + names[token] if token in names else tokenizer.piece(token, before=before))
+        parts.append(
+            joiner + names[token] if token in names else tokenizer.piece(token, before=before)
+        )
     return b"".join(parts)

@@ -58,4 +58,3 @@ def _finder(tokenizer: Tokenizer, mask: str) -> Tokenizer | None:
     if not isinstance(coder, Subword) or coder.added(mask) is None:
         return None
     return Tokenizer.of_subwords(coder.finding(mask))
-

@@ -31,27 +31,44 @@ from seqloom.text.contractions import expand
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizerConfig(Config):
-    unicode: Literal["keep", "nfc", "nfkc"] = option("keep", "Unicode normalisation; nfkc also merges variants such as "
-                                                     "full-width letters")
+    unicode: Literal["keep", "nfc", "nfkc"] = option(
+        "keep", "Unicode normalisation; nfkc also merges variants such as full-width letters"
+    )
     case: Literal["keep", "lower"] = option("keep", "convert to lower case")
-    contractions: Literal["keep", "expand"] = option("keep", "expand English contractions: don't to do not")
-    stopwords: Literal["keep", "remove", "remove-all"] = option("keep", "remove stop words; negation stays, unless all are "
-                                                                "removed")
-    stem: Literal["keep", "porter", "snowball", "lancaster"] = option("keep", "reduce words to their stems")
+    contractions: Literal["keep", "expand"] = option(
+        "keep", "expand English contractions: don't to do not"
+    )
+    stopwords: Literal["keep", "remove", "remove-all"] = option(
+        "keep", "remove stop words; negation stays, unless all are removed"
+    )
+    stem: Literal["keep", "porter", "snowball", "lancaster"] = option(
+        "keep", "reduce words to their stems"
+    )
     lemma: Literal["keep", "dictionary"] = option("keep", "replace words by their dictionary form")
-    numbers: Literal["keep", "placeholder"] = option("keep", "replace numbers by NUM, amounts by MONEY")
-    symbols: Literal["keep", "name", "remove"] = option("keep", "replace emoji and other symbols by their name, or remove them")
-    punctuation: Literal["keep", "standardise", "remove"] = option("keep", "standardise: !!! to !, straight quotes, "
-                                                                   "one kind of dash")
-    whitespace: Literal["keep", "collapse"] = option("keep", "one space between words, none at line ends")
-    language: str = option("en", "language of stop words, stems, lemmas and contractions, as a code such as de")
+    numbers: Literal["keep", "placeholder"] = option(
+        "keep", "replace numbers by NUM, amounts by MONEY"
+    )
+    symbols: Literal["keep", "name", "remove"] = option(
+        "keep", "replace emoji and other symbols by their name, or remove them"
+    )
+    punctuation: Literal["keep", "standardise", "remove"] = option(
+        "keep", "standardise: !!! to !, straight quotes, one kind of dash"
+    )
+    whitespace: Literal["keep", "collapse"] = option(
+        "keep", "one space between words, none at line ends"
+    )
+    language: str = option(
+        "en", "language of stop words, stems, lemmas and contractions, as a code such as de"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.stem != "keep" and self.lemma != "keep":
             raise ConfigError("stem and lemma both replace words; choose one")
         if self.contractions == "expand" and self.language != "en":
-            raise ConfigError(f"contractions are written out in English only; language is {self.language!r}")
+            raise ConfigError(
+                f"contractions are written out in English only; language is {self.language!r}"
+            )
 
     @classmethod
     def from_recipe(cls, recipe: str) -> NormalizerConfig:
@@ -63,24 +80,34 @@ class NormalizerConfig(Config):
             step, equals, value = item.partition("=")
             if equals and step in steps:
                 if step in given:
-                    raise ConfigError(f"normalize: {step!r} appears twice in {recipe!r}; give it once")
+                    raise ConfigError(
+                        f"normalize: {step!r} appears twice in {recipe!r}; give it once"
+                    )
                 values[step] = value
                 given.add(step)
             elif not equals and number == 0 and item in PRESETS:
                 values |= PRESETS[item]
             elif not equals and item in PRESETS:
-                raise ConfigError(f"normalize: the preset {item!r} must come first, and alone; got {recipe!r}")
+                raise ConfigError(
+                    f"normalize: the preset {item!r} must come first, and alone; got {recipe!r}"
+                )
             else:
                 known = steps if equals else [*PRESETS, *steps]
-                raise ConfigError(f"normalize: {item!r} is neither a preset ({', '.join(PRESETS)}) nor STEP=VALUE with "
-                                  f"a step of {', '.join(steps)}{suggest(step, known)}")
+                raise ConfigError(
+                    f"normalize: {item!r} is neither a preset ({', '.join(PRESETS)}) nor STEP=VALUE with "
+                    f"a step of {', '.join(steps)}{suggest(step, known)}"
+                )
         if values.get("language", "en") != "en" and "contractions=" not in recipe:
             values.pop("contractions", None)  # what the preset means for English
         return cls(**values)  # type: ignore[arg-type]
 
     def recipe(self) -> str:
         """The steps that are on, as `from_recipe` reads them: no preset, whose meaning may grow, but what it does."""
-        on = [f"{f.name}={getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name) != f.default]
+        on = [
+            f"{f.name}={getattr(self, f.name)}"
+            for f in fields(self)
+            if getattr(self, f.name) != f.default
+        ]
         return ",".join(on) or "none"
 
     def label(self) -> str:
@@ -88,18 +115,33 @@ class NormalizerConfig(Config):
         shortest = self.recipe()
         for name in PRESETS:
             preset = NormalizerConfig.from_recipe(name)
-            other = [f"{f.name}={getattr(self, f.name)}" for f in fields(self)
-                     if getattr(self, f.name) != getattr(preset, f.name)]
+            other = [
+                f"{f.name}={getattr(self, f.name)}"
+                for f in fields(self)
+                if getattr(self, f.name) != getattr(preset, f.name)
+            ]
             shortest = min(shortest, ",".join([name, *other]), key=len)
         return shortest
 
 
 PRESETS: dict[str, dict[str, str]] = {
     "none": {},
-    "topic": {"unicode": "nfkc", "case": "lower", "contractions": "expand", "numbers": "placeholder",
-              "symbols": "remove", "punctuation": "remove", "whitespace": "collapse"},
-    "sentiment": {"unicode": "nfc", "contractions": "expand", "symbols": "name", "punctuation": "standardise",
-                  "whitespace": "collapse"},
+    "topic": {
+        "unicode": "nfkc",
+        "case": "lower",
+        "contractions": "expand",
+        "numbers": "placeholder",
+        "symbols": "remove",
+        "punctuation": "remove",
+        "whitespace": "collapse",
+    },
+    "sentiment": {
+        "unicode": "nfc",
+        "contractions": "expand",
+        "symbols": "name",
+        "punctuation": "standardise",
+        "whitespace": "collapse",
+    },
 }
 
 _UNK, _HIDDEN = "<unk>", "\ufdd0"  # a code point that is no character stands for <unk> meanwhile
@@ -109,15 +151,23 @@ _UNK, _HIDDEN = "<unk>", "\ufdd0"  # a code point that is no character stands fo
 _CURRENCY = "[$\u00a2-\u00a5\u058f\u060b\u09f2\u09f3\u0e3f\u17db\u20a0-\u20cf\ufe69\uff04\uffe0\uffe1\uffe5\uffe6]"
 _DIGITS = r"\d++(?:[.,]\d++)*+"
 _MONEY = re.compile(rf"{_CURRENCY} ?(?:{_DIGITS}|\.\d++)(?:[kmbtKMBT][nN]?)?(?!\w)")
-_NUMBER = re.compile(rf"[\d.](?<!\w.)(?<!\d[.,].)(?:(?<=\d)\d*+|\d++)(?:[.,]\d++)*+(?: ?({_CURRENCY}))?(?!\w)")
+_NUMBER = re.compile(
+    rf"[\d.](?<!\w.)(?<!\d[.,].)(?:(?<=\d)\d*+|\d++)(?:[.,]\d++)*+(?: ?({_CURRENCY}))?(?!\w)"
+)
 
 _ASCII_MARKS = "!\"#%&'()*,\\-./:;?@\\[\\\\\\]_{}"  # category P; inside a character class
 _ASCII_SYMBOLS = "$+<=>^`|~"
 _JOINERS = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # they only change the emoji before
 _EMOJI = re.compile("[\U0001f1e6-\U0001f1ff]{2}|.")  # two letters make a flag
-_STRAIGHT = {"'": "\u2018\u2019\u201a\u201b\u2039\u203a", '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
-             "-": "\u2010\u2011\u2012\u2013\u2014\u2015", "...": "\u2026"}
-_REPEATED = re.compile(r"[!?\uff01\uff1f.,;-](?:(?<=[!?\uff01\uff1f])[!?\uff01\uff1f]+|(?<=([.,;-]))\1+)")
+_STRAIGHT = {
+    "'": "\u2018\u2019\u201a\u201b\u2039\u203a",
+    '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
+    "-": "\u2010\u2011\u2012\u2013\u2014\u2015",
+    "...": "\u2026",
+}
+_REPEATED = re.compile(
+    r"[!?\uff01\uff1f.,;-](?:(?<=[!?\uff01\uff1f])[!?\uff01\uff1f]+|(?<=([.,;-]))\1+)"
+)
 _INNER_APOSTROPHE = re.compile(r"['\u2019](?<=\w.)(?=\w)")
 _BETWEEN_WORDS = re.compile(rb".*(?:(?=\n)|(?<=[0-9A-Za-z])(?= [0-9A-Za-z]))", re.DOTALL)
 
@@ -132,7 +182,9 @@ class Normalizer:
         if (c.stopwords, c.stem, c.lemma) != ("keep", "keep", "keep"):
             from seqloom.text.word_steps import WordSteps
 
-            self._words = WordSteps(stopwords=c.stopwords, stem=c.stem, lemma=c.lemma, language=c.language)
+            self._words = WordSteps(
+                stopwords=c.stopwords, stem=c.stem, lemma=c.lemma, language=c.language
+            )
 
     @property
     def identity(self) -> bool:
@@ -184,8 +236,11 @@ class Normalizer:
         stop = data.rfind(b"\n")
         while stop > 0:
             start = data.rfind(b"\n", 0, stop)
-            first = self._decoded(data[start + 1:stop])[:1] if start > 0 else ""
-            if first and cut_before_word(b"x\n" + first.encode("utf-8", "surrogateescape"), False) == 1:
+            first = self._decoded(data[start + 1 : stop])[:1] if start > 0 else ""
+            if (
+                first
+                and cut_before_word(b"x\n" + first.encode("utf-8", "surrogateescape"), False) == 1
+            ):
                 return start
             stop = start
         return 0
@@ -195,7 +250,9 @@ class Normalizer:
 def _pattern(kind: str, extra: str) -> re.Pattern[str]:
     """Runs of symbols or punctuation; `extra`: those beyond ASCII that the text has, so that the class stays small."""
     if kind == "remove":
-        return re.compile(rf"[{_ASCII_SYMBOLS}{extra}][{_ASCII_SYMBOLS}{extra}{_JOINERS}]*|\ufe0f?\u20e3")
+        return re.compile(
+            rf"[{_ASCII_SYMBOLS}{extra}][{_ASCII_SYMBOLS}{extra}{_JOINERS}]*|\ufe0f?\u20e3"
+        )
     if kind == "name":
         return re.compile(rf"[{extra}][{extra}{_JOINERS}]*")
     return re.compile(rf"[{_ASCII_MARKS}{extra}][{_ASCII_MARKS}{extra}]*")
@@ -204,7 +261,12 @@ def _pattern(kind: str, extra: str) -> re.Pattern[str]:
 def _gap(match: re.Match[str]) -> str:
     """What is left of something taken out: a blank where two words would grow together."""
     text, start, stop = match.string, match.start(), match.end()
-    between = start > 0 and stop < len(text) and not text[start - 1].isspace() and not text[stop].isspace()
+    between = (
+        start > 0
+        and stop < len(text)
+        and not text[start - 1].isspace()
+        and not text[stop].isspace()
+    )
     return " " if between else ""
 
 
@@ -213,7 +275,9 @@ def _without_symbols(text: str) -> str:
 
 
 def _without_punctuation(text: str) -> str:
-    return _pattern("marks", beyond_ascii(text, "P")).sub(_mark_gap, _INNER_APOSTROPHE.sub("", text))
+    return _pattern("marks", beyond_ascii(text, "P")).sub(
+        _mark_gap, _INNER_APOSTROPHE.sub("", text)
+    )
 
 
 def _mark_gap(match: re.Match[str]) -> str:
@@ -223,7 +287,13 @@ def _mark_gap(match: re.Match[str]) -> str:
         if before.isdigit() and after.isdigit():  # 3.14 and 1,000 keep theirs
             return match[0]
         alone = at == 1 or not (text[at - 2].isalnum() or text[at - 2] == "_")
-        if match[0] == "." and before.isalpha() and alone and after.isalpha() and text[at + 2:at + 3] == ".":
+        if (
+            match[0] == "."
+            and before.isalpha()
+            and alone
+            and after.isalpha()
+            and text[at + 2 : at + 3] == "."
+        ):
             return ""  # U.S.
     return _gap(match)
 
@@ -269,4 +339,6 @@ def _camel(symbol: str) -> str:
         return "Flag" + "".join(chr(ord(letter) - 0x1F1E6 + ord("A")) for letter in symbol)
     if re.match(f"[{_JOINERS}]", symbol):
         return ""
-    return "".join(word.capitalize() for word in re.findall("[A-Z0-9]+", unicodedata.name(symbol, "")))
+    return "".join(
+        word.capitalize() for word in re.findall("[A-Z0-9]+", unicodedata.name(symbol, ""))
+    )

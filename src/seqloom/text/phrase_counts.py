@@ -27,11 +27,15 @@ class PairCounts:
         self._count_words(blocks())
         table = self._words
         if table.n == 0:
-            raise DataError("there is no word in this text to learn phrases from; is the input empty?")
-        self.word_counts = table.counts[:table.n]
+            raise DataError(
+                "there is no word in this text to learn phrases from; is the input empty?"
+            )
+        self.word_counts = table.counts[: table.n]
         self.tokens = int(self.word_counts.sum())
         connects = np.zeros(table.n, np.bool_)
-        places = _find([to_bytes(word) for word in connectors], table.arena, table.offsets, table.slots)
+        places = _find(
+            [to_bytes(word) for word in connectors], table.arena, table.offsets, table.slots
+        )
         connects[places[places >= 0]] = True
         self.n_words = int(np.count_nonzero(~connects))
         self._chains = _empty(1 << 10)
@@ -54,8 +58,19 @@ class PairCounts:
         from seqloom.kernels.tokens import encode_tokens
 
         table, ids = self._words, np.empty(len(block), np.uint32)
-        n = encode_tokens(padded(block), len(block), _SPLITTER, True, classes_for("whitespace"), table.arena, table.offsets,
-                          table.slots, END, END, ids)
+        n = encode_tokens(
+            padded(block),
+            len(block),
+            _SPLITTER,
+            True,
+            classes_for("whitespace"),
+            table.arena,
+            table.offsets,
+            table.slots,
+            END,
+            END,
+            ids,
+        )
         return ids[:n]
 
     def _count_pairs(self, blocks: Iterator[bytes], connects: np.ndarray) -> np.ndarray:
@@ -66,7 +81,9 @@ class PairCounts:
         for ids in parallel_map(self._encode, blocks):
             keys, at = np.empty(len(ids), np.int64), 0
             while at < len(ids):
-                at, node, n_chains, n = pair_keys(ids, at, node, END, connects, self._chains, n_chains, keys)
+                at, node, n_chains, n = pair_keys(
+                    ids, at, node, END, connects, self._chains, n_chains, keys
+                )
                 done = 0
                 while done < n:
                     done, used = add_keys(keys, done, n, table, used)
@@ -93,14 +110,20 @@ class PairCounts:
             words.append(int(self._parents[node - size]) & _LOW)
             node = int(self._parents[node - size]) >> 32
         offsets = self._words.offsets
-        return tuple(self._words.arena[offsets[w]:offsets[w + 1]].tobytes().decode("utf-8", "surrogateescape")
-                     for w in (node, *reversed(words)))
+        return tuple(
+            self._words.arena[offsets[w] : offsets[w + 1]]
+            .tobytes()
+            .decode("utf-8", "surrogateescape")
+            for w in (node, *reversed(words))
+        )
 
 
 class Joiner:
     """Joins the phrases of one pass, wherever blocks of the text end."""
 
-    def __init__(self, phrases: Sequence[Sequence[str]], connectors: Sequence[str], joiner: str) -> None:
+    def __init__(
+        self, phrases: Sequence[Sequence[str]], connectors: Sequence[str], joiner: str
+    ) -> None:
         numbers: dict[str, int] = {}
         for word in (*connectors, *(word for phrase in phrases for word in phrase)):
             numbers.setdefault(word, len(numbers))
@@ -114,7 +137,7 @@ class Joiner:
         self.count = 0
         self._glue = np.frombuffer(to_bytes(joiner), np.uint8)
         self._connects = np.zeros(len(numbers), np.bool_)
-        self._connects[:len(connectors)] = True
+        self._connects[: len(connectors)] = True
         self._chains, self._pairs = _filled(chains), _filled(dict.fromkeys(pairs, 1))
         spelled = [word.encode("utf-8", "surrogateescape") for word in numbers]
         self._arena, self._offsets, self._slots = _table(spelled)
@@ -123,7 +146,9 @@ class Joiner:
         """What is not decided at the end of a block waits for the next."""
         self.count, waiting, block = 0, b"", b""
         for following in blocks:
-            done, waiting = self._joined(waiting + block, final=False) if block or waiting else (b"", b"")
+            done, waiting = (
+                self._joined(waiting + block, final=False) if block or waiting else (b"", b"")
+            )
             if done:
                 yield done
             block = following
@@ -137,10 +162,19 @@ class Joiner:
 
         array = padded(data)
         starts, stops = np.empty(len(data), np.int64), np.empty(len(data), np.int64)
-        n, _ = split_tokens(array, len(data), 0, _SPLITTER, True, classes_for("whitespace"), starts, stops)
-        starts, stops, words, glued = starts[:n], stops[:n], np.empty(n, np.int64), np.empty(n, np.bool_)
+        n, _ = split_tokens(
+            array, len(data), 0, _SPLITTER, True, classes_for("whitespace"), starts, stops
+        )
+        starts, stops, words, glued = (
+            starts[:n],
+            stops[:n],
+            np.empty(n, np.int64),
+            np.empty(n, np.bool_),
+        )
         find_tokens(array, starts, stops, self._arena, self._offsets, self._slots, words)
-        open_at, count = mark_phrases(words, starts, stops, self._connects, self._chains, self._pairs, glued)
+        open_at, count = mark_phrases(
+            words, starts, stops, self._connects, self._chains, self._pairs, glued
+        )
         self.count += count
         ready, end = (n, len(data)) if final or open_at == n else (open_at, int(starts[open_at]))
         out = np.empty(end + int(np.count_nonzero(glued)) * len(self._glue), np.uint8)
@@ -181,7 +215,9 @@ def _table(spelled: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return arena, offsets, slots
 
 
-def _find(spelled: list[bytes], arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> np.ndarray:
+def _find(
+    spelled: list[bytes], arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray
+) -> np.ndarray:
     from seqloom.kernels.tokens import find_tokens
 
     borders = np.zeros(len(spelled) + 1, np.int64)

@@ -35,7 +35,23 @@ from seqloom.text.coding import text_blocks, to_bytes
 from seqloom.text.phrase_counts import Joiner, PairCounts
 
 FORMAT = "seqloom phrases"
-ENGLISH = ("a", "an", "the", "and", "or", "of", "for", "with", "without", "at", "from", "to", "in", "on", "by")
+ENGLISH = (
+    "a",
+    "an",
+    "the",
+    "and",
+    "or",
+    "of",
+    "for",
+    "with",
+    "without",
+    "at",
+    "from",
+    "to",
+    "in",
+    "on",
+    "by",
+)
 THRESHOLDS = {"default": 10.0, "npmi": 0.5}
 _BLOCK = 4 << 20  # bytes
 
@@ -43,20 +59,35 @@ _BLOCK = 4 << 20  # bytes
 @dataclass(frozen=True, kw_only=True)
 class PhrasesConfig(Config):
     min_count: int = option(5, "ignore pairs seen less often than this", minimum=1, maximum=MOST)
-    threshold: float | None = option(None, "score that a phrase must exceed [default: 10, or 0.5 for npmi]",
-                                     minimum=-1e12, maximum=1e12)
-    scoring: Literal["default", "npmi"] = option("default", "score of Mikolov 2013, or normalised pointwise mutual information")
-    passes: int = option(1, "number of passes; two find phrases of up to four words", minimum=1, maximum=8)
+    threshold: float | None = option(
+        None,
+        "score that a phrase must exceed [default: 10, or 0.5 for npmi]",
+        minimum=-1e12,
+        maximum=1e12,
+    )
+    scoring: Literal["default", "npmi"] = option(
+        "default", "score of Mikolov 2013, or normalised pointwise mutual information"
+    )
+    passes: int = option(
+        1, "number of passes; two find phrases of up to four words", minimum=1, maximum=8
+    )
     joiner: str = option("_", "separator between the words of a phrase")
-    connectors: str = option("none", "connecting words allowed inside a phrase: none, english, or a list",
-                             metavar="none|english|W,W,..")
+    connectors: str = option(
+        "none",
+        "connecting words allowed inside a phrase: none, english, or a list",
+        metavar="none|english|W,W,..",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.joiner or self.joiner != "".join(self.joiner.split()):
-            raise ConfigError(f"joiner must be some characters without white space; got {self.joiner!r}")
+            raise ConfigError(
+                f"joiner must be some characters without white space; got {self.joiner!r}"
+            )
         if self.scoring == "npmi" and self.threshold is not None and not -1 <= self.threshold <= 1:
-            raise ConfigError(f"threshold must be between -1 and 1 with the scoring npmi; got {self.threshold:g}")
+            raise ConfigError(
+                f"threshold must be between -1 and 1 with the scoring npmi; got {self.threshold:g}"
+            )
 
     @property
     def limit(self) -> float:
@@ -66,7 +97,11 @@ class PhrasesConfig(Config):
     def connecting(self) -> tuple[str, ...]:
         if self.connectors in ("none", ""):
             return ()
-        return ENGLISH if self.connectors == "english" else tuple(dict.fromkeys(self.connectors.replace(",", " ").split()))
+        return (
+            ENGLISH
+            if self.connectors == "english"
+            else tuple(dict.fromkeys(self.connectors.replace(",", " ").split()))
+        )
 
 
 @dataclass(frozen=True)
@@ -79,11 +114,15 @@ class Phrase:
 class Phrases:
     """Phrases that were learnt from a text; `join` puts them into any other."""
 
-    def __init__(self, config: PhrasesConfig, passes: list[list[Phrase]], info: dict[str, int]) -> None:
+    def __init__(
+        self, config: PhrasesConfig, passes: list[list[Phrase]], info: dict[str, int]
+    ) -> None:
         self.config = config
         self.passes = passes  # the phrases of each, the best first
         self.info = info  # tokens of the text, different words and pairs of the first pass
-        self._joiners = [Joiner([p.words for p in each], config.connecting, config.joiner) for each in passes]
+        self._joiners = [
+            Joiner([p.words for p in each], config.connecting, config.joiner) for each in passes
+        ]
 
     @classmethod
     def learn(cls, corpus: Any, config: PhrasesConfig | None = None, **options: Any) -> Phrases:
@@ -97,8 +136,12 @@ class Phrases:
     def _one_more(self, corpus: Any) -> Phrases:
         """With the phrases of another pass, over the text as the passes before leave it."""
         size = getattr(corpus, "n_bytes", None)
-        with progress.task(f"phrases, pass {len(self.passes) + 1}", 2 * size if size else None, "bytes") as bar:
-            pairs = PairCounts(lambda: _watched(self.join_blocks(corpus), bar), self.config.connecting)
+        with progress.task(
+            f"phrases, pass {len(self.passes) + 1}", 2 * size if size else None, "bytes"
+        ) as bar:
+            pairs = PairCounts(
+                lambda: _watched(self.join_blocks(corpus), bar), self.config.connecting
+            )
         info = self.info or {"tokens": pairs.tokens, "words": pairs.n_words, "pairs": pairs.n_pairs}
         return Phrases(self.config, [*self.passes, _scored(pairs, self.config)], info)
 
@@ -138,11 +181,21 @@ class Phrases:
 
     def save(self, path: str | Path) -> None:
         """One JSON file."""
-        values = {"format": FORMAT, "format_version": 1, "config": self.config.to_dict(), "info": self.info,
-                  "passes": [[[*p.words, p.count, p.score] for p in each] for each in self.passes]}
+        values = {
+            "format": FORMAT,
+            "format_version": 1,
+            "config": self.config.to_dict(),
+            "info": self.info,
+            "passes": [[[*p.words, p.count, p.score] for p in each] for each in self.passes],
+        }
         with writing_file(path, DataError) as partial:
-            partial.write_text(json.dumps(values, ensure_ascii=False, separators=(",", ":")).replace("],[", "],\n["),
-                               encoding="utf-8", errors="surrogatepass")
+            partial.write_text(
+                json.dumps(values, ensure_ascii=False, separators=(",", ":")).replace(
+                    "],[", "],\n["
+                ),
+                encoding="utf-8",
+                errors="surrogatepass",
+            )
 
     @classmethod
     def load(cls, path: str | Path) -> Phrases:
@@ -152,16 +205,28 @@ class Phrases:
             raise ModelError(f"{path}: cannot be read ({error.strerror})") from None
         except ValueError as error:
             raise ModelError(f"{path}: not a file of phrases ({error})") from None
-        if not isinstance(values, dict) or values.get("format") != FORMAT or values.get("format_version") != 1:
-            raise ModelError(f"{path}: not a file of phrases that this seqloom can read; learn and save them again")
+        if (
+            not isinstance(values, dict)
+            or values.get("format") != FORMAT
+            or values.get("format_version") != 1
+        ):
+            raise ModelError(
+                f"{path}: not a file of phrases that this seqloom can read; learn and save them again"
+            )
         try:
-            passes = [[Phrase(tuple(row[:-2]), int(row[-2]), float(row[-1])) for row in each] for each in values["passes"]]
-            if not all(isinstance(word, str) for each in passes for p in each for word in p.words) or not all(
-                    len(p.words) > 1 for each in passes for p in each):
+            passes = [
+                [Phrase(tuple(row[:-2]), int(row[-2]), float(row[-1])) for row in each]
+                for each in values["passes"]
+            ]
+            if not all(
+                isinstance(word, str) for each in passes for p in each for word in p.words
+            ) or not all(len(p.words) > 1 for each in passes for p in each):
                 raise ValueError("a phrase has at least two words")
             return cls(PhrasesConfig.from_dict(values["config"]), passes, dict(values["info"]))
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ModelError(f"{path}: damaged ({error}); learn and save the phrases again") from None
+            raise ModelError(
+                f"{path}: damaged ({error}); learn and save the phrases again"
+            ) from None
 
 
 def _scored(pairs: PairCounts, config: PhrasesConfig) -> list[Phrase]:
@@ -176,7 +241,9 @@ def _scored(pairs: PairCounts, config: PhrasesConfig) -> list[Phrase]:
             scores = np.log((counts / n) / ((a / n) * (b / n))) / -np.log(counts / n)
         scores = np.where(counts >= config.min_count, scores, -np.inf)
     chosen = np.flatnonzero(scores > config.limit)
-    named = [Phrase(pairs.words_of(int(k)), int(counts[k]), float(scores[k])) for k in chosen.tolist()]
+    named = [
+        Phrase(pairs.words_of(int(k)), int(counts[k]), float(scores[k])) for k in chosen.tolist()
+    ]
     return sorted(named, key=lambda phrase: (-phrase.score, phrase.words))
 
 

@@ -34,13 +34,16 @@ _COUNTED = {"en": {"no", "nos"}}  # before a number alone: "No. 5"; but "He said
 _CLOSING = "\"'\u2019\u201d\u00bb)\\]}\u300d\u300f\uff09\u3011\u300b"
 _OPENING = "\"'\u2018\u201c\u00ab\u201e\u00bf\u00a1(\\[{\u300c\u300e\uff08\u3010\u300a"
 _MARKS = ".!?\u2026\u0964\u0965\u061f\u06d4"
-_END = re.compile(rf"""
+_END = re.compile(
+    rf"""
     (?P<wide>[\u3002\uff01\uff1f\uff61]+[{_CLOSING}]*\s*)              # Chinese and Japanese: always
   | (?P<mark>(?<![{_MARKS}])[{_MARKS}]++)
     (?P<close>(?:[{_CLOSING}]|\ [:;=]['-]?[()DPp/|*]+(?!\w)|\ [)\]}}\u2019\u201d.](?=\s|\Z))*+)  # also a smile after it
     (?P<space>\s+)
   | (?P<paragraph>\n\s*\n\s*)
-    """, re.VERBOSE)
+    """,
+    re.VERBOSE,
+)
 _BEFORE = re.compile(rf"(?:^|[\s{_OPENING}\u2014-])([^\s{_OPENING}]*)\Z")
 _NEXT = re.compile(rf"[{_OPENING}\s\u2014\u2013-]*([^\s{_CLOSING}.,;:!?]*)")
 _INITIAL = re.compile(r"(?:[^\W\d_](?:\.-?|-))?[^\W\d_]")
@@ -56,7 +59,7 @@ def _sentences(text: str, language: str) -> Iterator[str]:
     start = 0
     for match in _END.finditer(text):
         if match["wide"] or match["paragraph"] or _ends(text, start, match, language):
-            sentence = text[start:match.end()].strip()
+            sentence = text[start : match.end()].strip()
             if sentence:
                 yield sentence
             start = match.end()
@@ -74,15 +77,17 @@ def _ends(text: str, start: int, match: re.Match[str], language: str) -> bool:
         return False
     if match["mark"] != ".":
         return True
-    last = _BEFORE.search(text[max(start, match.start() - 40):match.start()])
+    last = _BEFORE.search(text[max(start, match.start() - 40) : match.start()])
     before = last[1] if last else ""
     if not before.strip() or match["close"]:
         return True
     if before.isdigit():  # "1." opens a list, "3." counts a day in German
-        alone = not text[start:match.start()].strip().strip(before)
+        alone = not text[start : match.start()].strip().strip(before)
         return not alone and not (language == "de" and len(before) <= 2)
     titles, endings = _abbreviations(language)
-    if before.lower() in titles or (before.lower() in _COUNTED.get(language, ()) and word[:1].isdigit()):
+    if before.lower() in titles or (
+        before.lower() in _COUNTED.get(language, ()) and word[:1].isdigit()
+    ):
         return False
     starter = word.lower() in _starters(language)
     if before in endings or before.lower() in endings or _ACRONYM.fullmatch(before):
@@ -113,12 +118,19 @@ def words(text: str, contractions: Literal["keep", "split", "clitic"] = "keep") 
     tokens = _word_pattern(contractions != "split").findall(text)
     if contractions != "clitic":
         return tokens
-    return [part for word in tokens for part in (clitics(word) if "'" in word or "\u2019" in word else (word,))]
+    return [
+        part
+        for word in tokens
+        for part in (clitics(word) if "'" in word or "\u2019" in word else (word,))
+    ]
 
 
 @cache
 def _word_pattern(inner_apostrophe: bool) -> re.Pattern[str]:
-    wide = "".join(f"{chr(first)}-{chr(last - 1)}" for first, last in IDEOGRAPHS) + "\U00020000-\U0003ffff"
+    wide = (
+        "".join(f"{chr(first)}-{chr(last - 1)}" for first, last in IDEOGRAPHS)
+        + "\U00020000-\U0003ffff"
+    )
     letter, digit = character_ranges("LM"), character_ranges("N")
     apostrophe = rf"|(?<=[{letter}])['\u2019](?=[{letter}])" if inner_apostrophe else ""
     return re.compile(rf"[{wide}]|[{letter}{digit}](?:[{letter}{digit}]{apostrophe})*|\S")

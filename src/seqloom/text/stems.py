@@ -25,12 +25,40 @@ from seqloom.errors import ConfigError, MissingExtra, suggest
 Algorithm = Literal["porter", "snowball", "lancaster"]
 
 SNOWBALL = {  # by the codes of ISO 639
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
-    "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish",
-    "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian",
-    "it": "italian", "lt": "lithuanian", "nb": "norwegian", "ne": "nepali", "nl": "dutch", "pl": "polish",
-    "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "st": "sesotho", "sv": "swedish",
-    "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+    "ar": "arabic",
+    "ca": "catalan",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "eo": "esperanto",
+    "es": "spanish",
+    "et": "estonian",
+    "eu": "basque",
+    "fa": "persian",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "nb": "norwegian",
+    "ne": "nepali",
+    "nl": "dutch",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "st": "sesotho",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+    "yi": "yiddish",
 }
 _MOST = 1 << 20  # words remembered
 _lock = Lock()  # a snowball stemmer works on one word at a time
@@ -72,7 +100,9 @@ def _engine(algorithm: str, language: str) -> Callable[[str], str]:
         try:
             from nltk.stem.lancaster import LancasterStemmer
         except ImportError:
-            raise MissingExtra("the lancaster stemmer needs nltk; install it: pip install 'seqloom[lang]'") from None
+            raise MissingExtra(
+                "the lancaster stemmer needs nltk; install it: pip install 'seqloom[lang]'"
+            ) from None
         return LancasterStemmer().stem
     name = "porter" if algorithm == "porter" else SNOWBALL.get(language, "")
     import Stemmer as snowball  # the snowball project's own code in C
@@ -80,7 +110,9 @@ def _engine(algorithm: str, language: str) -> Callable[[str], str]:
     try:
         engine = snowball.Stemmer(name)
     except KeyError:
-        raise ConfigError(f"no stemmer for the language {language!r}{suggest(language, SNOWBALL)}; "
-                          f"there is one for {', '.join(SNOWBALL)}") from None
+        raise ConfigError(
+            f"no stemmer for the language {language!r}{suggest(language, SNOWBALL)}; "
+            f"there is one for {', '.join(SNOWBALL)}"
+        ) from None
     engine.maxCacheSize = 0  # ours remembers more
     return engine.stemWord

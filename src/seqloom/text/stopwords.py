@@ -22,15 +22,19 @@ LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "nb", "ru")
 
 
 @cache
-def stop_words(language: str = "en", *, negation: Literal["keep", "remove"] = "keep") -> frozenset[str]:
+def stop_words(
+    language: str = "en", *, negation: Literal["keep", "remove"] = "keep"
+) -> frozenset[str]:
     """The stop words of a language, lower case, apostrophes straight; with `negation="remove"` also no, not, never.
 
     >>> len(stop_words("en"))
     215
     """
     if language not in LANGUAGES:
-        raise ConfigError(f"no stop words for the language {language!r}{suggest(language, LANGUAGES)}; "
-                          f"there are lists for {', '.join(LANGUAGES)}")
+        raise ConfigError(
+            f"no stop words for the language {language!r}{suggest(language, LANGUAGES)}; "
+            f"there are lists for {', '.join(LANGUAGES)}"
+        )
     tables = read_tables("stopwords")
     words = set(tables["words"][language].split())
     negations = set(tables["negation"][language].split())

@@ -74,12 +74,22 @@ class Subword:
         model = self._spec["model"]
         whole = self.kind == "bpe" and bool(model.get("ignore_merges")) and not model["merges"]
         self.label = "wordbyte" if whole else self.kind  # whole words, or else bytes
-        self.unk_id = model.get("unk_id") if "unk_id" in model else self._ids.get(model.get("unk_token"))
+        self.unk_id = (
+            model.get("unk_id") if "unk_id" in model else self._ids.get(model.get("unk_token"))
+        )
         self._byte_level = any(part["type"] == "ByteLevel" for part in _parts(self._spec))
-        added = {token["id"] for token in self._spec["added_tokens"]}  # of which one may look like a byte and is a character
-        lacking = bytes(byte for byte, character in enumerate(ALPHABET) if self._ids.get(character, -1) in {-1, *added})
+        added = {
+            token["id"] for token in self._spec["added_tokens"]
+        }  # of which one may look like a byte and is a character
+        lacking = bytes(
+            byte
+            for byte, character in enumerate(ALPHABET)
+            if self._ids.get(character, -1) in {-1, *added}
+        )
         self._lacking = lacking if self._byte_level and self.unk_id is None else b""
-        self.lossless = self._byte_level and lacking == self._lacking and _keeps_everything(self._spec)
+        self.lossless = (
+            self._byte_level and lacking == self._lacking and _keeps_everything(self._spec)
+        )
         self.joiner = b" " if self.kind == "wordpiece" else b""
         self._cut = _cut_rule(self._spec)
 
@@ -90,11 +100,15 @@ class Subword:
         """uint32 ids. A text repeats its words, so of a long one each different stretch is encoded once."""
         if self._lacking and len(data.translate(None, self._lacking)) < len(data):
             byte = next(byte for byte in data if byte in self._lacking)
-            raise DataError(f"the text has the byte 0x{byte:02x}, for which this vocabulary has no token; remove it")
+            raise DataError(
+                f"the text has the byte 0x{byte:02x}, for which this vocabulary has no token; remove it"
+            )
         if len(data) <= PIECE or self._cut is not cut_before_word:
             units = self._encode_each(data.split(b"\n") if newline_ends else [data])
             return np.array([i for unit in units for i in (self.eos_id, *unit)][1:], np.uint32)
-        stretches, places = distinct(data, word_borders(np.frombuffer(data, np.uint8), newline_ends))
+        stretches, places = distinct(
+            data, word_borders(np.frombuffer(data, np.uint8), newline_ends)
+        )
         encoded = self._encode_each(stretches)
         if newline_ends and b"\n" in stretches:
             encoded[stretches.index(b"\n")] = [self.eos_id]
@@ -106,19 +120,28 @@ class Subword:
 
     def _encode_each(self, texts: list[bytes]) -> list[list[int]]:
         """The ids of each text by itself; the library gets pieces that it can encode side by side."""
-        plan = [[step for piece in self._pieces(text) for step in self._decoded(piece)] for text in texts]
+        plan = [
+            [step for piece in self._pieces(text) for step in self._decoded(piece)]
+            for text in texts
+        ]
         with panics_told("its tokenizer cannot take this text apart"):
-            batch = iter(self.engine.encode_batch_fast([step for steps in plan for step in steps if isinstance(step, str)],
-                                                       add_special_tokens=False))
-        return [[i for step in steps for i in (next(batch).ids if isinstance(step, str) else (step,))]
-                for steps in plan]
+            batch = iter(
+                self.engine.encode_batch_fast(
+                    [step for steps in plan for step in steps if isinstance(step, str)],
+                    add_special_tokens=False,
+                )
+            )
+        return [
+            [i for step in steps for i in (next(batch).ids if isinstance(step, str) else (step,))]
+            for steps in plan
+        ]
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
         at, size = 0, PIECE
         while len(data) - at > size:
-            length = self._cut(data[at:at + size], False)
+            length = self._cut(data[at : at + size], False)
             if length:
-                yield data[at:at + length]
+                yield data[at : at + length]
             at, size = at + length, PIECE if length else 2 * size
         if at < len(data):
             yield data[at:]
@@ -160,8 +183,12 @@ class Subword:
     @cached_property
     def _spellings(self) -> list[bytes]:
         spellings = [b""] * self.size
-        specials = {token["id"] for token in self._spec["added_tokens"] if token["special"]} | {self.unk_id}
-        added = {token["id"] for token in self._spec["added_tokens"]}  # which stand in a text as they are
+        specials = {token["id"] for token in self._spec["added_tokens"] if token["special"]} | {
+            self.unk_id
+        }
+        added = {
+            token["id"] for token in self._spec["added_tokens"]
+        }  # which stand in a text as they are
         for token, i in self._ids.items():
             if i not in specials and i != self.eos_id:
                 spellings[i] = token.encode("utf-8") if i in added else self._spell(token)
@@ -175,7 +202,9 @@ class Subword:
                 return token.encode("utf-8")  # outside the alphabet: no text produces it
         if self.kind == "wordpiece":
             return token.removeprefix("##").encode("utf-8")
-        if re.fullmatch("<0x[0-9A-F]{2}>", token):  # SentencePiece: single bytes, and a mark for the space
+        if re.fullmatch(
+            "<0x[0-9A-F]{2}>", token
+        ):  # SentencePiece: single bytes, and a mark for the space
             return bytes([int(token[3:5], 16)])
         return token.replace("▁", " ").encode("utf-8")
 
@@ -185,7 +214,9 @@ class Subword:
     def find(self, spelling: bytes) -> int | None:
         plain = spelling.decode("utf-8", "replace")
         token = "".join(ALPHABET[byte] for byte in spelling) if self._byte_level else plain
-        return self._ids.get(token, self._ids.get(plain, self.eos_id if plain == (self.eos or EOS) else None))
+        return self._ids.get(
+            token, self._ids.get(plain, self.eos_id if plain == (self.eos or EOS) else None)
+        )
 
     def name(self, token: int) -> str:
         if token == self.eos_id:
@@ -196,13 +227,18 @@ class Subword:
 
     def added(self, token: str) -> dict[str, Any] | None:
         """What its file says of a token that was added to the vocabulary: lstrip, special and others; None: it was not."""
-        return next((entry for entry in self._spec["added_tokens"] if entry["content"] == token), None)
+        return next(
+            (entry for entry in self._spec["added_tokens"] if entry["content"] == token), None
+        )
 
     def finding(self, token: str) -> Subword:
         """The same, but an added token is found where a text writes it, although the others are text."""
         from tokenizers import Tokenizer as Engine
 
-        added = [{**entry, "special": entry["special"] and entry["content"] != token} for entry in self._spec["added_tokens"]]
+        added = [
+            {**entry, "special": entry["special"] and entry["content"] != token}
+            for entry in self._spec["added_tokens"]
+        ]
         return Subword(Engine.from_str(json.dumps({**self._spec, "added_tokens": added})), self.eos)
 
     def content(self) -> Iterable[bytes]:
@@ -216,7 +252,9 @@ class Subword:
         """From the `tokenizer.json` of a saved tokenizer, whose end token was written down."""
         engine = read_engine(path)
         if eos is not None and (not isinstance(eos, str) or eos not in engine.get_vocab()):
-            raise ModelError(f"{path}: the end token {eos!r:.40} is missing; save the tokenizer again")
+            raise ModelError(
+                f"{path}: the end token {eos!r:.40} is missing; save the tokenizer again"
+            )
         return cls(engine, eos)
 
     @classmethod
@@ -230,8 +268,10 @@ class Subword:
 def _kind(spec: dict[str, Any]) -> Literal["bpe", "wordpiece", "unigram"]:
     kind = spec["model"].get("type", "BPE")
     if kind not in KINDS:
-        raise ModelError(f"a tokenizer.json with a {kind} model cannot be used; its kind must be {', '.join(KINDS)} "
-                         "(for a list of words use kind='whitespace' with vocab_file)")
+        raise ModelError(
+            f"a tokenizer.json with a {kind} model cannot be used; its kind must be {', '.join(KINDS)} "
+            "(for a list of words use kind='whitespace' with vocab_file)"
+        )
     return KINDS[kind]  # type: ignore[return-value]
 
 
@@ -254,9 +294,16 @@ def _only_specials_added(spec: dict[str, Any]) -> bool:
 
 def _keeps_everything(spec: dict[str, Any]) -> bool:
     """Whether no step drops or adds a character; added tokens may take blanks beside them with them."""
-    return spec["normalizer"] is None and not any(token["lstrip"] or token["rstrip"] for token in spec["added_tokens"]) and all(
-        (part["type"] == "ByteLevel" and not part["add_prefix_space"])
-        or (part["type"] == "Split" and part["behavior"] != "Removed") or part["type"] == "Digits" for part in _parts(spec))
+    return (
+        spec["normalizer"] is None
+        and not any(token["lstrip"] or token["rstrip"] for token in spec["added_tokens"])
+        and all(
+            (part["type"] == "ByteLevel" and not part["add_prefix_space"])
+            or (part["type"] == "Split" and part["behavior"] != "Removed")
+            or part["type"] == "Digits"
+            for part in _parts(spec)
+        )
+    )
 
 
 def _cut_rule(spec: dict[str, Any]) -> Cut:

@@ -104,27 +104,41 @@ def _check(spec: Any) -> None:
     if kind == "WordPiece":
         _need(model.get("unk_token", "[UNK]") in ids, "unk_token is not in its vocabulary")
         most = model.get("max_input_chars_per_word", 100)
-        _need(type(most) is int and 0 < most <= MOST_CHARACTERS, f"max_input_chars_per_word is {most!r:.20}; it can be at most "
-              f"{MOST_CHARACTERS:,}")
+        _need(
+            type(most) is int and 0 < most <= MOST_CHARACTERS,
+            f"max_input_chars_per_word is {most!r:.20}; it can be at most {MOST_CHARACTERS:,}",
+        )
 
 
 def _told_by_parts(model: dict[str, Any]) -> str:
     """The type of a model in files that do not name it."""
     if isinstance(model.get("vocab"), list):
         return "Unigram"
-    return "BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
+    return (
+        "BPE"
+        if "merges" in model
+        else "WordPiece"
+        if "max_input_chars_per_word" in model
+        else "WordLevel"
+    )
 
 
 def _check_charsmaps(normalizer: Any) -> None:
     """SentencePiece's table of normalisations, wherever it stands: the length of its tree, the tree, and texts."""
-    for inner in normalizer.values() if isinstance(normalizer, dict) else normalizer if isinstance(normalizer, list) else ():
+    for inner in (
+        normalizer.values()
+        if isinstance(normalizer, dict)
+        else normalizer
+        if isinstance(normalizer, list)
+        else ()
+    ):
         _check_charsmaps(inner)
     if isinstance(normalizer, dict) and normalizer.get("type") == "Precompiled":
         table = normalizer.get("precompiled_charsmap")
         blob = base64.b64decode(table) if isinstance(table, str) else b""
         size = int.from_bytes(blob[:4], "little")
         _need(0 < size <= len(blob) - 4 and size % 4 == 0, "its precompiled_charsmap is cut off")
-        blob[4 + size:].decode("utf-8")
+        blob[4 + size :].decode("utf-8")
 
 
 def _ids(vocabulary: Any) -> dict[str, int]:
@@ -135,13 +149,27 @@ def _ids(vocabulary: Any) -> dict[str, int]:
 
 
 def _unigram_ids(model: dict[str, Any], vocabulary: Any) -> dict[str, int]:
-    _need(isinstance(vocabulary, list) and all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
-                                               for pair in vocabulary), "its vocabulary is not a list of pieces and scores")
-    _need(all(type(score) in (int, float) and math.isfinite(score) for _, score in vocabulary),
-          "a score is not a finite number")
-    _need(sum(len(piece) for piece, _ in vocabulary) <= MOST_PIECES, f"its pieces have more than {MOST_PIECES:,} characters")
+    _need(
+        isinstance(vocabulary, list)
+        and all(
+            isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
+            for pair in vocabulary
+        ),
+        "its vocabulary is not a list of pieces and scores",
+    )
+    _need(
+        all(type(score) in (int, float) and math.isfinite(score) for _, score in vocabulary),
+        "a score is not a finite number",
+    )
+    _need(
+        sum(len(piece) for piece, _ in vocabulary) <= MOST_PIECES,
+        f"its pieces have more than {MOST_PIECES:,} characters",
+    )
     unknown = model.get("unk_id")
-    _need(unknown is None or (type(unknown) is int and 0 <= unknown < len(vocabulary)), "unk_id is not in its vocabulary")
+    _need(
+        unknown is None or (type(unknown) is int and 0 <= unknown < len(vocabulary)),
+        "unk_id is not in its vocabulary",
+    )
     ids = {piece: i for i, (piece, _) in enumerate(vocabulary)}
     _need(len(ids) == len(vocabulary), "a piece appears twice in its vocabulary")
     return ids
@@ -150,13 +178,23 @@ def _unigram_ids(model: dict[str, Any], vocabulary: Any) -> dict[str, int]:
 def _check_size(ids: dict[str, int], added: Any) -> None:
     """Tables have a place for every id up to the last."""
     added = [] if added is None else added
-    _need(isinstance(added, list) and all(isinstance(token, dict) and isinstance(token.get("content"), str)
-                                          and type(token.get("id")) is int for token in added),
-          "added_tokens is not a list of tokens with id and content")
+    _need(
+        isinstance(added, list)
+        and all(
+            isinstance(token, dict)
+            and isinstance(token.get("content"), str)
+            and type(token.get("id")) is int
+            for token in added
+        ),
+        "added_tokens is not a list of tokens with id and content",
+    )
     every = [*ids.values(), *(token["id"] for token in added)]
     _need(len({*ids, *(token["content"] for token in added)}) > 1, "its vocabulary is empty")
     most = 2 * len(every) + SPARE_IDS
-    _need(min(every) >= 0 and max(every) < most, f"the ids of {len(every):,} tokens go from {min(every)} to {max(every)}")
+    _need(
+        min(every) >= 0 and max(every) < most,
+        f"the ids of {len(every):,} tokens go from {min(every)} to {max(every)}",
+    )
 
 
 def _check_merges(merges: Any, ids: dict[str, int], prefix: str) -> None:
@@ -166,8 +204,17 @@ def _check_merges(merges: Any, ids: dict[str, int], prefix: str) -> None:
         parts = merge.split(" ") if isinstance(merge, str) else merge
         if isinstance(merge, str) and merge.startswith("#version"):
             continue
-        two = isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) for part in parts)
+        two = (
+            isinstance(parts, list)
+            and len(parts) == 2
+            and all(isinstance(part, str) for part in parts)
+        )
         _need(two, f"{merge!r:.40} is not a pair of tokens to merge")
         first, second = parts
-        good = first in ids and second in ids and second.startswith(prefix) and first + second[len(prefix):] in ids
+        good = (
+            first in ids
+            and second in ids
+            and second.startswith(prefix)
+            and first + second[len(prefix) :] in ids
+        )
         _need(good, f"the merge of {first!r:.40} and {second!r:.40} is not in its vocabulary")

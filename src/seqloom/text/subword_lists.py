@@ -27,52 +27,124 @@ def split_by(rule: str) -> Spec:
 
 def byte_level(*, rule: bool = True, blank_first: bool = False) -> Spec:
     """Bytes in GPT-2's alphabet (Radford et al. 2019); `rule`: cut by its regular expression before."""
-    return {"type": "ByteLevel", "add_prefix_space": blank_first, "trim_offsets": True, "use_regex": rule}
+    return {
+        "type": "ByteLevel",
+        "add_prefix_space": blank_first,
+        "trim_offsets": True,
+        "use_regex": rule,
+    }
 
 
 def added_token(i: int, token: str, special: bool = True, **further: bool) -> Spec:
     """One that the model of a tokenizer does not make: a mark that no text produces, or one that is found in a text."""
-    return {"id": i, "content": token, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-            "special": special, **further}
+    return {
+        "id": i,
+        "content": token,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": special,
+        **further,
+    }
 
 
-def spec_of(model: Spec, *, normalizer: Sequence[Spec] = (), steps: Sequence[Spec] = (), decoder: Spec | None = None,
-            added: Iterable[Spec] = ()) -> Spec:
-    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": sorted(added, key=lambda token: token["id"]),
-            "normalizer": _one(normalizer, "normalizers"), "pre_tokenizer": _one(steps, "pretokenizers"),
-            "post_processor": None, "decoder": decoder, "model": model}
+def spec_of(
+    model: Spec,
+    *,
+    normalizer: Sequence[Spec] = (),
+    steps: Sequence[Spec] = (),
+    decoder: Spec | None = None,
+    added: Iterable[Spec] = (),
+) -> Spec:
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": sorted(added, key=lambda token: token["id"]),
+        "normalizer": _one(normalizer, "normalizers"),
+        "pre_tokenizer": _one(steps, "pretokenizers"),
+        "post_processor": None,
+        "decoder": decoder,
+        "model": model,
+    }
 
 
 def _one(parts: Sequence[Spec], name: str) -> Spec | None:
-    return parts[0] if len(parts) == 1 else {"type": "Sequence", name: list(parts)} if parts else None
+    return (
+        parts[0] if len(parts) == 1 else {"type": "Sequence", name: list(parts)} if parts else None
+    )
 
 
 def pair_model(ids: Mapping[str, int], merges: Sequence[Sequence[str]], **further: Any) -> Spec:
     """Byte-pair encoding (Sennrich et al. 2016)."""
-    return {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-            "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "vocab": dict(ids), "merges": list(merges),
-            **further}
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": dict(ids),
+        "merges": list(merges),
+        **further,
+    }
 
 
-def byte_level_spec(ids: Mapping[str, int], merges: Iterable[str], steps: Sequence[Spec], added: Iterable[Spec] = (), *,
-                    whole_first: bool = False) -> Spec:
+def byte_level_spec(
+    ids: Mapping[str, int],
+    merges: Iterable[str],
+    steps: Sequence[Spec],
+    added: Iterable[Spec] = (),
+    *,
+    whole_first: bool = False,
+) -> Spec:
     """Byte-level BPE; a merge is two tokens with a blank between them. `whole_first`: a word that is a token is not cut."""
     pairs = [merge.split(" ") for merge in merges]
-    return spec_of(pair_model(ids, pairs, ignore_merges=whole_first), steps=steps, decoder=byte_level(), added=added)
+    return spec_of(
+        pair_model(ids, pairs, ignore_merges=whole_first),
+        steps=steps,
+        decoder=byte_level(),
+        added=added,
+    )
 
 
-def word_piece_spec(ids: Mapping[str, int], unknown: str, *, lowercase: bool, strip_accents: bool | None = None,
-                    chinese_apart: bool = True, added: Iterable[Spec] = ()) -> Spec:
+def word_piece_spec(
+    ids: Mapping[str, int],
+    unknown: str,
+    *,
+    lowercase: bool,
+    strip_accents: bool | None = None,
+    chinese_apart: bool = True,
+    added: Iterable[Spec] = (),
+) -> Spec:
     """As BERT (Devlin et al. 2019) does it: at white space and punctuation, then into the longest pieces.
 
     Accents are stripped with `lowercase`, unless `strip_accents` says something else.
     """
-    return spec_of({"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": "##",
-                    "max_input_chars_per_word": 100, "vocab": dict(ids)},
-                   normalizer=[{"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": chinese_apart,
-                                "strip_accents": strip_accents, "lowercase": lowercase}],
-                   steps=[{"type": "BertPreTokenizer"}], decoder={"type": "WordPiece", "prefix": "##", "cleanup": False},
-                   added=added)
+    return spec_of(
+        {
+            "type": "WordPiece",
+            "unk_token": unknown,
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": dict(ids),
+        },
+        normalizer=[
+            {
+                "type": "BertNormalizer",
+                "clean_text": True,
+                "handle_chinese_chars": chinese_apart,
+                "strip_accents": strip_accents,
+                "lowercase": lowercase,
+            }
+        ],
+        steps=[{"type": "BertPreTokenizer"}],
+        decoder={"type": "WordPiece", "prefix": "##", "cleanup": False},
+        added=added,
+    )
 
 
 def numbered(tokens: Sequence[str], where: str) -> dict[str, int]:
@@ -87,7 +159,11 @@ def numbered(tokens: Sequence[str], where: str) -> dict[str, int]:
 def ids_of(spec: Spec) -> dict[str, int]:
     """Of all tokens, those of the model and the added ones."""
     vocabulary = spec["model"]["vocab"]
-    own = {piece: i for i, (piece, _) in enumerate(vocabulary)} if isinstance(vocabulary, list) else vocabulary
+    own = (
+        {piece: i for i, (piece, _) in enumerate(vocabulary)}
+        if isinstance(vocabulary, list)
+        else vocabulary
+    )
     return {**own, **{token["content"]: token["id"] for token in spec["added_tokens"]}}
 
 
@@ -102,17 +178,35 @@ def mark(spec: Spec, tokens: Iterable[str]) -> None:
     steps, model = _steps(spec), spec["model"]
     merges_only = model.get("type") == "BPE" and not model.get("ignore_merges")
     finds_whole = not merges_only and {"type": "BertPreTokenizer"} not in steps
-    own = {piece for piece, _ in model["vocab"]} if isinstance(model["vocab"], list) else model["vocab"]
-    marks = [token["content"] for token in spec["added_tokens"] if token["special"] and token["content"] in own]
+    own = (
+        {piece for piece, _ in model["vocab"]}
+        if isinstance(model["vocab"], list)
+        else model["vocab"]
+    )
+    marks = [
+        token["content"]
+        for token in spec["added_tokens"]
+        if token["special"] and token["content"] in own
+    ]
     rule = _apart(marks, bool(model.get("byte_fallback"))) if finds_whole else ""
     if rule and split_by(rule) not in steps:  # a file that was written here has it
-        first = model.get("type") == "BPE"  # other models may have a step that puts a blank before every word
-        spec["pre_tokenizer"] = _one([split_by(rule), *steps] if first else [*steps, split_by(rule)], "pretokenizers")
+        first = (
+            model.get("type") == "BPE"
+        )  # other models may have a step that puts a blank before every word
+        spec["pre_tokenizer"] = _one(
+            [split_by(rule), *steps] if first else [*steps, split_by(rule)], "pretokenizers"
+        )
 
 
 def _steps(spec: Spec) -> list[Spec]:
     whole = spec.get("pre_tokenizer")
-    return [] if whole is None else whole["pretokenizers"] if whole.get("type") == "Sequence" else [whole]
+    return (
+        []
+        if whole is None
+        else whole["pretokenizers"]
+        if whole.get("type") == "Sequence"
+        else [whole]
+    )
 
 
 def _apart(marks: Iterable[str], byte_tokens: bool) -> str:
@@ -123,7 +217,10 @@ def _apart(marks: Iterable[str], byte_tokens: bool) -> str:
             rests.setdefault(token[0], []).append(re.escape(token[1:]))
     if byte_tokens:
         rests.setdefault("<", []).append("0x[0-9A-F]{2}>")
-    return "|".join(f"(?<={re.escape(first)})(?=(?:{'|'.join(sorted(ends))}))" for first, ends in sorted(rests.items()))
+    return "|".join(
+        f"(?<={re.escape(first)})(?=(?:{'|'.join(sorted(ends))}))"
+        for first, ends in sorted(rests.items())
+    )
 
 
 def coder_of(spec: Spec, eos: str, where: str) -> Subword:

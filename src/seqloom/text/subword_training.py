@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
     from tokenizers.pre_tokenizers import PreTokenizer
 
-Texts = Callable[[Iterable[bytes]], Iterator[str]]  # blocks of UTF-8 to what the library is given of them
+Texts = Callable[
+    [Iterable[bytes]], Iterator[str]
+]  # blocks of UTF-8 to what the library is given of them
 
 LONGEST_WORD = 1000  # characters
 
@@ -39,10 +41,17 @@ _WORDS = re.compile(r"[^\W\d_]+|\d+|(?:[^\w\s]|_)+|\s+")  # as GPT-2's rule cuts
 _STRETCHES = re.compile(r"\S+|\s+")
 _BLANKS = re.compile(rf"\s{{{LONGEST_WORD}}}\s")
 _ALPHABET_SIZE = 1000  # WordPiece: the most frequent characters; others are unknown
-_CHINESE = ((0x4E00, 0xA000), (0x3400, 0x4DC0), (0x20000, 0x30000), (0xF900, 0xFB00))  # words of one character
+_CHINESE = (
+    (0x4E00, 0xA000),
+    (0x3400, 0x4DC0),
+    (0x20000, 0x30000),
+    (0xF900, 0xFB00),
+)  # words of one character
 
 
-def train(kind: str, blocks: Iterator[bytes], size: int, min_count: int, boundary: str, bar: Bar) -> Subword:
+def train(
+    kind: str, blocks: Iterator[bytes], size: int, min_count: int, boundary: str, bar: Bar
+) -> Subword:
     """Train a subword tokenizer with at most `size` ids on blocks of UTF-8."""
     filled = filter(None, blocks)
     first = next(filled, None)
@@ -63,12 +72,19 @@ def train(kind: str, blocks: Iterator[bytes], size: int, min_count: int, boundar
                     parts = _cut_words(piece.decode("utf-8", "replace"), boundary)
                     if len(parts) > 1 and not warned:
                         warned = True
-                        progress.say(f"to train the tokenizer, words of more than {LONGEST_WORD:,} characters are cut")
+                        progress.say(
+                            f"to train the tokenizer, words of more than {LONGEST_WORD:,} characters are cut"
+                        )
                     yield from parts
                 bar.advance(len(block))
 
-        return maker(chain([first], filled), lambda some: progress.in_this_context(texts(some)), size - 1, min_count,
-                     boundary)  # one id is left for the end
+        return maker(
+            chain([first], filled),
+            lambda some: progress.in_this_context(texts(some)),
+            size - 1,
+            min_count,
+            boundary,
+        )  # one id is left for the end
 
     return Subword(interruptible(make), None)
 
@@ -90,7 +106,11 @@ def _cut_words(text: str, boundary: str) -> list[str]:
     if max(map(len, text.split()), default=0) <= LONGEST_WORD and not _BLANKS.search(text):
         return [text]
     words = (_WORDS if boundary == "gpt2" else _STRETCHES).finditer(text)
-    cuts = [place for word in words for place in range(word.start() + LONGEST_WORD, word.end(), LONGEST_WORD)]
+    cuts = [
+        place
+        for word in words
+        for place in range(word.start() + LONGEST_WORD, word.end(), LONGEST_WORD)
+    ]
     return [text[low:high] for low, high in pairwise([0, *cuts, len(text)])]
 
 
@@ -99,8 +119,12 @@ def _byte_level(boundary: str) -> PreTokenizer:
 
     if boundary == "gpt2":
         return pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(SPACE_RULE), "isolated"),
-                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPACE_RULE), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
 
 
 def _bpe(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str) -> Engine:
@@ -109,13 +133,21 @@ def _bpe(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, bound
 
     engine = Engine(models.BPE())
     engine.pre_tokenizer, engine.decoder = _byte_level(boundary), decoders.ByteLevel()
-    engine.train_from_iterator(texts(blocks), trainers.BpeTrainer(
-        vocab_size=size, min_frequency=min_count, show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    engine.train_from_iterator(
+        texts(blocks),
+        trainers.BpeTrainer(
+            vocab_size=size,
+            min_frequency=min_count,
+            show_progress=False,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        ),
+    )
     return engine
 
 
-def _words(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str) -> Engine:
+def _words(
+    blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str
+) -> Engine:
     """Whole words, with the blank before them, or else single bytes: BPE without merges that looks up a word first."""
     from tokenizers import Tokenizer as Engine
     from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -123,24 +155,42 @@ def _words(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, bou
     counted = Engine(models.WordLevel())
     counted.pre_tokenizer = _byte_level(boundary)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    counted.train_from_iterator(texts(blocks), trainers.WordLevelTrainer(
-        vocab_size=size, min_frequency=min_count, show_progress=False, special_tokens=[]))
+    counted.train_from_iterator(
+        texts(blocks),
+        trainers.WordLevelTrainer(
+            vocab_size=size, min_frequency=min_count, show_progress=False, special_tokens=[]
+        ),
+    )
     ranked = sorted(counted.get_vocab().items(), key=lambda pair: pair[1])
     words = [word for word, _ in ranked if word not in set(alphabet)][: size - len(alphabet)]
-    engine = Engine(models.BPE(vocab={token: i for i, token in enumerate([*alphabet, *words])}, merges=[], ignore_merges=True))
+    engine = Engine(
+        models.BPE(
+            vocab={token: i for i, token in enumerate([*alphabet, *words])},
+            merges=[],
+            ignore_merges=True,
+        )
+    )
     engine.pre_tokenizer, engine.decoder = _byte_level(boundary), decoders.ByteLevel()
     return engine
 
 
-def _unigram(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str) -> Engine:
+def _unigram(
+    blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str
+) -> Engine:
     from tokenizers import Tokenizer as Engine
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
     engine = Engine(models.Unigram())
     engine.pre_tokenizer, engine.decoder = _byte_level(boundary), decoders.ByteLevel()
-    engine.train_from_iterator(texts(blocks), trainers.UnigramTrainer(
-        vocab_size=size, show_progress=False, special_tokens=[],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    engine.train_from_iterator(
+        texts(blocks),
+        trainers.UnigramTrainer(
+            vocab_size=size,
+            show_progress=False,
+            special_tokens=[],
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        ),
+    )
     spec = json.loads(engine.to_str())
     spec["model"]["vocab"] = _repeatable(spec["model"]["vocab"])
     return Engine.from_str(json.dumps(spec))
@@ -154,22 +204,43 @@ def _repeatable(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
 
 
-def _wordpiece(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str) -> Engine:
+def _wordpiece(
+    blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str
+) -> Engine:
     from tokenizers import Tokenizer as Engine
     from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
     engine = Engine(models.WordPiece(unk_token="[UNK]"))
-    engine.normalizer = normalizers.BertNormalizer(clean_text=False, strip_accents=False, lowercase=False)
-    engine.pre_tokenizer, engine.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece(cleanup=False)
+    engine.normalizer = normalizers.BertNormalizer(
+        clean_text=False, strip_accents=False, lowercase=False
+    )
+    engine.pre_tokenizer, engine.decoder = (
+        pre_tokenizers.BertPreTokenizer(),
+        decoders.WordPiece(cleanup=False),
+    )
     with tempfile.TemporaryFile(prefix="seqloom-text-") as file:
         counts, sizes = _count_and_keep(blocks, file)
         alphabet = _alphabet(counts, min(_ALPHABET_SIZE, max(size // 3, 1)))
-        fixed = ["[UNK]", *alphabet, *("##" + character for character in alphabet if _continues(character))]
-        engine.train_from_iterator(texts(map(file.read, sizes)), trainers.WordPieceTrainer(
-            vocab_size=size, min_frequency=min_count, show_progress=False, special_tokens=fixed,
-            limit_alphabet=len(alphabet), initial_alphabet=alphabet))
+        fixed = [
+            "[UNK]",
+            *alphabet,
+            *("##" + character for character in alphabet if _continues(character)),
+        ]
+        engine.train_from_iterator(
+            texts(map(file.read, sizes)),
+            trainers.WordPieceTrainer(
+                vocab_size=size,
+                min_frequency=min_count,
+                show_progress=False,
+                special_tokens=fixed,
+                limit_alphabet=len(alphabet),
+                initial_alphabet=alphabet,
+            ),
+        )
     spec = json.loads(engine.to_str())
-    spec["added_tokens"] = []  # they were special for their ids only and must not be matched in a text
+    spec[
+        "added_tokens"
+    ] = []  # they were special for their ids only and must not be matched in a text
     return Engine.from_str(json.dumps(spec))
 
 
@@ -182,8 +253,10 @@ def _count_and_keep(blocks: Iterable[bytes], file: IO[bytes]) -> tuple[TokenCoun
             sizes.append(file.write(block))
         file.seek(0)
     except OSError as error:
-        raise SeqloomError(f"no room to keep the text in {tempfile.gettempdir()} while the tokenizer is trained "
-                           f"({error.strerror}); set TMPDIR to a larger disk") from error
+        raise SeqloomError(
+            f"no room to keep the text in {tempfile.gettempdir()} while the tokenizer is trained "
+            f"({error.strerror}); set TMPDIR to a larger disk"
+        ) from error
     return counts, sizes
 
 

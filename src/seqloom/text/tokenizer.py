@@ -67,7 +67,11 @@ class Tokenizer:
         self._derived = {}
         if self.config.kind == "byte":
             return self
-        self._fitted = self._fit_vocabulary(data) if self.config.kind in SPLITTERS else self._fit_subwords(data)
+        self._fitted = (
+            self._fit_vocabulary(data)
+            if self.config.kind in SPLITTERS
+            else self._fit_subwords(data)
+        )
         return self
 
     def _fit_vocabulary(self, data: Any) -> Vocabulary:
@@ -88,8 +92,13 @@ class Tokenizer:
         return Vocabulary.from_counts(total, config.min_count, config.vocab_size)
 
     @classmethod
-    def from_tokens(cls, tokens: list[str], kind: Literal["whitespace", "word", "char"] = "whitespace", *,
-                    normalize: str = "none") -> Tokenizer:
+    def from_tokens(
+        cls,
+        tokens: list[str],
+        kind: Literal["whitespace", "word", "char"] = "whitespace",
+        *,
+        normalize: str = "none",
+    ) -> Tokenizer:
         """A tokenizer whose vocabulary is this list, in this order, behind the specials."""
         tokenizer = cls(kind=kind, normalize=normalize)
         tokenizer._fitted = Vocabulary.build(kind, [to_bytes(token) for token in tokens])
@@ -113,7 +122,9 @@ class Tokenizer:
 
     def _vocabulary(self) -> Vocabulary:
         if not isinstance(self._coder, Vocabulary):
-            raise ConfigError(f"only the kinds {', '.join(SPLITTERS)} have a list of words; this is {self.kind!r}")
+            raise ConfigError(
+                f"only the kinds {', '.join(SPLITTERS)} have a list of words; this is {self.kind!r}"
+            )
         return self._coder
 
     @classmethod
@@ -128,9 +139,17 @@ class Tokenizer:
         from seqloom.text.subword_training import train
 
         config = self.config
-        with progress.task("training the tokenizer", getattr(data, "n_bytes", None), "bytes") as bar:
-            return train(kind or config.kind, map(self._normalized, text_blocks(data, self.cut, PIECE)),
-                         config.vocab_size or _SUBWORD_SIZE, config.min_count, config.boundary, bar)
+        with progress.task(
+            "training the tokenizer", getattr(data, "n_bytes", None), "bytes"
+        ) as bar:
+            return train(
+                kind or config.kind,
+                map(self._normalized, text_blocks(data, self.cut, PIECE)),
+                config.vocab_size or _SUBWORD_SIZE,
+                config.min_count,
+                config.boundary,
+                bar,
+            )
 
     def encode(self, text: str | bytes, *, newline_ends: bool = False) -> np.ndarray:
         """int64 ids. With `newline_ends` every newline becomes the end of a unit; none is added at the end."""
@@ -143,11 +162,17 @@ class Tokenizer:
     def _normalized(self, data: bytes) -> bytes:
         return data if self.normalizer is None else self.normalizer.of_bytes(data)
 
-    def decode(self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False, marks: bool = False) -> str:
+    def decode(
+        self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False, marks: bool = False
+    ) -> str:
         """Text of the ids; bytes that are not UTF-8 show as U+FFFD. `marks`: with the names of tokens that are no text."""
-        return self.decode_bytes(ids, newline_ends=newline_ends, marks=marks).decode("utf-8", "replace")
+        return self.decode_bytes(ids, newline_ends=newline_ends, marks=marks).decode(
+            "utf-8", "replace"
+        )
 
-    def decode_bytes(self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False, marks: bool = False) -> bytes:
+    def decode_bytes(
+        self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False, marks: bool = False
+    ) -> bytes:
         """The bytes of the ids. Ends of units are left out or, with `newline_ends`, become newlines. Marks are left out or,
         with `marks`, shown by name, and so are ends that do not become newlines."""
         values = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), np.int64).ravel()
@@ -158,20 +183,28 @@ class Tokenizer:
             return with_mark_names(self, values, newline_ends)
         text = values[values < self._coder.size]
         ends = np.flatnonzero(text == self.eos_id)
-        units = [self._coder.decode(unit[unit != self.eos_id].tolist()) for unit in np.split(text, ends)]
-        return b"\n".join(units) if newline_ends else self.joiner.join(unit for unit in units if unit)
+        units = [
+            self._coder.decode(unit[unit != self.eos_id].tolist()) for unit in np.split(text, ends)
+        ]
+        return (
+            b"\n".join(units) if newline_ends else self.joiner.join(unit for unit in units if unit)
+        )
 
     def cut(self, data: bytes, final: bool) -> int:
         """The last index where the bytes may be cut so that both sides encode as they do together; 0 if none."""
         if self.normalizer is not None:
-            return self.normalizer.cut(data, final, blanks_count=self.kind not in ("whitespace", "word", "wordpiece"))
+            return self.normalizer.cut(
+                data, final, blanks_count=self.kind not in ("whitespace", "word", "wordpiece")
+            )
         cut = CUTS.get(self.kind, cut_before_word) if self._fitted is None else self._fitted.cut
         return cut(data, final)
 
     @property
     def _coder(self) -> Coder:
         if self._fitted is None:
-            raise NotFitted(f"this {self.kind} tokenizer has no vocabulary yet; call fit(data) first")
+            raise NotFitted(
+                f"this {self.kind} tokenizer has no vocabulary yet; call fit(data) first"
+            )
         return self._fitted
 
     @property
@@ -201,7 +234,11 @@ class Tokenizer:
         if self.normalizer is not None:
             return f"preprocessing ({self.normalizer.config.label()}) changes the text"
         published = "of this vocabulary normalises the text or adds white space"  # no vocabulary of ours does
-        changes = {"bpe": published, "unigram": published, "char": "maps unseen characters to <unk>"}
+        changes = {
+            "bpe": published,
+            "unigram": published,
+            "char": "maps unseen characters to <unk>",
+        }
         return f"{self.kind!r} {changes.get(self.kind, 'maps unseen words to <unk> or drops white space')} (use byte or bpe)"
 
     @property
@@ -262,8 +299,10 @@ class Tokenizer:
     def mark_id(self, mark: str) -> int:
         """The id of a token that no text produces."""
         if mark not in self.marks:
-            raise ConfigError(f"this tokenizer has no mark {quoted(mark)}; marks are declared when it is fitted (marks)"
-                              f"{suggest(mark, self.marks)}")
+            raise ConfigError(
+                f"this tokenizer has no mark {quoted(mark)}; marks are declared when it is fitted (marks)"
+                f"{suggest(mark, self.marks)}"
+            )
         return self.marks[mark]
 
     @property
@@ -307,7 +346,11 @@ class Tokenizer:
     def settings(self) -> dict[str, Any]:
         """Plain values that, with the files of `write_files`, give the tokenizer back."""
         recipe = NormalizerConfig.from_recipe(self.config.normalize).recipe()
-        return {**self.config.to_dict(), "normalize": recipe, "eos": getattr(self._coder, "eos", None)}
+        return {
+            **self.config.to_dict(),
+            "normalize": recipe,
+            "eos": getattr(self._coder, "eos", None),
+        }
 
     def write_files(self, directory: Path) -> None:
         """Write the vocabulary into a directory (of a saved model)."""

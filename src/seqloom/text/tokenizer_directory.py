@@ -31,12 +31,16 @@ def load(path: Path) -> Tokenizer:
     if (path / SETTINGS_FILE).is_file():
         settings = _read_settings(path / SETTINGS_FILE)
         if settings.pop("format_version", None) != 1:
-            raise ModelError(f"{path / SETTINGS_FILE}: written by a newer seqloom; upgrade to read it")
+            raise ModelError(
+                f"{path / SETTINGS_FILE}: written by a newer seqloom; upgrade to read it"
+            )
         return read_files(path, settings)
     if (path / _MODEL_FILE).is_file():
         model = _read_settings(path / _MODEL_FILE)
         named = model.get("tokenizers")
-        of_text = named.get("text") if isinstance(named, dict) else model.get("tokenizer")  # the latter: of format 1
+        of_text = (
+            named.get("text") if isinstance(named, dict) else model.get("tokenizer")
+        )  # the latter: of format 1
         if of_text is not None:
             return read_files(path, of_text)
     file = path / "tokenizer.json" if path.is_dir() else path
@@ -50,13 +54,17 @@ def load(path: Path) -> Tokenizer:
 def read_files(directory: Path, settings: dict[str, Any]) -> Tokenizer:
     """Read the tokenizer with these settings, whose vocabulary was written by `write_files`."""
     if not isinstance(settings, dict):
-        raise ModelError(f"{directory}: the settings of its tokenizer are of type {type(settings).__name__}; save it again")
+        raise ModelError(
+            f"{directory}: the settings of its tokenizer are of type {type(settings).__name__}; save it again"
+        )
     values = dict(settings)
     eos = values.pop("eos", None)
     try:
         tokenizer = Tokenizer(TokenizerConfig.from_dict(values))
     except ConfigError as error:
-        raise ModelError(f"{directory}: the settings of its tokenizer are damaged: {error}") from None
+        raise ModelError(
+            f"{directory}: the settings of its tokenizer are damaged: {error}"
+        ) from None
     if tokenizer.kind in SPLITTERS:
         tokenizer._fitted = Vocabulary.read(directory, tokenizer.kind)
     elif tokenizer.kind != "byte":
@@ -64,7 +72,9 @@ def read_files(directory: Path, settings: dict[str, Any]) -> Tokenizer:
 
         tokenizer._fitted = coder = subword.Subword.read(directory / subword.FILE, eos)
         if coder.kind != tokenizer.kind:
-            raise ModelError(f"{directory / subword.FILE}: a {coder.kind} tokenizer where a {tokenizer.kind} one should be")
+            raise ModelError(
+                f"{directory / subword.FILE}: a {coder.kind} tokenizer where a {tokenizer.kind} one should be"
+            )
     return tokenizer
 
 
@@ -77,7 +87,9 @@ def _replaceable(target: Path) -> bool:
     """An empty directory, or one with a saved tokenizer alone."""
     if not target.is_dir():
         return False
-    names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")} - {".DS_Store"}
+    names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")} - {
+        ".DS_Store"
+    }
     return names <= {SETTINGS_FILE} and (SETTINGS_FILE in names or not any(target.iterdir()))
 
 

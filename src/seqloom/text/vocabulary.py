@@ -24,7 +24,11 @@ from seqloom.text.coding import EOS, UNK, from_spelling, to_spelling
 FILE = "tokenizer.safetensors"
 SPELLINGS = "bytes", "offsets", "slots"  # the arrays of a table of spellings
 SPLITTERS = ("whitespace", "word", "char")  # the numbers of kernels/tokens.py
-CUTS: dict[str, Cut] = {"whitespace": cut_before_space, "word": cut_before_space, "char": cut_between_characters}
+CUTS: dict[str, Cut] = {
+    "whitespace": cut_before_space,
+    "word": cut_before_space,
+    "char": cut_between_characters,
+}
 
 _ALL = (1 << 64) - 1
 _NO_CLASSES = np.zeros(0, np.uint8)
@@ -46,18 +50,42 @@ class TokenCounts:
         from seqloom.kernels.tokens import count_tokens
 
         array, splitter = padded(data), SPLITTERS.index(self.kind)
-        self._fill(len(data), lambda at: count_tokens(
-            array, len(data), at, splitter, classes_for(self.kind),
-            self.arena, self.offsets, self.counts, self.slots, self.n))
+        self._fill(
+            len(data),
+            lambda at: count_tokens(
+                array,
+                len(data),
+                at,
+                splitter,
+                classes_for(self.kind),
+                self.arena,
+                self.offsets,
+                self.counts,
+                self.slots,
+                self.n,
+            ),
+        )
         return self
 
     def merge(self, other: TokenCounts) -> None:
         """Add the counts of another table."""
         from seqloom.kernels.tokens import merge_counts
 
-        self._fill(other.n, lambda at: merge_counts(
-            other.arena, other.offsets, other.counts, at, other.n,
-            self.arena, self.offsets, self.counts, self.slots, self.n))
+        self._fill(
+            other.n,
+            lambda at: merge_counts(
+                other.arena,
+                other.offsets,
+                other.counts,
+                at,
+                other.n,
+                self.arena,
+                self.offsets,
+                self.counts,
+                self.slots,
+                self.n,
+            ),
+        )
 
     def _fill(self, size: int, step: Callable[[int], tuple[int, int]]) -> None:
         """Run a kernel that stops when the table is full, and grow the table until it has done everything."""
@@ -80,19 +108,21 @@ class TokenCounts:
 
     def ranked(self, min_count: int, limit: int | None, keep: bytes = b"") -> list[bytes]:
         """Spellings by descending count, ties by bytes; `keep` stays in the list whatever its rank."""
-        counts = self.counts[:self.n]
+        counts = self.counts[: self.n]
         threshold = min_count
         if limit is not None and 0 < limit < self.n:
             threshold = max(threshold, int(np.partition(counts, self.n - limit)[self.n - limit]))
         blob, offsets = self.arena.tobytes(), self.offsets.tolist()
         chosen = np.flatnonzero(counts >= threshold)
-        spellings = {blob[offsets[k]:offsets[k + 1]]: int(counts[k]) for k in chosen.tolist()}
+        spellings = {blob[offsets[k] : offsets[k + 1]]: int(counts[k]) for k in chosen.tolist()}
         kept = sorted(spellings)
-        kept.sort(key=spellings.__getitem__, reverse=True)  # a stable sort keeps the order of the bytes within ties
-        top = kept if limit is None else kept[:max(limit, 0)]
+        kept.sort(
+            key=spellings.__getitem__, reverse=True
+        )  # a stable sort keeps the order of the bytes within ties
+        top = kept if limit is None else kept[: max(limit, 0)]
         if not keep or keep in top:
             return top
-        return [*(top if limit is None else top[:max(limit, 1) - 1]), keep]
+        return [*(top if limit is None else top[: max(limit, 1) - 1]), keep]
 
     def holds(self, spelling: bytes) -> bool:
         return find(spelling, self.arena, self.offsets, self.slots) is not None
@@ -101,7 +131,9 @@ class TokenCounts:
 class Vocabulary:
     """Ids of a frozen list of spellings, as bytes, offsets and hash slots that can be memory-mapped."""
 
-    def __init__(self, kind: str, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray, unk_id: int) -> None:
+    def __init__(
+        self, kind: str, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray, unk_id: int
+    ) -> None:
         self.kind, self._splitter = kind, SPLITTERS.index(kind)
         self.arena, self.offsets, self.slots = arena, offsets, slots
         self.size = len(offsets) - 1
@@ -113,7 +145,9 @@ class Vocabulary:
     def from_counts(cls, counts: TokenCounts, min_count: int, size: int | None) -> Vocabulary:
         """The most frequent spellings; a literal `<unk>` among them always stays."""
         if counts.n == 0:
-            raise DataError("there is no token in this text to learn a vocabulary from; is the input empty?")
+            raise DataError(
+                "there is no token in this text to learn a vocabulary from; is the input empty?"
+            )
         literal = UNK.encode() if counts.holds(UNK.encode()) else b""
         limit = None if size is None else size - (1 if literal else 2)
         return cls.build(counts.kind, counts.ranked(min_count, limit, literal))
@@ -130,13 +164,26 @@ class Vocabulary:
         arena = np.frombuffer(b"".join([*spellings, bytes(PAD)]), np.uint8).copy()
         slots = np.full(1 << (2 * len(offsets)).bit_length(), -1, np.int32)
         fill_slots(arena, offsets, first, len(offsets) - 1, slots)
-        return cls(kind, arena, offsets, slots, first + spellings.index(literal) if first == 1 else 1)
+        return cls(
+            kind, arena, offsets, slots, first + spellings.index(literal) if first == 1 else 1
+        )
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
         """uint32 ids of a block."""
         ids = np.empty(len(data), np.uint32)  # memory that is never touched is never taken
-        n = self._encode_tokens(padded(data), len(data), self._splitter, newline_ends, self._classes,
-                                self.arena, self.offsets, self.slots, self.unk_id, self.eos_id, ids)
+        n = self._encode_tokens(
+            padded(data),
+            len(data),
+            self._splitter,
+            newline_ends,
+            self._classes,
+            self.arena,
+            self.offsets,
+            self.slots,
+            self.unk_id,
+            self.eos_id,
+            ids,
+        )
         return ids[:n].copy()
 
     @cached_property
@@ -165,12 +212,16 @@ class Vocabulary:
 
     def spelling(self, token: int) -> bytes:
         """The bytes of a token; none for the specials."""
-        return self.arena[self.offsets[token]:self.offsets[token + 1]].tobytes()
+        return self.arena[self.offsets[token] : self.offsets[token + 1]].tobytes()
 
     def find(self, spelling: bytes) -> int | None:
         """The id of an ordinary spelling, else of the special of that name."""
         token = find(spelling, self.arena, self.offsets, self.slots)
-        return {EOS.encode(): self.eos_id, UNK.encode(): self.unk_id}.get(spelling) if token is None else token
+        return (
+            {EOS.encode(): self.eos_id, UNK.encode(): self.unk_id}.get(spelling)
+            if token is None
+            else token
+        )
 
     def name(self, token: int) -> str:
         """What a token looks like."""
@@ -215,15 +266,21 @@ def read_list(path: Path, kind: str) -> list[bytes]:
         line = line.removesuffix(b"\r")
         if not line:
             continue
-        n, _ = split_tokens(padded(line), len(line), 0, splitter, False, classes_for(kind), starts, stops)
+        n, _ = split_tokens(
+            padded(line), len(line), 0, splitter, False, classes_for(kind), starts, stops
+        )
         whole = n == 1 and starts[0] == 0 and stops[0] == len(line)
         if not whole and line == UNK.encode():
             continue  # the kind cannot produce this word, and has an unknown word anyway
         shown = line.decode("utf-8", "backslashreplace")
         if not whole:
-            raise DataError(f"{path}, line {number}: {shown!r} is not one token of the kind {kind!r}")
+            raise DataError(
+                f"{path}, line {number}: {shown!r} is not one token of the kind {kind!r}"
+            )
         if line in seen:
-            raise DataError(f"{path}, line {number}: {shown!r} is already on line {seen[line]}; remove one")
+            raise DataError(
+                f"{path}, line {number}: {shown!r} is already on line {seen[line]}; remove one"
+            )
         seen[line] = number
     if not seen:
         raise DataError(f"the vocabulary file {path} is empty; it must hold one token per line")
@@ -240,7 +297,9 @@ def split(text: str, kind: str) -> list[str]:
 
     data = to_spelling(text)
     starts, stops = np.empty(len(data) + 1, np.int64), np.empty(len(data) + 1, np.int64)
-    n, _ = split_tokens(padded(data), len(data), 0, SPLITTERS.index(kind), False, classes_for(kind), starts, stops)
+    n, _ = split_tokens(
+        padded(data), len(data), 0, SPLITTERS.index(kind), False, classes_for(kind), starts, stops
+    )
     return [from_spelling(data[a:b]) for a, b in zip(starts[:n].tolist(), stops[:n].tolist())]
 
 
@@ -249,7 +308,7 @@ def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndar
     mask = len(slots) - 1
     slot = spelling_hash(spelling) & mask
     while (token := int(slots[slot])) >= 0:
-        if arena[offsets[token]:offsets[token + 1]].tobytes() == spelling:
+        if arena[offsets[token] : offsets[token + 1]].tobytes() == spelling:
             return token
         slot = (slot + 1) & mask
     return None
@@ -259,7 +318,7 @@ def spelling_hash(spelling: bytes) -> int:
     """Eight bytes at a time, the last ones filled up with zeros."""
     h = HASH_SEED ^ (len(spelling) * HASH_PRIME & _ALL)
     for i in range(0, len(spelling), 8):
-        h = (h ^ int.from_bytes(spelling[i:i + 8], "little")) * HASH_PRIME & _ALL
+        h = (h ^ int.from_bytes(spelling[i : i + 8], "little")) * HASH_PRIME & _ALL
         h ^= h >> 32
     return (h * HASH_PRIME & _ALL) >> 32
 
@@ -273,15 +332,17 @@ def distinct(data: bytes, borders: np.ndarray) -> tuple[list[bytes], np.ndarray]
     every.counts = np.ones(every.n, np.int64)
     table.merge(every)
     places = np.empty(every.n, np.int64)
-    find_tokens(every.arena, borders[:-1], borders[1:], table.arena, table.offsets, table.slots, places)
-    blob, ends = table.arena.tobytes(), table.offsets[:table.n + 1].tolist()
+    find_tokens(
+        every.arena, borders[:-1], borders[1:], table.arena, table.offsets, table.slots, places
+    )
+    blob, ends = table.arena.tobytes(), table.offsets[: table.n + 1].tolist()
     return [blob[low:high] for low, high in pairwise(ends)], places
 
 
 def padded(data: bytes) -> np.ndarray:
     """The bytes as an array with the spare bytes behind it that the kernels need."""
     spare = bytearray(len(data) + PAD)  # writable, as the arena is: one compiled kernel serves both
-    spare[:len(data)] = data
+    spare[: len(data)] = data
     return np.frombuffer(spare, np.uint8)
 
 
@@ -295,8 +356,11 @@ def classes_for(kind: str) -> np.ndarray:
 
 def spelling_specs(length: Length) -> dict[str, Spec]:
     """What the arrays of a saved table of spellings must be; `check_spellings` looks at what is in them."""
-    return {"bytes": Spec("uint8", (length("bytes"),)), "offsets": Spec("int64", (length("offsets"),), 0, length("bytes")),
-            "slots": Spec("int32", (length("slots"),), -1, length("offsets") - 2)}
+    return {
+        "bytes": Spec("uint8", (length("bytes"),)),
+        "offsets": Spec("int64", (length("offsets"),), 0, length("bytes")),
+        "slots": Spec("int32", (length("slots"),), -1, length("offsets") - 2),
+    }
 
 
 def check_spellings(arrays: Mapping[str, np.ndarray], least: int = 1) -> None:
@@ -305,6 +369,8 @@ def check_spellings(arrays: Mapping[str, np.ndarray], least: int = 1) -> None:
     arena, offsets, slots = (arrays[name] for name in SPELLINGS)
     good = len(offsets) > least and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
     good = good and offsets[-1] + PAD <= len(arena)
-    good = good and len(slots) >= 2 and len(slots) & (len(slots) - 1) == 0 and int(slots.min()) == -1
+    good = (
+        good and len(slots) >= 2 and len(slots) & (len(slots) - 1) == 0 and int(slots.min()) == -1
+    )
     if not good:
         raise ModelError("the tables of its words contradict each other: the file is damaged")

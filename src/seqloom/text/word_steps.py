@@ -22,14 +22,21 @@ _MOST = 1 << 20  # words remembered; a text with more begins anew
 class WordSteps:
     """Text to text, word by word."""
 
-    def __init__(self, *, stopwords: Literal["keep", "remove", "remove-all"] = "keep",
-                 stem: Literal["keep", "porter", "snowball", "lancaster"] = "keep",
-                 lemma: Literal["keep", "dictionary"] = "keep", language: str = "en") -> None:
+    def __init__(
+        self,
+        *,
+        stopwords: Literal["keep", "remove", "remove-all"] = "keep",
+        stem: Literal["keep", "porter", "snowball", "lancaster"] = "keep",
+        lemma: Literal["keep", "dictionary"] = "keep",
+        language: str = "en",
+    ) -> None:
         self._language = language
         self._stopped: frozenset[str] = frozenset()
         self._base: Callable[[str], str] | None = None
         if stopwords != "keep":
-            self._stopped = stop_words(language, negation="keep" if stopwords == "remove" else "remove")
+            self._stopped = stop_words(
+                language, negation="keep" if stopwords == "remove" else "remove"
+            )
         if stem != "keep":
             from seqloom.text.stems import Stemmer
 
@@ -42,7 +49,9 @@ class WordSteps:
 
     def __call__(self, text: str) -> str:
         parts = _words(beyond_ascii(text, "M")).split(text)
-        parts[1::2] = map(self._known.__getitem__, parts[1::2])  # quicker than a call for each match
+        parts[1::2] = map(
+            self._known.__getitem__, parts[1::2]
+        )  # quicker than a call for each match
         return "".join(parts)
 
     def _replace(self, word: str) -> str:
@@ -53,7 +62,9 @@ class WordSteps:
             return ""
         if self._base is None:
             return word
-        return self._base(plain.removesuffix("'s") if self._language == "en" else word)  # German nouns need capitals
+        return self._base(
+            plain.removesuffix("'s") if self._language == "en" else word
+        )  # German nouns need capitals
 
 
 class _Known(dict[str, str]):

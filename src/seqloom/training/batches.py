@@ -27,7 +27,9 @@ class Batch:
     following: Cursor = (0, 0)
     mask: np.ndarray | None = None  # bool: which targets are there; None: all
     weights: np.ndarray | None = None  # how much each target counts; None: one
-    fresh: bool = True  # a carried state begins anew; else the rows are the first ones of the batch before
+    fresh: bool = (
+        True  # a carried state begins anew; else the rows are the first ones of the batch before
+    )
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
@@ -43,7 +45,9 @@ class Batch:
         if self.weights is None:
             return math.prod(shape) if self.mask is None else int(_spread(self.mask, shape).sum())
         weights = _spread(self.weights, shape)
-        return float(weights.sum() if self.mask is None else weights[_spread(self.mask, shape)].sum())
+        return float(
+            weights.sum() if self.mask is None else weights[_spread(self.mask, shape)].sum()
+        )
 
 
 def _spread(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -66,11 +70,23 @@ class Batches(Protocol):
 class Examples:
     """Examples of any kind in a new random order in each epoch; those of like length stand together."""
 
-    def __init__(self, lengths: Sequence[int] | np.ndarray, collate: Callable[[np.ndarray], Batch], *, batch_size: int = 32,
-                 most_steps: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        lengths: Sequence[int] | np.ndarray,
+        collate: Callable[[np.ndarray], Batch],
+        *,
+        batch_size: int = 32,
+        most_steps: int | None = None,
+        seed: int = 0,
+    ) -> None:
         """`lengths` of the examples; `collate` makes a batch of the examples with these numbers. `most_steps`: of a batch with
         its padding; where examples are long, there are fewer of them in it."""
-        self.lengths, self.collate, self.batch_size, self.seed = np.asarray(lengths), collate, batch_size, seed
+        self.lengths, self.collate, self.batch_size, self.seed = (
+            np.asarray(lengths),
+            collate,
+            batch_size,
+            seed,
+        )
         if not len(self.lengths):
             raise DataError("there are no examples to learn from")
         self.borders = self._cut(most_steps)
@@ -81,7 +97,11 @@ class Examples:
         lengths, borders = np.sort(self.lengths)[::-1], [0]
         while borders[-1] < len(lengths):
             longest = max(int(lengths[borders[-1]]), 1)
-            many = self.batch_size if most_steps is None else min(self.batch_size, max(most_steps // longest, 1))
+            many = (
+                self.batch_size
+                if most_steps is None
+                else min(self.batch_size, max(most_steps // longest, 1))
+            )
             borders.append(min(borders[-1] + many, len(lengths)))
         return borders
 
@@ -95,7 +115,9 @@ class Examples:
         epoch, number = cursor
         groups = self._groups(epoch)
         end = number + 1 == len(groups)
-        return replace(self.collate(groups[number]), following=(epoch + 1, 0) if end else (epoch, number + 1))
+        return replace(
+            self.collate(groups[number]), following=(epoch + 1, 0) if end else (epoch, number + 1)
+        )
 
     def _groups(self, epoch: int) -> list[np.ndarray]:
         if self._epoch is None or self._epoch[0] != epoch:
@@ -114,8 +136,13 @@ class Corrupted:
     so they are others in each epoch, and a resumed run draws the same ones again.
     """
 
-    def __init__(self, batches: Batches, corrupt: Callable[[Batch, np.random.Generator], Batch], *,
-                 seed: int = 0) -> None:
+    def __init__(
+        self,
+        batches: Batches,
+        corrupt: Callable[[Batch, np.random.Generator], Batch],
+        *,
+        seed: int = 0,
+    ) -> None:
         self.batches, self.corrupt, self.seed = batches, corrupt, seed
 
     def length(self, cursor: Cursor) -> int:
@@ -134,7 +161,10 @@ def padded(rows: Sequence[np.ndarray], fill: float = 0) -> tuple[np.ndarray, np.
     """Rows of unequal length side by side (B, T, ...), filled up on the right, and which places are theirs (B, T)."""
     longest = max(map(len, rows))
     first = np.asarray(rows[0])
-    values, mask = np.full((len(rows), longest, *first.shape[1:]), fill, first.dtype), np.zeros((len(rows), longest), bool)
+    values, mask = (
+        np.full((len(rows), longest, *first.shape[1:]), fill, first.dtype),
+        np.zeros((len(rows), longest), bool),
+    )
     for i, row in enumerate(rows):
-        values[i, :len(row)], mask[i, :len(row)] = row, True
+        values[i, : len(row)], mask[i, : len(row)] = row, True
     return values, mask

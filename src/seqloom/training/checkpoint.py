@@ -29,7 +29,13 @@ from seqloom.locks import locked
 from seqloom.storage import EVENTS, TRAINING_LOG
 from seqloom.training.ranks import is_first
 
-RUN, LOG, LAST, BEST, LOCK = "run.json", "log.jsonl", "last.safetensors", "best.safetensors", "run.lock"
+RUN, LOG, LAST, BEST, LOCK = (
+    "run.json",
+    "log.jsonl",
+    "last.safetensors",
+    "best.safetensors",
+    "run.lock",
+)
 _META = "meta.json"
 SHOWN = 3  # settings that are named where they differ
 
@@ -49,8 +55,13 @@ class Run:
             return
         self.check()
         try:
-            with locked(self.directory / LOCK, lambda who: f"{self.directory}: {who} is training there; wait until it has "
-                                                           "ended, or choose another output"):
+            with locked(
+                self.directory / LOCK,
+                lambda who: (
+                    f"{self.directory}: {who} is training there; wait until it has "
+                    "ended, or choose another output"
+                ),
+            ):
                 yield
         finally:
             with suppress(OSError):
@@ -78,8 +89,10 @@ class Run:
             if different and self.has_checkpoint():
                 more = [f"and {len(different) - SHOWN} more"] if len(different) > SHOWN else []
                 shown = "; ".join([*different[:SHOWN], *more])
-                raise ConfigError(f"{self.directory} holds an unfinished run with other settings ({shown}); "
-                                  "give the same settings to resume, or --restart to start over")
+                raise ConfigError(
+                    f"{self.directory} holds an unfinished run with other settings ({shown}); "
+                    "give the same settings to resume, or --restart to start over"
+                )
             if not different:
                 if not self.has_checkpoint():
                     self.clear(RUN)
@@ -92,10 +105,16 @@ class Run:
         """Refuse a place that holds something else, since a finished run is removed."""
         if not self.directory.exists():
             return
-        names = {p.name.removesuffix(".partial") for p in self.directory.iterdir()} if self.directory.is_dir() else {""}
+        names = (
+            {p.name.removesuffix(".partial") for p in self.directory.iterdir()}
+            if self.directory.is_dir()
+            else {""}
+        )
         if names - {LOCK} and (RUN not in names or names - {RUN, LOG, LAST, BEST, LOCK, EVENTS}):
-            raise ModelError(f"{self.directory}: exists and is not a training run; checkpoints would go there: "
-                             "choose another output or remove it")
+            raise ModelError(
+                f"{self.directory}: exists and is not a training run; checkpoints would go there: "
+                "choose another output or remove it"
+            )
 
     def has_checkpoint(self) -> bool:
         """Whether there is something to go on from."""
@@ -137,7 +156,11 @@ class Run:
         """Leave out what a killed run logged after its last checkpoint; those steps are done again."""
         path = self.directory / LOG
         if self.writes and path.exists():
-            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) <= step]
+            lines = [
+                line
+                for line in path.read_text(encoding="utf-8").splitlines()
+                if _step_of(line) <= step
+            ]
             history.resume(map(json.loads, lines))
             self._write(path, "".join(line + "\n" for line in lines).encode())
 
@@ -172,12 +195,20 @@ def opened(directory: Path | None, facts: dict[str, Any]) -> Iterator[Run | None
 
 def read_log(directory: str | Path) -> list[dict[str, Any]]:
     """The log of a run or of the model that came of it, for plots; a line that was cut by a crash is left out."""
-    logs = [path for path in (Path(directory) / LOG, Path(directory) / TRAINING_LOG) if path.is_file()]
+    logs = [
+        path for path in (Path(directory) / LOG, Path(directory) / TRAINING_LOG) if path.is_file()
+    ]
     if not logs:
-        raise ModelError(f"{directory}: no {LOG} or {TRAINING_LOG} there; give the directory of a training run, or of a "
-                         "network that was trained by seqloom fit")
+        raise ModelError(
+            f"{directory}: no {LOG} or {TRAINING_LOG} there; give the directory of a training run, or of a "
+            "network that was trained by seqloom fit"
+        )
     path = logs[0]
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) < 1 << 60]
+    return [
+        json.loads(line)
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if _step_of(line) < 1 << 60
+    ]
 
 
 def _step_of(line: str) -> int:

@@ -36,7 +36,9 @@ class Clipper:
         if self.kind == "none" or norm != norm or norm == float("inf"):
             return norm
         if self.kind == "value":
-            self._count(norm, max(float(g.abs().max()) for g in grads.values()) > self.at, grads, norms)
+            self._count(
+                norm, max(float(g.abs().max()) for g in grads.values()) > self.at, grads, norms
+            )
             torch._foreach_clamp_min_(list(grads.values()), -self.at)
             torch._foreach_clamp_max_(list(grads.values()), self.at)
             return norm
@@ -51,7 +53,9 @@ class Clipper:
     def _adaptive_limit(self) -> float:
         return float("inf") if self.steps <= _WARM_UP else self.at * self.usual
 
-    def _count(self, norm: float, cut: bool, grads: dict[str, torch.Tensor], norms: Iterable[torch.Tensor]) -> None:
+    def _count(
+        self, norm: float, cut: bool, grads: dict[str, torch.Tensor], norms: Iterable[torch.Tensor]
+    ) -> None:
         if cut:
             self.clipped += 1
             self.largest[max(zip(norms, grads), key=lambda pair: float(pair[0]))[1]] += 1
@@ -59,10 +63,18 @@ class Clipper:
     def report(self) -> dict[str, Any]:
         """How often it cut, and in which parameter the gradient was then largest."""
         share = self.clipped / max(self.steps, 1)
-        return {"clipped": round(share, 4), "largest_in": [name for name, _ in self.largest.most_common(3)]}
+        return {
+            "clipped": round(share, 4),
+            "largest_in": [name for name, _ in self.largest.most_common(3)],
+        }
 
     def state(self) -> dict[str, Any]:
-        return {"steps": self.steps, "clipped": self.clipped, "usual": self.usual, "largest": dict(self.largest)}
+        return {
+            "steps": self.steps,
+            "clipped": self.clipped,
+            "usual": self.usual,
+            "largest": dict(self.largest),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         self.steps, self.clipped, self.usual = state["steps"], state["clipped"], state["usual"]

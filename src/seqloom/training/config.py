@@ -9,7 +9,15 @@ from typing import ClassVar, Literal
 from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError, quoted
 
-_RATES = {"muon": 1e-2, "adamw": 3e-3, "adam": 2e-3, "rmsprop": 1e-3, "sgd": 1.0, "momentum": 0.2, "asgd": 10.0}
+_RATES = {
+    "muon": 1e-2,
+    "adamw": 3e-3,
+    "adam": 2e-3,
+    "rmsprop": 1e-3,
+    "sgd": 1.0,
+    "momentum": 0.2,
+    "asgd": 10.0,
+}
 MINUTES, OPTIMIZER = 5.0, "muon"  # when the user says nothing about length, or about the optimizer
 
 
@@ -17,62 +25,134 @@ MINUTES, OPTIMIZER = 5.0, "muon"  # when the user says nothing about length, or 
 class TrainConfig(Config):
     """Training options."""
 
-    only_with: ClassVar[OnlyWith] = {"decay": {"schedule": ("step", "plateau")}, "decay_every": {"schedule": ("step",)},
-                 "clip_at": {"clip": ("norm", "value", "adaptive")},
-                 "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop", None)}}  # asgd is a mean
+    only_with: ClassVar[OnlyWith] = {
+        "decay": {"schedule": ("step", "plateau")},
+        "decay_every": {"schedule": ("step",)},
+        "clip_at": {"clip": ("norm", "value", "adaptive")},
+        "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop", None)},
+    }  # asgd is a mean
 
-    minutes: float | None = option(None, "training time in minutes; converted to steps after timing a few [default: 5, unless "
-                                   "steps or epochs are given]", minimum=0.01, maximum=MOST_MINUTES)
+    minutes: float | None = option(
+        None,
+        "training time in minutes; converted to steps after timing a few [default: 5, unless "
+        "steps or epochs are given]",
+        minimum=0.01,
+        maximum=MOST_MINUTES,
+    )
     steps: int | None = option(None, "number of updates", minimum=1, maximum=MOST)
-    epochs: float | None = option(None, "number of passes over the text", minimum=0.001, maximum=1_000_000)
-    batch_size: int | None = option(None, "sequences per batch [default: about 1024 tokens per batch]",
-                                    minimum=1, maximum=1_000_000)
-    truncation: int = option(32, "tokens per sequence in each step, for truncated backpropagation through time",
-                             minimum=1, maximum=1_000_000)
+    epochs: float | None = option(
+        None, "number of passes over the text", minimum=0.001, maximum=1_000_000
+    )
+    batch_size: int | None = option(
+        None,
+        "sequences per batch [default: about 1024 tokens per batch]",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    truncation: int = option(
+        32,
+        "tokens per sequence in each step, for truncated backpropagation through time",
+        minimum=1,
+        maximum=1_000_000,
+    )
     random_truncation: bool = option(False, "vary the truncation from step to step (AWD-LSTM)")
-    optimizer: Literal["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"] | None = option(
-        None, "optimizer; muon: orthogonalised updates of hidden matrices, AdamW for the rest [default: muon; adamw where a "
-        "converted encoder is fine-tuned]")
-    lr: float | None = option(None, "peak learning rate [default: by optimizer]", minimum=0.0, maximum=1e6)
+    optimizer: Literal["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"] | None = (
+        option(
+            None,
+            "optimizer; muon: orthogonalised updates of hidden matrices, AdamW for the rest [default: muon; adamw where a "
+            "converted encoder is fine-tuned]",
+        )
+    )
+    lr: float | None = option(
+        None, "peak learning rate [default: by optimizer]", minimum=0.0, maximum=1e6
+    )
     weight_decay: float = option(0.01, "weight decay of the matrices", minimum=0.0, maximum=1e6)
     schedule: Literal["constant", "step", "plateau", "linear", "cosine", "noam"] = option(
-        "cosine", "learning rate schedule")
-    warmup: float = option(0.02, "learning rate warmup: share of the steps, or number of steps if above 1",
-                           minimum=0.0, maximum=MOST)
-    decay: float = option(0.5, "factor by which step and plateau multiply the learning rate", minimum=0.0, maximum=1.0)
-    decay_every: float = option(0.2, "schedule step: decay after this share of the steps, or number of steps if above 1",
-                                minimum=0.0, maximum=MOST)
+        "cosine", "learning rate schedule"
+    )
+    warmup: float = option(
+        0.02,
+        "learning rate warmup: share of the steps, or number of steps if above 1",
+        minimum=0.0,
+        maximum=MOST,
+    )
+    decay: float = option(
+        0.5, "factor by which step and plateau multiply the learning rate", minimum=0.0, maximum=1.0
+    )
+    decay_every: float = option(
+        0.2,
+        "schedule step: decay after this share of the steps, or number of steps if above 1",
+        minimum=0.0,
+        maximum=MOST,
+    )
     clip: Literal["norm", "value", "adaptive", "none"] = option("norm", "gradient clipping")
-    clip_at: float | None = option(None, "clipping threshold: norm or value [default: 1], or multiple of the running mean norm "
-                                   "(adaptive) [default: 3]", minimum=1e-6, maximum=1e12)
-    gradient_noise: float = option(0.0, "initial variance of gradient noise; decays as (1 + t)^-0.55",
-                                   minimum=0.0, maximum=1e6)
-    accumulate: int = option(1, "number of batches whose gradients are accumulated per update", minimum=1, maximum=1_000_000)
+    clip_at: float | None = option(
+        None,
+        "clipping threshold: norm or value [default: 1], or multiple of the running mean norm "
+        "(adaptive) [default: 3]",
+        minimum=1e-6,
+        maximum=1e12,
+    )
+    gradient_noise: float = option(
+        0.0, "initial variance of gradient noise; decays as (1 + t)^-0.55", minimum=0.0, maximum=1e6
+    )
+    accumulate: int = option(
+        1,
+        "number of batches whose gradients are accumulated per update",
+        minimum=1,
+        maximum=1_000_000,
+    )
     average: Literal["none", "exponential", "tail"] = option(
-        "none", "weight averaging: exponential (0.999), or over the last quarter of the steps (tail)")
-    patience: int | None = option(None, "early stopping: stop after this many evaluations without improvement",
-                                        minimum=1, maximum=MOST)
-    evaluate_every: int | None = option(None, "steps between evaluations on the validation text [default: a twentieth of all "
-                                        "steps]", minimum=1, maximum=MOST)
-    precision: Literal["float32", "bfloat16", "float16"] = option("float32", "dtype of matrix products, if supported")
+        "none",
+        "weight averaging: exponential (0.999), or over the last quarter of the steps (tail)",
+    )
+    patience: int | None = option(
+        None,
+        "early stopping: stop after this many evaluations without improvement",
+        minimum=1,
+        maximum=MOST,
+    )
+    evaluate_every: int | None = option(
+        None,
+        "steps between evaluations on the validation text [default: a twentieth of all steps]",
+        minimum=1,
+        maximum=MOST,
+    )
+    precision: Literal["float32", "bfloat16", "float16"] = option(
+        "float32", "dtype of matrix products, if supported"
+    )
     recompute: bool = option(False, "activation checkpointing: less memory, slower")
     seed: int = option(0, "random seed", minimum=0, maximum=MOST_SEED)
     tensorboard: bool = option(False, "write TensorBoard files next to the log")
     freeze: tuple[str, ...] = option(
-        (), "weights that keep their values, by name; * stands for any part of a name; may be repeated",
-        metavar="NAME", repeated=True)
+        (),
+        "weights that keep their values, by name; * stands for any part of a name; may be repeated",
+        metavar="NAME",
+        repeated=True,
+    )
     delay: tuple[str, ...] = option(
-        (), "weights that are frozen for this share of the steps, or number of steps if above 1; their "
-        "learning rate then rises over as many; may be repeated", metavar="NAME=SHARE", repeated=True)
+        (),
+        "weights that are frozen for this share of the steps, or number of steps if above 1; their "
+        "learning rate then rises over as many; may be repeated",
+        metavar="NAME=SHARE",
+        repeated=True,
+    )
     lr_scale: tuple[str, ...] = option(
-        (), "weights whose learning rate is that of the others times a factor; may be repeated",
-        metavar="NAME=FACTOR", repeated=True)
+        (),
+        "weights whose learning rate is that of the others times a factor; may be repeated",
+        metavar="NAME=FACTOR",
+        repeated=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        lengths = [name for name in ("minutes", "steps", "epochs") if getattr(self, name) is not None]
+        lengths = [
+            name for name in ("minutes", "steps", "epochs") if getattr(self, name) is not None
+        ]
         if len(lengths) > 1:
-            raise ConfigError(f"{' and '.join(lengths)} both say how long to train; give one of them")
+            raise ConfigError(
+                f"{' and '.join(lengths)} both say how long to train; give one of them"
+            )
         for name in ("delay", "lr_scale"):
             self.by_pattern(name)
 
@@ -86,8 +166,9 @@ class TrainConfig(Config):
             except ValueError:
                 value = math.nan
             if not pattern or not 0.0 <= value <= MOST:
-                raise ConfigError(f"{option} must be NAME=NUMBER, such as embedding.*=0.3; "
-                                  f"got {quoted(text)}")
+                raise ConfigError(
+                    f"{option} must be NAME=NUMBER, such as embedding.*=0.3; got {quoted(text)}"
+                )
             found[pattern] = value
         return found
 

@@ -33,8 +33,11 @@ def on_device(batch: Batch, device: torch.device) -> Tensors:
     def moved(array: np.ndarray | None) -> torch.Tensor | None:
         return None if array is None else torch.from_numpy(array).to(device)
 
-    return Tensors({name: torch.from_numpy(array).to(device) for name, array in batch.arrays.items()}, moved(batch.mask),
-                   moved(batch.weights))
+    return Tensors(
+        {name: torch.from_numpy(array).to(device) for name, array in batch.arrays.items()},
+        moved(batch.mask),
+        moved(batch.weights),
+    )
 
 
 def find_device(name: str | None) -> torch.device:
@@ -45,7 +48,9 @@ def find_device(name: str | None) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device).cpu()  # which a device without memory, such as meta, refuses
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {name!r} cannot be used ({str(error).splitlines()[0]}); leave it out or give cpu") from None
+        raise ConfigError(
+            f"device {name!r} cannot be used ({str(error).splitlines()[0]}); leave it out or give cpu"
+        ) from None
     return device
 
 
@@ -56,12 +61,20 @@ def check_precision(config: TrainConfig, device: torch.device) -> None:
     if device.type == "cpu":
         has = config.precision == "bfloat16" and torch.cpu._is_avx512_bf16_supported()
         if not has:
-            raise ConfigError(f"this CPU has no {config.precision} units and would emulate them, over a hundred times "
-                              "slower; use precision float32")
+            raise ConfigError(
+                f"this CPU has no {config.precision} units and would emulate them, over a hundred times "
+                "slower; use precision float32"
+            )
         if not _multiplies("bfloat16"):
-            raise ConfigError("this CPU names units for bfloat16, but their instructions end the program, as in some virtual "
-                              "machines; use precision float32")
-    if device.type == "cuda" and config.precision == "bfloat16" and not torch.cuda.is_bf16_supported():
+            raise ConfigError(
+                "this CPU names units for bfloat16, but their instructions end the program, as in some virtual "
+                "machines; use precision float32"
+            )
+    if (
+        device.type == "cuda"
+        and config.precision == "bfloat16"
+        and not torch.cuda.is_bf16_supported()
+    ):
         raise ConfigError("this GPU has no bfloat16; use precision float16")
 
 
@@ -69,18 +82,25 @@ def check_precision(config: TrainConfig, device: torch.device) -> None:
 def _multiplies(dtype: str) -> bool:
     """Whether a product of two matrices works; tried in a process of its own, which an illegal instruction ends."""
     code = f"import torch; a = torch.ones(64, 64, dtype=torch.{dtype}); a @ a"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode >= 0
+    return (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+        >= 0
+    )
 
 
 def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[object]:
     if config.precision == "float32":
         return nullcontext()
-    return torch.autocast(device.type, torch.bfloat16 if config.precision == "bfloat16" else torch.float16)
+    return torch.autocast(
+        device.type, torch.bfloat16 if config.precision == "bfloat16" else torch.float16
+    )
 
 
 def scaler_for(config: TrainConfig, device: torch.device) -> torch.amp.GradScaler:
     """Scales the loss where float16 would lose small gradients; elsewhere it does nothing."""
-    return torch.amp.GradScaler(device.type, enabled=config.precision == "float16" and device.type == "cuda")
+    return torch.amp.GradScaler(
+        device.type, enabled=config.precision == "float16" and device.type == "cuda"
+    )
 
 
 @contextmanager
@@ -93,5 +113,7 @@ def memory_advice(config: TrainConfig) -> Iterator[None]:
         if not isinstance(error, (torch.OutOfMemoryError, MemoryError)) and "allocate" not in text:
             raise
         size = "" if config.batch_size is None else f" (now {config.batch_size})"
-        raise TrainingError(f"not enough memory for a step: lower batch_size{size} or truncation (now "
-                            f"{config.truncation}), raise accumulate, or set recompute") from error
+        raise TrainingError(
+            f"not enough memory for a step: lower batch_size{size} or truncation (now "
+            f"{config.truncation}), raise accumulate, or set recompute"
+        ) from error

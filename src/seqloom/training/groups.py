@@ -20,21 +20,28 @@ FROZEN = 1.0  # `frozen_for` of what never learns: a share of all steps
 SHOWN = 4  # names that an error lists
 
 
-def delayed_groups(network: nn.Module, groups: Sequence[DelayedGroup],
-                   config: TrainConfig) -> list[DelayedGroup]:
+def delayed_groups(
+    network: nn.Module, groups: Sequence[DelayedGroup], config: TrainConfig
+) -> list[DelayedGroup]:
     """Return groups with full names of weights, none of them in two, from groups and options with
     patterns."""
     named = dict(network.named_parameters())
     learning = [name for name, weight in named.items() if weight.requires_grad]
     own = [list(matching(group.patterns, named, "a group of weights")) for group in groups]
-    made = [DelayedGroup(tuple(names), group.frozen_for, group.lr_scale, group.fraction)
-            for names, group in zip(_apart(own), groups)]
+    made = [
+        DelayedGroup(tuple(names), group.frozen_for, group.lr_scale, group.fraction)
+        for names, group in zip(_apart(own), groups)
+    ]
     if config.freeze or config.delay or config.lr_scale:
         made = _overruled(learning, named, made, config)
-    waiting = {name for group in made if group.frozen_for or not group.lr_scale for name in group.patterns}
+    waiting = {
+        name for group in made if group.frozen_for or not group.lr_scale for name in group.patterns
+    }
     if waiting.issuperset(learning):
-        raise ConfigError("all weights are frozen at first, so that there is nothing to learn; leave some "
-                          "out of freeze, delay and lr_scale")
+        raise ConfigError(
+            "all weights are frozen at first, so that there is nothing to learn; leave some "
+            "out of freeze, delay and lr_scale"
+        )
     return made
 
 
@@ -63,8 +70,12 @@ def _apart(groups: list[list[str]]) -> list[list[str]]:
     return out
 
 
-def _overruled(learning: Iterable[str], names: Iterable[str], groups: Sequence[DelayedGroup],
-               config: TrainConfig) -> list[DelayedGroup]:
+def _overruled(
+    learning: Iterable[str],
+    names: Iterable[str],
+    groups: Sequence[DelayedGroup],
+    config: TrainConfig,
+) -> list[DelayedGroup]:
     """Regroup the weights after the options of training have changed what groups say of them."""
     settings = dict.fromkeys(learning, (0.0, 1.0, 1.0))  # frozen for, scale of the rate, fraction
     for group in groups:
@@ -84,4 +95,8 @@ def _overruled(learning: Iterable[str], names: Iterable[str], groups: Sequence[D
     alike: dict[tuple[float, float, float], list[str]] = {}
     for name, values in settings.items():
         alike.setdefault(values, []).append(name)
-    return [DelayedGroup(tuple(some), *values) for values, some in alike.items() if values != (0.0, 1.0, 1.0)]
+    return [
+        DelayedGroup(tuple(some), *values)
+        for values, some in alike.items()
+        if values != (0.0, 1.0, 1.0)
+    ]

@@ -22,7 +22,10 @@ class Interrupts:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # elsewhere Python has no signals
             for number in (signal.SIGINT, signal.SIGTERM):
-                if signal.getsignal(number) not in (signal.SIG_IGN, None):  # nohup, a job in the background
+                if signal.getsignal(number) not in (
+                    signal.SIG_IGN,
+                    None,
+                ):  # nohup, a job in the background
                     self._before[number] = signal.signal(number, self._ask)
         return self
 

@@ -26,8 +26,10 @@ _FLUSH = 10  # seconds that an event may wait before it is on disk
 def check_tensorboard(config: TrainConfig) -> None:
     """Refuse, before the work begins, events that could not be written."""
     if config.tensorboard and importlib.util.find_spec("tensorboard") is None:
-        raise MissingExtra("tensorboard is not installed: pip install 'seqloom[tensorboard]', or leave --tensorboard out; "
-                           "seqloom plot draws the same curves")
+        raise MissingExtra(
+            "tensorboard is not installed: pip install 'seqloom[tensorboard]', or leave --tensorboard out; "
+            "seqloom plot draws the same curves"
+        )
 
 
 class Log:
@@ -36,10 +38,15 @@ class Log:
     def __init__(self, run: Run | None, config: TrainConfig, task: Trainable) -> None:
         check_tensorboard(config)
         if config.tensorboard and run is None:
-            raise ConfigError("tensorboard files are written into the directory of the run; give fit a run directory")
+            raise ConfigError(
+                "tensorboard files are written into the directory of the run; give fit a run directory"
+            )
         self.run, self.task, self.tensorboard = run, task, config.tensorboard and is_first()
         self.count, self.earlier, self.loss_sum, self.updates = 0.0, 0.0, 0.0, 0
-        self.since, self.new = time.perf_counter(), 0.0  # when the last report was, and targets since then
+        self.since, self.new = (
+            time.perf_counter(),
+            0.0,
+        )  # when the last report was, and targets since then
         self.begun = self.since
         self._writer: Any = None
 
@@ -63,7 +70,12 @@ class Log:
 
     def state(self) -> dict[str, Any]:
         """What `begin` needs to go on."""
-        return {"count": self.count, "seconds": self._seconds(), "loss_sum": self.loss_sum, "updates": self.updates}
+        return {
+            "count": self.count,
+            "seconds": self._seconds(),
+            "loss_sum": self.loss_sum,
+            "updates": self.updates,
+        }
 
     def add(self, loss: float, count: float) -> None:
         """One update: its loss, and how many targets it had."""
@@ -74,9 +86,16 @@ class Log:
         """Write the mean of the updates since the last report; returns what was written."""
         now = time.perf_counter()
         loss = self.loss_sum / max(self.updates, 1)
-        values = {"step": step, "loss": round(loss, 5), "lr": rate, "norm": round(norm, 4),
-                  f"{self.task.counted}_per_s": round(self.new / max(now - self.since, 1e-9))} | self._place()
-        values |= self._readings(loss, held_out=False) | ({} if self.task.unit == "nats" else {"unit": self.task.unit})
+        values = {
+            "step": step,
+            "loss": round(loss, 5),
+            "lr": rate,
+            "norm": round(norm, 4),
+            f"{self.task.counted}_per_s": round(self.new / max(now - self.since, 1e-9)),
+        } | self._place()
+        values |= self._readings(loss, held_out=False) | (
+            {} if self.task.unit == "nats" else {"unit": self.task.unit}
+        )
         self.loss_sum, self.updates, self.new, self.since = 0.0, 0, 0.0, now
         self._write(values)
         return values
@@ -97,7 +116,9 @@ class Log:
         return f"{value:.3f} {self.task.criterion.name if held_out else self.task.unit}"
 
     def _readings(self, value: float, held_out: bool) -> dict[str, float]:
-        return {name: round(other, 4) for name, other in self.task.readings(value, held_out).items()}
+        return {
+            name: round(other, 4) for name, other in self.task.readings(value, held_out).items()
+        }
 
     def _seconds(self) -> float:
         return self.earlier + time.perf_counter() - self.begun

@@ -49,9 +49,16 @@ class Report:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def train(task: Trainable, config: TrainConfig, *, device: torch.device, run: files.Run | None = None,
-          facts: dict[str, Any] | None = None, groups: Sequence[DelayedGroup] = (),
-          initial: Mapping[str, np.ndarray] | None = None) -> Report:
+def train(
+    task: Trainable,
+    config: TrainConfig,
+    *,
+    device: torch.device,
+    run: files.Run | None = None,
+    facts: dict[str, Any] | None = None,
+    groups: Sequence[DelayedGroup] = (),
+    initial: Mapping[str, np.ndarray] | None = None,
+) -> Report:
     """Train until the steps are done or patience ends; the network of the report has the best weights.
 
     `groups`: weights that learn later or more slowly; `initial`: weights to start from, by name.
@@ -69,7 +76,11 @@ def train(task: Trainable, config: TrainConfig, *, device: torch.device, run: fi
                 run.fix(**fixed)
         return fixed
 
-    with torch.random.fork_rng(devices=gpus), memory_advice(config), nullcontext() if run is None else run.held():
+    with (
+        torch.random.fork_rng(devices=gpus),
+        memory_advice(config),
+        nullcontext() if run is None else run.held(),
+    ):
         fixed = ranks.from_first(decide)
         updater = Updater(task, config, device, groups, initial)
         return _Loop(updater, run, fixed["steps"], fixed["evaluate_every"]).run_all()
@@ -85,13 +96,18 @@ def _frozen_facts(task: Trainable) -> dict[str, str]:
 
 
 class _Loop:
-    def __init__(self, updater: Updater, run: files.Run | None, steps: int, evaluate_every: int) -> None:
+    def __init__(
+        self, updater: Updater, run: files.Run | None, steps: int, evaluate_every: int
+    ) -> None:
         self.updater, self.task = updater, updater.task
         self.config, self.device = updater.config, updater.device
         self.run, self.steps, self.evaluate_every = run, steps, evaluate_every
         self.log = Log(run, self.config, self.task)
         self.network = updater.network
-        self.schedule, self.average = Schedule(self.config, steps), Average(self.config, self.network, steps)
+        self.schedule, self.average = (
+            Schedule(self.config, steps),
+            Average(self.config, self.network, steps),
+        )
         self.step, self.best_step, self.waited = 0, 0, 0
         self.best: float | None = None  # of the criterion
         self.best_weights: dict[str, torch.Tensor] | None = None
@@ -100,7 +116,11 @@ class _Loop:
 
     def run_all(self) -> Report:
         self._restore()
-        with progress.task("training", self.steps, "steps") as bar, Interrupts() as interrupts, self.log:
+        with (
+            progress.task("training", self.steps, "steps") as bar,
+            Interrupts() as interrupts,
+            self.log,
+        ):
             bar.advance(self.step)
             self._train(bar, interrupts)
         if self.run is not None:
@@ -123,7 +143,9 @@ class _Loop:
                 self._report(bar, self.log.report(self.step, rate, update.norm))
             if self.step % self.evaluate_every == 0 or self.step == self.steps:
                 self._evaluate()
-            if interrupts.asked or (self.run is not None and time.monotonic() - saved > CHECKPOINT_SECONDS):
+            if interrupts.asked or (
+                self.run is not None and time.monotonic() - saved > CHECKPOINT_SECONDS
+            ):
                 self._checkpoint()
                 saved = time.monotonic()
                 interrupts.give_way()
@@ -132,10 +154,15 @@ class _Loop:
         try:
             update = self.updater.update(self.step, self.steps, rate)
         except Diverged as error:
-            kept = "" if self.run is None or not self.run.has_checkpoint() else (
-                f"; the last good checkpoint is in {self.run.directory}")
-            raise TrainingError(f"at step {self.step + 1} {error}: try a lower lr (now {rate:.2g}), "
-                                f"a lower clip_at (now {self.config.limit:g}), or more warmup{kept}") from None
+            kept = (
+                ""
+                if self.run is None or not self.run.has_checkpoint()
+                else (f"; the last good checkpoint is in {self.run.directory}")
+            )
+            raise TrainingError(
+                f"at step {self.step + 1} {error}: try a lower lr (now {rate:.2g}), "
+                f"a lower clip_at (now {self.config.limit:g}), or more warmup{kept}"
+            ) from None
         self.average.update(self.step)
         return update
 
@@ -161,7 +188,9 @@ class _Loop:
             self.schedule.evaluated(cost(valid))
             better = not math.isnan(valid) and (self.best is None or cost(valid) < cost(self.best))
             self.waited = 0 if better else self.waited + 1
-            if better or valid == self.best:  # of equal ones, which are frequent where right answers are counted, the later
+            if (
+                better or valid == self.best
+            ):  # of equal ones, which are frequent where right answers are counted, the later
                 self.best, self.best_step = valid, self.step
                 self.best_weights = {name: w.detach().clone() for name, w in averaged.items()}
                 if self.run is not None:
@@ -177,7 +206,9 @@ class _Loop:
         if self.best_step and self.best_weights is None and self.run is not None:
             kept = self.run.load(files.BEST)
             if kept is not None:
-                self.best_weights = {name: torch.from_numpy(np.array(array)) for name, array in kept[0].items()}
+                self.best_weights = {
+                    name: torch.from_numpy(np.array(array)) for name, array in kept[0].items()
+                }
         weights = self.best_weights if self.best_weights is not None else self.average.weights()
         self.network.load_state_dict(weights)
         self.network.eval()
@@ -187,19 +218,39 @@ class _Loop:
     def _checkpoint(self) -> None:
         if self.run is None:
             return
-        arrays = {f"weights.{name}": w.detach().cpu().numpy() for name, w in self.network.state_dict().items()}
-        arrays |= {f"optimizer.{name}": a for name, a in optimizer_arrays(self.updater.optimizer).items()}
+        arrays = {
+            f"weights.{name}": w.detach().cpu().numpy()
+            for name, w in self.network.state_dict().items()
+        }
+        arrays |= {
+            f"optimizer.{name}": a for name, a in optimizer_arrays(self.updater.optimizer).items()
+        }
         arrays |= {f"average.{name}": w.cpu().numpy() for name, w in self.average.mean.items()}
-        arrays |= {f"carried.{i}": leaf.cpu().numpy() for i, leaf in enumerate(leaves(self.updater.carried))}
+        arrays |= {
+            f"carried.{i}": leaf.cpu().numpy()
+            for i, leaf in enumerate(leaves(self.updater.carried))
+        }
         arrays["random"] = torch.get_rng_state().numpy()
         if self.device.type == "cuda":
             arrays["random.cuda"] = torch.cuda.get_rng_state(self.device).numpy()
-        self.run.save(arrays, {
-            "step": self.step, "cursor": self.updater.cursor, "best": self.best, "best_step": self.best_step,
-            "waited": self.waited, "schedule": self.schedule.state(),
-            "first_loss": None if math.isinf(self.updater.first_loss) else self.updater.first_loss,
-            "clipper": self.updater.clipper.state(), "log": self.log.state(), "average": self.average.count,
-            "carried": shape_of(self.updater.carried)})
+        self.run.save(
+            arrays,
+            {
+                "step": self.step,
+                "cursor": self.updater.cursor,
+                "best": self.best,
+                "best_step": self.best_step,
+                "waited": self.waited,
+                "schedule": self.schedule.state(),
+                "first_loss": None
+                if math.isinf(self.updater.first_loss)
+                else self.updater.first_loss,
+                "clipper": self.updater.clipper.state(),
+                "log": self.log.state(),
+                "average": self.average.count,
+                "carried": shape_of(self.updater.carried),
+            },
+        )
 
     def _restore(self) -> None:
         saved = self.run.load() if self.run is not None else None
@@ -209,20 +260,38 @@ class _Loop:
         arrays, meta = saved
 
         def part(prefix: str) -> dict[str, np.ndarray]:
-            return {name.removeprefix(prefix): np.array(a) for name, a in arrays.items() if name.startswith(prefix)}
+            return {
+                name.removeprefix(prefix): np.array(a)
+                for name, a in arrays.items()
+                if name.startswith(prefix)
+            }
 
-        self.network.load_state_dict({name: torch.from_numpy(a) for name, a in part("weights.").items()})
+        self.network.load_state_dict(
+            {name: torch.from_numpy(a) for name, a in part("weights.").items()}
+        )
         restore_optimizer(self.updater.optimizer, part("optimizer."))
-        self.average.mean = {name: torch.from_numpy(a).to(self.device) for name, a in part("average.").items()}
+        self.average.mean = {
+            name: torch.from_numpy(a).to(self.device) for name, a in part("average.").items()
+        }
         carried = part("carried.")
-        tensors = iter([torch.from_numpy(carried[str(i)]).to(self.device) for i in range(len(carried))])
+        tensors = iter(
+            [torch.from_numpy(carried[str(i)]).to(self.device) for i in range(len(carried))]
+        )
         self.updater.carried = rebuilt(meta["carried"], tensors)
         torch.set_rng_state(torch.from_numpy(np.array(arrays["random"])))
         if self.device.type == "cuda" and "random.cuda" in arrays:
             torch.cuda.set_rng_state(torch.from_numpy(np.array(arrays["random.cuda"])), self.device)
-        self.step, self.updater.cursor, self.best = meta["step"], tuple(meta["cursor"]), meta["best"]
+        self.step, self.updater.cursor, self.best = (
+            meta["step"],
+            tuple(meta["cursor"]),
+            meta["best"],
+        )
         self.updater.first_loss = math.inf if meta["first_loss"] is None else meta["first_loss"]
-        self.best_step, self.waited, self.average.count = meta["best_step"], meta["waited"], meta["average"]
+        self.best_step, self.waited, self.average.count = (
+            meta["best_step"],
+            meta["waited"],
+            meta["average"],
+        )
         self.schedule.restore(meta["schedule"])
         self.updater.clipper.restore(meta["clipper"])
         self.log.begin(self.step, meta.get("log", {}))

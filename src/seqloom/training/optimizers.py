@@ -16,8 +16,9 @@ _MOMENTUM = 0.95  # of Muon
 _TAIL = 0.75  # `tail` averages what comes after this share of the steps
 
 
-def make_optimizer(config: TrainConfig, network: nn.Module,
-                   delayed: Sequence[Collection[str]] = ()) -> torch.optim.Optimizer:
+def make_optimizer(
+    config: TrainConfig, network: nn.Module, delayed: Sequence[Collection[str]] = ()
+) -> torch.optim.Optimizer:
     """Weight decay holds for matrices only; biases and gains of norms are left alone.
 
     Parameters with `delayed` names are in groups of their own, which say with whose: 1 for the first names, 0
@@ -30,9 +31,14 @@ def make_optimizer(config: TrainConfig, network: nn.Module,
         if p.requires_grad:
             kinds.setdefault((numbers.get(name, 0), p.dim() < 2, name in hidden), []).append(p)
     groups: list[dict[str, Any]] = [
-        {"params": kinds[kind], "weight_decay": 0.0 if kind[1] else config.weight_decay, "delayed": kind[0],
-         "muon": kind[2]}
-        for kind in sorted(kinds)]
+        {
+            "params": kinds[kind],
+            "weight_decay": 0.0 if kind[1] else config.weight_decay,
+            "delayed": kind[0],
+            "muon": kind[2],
+        }
+        for kind in sorted(kinds)
+    ]
     lr = config.rate
     if config.rule == "muon":
         return Muon(groups, lr=lr, betas=(0.9, 0.99), fused=True)
@@ -42,14 +48,23 @@ def make_optimizer(config: TrainConfig, network: nn.Module,
         return torch.optim.Adam(groups, lr=lr, betas=(0.9, 0.999), fused=True)
     if config.rule == "rmsprop":
         return torch.optim.RMSprop(groups, lr=lr, foreach=True)
-    return torch.optim.SGD(groups, lr=lr, momentum=0.9 if config.rule == "momentum" else 0.0, foreach=True)
+    return torch.optim.SGD(
+        groups, lr=lr, momentum=0.9 if config.rule == "momentum" else 0.0, foreach=True
+    )
 
 
 def hidden_matrices(network: nn.Module) -> set[str]:
     """Names of the matrices between layers: not the tables of vectors, nor the output layer."""
-    tables = {f"{name}.weight" for name, module in network.named_modules() if isinstance(module, nn.Embedding)}
-    return {name for name, p in network.named_parameters()
-            if p.dim() == 2 and name not in tables and "output" not in name.split(".")}
+    tables = {
+        f"{name}.weight"
+        for name, module in network.named_modules()
+        if isinstance(module, nn.Embedding)
+    }
+    return {
+        name
+        for name, p in network.named_parameters()
+        if p.dim() == 2 and name not in tables and "output" not in name.split(".")
+    }
 
 
 class Muon(torch.optim.AdamW):
@@ -73,7 +88,10 @@ class Muon(torch.optim.AdamW):
         """The gradient in its momentum (Nesterov)."""
         state = self.state[p]
         if not state:
-            state |= {"momentum_buffer": torch.zeros_like(p), "step": torch.zeros(())}  # AdamW looks for a step
+            state |= {
+                "momentum_buffer": torch.zeros_like(p),
+                "step": torch.zeros(()),
+            }  # AdamW looks for a step
         momentum = state["momentum_buffer"]
         assert p.grad is not None
         momentum.lerp_(p.grad, 1 - _MOMENTUM)
@@ -99,8 +117,12 @@ def orthogonal(matrices: Sequence[torch.Tensor], rounds: int = 5) -> list[torch.
 def optimizer_arrays(optimizer: torch.optim.Optimizer) -> dict[str, np.ndarray]:
     """`number of the parameter . name`: array."""
     state = optimizer.state_dict()["state"]
-    return {f"{number}.{name}": value.detach().cpu().numpy() for number, values in state.items()
-            for name, value in values.items() if isinstance(value, torch.Tensor)}
+    return {
+        f"{number}.{name}": value.detach().cpu().numpy()
+        for number, values in state.items()
+        for name, value in values.items()
+        if isinstance(value, torch.Tensor)
+    }
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, arrays: dict[str, np.ndarray]) -> None:
@@ -127,7 +149,9 @@ class Average:
         """After update number `step`."""
         if self.kind == "none" or step < self.begins:
             return
-        weights = {name: w for name, w in self.network.state_dict().items() if w.is_floating_point()}
+        weights = {
+            name: w for name, w in self.network.state_dict().items() if w.is_floating_point()
+        }
         if not self.mean:
             self.mean = {name: w.detach().clone() for name, w in weights.items()}
             self.count = 1

@@ -15,7 +15,9 @@ def _distributed() -> Any:
     """torch's module where a group of processes was begun, else None; torch is not loaded for the question."""
     torch = sys.modules.get("torch")
     module = getattr(torch, "distributed", None)
-    return module if module is not None and module.is_available() and module.is_initialized() else None
+    return (
+        module if module is not None and module.is_available() and module.is_initialized() else None
+    )
 
 
 def is_first() -> bool:

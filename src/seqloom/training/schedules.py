@@ -48,7 +48,11 @@ class Schedule:
             self.factor, self.waited = self.factor * self.config.decay, 0
 
     def state(self) -> dict[str, Any]:
-        return {"factor": self.factor, "best": None if math.isinf(self.best) else self.best, "waited": self.waited}
+        return {
+            "factor": self.factor,
+            "best": None if math.isinf(self.best) else self.best,
+            "waited": self.waited,
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         self.factor, self.waited = state["factor"], state["waited"]

@@ -40,9 +40,13 @@ def load_weights(network: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
     given = {name: tuple(weight.shape) for name, weight in weights.items()}
     for name in [*wanted, *given]:
         if wanted.get(name) != given.get(name):
-            raise ConfigError(f"the weights to start from are of another network: {name} is "
-                              f"{given.get(name, 'not there')}, here {wanted.get(name, 'not there')}")
-    network.load_state_dict({name: torch.from_numpy(np.array(weight)) for name, weight in weights.items()})
+            raise ConfigError(
+                f"the weights to start from are of another network: {name} is "
+                f"{given.get(name, 'not there')}, here {wanted.get(name, 'not there')}"
+            )
+    network.load_state_dict(
+        {name: torch.from_numpy(np.array(weight)) for name, weight in weights.items()}
+    )
 
 
 def frozen_network(task: Trainable) -> nn.Module | None:
@@ -54,16 +58,23 @@ def _freeze(frozen: nn.Module, trained: nn.Module, device: torch.device) -> None
     """Put the second network of a task beside the first, where it only answers."""
     own = set(map(id, trained.parameters()))
     if any(id(weight) in own for weight in frozen.parameters()):
-        raise ValueError("the frozen network shares weights with the trained one; give it a copy of them")
+        raise ValueError(
+            "the frozen network shares weights with the trained one; give it a copy of them"
+        )
     frozen.to(device).eval().requires_grad_(False)
 
 
 class Updater:
     """The network and all that changes with each update, but for the learning rate."""
 
-    def __init__(self, task: Trainable, config: TrainConfig, device: torch.device,
-                 groups: Sequence[DelayedGroup] = (),
-                 initial: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(
+        self,
+        task: Trainable,
+        config: TrainConfig,
+        device: torch.device,
+        groups: Sequence[DelayedGroup] = (),
+        initial: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         """`initial`: weights by name that take the place of those that the network is built with."""
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
@@ -74,7 +85,9 @@ class Updater:
         if (frozen := frozen_network(task)) is not None:
             _freeze(frozen, self.network, device)
         self.groups = delayed_groups(self.network, groups, config)
-        self.optimizer = make_optimizer(config, self.network, [group.patterns for group in self.groups])
+        self.optimizer = make_optimizer(
+            config, self.network, [group.patterns for group in self.groups]
+        )
         self.clipper, self.scaler = Clipper(config), scaler_for(config, device)
         self.carried: Any = None
         self.cursor: Cursor = (0, 0)
@@ -94,12 +107,16 @@ class Updater:
             with autocast(self.config, self.device):
                 loss, state = self.task.loss(self.network, on_device(batch, self.device), before)
             total += float(loss.detach())
-            self.scaler.scale(loss / count).backward()  # every target of the update counts alike, however they are dealt out
+            self.scaler.scale(
+                loss / count
+            ).backward()  # every target of the update counts alike, however they are dealt out
             self.carried, self.cursor = detached(state), batch.following
         self._check(total / count)
         self.scaler.unscale_(self.optimizer)
         if self.config.gradient_noise:
-            self._add_noise(math.sqrt(self.config.gradient_noise / (1 + step) ** 0.55))  # Neelakantan et al. 2015
+            self._add_noise(
+                math.sqrt(self.config.gradient_noise / (1 + step) ** 0.55)
+            )  # Neelakantan et al. 2015
         norm = self.clipper(self.network.named_parameters())
         if not math.isfinite(norm) and not self.scaler.is_enabled():
             raise Diverged(f"the gradient is {norm}")
@@ -118,7 +135,9 @@ class Updater:
             batches.append(self.task.batches.batch(cursor))
             cursor = batches[-1].following
         if not sum(batch.count for batch in batches):
-            raise TrainingError("a batch has no targets to train on: their mask or weights are all zero")
+            raise TrainingError(
+                "a batch has no targets to train on: their mask or weights are all zero"
+            )
         return batches
 
     def _add_noise(self, deviation: float) -> None:
@@ -131,5 +150,9 @@ class Updater:
             raise Diverged(f"the loss is {loss}")
         if math.isinf(self.first_loss):
             self.first_loss = loss
-        elif self.task.unit == "nats" and loss > max(_HOPELESS * self.first_loss, self.first_loss + _HOPELESS):
-            raise Diverged(f"the loss has grown from {self.first_loss:.2f} to {loss:.2f} {self.task.unit}")
+        elif self.task.unit == "nats" and loss > max(
+            _HOPELESS * self.first_loss, self.first_loss + _HOPELESS
+        ):
+            raise Diverged(
+                f"the loss has grown from {self.first_loss:.2f} to {loss:.2f} {self.task.unit}"
+            )

@@ -18,12 +18,23 @@ from seqloom.errors import ConfigError
 from seqloom.metrics.costs import unit_lengths
 from seqloom.training.batches import Batch, Cursor
 
-DEFAULT_TOKENS, FEWEST_ROWS = 1024, 8  # of a batch by default: many small steps learn faster than few large ones
+DEFAULT_TOKENS, FEWEST_ROWS = (
+    1024,
+    8,
+)  # of a batch by default: many small steps learn faster than few large ones
 
 
 class Carried:
-    def __init__(self, ids: np.ndarray, eos_id: int, *, batch_size: int | None, truncation: int, vary: bool = False,
-                 seed: int = 0) -> None:
+    def __init__(
+        self,
+        ids: np.ndarray,
+        eos_id: int,
+        *,
+        batch_size: int | None,
+        truncation: int,
+        vary: bool = False,
+        seed: int = 0,
+    ) -> None:
         self.ids, self.eos_id, self.vary, self.seed = ids, eos_id, vary, seed
         self.rows = _rows(batch_size, len(ids), truncation)
         self.columns = len(ids) // self.rows
@@ -46,15 +57,32 @@ class Carried:
         inputs[:, 1:] = targets[:, :-1]
         inputs[:, 0] = self.eos_id if at == 0 else self.ids[self.starts + at - 1]
         end = at + size >= self.columns
-        return Batch({"inputs": inputs, "targets": targets}, (epoch + 1, 0) if end else (epoch, at + size), fresh=at == 0)
+        return Batch(
+            {"inputs": inputs, "targets": targets},
+            (epoch + 1, 0) if end else (epoch, at + size),
+            fresh=at == 0,
+        )
 
     def _size(self, epoch: int, at: int) -> int:
-        return _varied(self.truncation, np.random.default_rng([self.seed, epoch, at])) if self.vary else self.truncation
+        return (
+            _varied(self.truncation, np.random.default_rng([self.seed, epoch, at]))
+            if self.vary
+            else self.truncation
+        )
 
 
 class Shuffled:
-    def __init__(self, ids: np.ndarray, eos_id: int, *, batch_size: int | None, window: int, before: int = 0,
-                 start_id: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        ids: np.ndarray,
+        eos_id: int,
+        *,
+        batch_size: int | None,
+        window: int,
+        before: int = 0,
+        start_id: int | None = None,
+        seed: int = 0,
+    ) -> None:
         """`before`: how many tokens the network also sees in front of a window without being trained on them;
         `start_id`: what stands before the first token, if not `</s>`."""
         self.ids, self.before, self.seed = ids, before, seed
@@ -73,12 +101,17 @@ class Shuffled:
     def batch(self, cursor: Cursor) -> Batch:
         epoch, at = cursor
         starts = self._starts(epoch)
-        chosen = starts[at:at + self.rows]
+        chosen = starts[at : at + self.rows]
         targets = self.ids[chosen[:, None] + np.arange(self.window)].astype(np.int64)
         places = chosen[:, None] + np.arange(-1 - self.before, self.window - 1)
-        inputs = np.where(places >= 0, self.ids[np.maximum(places, 0)], self.start_id).astype(np.int64)
+        inputs = np.where(places >= 0, self.ids[np.maximum(places, 0)], self.start_id).astype(
+            np.int64
+        )
         end = at + self.rows >= len(starts)
-        return Batch({"inputs": inputs, "targets": targets}, (epoch + 1, 0) if end else (epoch, at + self.rows))
+        return Batch(
+            {"inputs": inputs, "targets": targets},
+            (epoch + 1, 0) if end else (epoch, at + self.rows),
+        )
 
     def _starts(self, epoch: int) -> np.ndarray:
         if self._order is None or self._order[0] != epoch:
@@ -91,9 +124,19 @@ class Shuffled:
 
 
 class Separate:
-    def __init__(self, ids: np.ndarray, eos_id: int, *, batch_size: int | None, window: int, before: int = 0,
-                 carried: bool = False, vary: bool = False, start_id: int | None = None,
-                 seed: int = 0) -> None:
+    def __init__(
+        self,
+        ids: np.ndarray,
+        eos_id: int,
+        *,
+        batch_size: int | None,
+        window: int,
+        before: int = 0,
+        carried: bool = False,
+        vary: bool = False,
+        start_id: int | None = None,
+        seed: int = 0,
+    ) -> None:
         """`carried`: a unit of several windows is read on with its state; else each window is by itself.
         `start_id`: what stands before the first token of a unit, if not `</s>`.
 
@@ -101,7 +144,12 @@ class Separate:
         """
         self.ids, self.eos_id, self.before, self.vary, self.seed = ids, eos_id, before, vary, seed
         self.start_id = eos_id if start_id is None else start_id
-        self.window, self.carried, self.batch_size, self.tokens = min(window, len(ids)), carried, batch_size, len(ids)
+        self.window, self.carried, self.batch_size, self.tokens = (
+            min(window, len(ids)),
+            carried,
+            batch_size,
+            len(ids),
+        )
         self.rows = _rows(batch_size, len(ids), self.window)
         self.longest = max(len(ids) // self.rows, self.window) if carried else self.window
         self.lengths = unit_lengths(ids, eos_id)
@@ -118,7 +166,11 @@ class Separate:
         layout = self._layout(epoch)
         group, at, size = layout.steps[number]
         group = group[layout.ends[group] - layout.starts[group] > at]
-        first, end, unit = layout.starts[group][:, None] + at, layout.ends[group][:, None], layout.units[group][:, None]
+        first, end, unit = (
+            layout.starts[group][:, None] + at,
+            layout.ends[group][:, None],
+            layout.units[group][:, None],
+        )
         places = first + np.arange(min(size, int((end - first).max())))  # (B, T)
         mask = places < end
         seen = first + np.arange(-1 - self.before, places.shape[1] - 1)  # (B, before + T)
@@ -136,7 +188,9 @@ class Separate:
 
     def _lay_out(self, rng: np.random.Generator) -> _Epoch:
         # Long units are cut at other places in each epoch where a window is all that the network sees.
-        shift = np.where(self.lengths > self.longest, 0 if self.carried else rng.integers(self.longest), 0)
+        shift = np.where(
+            self.lengths > self.longest, 0 if self.carried else rng.integers(self.longest), 0
+        )
         pieces = -(-(self.lengths + shift) // self.longest)
         of = np.repeat(np.arange(len(pieces)), pieces)  # the unit of each piece
         number = np.arange(len(of)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -144,18 +198,24 @@ class Separate:
         starts = low + np.maximum(number * self.longest - shift[of], 0)
         ends = low + np.minimum((number + 1) * self.longest - shift[of], self.lengths[of])
         order = rng.permutation(len(of))
-        order = order[np.argsort((starts - ends)[order], kind="stable")]  # the longest first, like ones in random order
+        order = order[
+            np.argsort((starts - ends)[order], kind="stable")
+        ]  # the longest first, like ones in random order
         groups, at = [], 0
         while at < len(order):
             width = min(int(ends[order[at]] - starts[order[at]]), self.window)
-            many = self.batch_size or max(self.rows * self.window // width, 1)  # of as many tokens, whatever their length
-            groups.append(order[at:at + many])
+            many = self.batch_size or max(
+                self.rows * self.window // width, 1
+            )  # of as many tokens, whatever their length
+            groups.append(order[at : at + many])
             at += many
         steps = []
         for chosen in rng.permutation(len(groups)):
             group = groups[chosen]
             size = _varied(self.window, rng) if self.vary else self.window
-            steps += [(group, at, size) for at in range(0, int(ends[group[0]] - starts[group[0]]), size)]
+            steps += [
+                (group, at, size) for at in range(0, int(ends[group[0]] - starts[group[0]]), size)
+            ]
         return _Epoch(starts, ends, low, steps)
 
 
@@ -179,6 +239,8 @@ def _rows(batch_size: int | None, tokens: int, window: int) -> int:
     if batch_size is None:
         return int(np.clip(tokens // (2 * window), 1, max(DEFAULT_TOKENS // window, FEWEST_ROWS)))
     if batch_size > tokens // 2:
-        raise ConfigError(f"batch_size {batch_size} is too large for a text of {tokens:,} tokens; "
-                          f"give at most {max(tokens // 2, 1)}, or more text")
+        raise ConfigError(
+            f"batch_size {batch_size} is too large for a text of {tokens:,} tokens; "
+            f"give at most {max(tokens // 2, 1)}, or more text"
+        )
     return batch_size

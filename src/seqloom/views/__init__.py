@@ -47,7 +47,9 @@ _MODULES = {
     "views.translations": "alignment quality_by_length",
     "views.vectors": "analogies leaning neighbours word_map",
 }
-_PUBLIC = {name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()}
+_PUBLIC = {
+    name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()
+}
 
 __all__ = sorted(_PUBLIC)
 

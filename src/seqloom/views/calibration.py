@@ -25,8 +25,15 @@ from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.stepper import select
 
-POSITIONS, STEPS, WARM = 8192, 64, 128  # positions in all and in a stretch at most; tokens read before a stretch
-FORECASTS, CELLS = 30_000_000, 4_000_000  # in all, which limits the positions of large vocabularies; in memory at once
+POSITIONS, STEPS, WARM = (
+    8192,
+    64,
+    128,
+)  # positions in all and in a stretch at most; tokens read before a stretch
+FORECASTS, CELLS = (
+    30_000_000,
+    4_000_000,
+)  # in all, which limits the positions of large vocabularies; in memory at once
 EDGES = 1 / (1 + 2.0 ** -np.arange(-14, 11))  # odds of 2^-14 to 2^10
 LOG_EDGES = np.log(EDGES).astype(np.float32)
 
@@ -50,8 +57,12 @@ class Calibration:
     positions: int
 
     def to_dict(self) -> dict[str, Any]:
-        return {"error": self.error, "chance": self.chance, "positions": self.positions,
-                "bins": [b._asdict() for b in self.bins]}
+        return {
+            "error": self.error,
+            "chance": self.chance,
+            "positions": self.positions,
+            "bins": [b._asdict() for b in self.bins],
+        }
 
 
 def calibration(model: LanguageModel, data: Any, *, positions: int = POSITIONS) -> Calibration:
@@ -62,8 +73,12 @@ def calibration(model: LanguageModel, data: Any, *, positions: int = POSITIONS) 
 
 def calibration_chart(calibrations: dict[str, Calibration]) -> Any:
     """Draw how often forecasts of each probability came true."""
-    return reliability({name: [Forecasts(b.predicted, b.observed, b.low, b.high, b.n) for b in c.bins]
-                        for name, c in calibrations.items()})
+    return reliability(
+        {
+            name: [Forecasts(b.predicted, b.observed, b.low, b.high, b.n) for b in c.bins]
+            for name, c in calibrations.items()
+        }
+    )
 
 
 def collect(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:
@@ -75,30 +90,54 @@ def collect(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:
         n = len(targets)
         row = bins * np.repeat(np.arange(n), log_probs.shape[1])
         where = row + np.searchsorted(LOG_EDGES, log_probs.ravel(), side="right")
-        shares = np.bincount(where, np.exp(log_probs, dtype=np.float64).ravel(), n * bins).reshape(n, bins)
+        shares = np.bincount(where, np.exp(log_probs, dtype=np.float64).ravel(), n * bins).reshape(
+            n, bins
+        )
         count += np.bincount(where, minlength=n * bins).reshape(n, bins).sum(axis=0)
         mass += shares.sum(axis=0)
-        variance += (shares * (1 - shares)).sum(axis=0)  # a position hits a bin as often as all its tokens come
-        hits += np.bincount(np.searchsorted(LOG_EDGES, log_probs[np.arange(n), targets], side="right"), minlength=bins)
+        variance += (shares * (1 - shares)).sum(
+            axis=0
+        )  # a position hits a bin as often as all its tokens come
+        hits += np.bincount(
+            np.searchsorted(LOG_EDGES, log_probs[np.arange(n), targets], side="right"),
+            minlength=bins,
+        )
         counted += n
-    filled = [Bin(m / n, h / n, *wilson(h, n), int(n), int(h)) for n, m, h in zip(count, mass, hits) if n]
-    by_chance = np.sqrt(2 / np.pi * np.maximum(variance, 0)).sum()  # mean distance of a normal variable from its mean
-    return Calibration(filled, float(np.abs(mass - hits).sum() / 2 / counted), float(by_chance / 2 / counted), counted)
+    filled = [
+        Bin(m / n, h / n, *wilson(h, n), int(n), int(h)) for n, m, h in zip(count, mass, hits) if n
+    ]
+    by_chance = np.sqrt(
+        2 / np.pi * np.maximum(variance, 0)
+    ).sum()  # mean distance of a normal variable from its mean
+    return Calibration(
+        filled,
+        float(np.abs(mass - hits).sum() / 2 / counted),
+        float(by_chance / 2 / counted),
+        counted,
+    )
 
 
-def forecasts(model: LanguageModel, ids: np.ndarray, positions: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def forecasts(
+    model: LanguageModel, ids: np.ndarray, positions: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Log-probabilities (n, V) and the tokens that came (n,), a step of many stretches at a time."""
     stepper = model.sized_stepper()
-    begin, first, last = _stretches(model, ids, max(min(positions, FORECASTS // stepper.vocab_size), 1))
-    order = np.argsort(begin - last, kind="stable")  # those of like length together, the longest first
+    begin, first, last = _stretches(
+        model, ids, max(min(positions, FORECASTS // stepper.vocab_size), 1)
+    )
+    order = np.argsort(
+        begin - last, kind="stable"
+    )  # those of like length together, the longest first
     batches = np.array_split(order, min(-(-len(order) * stepper.vocab_size // CELLS), len(order)))
-    with progress.task("calibration", int(sum((last - begin)[batch[0]] for batch in batches)), "steps") as bar:
+    with progress.task(
+        "calibration", int(sum((last - begin)[batch[0]] for batch in batches)), "steps"
+    ) as bar:
         for batch in batches:
             state, log_probs = stepper.start(len(batch))
             for t in range(int((last - begin)[batch[0]])):
                 live = batch[(last - begin)[batch] > t]
                 if len(live) < len(log_probs):
-                    state, log_probs = select(state, np.arange(len(live))), log_probs[:len(live)]
+                    state, log_probs = select(state, np.arange(len(live))), log_probs[: len(live)]
                 at = begin[live] + t
                 counts = at >= first[live]
                 if counts.any():
@@ -107,7 +146,9 @@ def forecasts(model: LanguageModel, ids: np.ndarray, positions: int) -> Iterator
                 bar.advance()
 
 
-def _stretches(model: LanguageModel, ids: np.ndarray, positions: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _stretches(
+    model: LanguageModel, ids: np.ndarray, positions: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where reading begins, where counting begins and where it ends, for stretches spread evenly over the text.
 
     A stretch in which a unit ends becomes two, so that no position is more likely to be counted than another.

@@ -1,12 +1,12 @@
 """One model on one text as a picture: its cost along the text, token by token, and its calibration.
 
-    >>> from seqloom import NGram
-    >>> from seqloom.views import surprise
-    >>> model = NGram(order=2).fit("the cat sat on the mat\\nthe cat sat on the log\\n")
-    >>> print(surprise(model, "the cat sat on the moon", colour=False))
-    bits per token: 0: under 1, 1: 1 to 3, 2: 3 to 6, 3: 6 to 10, 4: 10 to 14, 5: 14 and more
-    the cat sat on the <unk>↵
-    0001111000000000003333331
+>>> from seqloom import NGram
+>>> from seqloom.views import surprise
+>>> model = NGram(order=2).fit("the cat sat on the mat\\nthe cat sat on the log\\n")
+>>> print(surprise(model, "the cat sat on the moon", colour=False))
+bits per token: 0: under 1, 1: 1 to 3, 2: 3 to 6, 3: 6 to 10, 4: 10 to 14, 5: 14 and more
+the cat sat on the <unk>↵
+0001111000000000003333331
 """
 
 from __future__ import annotations
@@ -40,8 +40,13 @@ def portrait(model: LanguageModel, data: Any) -> Sheet:
     calibrated = calibration(model, corpus)
 
     def draw(page: bool) -> dict[str, Any]:
-        return {"Bits along the text": along(bits, weights, unit="byte" if tokenizer.lossless else "token"),
-                "What the tokens cost": histogram(bits), "Calibration": calibration_chart({model.label(): calibrated})}
+        return {
+            "Bits along the text": along(
+                bits, weights, unit="byte" if tokenizer.lossless else "token"
+            ),
+            "What the tokens cost": histogram(bits),
+            "Calibration": calibration_chart({model.label(): calibrated}),
+        }
 
     def page(sheet: Sheet) -> Page:
         document = with_headings(sheet)
@@ -51,8 +56,13 @@ def portrait(model: LanguageModel, data: Any) -> Sheet:
             document.raw(passage_html(excerpt.pieces, [model.label()]), style=STYLE, script=SCRIPT)
         return document.text(str(model.signature(corpus)), kind="faint")
 
-    return Sheet(f"{model.label()} on {corpus.name}", draw, {"bits": bits, "weights": weights, "calibration": calibrated},
-                 arrange=_one_above_two, page=page)
+    return Sheet(
+        f"{model.label()} on {corpus.name}",
+        draw,
+        {"bits": bits, "weights": weights, "calibration": calibrated},
+        arrange=_one_above_two,
+        page=page,
+    )
 
 
 def _one_above_two(charts: Charts) -> Any:
@@ -60,9 +70,14 @@ def _one_above_two(charts: Charts) -> Any:
     import altair as alt
 
     (first, top), (second, left), (third, right) = charts.items()
-    below = alt.hconcat(left.properties(width=430, height=300, title=second),
-                        right.properties(width=350, height=300, title=third), spacing=40)
-    return alt.vconcat(top.properties(width=900, title=first), below.resolve_scale(color="independent"), spacing=30)
+    below = alt.hconcat(
+        left.properties(width=430, height=300, title=second),
+        right.properties(width=350, height=300, title=third),
+        spacing=40,
+    )
+    return alt.vconcat(
+        top.properties(width=900, title=first), below.resolve_scale(color="independent"), spacing=30
+    )
 
 
 def surprise(model: LanguageModel, text: str, *, colour: bool = True) -> str:

@@ -1,11 +1,11 @@
 """Why a classifier gave its answer, as a picture: the text coloured by what each word adds, attention, the largest shares.
 
-    >>> from seqloom import NaiveBayes
-    >>> from seqloom.views import explanation
-    >>> model = NaiveBayes().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
-    >>> sheet = explanation(model, "a good day")
-    >>> sheet.title, list(sheet.charts)
-    ('+ rather than -: +1.099 nats', ['Text', 'Largest shares'])
+>>> from seqloom import NaiveBayes
+>>> from seqloom.views import explanation
+>>> model = NaiveBayes().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
+>>> sheet = explanation(model, "a good day")
+>>> sheet.title, list(sheet.charts)
+('+ rather than -: +1.099 nats', ['Text', 'Largest shares'])
 """
 
 from __future__ import annotations
@@ -51,17 +51,30 @@ def explained(model: Any, texts: Sequence[Any], found: Sequence[Any]) -> Sheet:
     def draw(page: bool) -> Charts:
         words = [coloured_tokens(one.tokens, _sides(one), joiner=joiner) for one in found]
         if len(words) > 1:
-            return {f"{i}. {_short(in_one_line(text))}: {one.label}": chart
-                    for i, (text, one, chart) in enumerate(zip(texts, found, words), 1)}
+            return {
+                f"{i}. {_short(in_one_line(text))}: {one.label}": chart
+                for i, (text, one, chart) in enumerate(zip(texts, found, words), 1)
+            }
         charts = {"Text": words[0]}
         if attention:
-            charts["Attention"] = coloured_tokens(attention, ("attention", ""), joiner=joiner, unit="weight")
+            charts["Attention"] = coloured_tokens(
+                attention, ("attention", ""), joiner=joiner, unit="weight"
+            )
         return charts | {"Largest shares": bars_of_shares(found[0].rows(), _sides(found[0]))}
 
     heads = [str(one).splitlines()[0] for one in found]
-    cut = [f"Only the first {MOST:,} tokens of a text are drawn."] if any(len(one.tokens) > MOST for one in found) else []
-    return Sheet(heads[0] if len(heads) == 1 else f"{len(heads)} predictions of {model.label()}", draw,
-                 {"explanations": list(found), "attention": attention}, cut, _with_titles)
+    cut = (
+        [f"Only the first {MOST:,} tokens of a text are drawn."]
+        if any(len(one.tokens) > MOST for one in found)
+        else []
+    )
+    return Sheet(
+        heads[0] if len(heads) == 1 else f"{len(heads)} predictions of {model.label()}",
+        draw,
+        {"explanations": list(found), "attention": attention},
+        cut,
+        _with_titles,
+    )
 
 
 def _with_titles(charts: Charts) -> Any:

@@ -31,25 +31,54 @@ if TYPE_CHECKING:
 HEADING = "Nats per token by position in the target"
 
 
-def exposure_bias(model: Translator, pairs: Any, targets: Any = None, *, samples: int = 1000) -> Sheet:
+def exposure_bias(
+    model: Translator, pairs: Any, targets: Any = None, *, samples: int = 1000
+) -> Sheet:
     """Nats per token of references after the true tokens and after the model's own, their gap and excess, as a whole and by
     position. `pairs` as in `evaluate`; `samples`: of the bootstrap over pairs, 0 for no interval of the gap."""
     data = Parallel.of(pairs, targets)
     model.check_writes("exposure bias is measured")
-    costs = model.of_pairs(lambda sources, texts: _costs(model, sources, texts), data.sources, data.targets)
+    costs = model.of_pairs(
+        lambda sources, texts: _costs(model, sources, texts), data.sources, data.targets
+    )
     sums = np.array([[*each.sum(axis=1), each.shape[1]] for each in costs], np.float64)  # (n, 3)
     forced, free, tokens = sums.sum(axis=0).tolist()
-    found: dict[str, Any] = {"teacher_forcing": forced / tokens, "free_running": free / tokens, "gap": (free - forced) / tokens,
-                             "excess": free / forced - 1 if forced else None}
+    found: dict[str, Any] = {
+        "teacher_forcing": forced / tokens,
+        "free_running": free / tokens,
+        "gap": (free - forced) / tokens,
+        "excess": free / forced - 1 if forced else None,
+    }
     if samples:
-        found["gap_interval"] = interval_of_sums(sums, lambda s: (s[..., 1] - s[..., 0]) / s[..., 2], samples=samples)
+        found["gap_interval"] = interval_of_sums(
+            sums, lambda s: (s[..., 1] - s[..., 0]) / s[..., 2], samples=samples
+        )
     references = sum(len(ids) for ids in model.target_ids(data.targets))
     rows = by_position(costs)
-    found |= {"pairs": len(data), "tokens": int(tokens), "reference_tokens": references, "positions": rows}
-    return Sheet(f"{model.label()}: exposure bias", lambda page: {HEADING: band_chart(
-        {"teacher forcing": [{**row, "nats": row["teacher_forcing"]} for row in rows],
-         "free running": [{**row, "nats": row["free_running"]} for row in rows]},
-        "nats", "nats per token", ".2f", by="position", many="tokens")}, found, _summary(found))
+    found |= {
+        "pairs": len(data),
+        "tokens": int(tokens),
+        "reference_tokens": references,
+        "positions": rows,
+    }
+    return Sheet(
+        f"{model.label()}: exposure bias",
+        lambda page: {
+            HEADING: band_chart(
+                {
+                    "teacher forcing": [{**row, "nats": row["teacher_forcing"]} for row in rows],
+                    "free running": [{**row, "nats": row["free_running"]} for row in rows],
+                },
+                "nats",
+                "nats per token",
+                ".2f",
+                by="position",
+                many="tokens",
+            )
+        },
+        found,
+        _summary(found),
+    )
 
 
 def by_position(costs: list[np.ndarray]) -> list[dict[str, Any]]:
@@ -65,8 +94,14 @@ def by_position(costs: list[np.ndarray]) -> list[dict[str, Any]]:
         high = min(2 * low - 1, last)
         inside = (positions >= low) & (positions <= high)
         forced, free = every[:, inside].mean(axis=1, dtype=np.float64).tolist()
-        rows.append({"position": str(low) if low == high else f"{low}-{high}", "tokens": int(inside.sum()),
-                     "teacher_forcing": forced, "free_running": free})
+        rows.append(
+            {
+                "position": str(low) if low == high else f"{low}-{high}",
+                "tokens": int(inside.sum()),
+                "teacher_forcing": forced,
+                "free_running": free,
+            }
+        )
     return rows
 
 
@@ -75,15 +110,17 @@ def _costs(model: Translator, sources: list[Any], targets: list[str]) -> list[np
     stepper, ids = model.decoder(sources), model.target_ids(targets)
     free = forced_log_probs(stepper, ids, greedy=True)
     forced = forced_log_probs(stepper, ids)
-    return [-np.stack([true[:len(own)], own]) for true, own in zip(forced, free)]
+    return [-np.stack([true[: len(own)], own]) for true, own in zip(forced, free)]
 
 
 def _summary(found: dict[str, Any]) -> list[str]:
     excess = "" if found["excess"] is None else f", {found['excess']:+.1%}"
     low, high = found.get("gap_interval", (np.nan, np.nan))
     interval = "" if np.isnan(low) else f" (95 %: {low:.4f} to {high:.4f})"
-    return [f"{found['teacher_forcing']:.4f} nats per token after the true tokens (teacher forcing), "
-            f"{found['free_running']:.4f} after its own (free running)",
-            f"exposure-bias gap {found['gap']:.4f}{interval}{excess}",
-            f"{found['tokens']:,} of {found['reference_tokens']:,} target tokens in {found['pairs']:,} pairs; the others are "
-            "beyond the end of the model's translations"]
+    return [
+        f"{found['teacher_forcing']:.4f} nats per token after the true tokens (teacher forcing), "
+        f"{found['free_running']:.4f} after its own (free running)",
+        f"exposure-bias gap {found['gap']:.4f}{interval}{excess}",
+        f"{found['tokens']:,} of {found['reference_tokens']:,} target tokens in {found['pairs']:,} pairs; the others are "
+        "beyond the end of the model's translations",
+    ]

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 WORDS, IN_NAME = 10, 3  # shown of a state, and in its name
 WRITTEN = 25  # tokens of a text that the model writes itself
 STEPS = 100  # along which it may forget
-BELIEF, MOVES, FORGETTING = ("Belief about the state, token by token", "Moves between states",
-                             "Forgetting: distance of two beliefs that began apart")
+BELIEF, MOVES, FORGETTING = (
+    "Belief about the state, token by token",
+    "Moves between states",
+    "Forgetting: distance of two beliefs that began apart",
+)
 
 
 def states(model: Model, text: str | None = None) -> Sheet:
@@ -30,34 +33,57 @@ def states(model: Model, text: str | None = None) -> Sheet:
     if model.name == "hmm":
         return _language(made, text)
     if model.name != "hmm-tagger":
-        raise ConfigError(f"states can be drawn only for hidden Markov models (hmm, hmm-tagger); this model is {model.name}")
+        raise ConfigError(
+            f"states can be drawn only for hidden Markov models (hmm, hmm-tagger); this model is {model.name}"
+        )
     if text is not None:
         raise ConfigError("a text is for an hmm language model; `seqloom predict` tags a text")
     moves, tags = _tag_moves(made), list(made.tags)
-    return Sheet(f"{made.label()}: what is inside", lambda page: {"Which tag follows which": transition_chart(moves, tags)},
-                 {"states": tags, "transitions": moves})
+    return Sheet(
+        f"{made.label()}: what is inside",
+        lambda page: {"Which tag follows which": transition_chart(moves, tags)},
+        {"states": tags, "transitions": moves},
+    )
 
 
 def state_words(model: HMM) -> dict[str, str]:
     """The likeliest tokens of each state, with their share."""
-    return {f"state {i}": "  ".join(f"{visible(word)} {share:.0%}" for word, share in words)
-            for i, words in enumerate(model.top_words(WORDS))}
+    return {
+        f"state {i}": "  ".join(f"{visible(word)} {share:.0%}" for word, share in words)
+        for i, words in enumerate(model.top_words(WORDS))
+    }
 
 
 def _language(model: HMM, text: str | None) -> Sheet:
-    names = [f"{i}: {' '.join(visible(word) for word, _ in words)}" for i, words in enumerate(model.top_words(IN_NAME))]
-    tokens, beliefs = model.beliefs(text if text is not None else model.generate("", max_tokens=WRITTEN, seed=0))
+    names = [
+        f"{i}: {' '.join(visible(word) for word, _ in words)}"
+        for i, words in enumerate(model.top_words(IN_NAME))
+    ]
+    tokens, beliefs = model.beliefs(
+        text if text is not None else model.generate("", max_tokens=WRITTEN, seed=0)
+    )
     moves, distances = model.chain.transitions, _forgetting(model)
 
     def draw(page: bool) -> dict[str, Any]:
-        charts = {BELIEF: belief_chart(beliefs, [visible(token) for token in tokens], names),
-                  MOVES: transition_chart(moves, names)}
+        charts = {
+            BELIEF: belief_chart(beliefs, [visible(token) for token in tokens], names),
+            MOVES: transition_chart(moves, names),
+        }
         if max(distances) > FLOOR:  # else it forgets at once, as one with a single state
             charts[FORGETTING] = forgetting_chart({model.label(): distances})
         return charts
 
-    return Sheet(f"{model.label()}: what is inside", draw, {"states": names, "tokens": tokens, "beliefs": beliefs,
-                                                            "transitions": moves, "forgetting": distances})
+    return Sheet(
+        f"{model.label()}: what is inside",
+        draw,
+        {
+            "states": names,
+            "tokens": tokens,
+            "beliefs": beliefs,
+            "transitions": moves,
+            "forgetting": distances,
+        },
+    )
 
 
 def _forgetting(model: HMM) -> list[float]:
@@ -77,4 +103,6 @@ def _tag_moves(model: HMMTagger) -> np.ndarray:
 
 def visible(word: str) -> str:
     """Also what is not printed, or would move the cursor."""
-    return "".join("␣" if c == " " else c if c.isprintable() else ascii(c)[1:-1] for c in word) or "∅"
+    return (
+        "".join("␣" if c == " " else c if c.isprintable() else ascii(c)[1:-1] for c in word) or "∅"
+    )

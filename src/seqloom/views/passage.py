@@ -36,7 +36,10 @@ def pieces(model: LanguageModel, text: str) -> list[Piece]:
     tokenizer = model.tokenizer
     end = "\n" if model.unit == "line" else ""
     if tokenizer.lossless:
-        spelled = [tokenizer.token_bytes(i) if i != tokenizer.eos_id else end.encode() for i in ids.tolist()]
+        spelled = [
+            tokenizer.token_bytes(i) if i != tokenizer.eos_id else end.encode()
+            for i in ids.tolist()
+        ]
         return whole_characters(spelled, bits.tolist())
     result, before = [], False
     for i, cost in zip(ids.tolist(), bits.tolist()):
@@ -48,12 +51,18 @@ def pieces(model: LanguageModel, text: str) -> list[Piece]:
     return result
 
 
-def passage(models: Mapping[str, LanguageModel], test: Corpus, *, guide: str, length: int = LENGTH) -> Passage:
+def passage(
+    models: Mapping[str, LanguageModel], test: Corpus, *, guide: str, length: int = LENGTH
+) -> Passage:
     """Some lines that are as hard for the rung `guide` as the text around them, and their cost under every model."""
     data = _head(test, HEAD)
     _, bits, starts = _located(models[guide], data)
     begin, end = choose(data, bits, starts, length)
-    return Passage(begin, data[begin:end].decode(), {n: pieces_between(m, data, begin, end) for n, m in models.items()})
+    return Passage(
+        begin,
+        data[begin:end].decode(),
+        {n: pieces_between(m, data, begin, end) for n, m in models.items()},
+    )
 
 
 def pieces_between(model: LanguageModel, data: bytes, begin: int, end: int) -> list[Piece]:
@@ -65,15 +74,23 @@ def pieces_between(model: LanguageModel, data: bytes, begin: int, end: int) -> l
     ids, bits, starts = _located(model, data)
     inside = np.flatnonzero((starts >= begin) & (starts < end))
     first = int(starts[inside[0]]) if len(inside) else end
-    cut = [Piece(data[begin:first].decode("utf-8", "replace"), math.nan, first - begin)] if first > begin else []
-    spelled = [b"\n" if i == tokenizer.eos_id else tokenizer.token_bytes(i) for i in ids[inside].tolist()]
+    cut = (
+        [Piece(data[begin:first].decode("utf-8", "replace"), math.nan, first - begin)]
+        if first > begin
+        else []
+    )
+    spelled = [
+        b"\n" if i == tokenizer.eos_id else tokenizer.token_bytes(i) for i in ids[inside].tolist()
+    ]
     return cut + whole_characters(spelled, bits[inside].tolist())
 
 
 def _scored(model: LanguageModel, text: str) -> tuple[np.ndarray, np.ndarray]:
     """The ids of a text and the bits of each."""
     ids, lengths = model.encode(text)
-    return ids, -model.sequence_log_probs(ids, lengths).astype(np.float64) / math.log(2) + 0.0  # no minus zero
+    return ids, -model.sequence_log_probs(ids, lengths).astype(np.float64) / math.log(
+        2
+    ) + 0.0  # no minus zero
 
 
 def _located(model: LanguageModel, data: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -81,7 +98,9 @@ def _located(model: LanguageModel, data: bytes) -> tuple[np.ndarray, np.ndarray,
     tokenizer = model.tokenizer
     ids, bits = _scored(model, data.decode())
     widths = tokenizer.byte_lengths[ids].astype(np.int64)
-    widths[ids == tokenizer.eos_id] = 1  # a newline; the one end of a stream lies behind its last byte
+    widths[ids == tokenizer.eos_id] = (
+        1  # a newline; the one end of a stream lies behind its last byte
+    )
     return ids, bits, np.cumsum(widths) - widths
 
 
@@ -110,7 +129,7 @@ def choose(data: bytes, costs: np.ndarray, starts: np.ndarray, length: int) -> t
 
 def _end(data: bytes, begin: int, length: int) -> int:
     """The last end of a line, word or character up to `length` bytes further."""
-    window = data[begin:begin + length]
+    window = data[begin : begin + length]
     if begin + length >= len(data):
         return len(data)
     for mark in (b"\n", b" "):
@@ -130,5 +149,5 @@ def _head(corpus: Corpus, size: int) -> bytes:
         for chunk in document.chunks():
             data += chunk
             if len(data) > size:
-                return data[:_end(data, 0, size)]
+                return data[: _end(data, 0, size)]
     return data

@@ -24,7 +24,9 @@ def errors(result: Result) -> Sheet:
     drawn = ("confusion", "reliability", "slices", "groups")
     data = {name: detail for name in drawn if (detail := result.details.get(name))}
     if not data:
-        raise ConfigError("nothing to draw: the result has no confusion matrix (too many classes, or another task)")
+        raise ConfigError(
+            "nothing to draw: the result has no confusion matrix (too many classes, or another task)"
+        )
 
     def draw(page: bool) -> dict[str, Any]:
         charts = {}
@@ -36,7 +38,9 @@ def errors(result: Result) -> Sheet:
             charts["Slices"] = _slices(result, rows)
         if groups := data.get("groups"):
             points = [_point(row["group"], "", row, "accuracy", row["size"]) for row in groups]
-            charts["Groups"] = points_with_intervals(points[:MOST_ROWS], "accuracy", _overall(result)[1])
+            charts["Groups"] = points_with_intervals(
+                points[:MOST_ROWS], "accuracy", _overall(result)[1]
+            )
         return charts
 
     return Sheet(f"{result.signature.model}: errors", draw, data)
@@ -72,35 +76,63 @@ def robustness(result: Result) -> Sheet:
     metric = next(iter(result.metrics)).replace("_", " ")
     size = next(int(value) for value in result.metrics.values() if isinstance(value, int))
     points = [_point(row["perturbation"], "", row, "difference", size) for row in rows]
-    return Sheet(f"{result.signature.model}: robustness", lambda page: {
-        "Robustness": points_with_intervals(points, f"difference in {metric} to the data as it is", 0.0)}, rows)
+    return Sheet(
+        f"{result.signature.model}: robustness",
+        lambda page: {
+            "Robustness": points_with_intervals(
+                points, f"difference in {metric} to the data as it is", 0.0
+            )
+        },
+        rows,
+    )
 
 
 def description(result: Description) -> Sheet:
     """Charts of `seqloom.data.describe.describe`: coverage, unknown tokens and lengths by tokenizer."""
+
     def page(sheet: Sheet) -> Page:
         document = with_headings(sheet)
         for table in result.tables():
             document.heading(table.title.capitalize()).table(table.rows[0], table.rows[1:])
         return document
 
-    return Sheet(f"A description of {result.name}", lambda page: _described(result), result.to_dict(), result.summary(),
-                 _two_in_a_row, page)
+    return Sheet(
+        f"A description of {result.name}",
+        lambda page: _described(result),
+        result.to_dict(),
+        result.summary(),
+        _two_in_a_row,
+        page,
+    )
 
 
 def _described(statistics: Description) -> dict[str, Any]:
     """Charts without data are left out."""
     points = [Covered("to learn from", c.types, c.train) for c in statistics.coverage]
-    points += [Covered("held-out", c.types, c.held_out) for c in statistics.coverage if c.held_out is not None]
+    points += [
+        Covered("held-out", c.types, c.held_out)
+        for c in statistics.coverage
+        if c.held_out is not None
+    ]
     drawn = {"What the most frequent words cover": coverage(points)}
     names = [f"{row.kind} {row.vocab_size:,}" for row in statistics.rows]
     if statistics.rows:
         drawn["Unknown tokens of held-out text"] = bars(
-            [Bar(name, row.kind, row.oov_rate, f"{row.oov_rate:.2%}") for name, row in zip(names, statistics.rows)],
-            "share of the tokens that are <unk>", form=".2~%")
+            [
+                Bar(name, row.kind, row.oov_rate, f"{row.oov_rate:.2%}")
+                for name, row in zip(names, statistics.rows)
+            ],
+            "share of the tokens that are <unk>",
+            form=".2~%",
+        )
         drawn["How long tokens are"] = bars(
-            [Bar(name, row.kind, row.bytes_per_token, f"{row.bytes_per_token:.2f}")
-             for name, row in zip(names, statistics.rows)], "bytes a token", form="~g")
+            [
+                Bar(name, row.kind, row.bytes_per_token, f"{row.bytes_per_token:.2f}")
+                for name, row in zip(names, statistics.rows)
+            ],
+            "bytes a token",
+            form="~g",
+        )
     for one in statistics.lengths:
         drawn[f"Lengths of {one.name}"] = lengths(one.histogram, one.name.rpartition(" ")[2])
     return drawn
@@ -110,5 +142,8 @@ def _two_in_a_row(charts: Charts) -> Any:
     import altair as alt
 
     sized = [chart.properties(width=430, title=title) for title, chart in charts.items()]
-    rows = [alt.hconcat(*sized[i:i + 2], spacing=40).resolve_scale(color="independent") for i in range(0, len(sized), 2)]
+    rows = [
+        alt.hconcat(*sized[i : i + 2], spacing=40).resolve_scale(color="independent")
+        for i in range(0, len(sized), 2)
+    ]
     return alt.vconcat(*rows, spacing=30)

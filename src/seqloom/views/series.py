@@ -20,8 +20,15 @@ MOST = 8  # charts of one sheet
 BEFORE = 4  # horizons of history that are drawn before a forecast
 
 
-def forecast(model: Forecaster, data: Any, *, horizon: int | None = None, since: Any = None,
-             start: Any = None, backtest: bool = False) -> Sheet:
+def forecast(
+    model: Forecaster,
+    data: Any,
+    *,
+    horizon: int | None = None,
+    since: Any = None,
+    start: Any = None,
+    backtest: bool = False,
+) -> Sheet:
     """The forecast after the data, or from the time `since` on beside what came (`start` is its former name);
     `backtest`: of the last steps of the data."""
     since = renamed("since", since, "start", start)
@@ -35,8 +42,11 @@ def forecast(model: Forecaster, data: Any, *, horizon: int | None = None, since:
 
 def forecast_sheet(model: Forecaster, series: Series, made: Forecast) -> Sheet:
     """Draw a forecast that the model has made for the series."""
-    return Sheet(f"{model.label()}: forecast", lambda page: _forecasts(made, series.like(model.columns, made.known_columns)),
-                 made.to_dict())
+    return Sheet(
+        f"{model.label()}: forecast",
+        lambda page: _forecasts(made, series.like(model.columns, made.known_columns)),
+        made.to_dict(),
+    )
 
 
 def _forecasts(made: Forecast, series: Series) -> dict[str, Any]:
@@ -49,15 +59,23 @@ def _forecasts(made: Forecast, series: Series) -> dict[str, Any]:
         shown = slice(max(low, 0), int(np.searchsorted(times, ahead.times[-1], side="right")))
         for c, column in enumerate(made.columns):
             if len(charts) < MOST:
-                bands = {share: (lower[:, c].tolist(), upper[:, c].tolist()) for share, (lower, upper) in ahead.bands.items()}
+                bands = {
+                    share: (lower[:, c].tolist(), upper[:, c].tolist())
+                    for share, (lower, upper) in ahead.bands.items()
+                }
                 charts[_heading(ahead.key, column)] = forecast_chart(
                     Line(times[shown].tolist(), track.values[shown, c].tolist()),
-                    Line(ahead.times.tolist(), ahead.values[:, c].tolist()), bands, rows=made.clock.rows, title=column)
+                    Line(ahead.times.tolist(), ahead.values[:, c].tolist()),
+                    bands,
+                    rows=made.clock.rows,
+                    title=column,
+                )
     return charts
 
 
 def anomalies(found: Anomalies, name: str = "model") -> Sheet:
     """Each series with its unusual steps marked, as `Forecaster.anomalies` found them."""
+
     def draw(page: bool) -> dict[str, Any]:
         charts: dict[str, Any] = {}
         for key, (times, _) in found.scores.items():
@@ -66,7 +84,10 @@ def anomalies(found: Anomalies, name: str = "model") -> Sheet:
                 if len(charts) < MOST:
                     charts[_heading(key, column)] = marks_chart(
                         Line(times.tolist(), found.values[key][:, c].tolist()),
-                        Line([one.time for one in marks], [one.value for one in marks]), rows=found.clock.rows, title=column)
+                        Line([one.time for one in marks], [one.value for one in marks]),
+                        rows=found.clock.rows,
+                        title=column,
+                    )
         return charts
 
     return Sheet(f"{name}: {len(found):,} steps that are not as expected", draw, found.to_dict())

@@ -37,16 +37,33 @@ def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sh
     model.check_writes("a translation is traced")
     how = make(TranslationConfig, None, options)
     if how.search != "beam" or top < 1:
-        raise ConfigError(f"a trace shows beam search with at least 1 candidate; got search {how.search} and top {top}")
+        raise ConfigError(
+            f"a trace shows beam search with at least 1 candidate; got search {how.search} and top {top}"
+        )
     model.check_sources([source])
-    stepper, config, names = model.decoder([source]), model.beam_config(how), source_tokens(model, source)
+    stepper, config, names = (
+        model.decoder([source]),
+        model.beam_config(how),
+        source_tokens(model, source),
+    )
     watcher = _Watcher(model, stepper, config, names, top)
     best = beam_search(stepper, [np.zeros(0, np.int64)], config, watch=watcher)[0][0]
     steps, path = watcher.steps, watcher.path(best.ids.tolist(), best.finished)
-    data = {"source": names, "translation": model.target_tokenizer.decode(best.ids), "log_prob": best.log_prob,
-            "score": best.score, "finished": best.finished, "steps": steps, "lines": [step_lines(step) for step in steps]}
+    data = {
+        "source": names,
+        "translation": model.target_tokenizer.decode(best.ids),
+        "log_prob": best.log_prob,
+        "score": best.score,
+        "finished": best.finished,
+        "steps": steps,
+        "lines": [step_lines(step) for step in steps],
+    }
     written = [token for _, token in path]
-    looked = np.array([watcher.weights[t][row] for t, (row, _) in enumerate(path)]) if watcher.weights else None
+    looked = (
+        np.array([watcher.weights[t][row] for t, (row, _) in enumerate(path)])
+        if watcher.weights
+        else None
+    )
 
     def draw(page: bool) -> dict[str, Any]:
         charts = {"Beam": beam_chart(steps)}
@@ -60,8 +77,16 @@ def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sh
 class _Watcher:
     """Writes down every step of a search for one source."""
 
-    def __init__(self, model: Translator, stepper: Stepper, config: BeamConfig, source: list[str], top: int) -> None:
-        self.model, self.stepper, self.config, self.source, self.top = model, stepper, config, source, top
+    def __init__(
+        self, model: Translator, stepper: Stepper, config: BeamConfig, source: list[str], top: int
+    ) -> None:
+        self.model, self.stepper, self.config, self.source, self.top = (
+            model,
+            stepper,
+            config,
+            source,
+            top,
+        )
         self.steps: list[dict[str, Any]] = []
         self.weights: list[np.ndarray] = []  # (R, S) of each step, where the model shows them
         self.ids: list[list[int]] = [[]]  # of the open hypotheses
@@ -73,21 +98,48 @@ class _Watcher:
         hypotheses = []
         for row, ids in enumerate(self.ids):
             probs = np.exp(np.minimum(step.log_probs[row].astype(np.float64), 0.0))
-            shown = dict.fromkeys([*top_indices(probs[None], self.top)[0].tolist(), *(j for i, j in fates if i == row)])
-            candidates = [{"token": self._name(token), "probability": float(probs[token]),
-                           **fates.get((row, token), {"becomes": "dropped"}), "best": False} for token in shown]
-            hypotheses.append({"number": row + 1, "tokens": [*map(self._name, ids)], "text": self._text(ids),
-                               "log_prob": float(step.log_prob[row]), "looks_at": looks[row], "candidates": candidates,
-                               "best": False})
+            shown = dict.fromkeys(
+                [
+                    *top_indices(probs[None], self.top)[0].tolist(),
+                    *(j for i, j in fates if i == row),
+                ]
+            )
+            candidates = [
+                {
+                    "token": self._name(token),
+                    "probability": float(probs[token]),
+                    **fates.get((row, token), {"becomes": "dropped"}),
+                    "best": False,
+                }
+                for token in shown
+            ]
+            hypotheses.append(
+                {
+                    "number": row + 1,
+                    "tokens": [*map(self._name, ids)],
+                    "text": self._text(ids),
+                    "log_prob": float(step.log_prob[row]),
+                    "looks_at": looks[row],
+                    "candidates": candidates,
+                    "best": False,
+                }
+            )
         self.steps.append({"step": len(self.steps) + 1, "hypotheses": hypotheses, "ended": ended})
         self.before.append(self.ids)
-        self.ids = [[*self.ids[row], token] for row, token in zip(step.rows.tolist(), step.tokens.tolist())]
+        self.ids = [
+            [*self.ids[row], token] for row, token in zip(step.rows.tolist(), step.tokens.tolist())
+        ]
 
-    def _fates(self, step: BeamStep) -> tuple[dict[tuple[int, int], dict[str, Any]], list[dict[str, Any]]]:
+    def _fates(
+        self, step: BeamStep
+    ) -> tuple[dict[tuple[int, int], dict[str, Any]], list[dict[str, Any]]]:
         """What becomes of the continuations that the step took, by row and token, and those that left the beam."""
         totals = step.log_prob[:, None] + np.minimum(step.log_probs.astype(np.float64), 0.0)
         length = len(self.steps) + 1
-        kept = {pair: number for number, pair in enumerate(zip(step.rows.tolist(), step.tokens.tolist()), 1)}
+        kept = {
+            pair: number
+            for number, pair in enumerate(zip(step.rows.tolist(), step.tokens.tolist()), 1)
+        }
         fates: dict[tuple[int, int], dict[str, Any]] = {}
         ended = []
         for place in top_indices(totals.reshape(1, -1), self.config.beams)[0].tolist():
@@ -98,8 +150,14 @@ class _Watcher:
             if ends or length == self.config.max_tokens:
                 total = float(totals[row, token])
                 penalty = float(step.coverage[row]) if len(step.coverage) else 0.0
-                ended.append({"text": self._text([*self.ids[row], *[token] * (not ends)]), "log_prob": total,
-                              "score": total / self.config.divisor(length) + penalty, "finished": ends})
+                ended.append(
+                    {
+                        "text": self._text([*self.ids[row], *[token] * (not ends)]),
+                        "log_prob": total,
+                        "score": total / self.config.divisor(length) + penalty,
+                        "finished": ends,
+                    }
+                )
                 fates[row, token] = {"becomes": "ends" if ends else "cut off"}
             elif (row, token) in kept:
                 fates[row, token] = {"becomes": "open", "number": kept[row, token]}
@@ -110,11 +168,22 @@ class _Watcher:
     def _looks(self, step: BeamStep) -> list[list[dict[str, Any]]]:
         """The source tokens that each hypothesis looks at most for its next token."""
         if isinstance(self.stepper, Attending):
-            weights = np.asarray(self.stepper.attention(step.state)[0], np.float64)[:, :len(self.source)].copy()
+            weights = np.asarray(self.stepper.attention(step.state)[0], np.float64)[
+                :, : len(self.source)
+            ].copy()
             if weights.shape[1]:
                 self.weights.append(weights)
-                return [[{"position": place + 1, "token": self.source[place], "weight": float(row[place])}
-                         for place in top_indices(row[None], LOOKED)[0].tolist()] for row in weights]
+                return [
+                    [
+                        {
+                            "position": place + 1,
+                            "token": self.source[place],
+                            "weight": float(row[place]),
+                        }
+                        for place in top_indices(row[None], LOOKED)[0].tolist()
+                    ]
+                    for row in weights
+                ]
         return [[] for _ in self.ids]
 
     def path(self, ids: list[int], finished: bool) -> list[tuple[int, str]]:
@@ -124,12 +193,18 @@ class _Watcher:
             row = self.before[t].index(whole[:t])
             one, name = self.steps[t]["hypotheses"][row], self._name(token)
             one["best"] = True
-            next(c for c in one["candidates"] if c["token"] == name and c["becomes"] != "dropped")["best"] = True
+            next(c for c in one["candidates"] if c["token"] == name and c["becomes"] != "dropped")[
+                "best"
+            ] = True
             path.append((row, name))
         return path
 
     def _name(self, token: int) -> str:
-        return END if token == self.stepper.eos_id else visible(self.model.target_tokenizer.token(token))
+        return (
+            END
+            if token == self.stepper.eos_id
+            else visible(self.model.target_tokenizer.token(token))
+        )
 
     def _text(self, ids: list[int]) -> str:
         return self.model.target_tokenizer.decode(np.array(ids, np.int64))
@@ -141,10 +216,20 @@ def step_lines(step: dict[str, Any]) -> str:
     for one in step["hypotheses"]:
         looks = ", ".join(f"{look['token']} {look['weight']:.2f}" for look in one["looks_at"])
         mark, written = "*" if one["best"] else " ", " ".join(one["tokens"]) or "(nothing yet)"
-        lines.append(f"{mark} #{one['number']} {one['log_prob']:.2f}  {written}" + (f"   looks at {looks}" if looks else ""))
-        lines.append("     " + "   ".join(f"{c['token']} {c['probability']:.3f}{_fate(c)}" for c in one["candidates"]))
-    lines += [f"  {'ended' if one['finished'] else 'cut off'}: {visible_text(one['text'])}  score {one['score']:.4f}"
-              for one in step["ended"]]
+        lines.append(
+            f"{mark} #{one['number']} {one['log_prob']:.2f}  {written}"
+            + (f"   looks at {looks}" if looks else "")
+        )
+        lines.append(
+            "     "
+            + "   ".join(
+                f"{c['token']} {c['probability']:.3f}{_fate(c)}" for c in one["candidates"]
+            )
+        )
+    lines += [
+        f"  {'ended' if one['finished'] else 'cut off'}: {visible_text(one['text'])}  score {one['score']:.4f}"
+        for one in step["ended"]
+    ]
     return "\n".join(lines)
 
 
@@ -155,18 +240,33 @@ def visible_text(text: str) -> str:
 
 def _fate(candidate: dict[str, Any]) -> str:
     becomes = candidate["becomes"]
-    return "" if becomes == "dropped" else f" -> #{candidate['number']}" if becomes == "open" else f" ({becomes})"
+    return (
+        ""
+        if becomes == "dropped"
+        else f" -> #{candidate['number']}"
+        if becomes == "open"
+        else f" ({becomes})"
+    )
 
 
 def _summary(data: dict[str, Any]) -> list[str]:
     steps = data["steps"]
-    many, end = sum(len(step["ended"]) for step in steps), "ended" if data["finished"] else "was cut off"
+    many, end = (
+        sum(len(step["ended"]) for step in steps),
+        "ended" if data["finished"] else "was cut off",
+    )
     last = sum(any(one["best"] for one in step["hypotheses"]) for step in steps)
-    return [visible_text(data["translation"]),
-            f"score {data['score']:.4f}; it {end} in step {last} of the search's {len(steps)}, in which {many:,} "
-            f"hypothes{'is' if many == 1 else 'es'} ended"]
+    return [
+        visible_text(data["translation"]),
+        f"score {data['score']:.4f}; it {end} in step {last} of the search's {len(steps)}, in which {many:,} "
+        f"hypothes{'is' if many == 1 else 'es'} ended",
+    ]
 
 
 def _page(sheet: Sheet) -> Page:
     """The charts, and all steps below them."""
-    return with_headings(sheet).heading("Steps").folded("every hypothesis and candidate", "\n\n".join(sheet.data["lines"]))
+    return (
+        with_headings(sheet)
+        .heading("Steps")
+        .folded("every hypothesis and candidate", "\n\n".join(sheet.data["lines"]))
+    )

@@ -22,8 +22,9 @@ POINTS = 64  # at which the line is read
 TOGETHER = 1 << 13  # steps of a batch
 
 
-def token_shares(model: NeuralClassifier, text: Any, one: int, other: int | None,
-                 points: int = POINTS) -> tuple[np.ndarray, float, float]:
+def token_shares(
+    model: NeuralClassifier, text: Any, one: int, other: int | None, points: int = POINTS
+) -> tuple[np.ndarray, float, float]:
     """What each step of a text adds to the log-odds of class `one` against `other` (None: against its absence), those log-odds
     and those of no text; all as the network has them."""
     import torch
@@ -36,18 +37,23 @@ def token_shares(model: NeuralClassifier, text: Any, one: int, other: int | None
         x = network.reader(batch)  # (rows, T, D)
 
     def odds(vectors: Any, many: int) -> Any:
-        repeated = {name: value.repeat(many, *[1] * (value.dim() - 1)) for name, value in batch.items()
-                    if name in ("lengths", "counts")}
+        repeated = {
+            name: value.repeat(many, *[1] * (value.dim() - 1))
+            for name, value in batch.items()
+            if name in ("lengths", "counts")
+        }
         scores = model.example_scores(network.encode(vectors, repeated), repeated)
         return scores[:, one] if other is None else scores[:, one] - scores[:, other]
 
     together = max(TOGETHER // (x.shape[0] * x.shape[1]), 1)
     total = torch.zeros_like(x)
     for low in range(0, points, together):
-        shares = (torch.arange(low, min(low + together, points), device=device, dtype=x.dtype) + 0.5) / points
+        shares = (
+            torch.arange(low, min(low + together, points), device=device, dtype=x.dtype) + 0.5
+        ) / points
         line = (shares.view(-1, 1, 1, 1) * x).flatten(0, 1).requires_grad_()
         with torch.enable_grad():
-            gradient, = torch.autograd.grad(odds(line, len(shares)).sum(), line)
+            (gradient,) = torch.autograd.grad(odds(line, len(shares)).sum(), line)
         total += gradient.view(len(shares), *x.shape).sum(0)
     with torch.no_grad():
         whole, nothing = float(odds(x, 1)[0]), float(odds(torch.zeros_like(x), 1)[0])
@@ -68,9 +74,16 @@ def explain(model: NeuralClassifier, text: Any, n: int, label: Any, against: Any
     nats = np.bincount(places, nats / temperature, len(words))
     order = np.argsort(-abs(nats), kind="stable")
     rest = (whole - nothing) / temperature - float(nats[order[:n]].sum())
-    return Explanation(model.classes[one], f"not {model.classes[one]}" if other is None else model.classes[other],
-                       whole / temperature + moved, nothing / temperature + moved, 0.0,
-                       [Share(words[i], 1, float(nats[i])) for i in order[:n].tolist()], rest, list(zip(words, nats.tolist())))
+    return Explanation(
+        model.classes[one],
+        f"not {model.classes[one]}" if other is None else model.classes[other],
+        whole / temperature + moved,
+        nothing / temperature + moved,
+        0.0,
+        [Share(words[i], 1, float(nats[i])) for i in order[:n].tolist()],
+        rest,
+        list(zip(words, nats.tolist())),
+    )
 
 
 def _other(model: NeuralClassifier, scores: np.ndarray, one: int) -> int | None:
@@ -80,7 +93,9 @@ def _other(model: NeuralClassifier, scores: np.ndarray, one: int) -> int | None:
 
 def _place(model: NeuralClassifier, label: Any) -> int:
     if label not in model.classes:
-        raise ConfigError(f"there is no class {label!r}; the classes are {', '.join(map(repr, model.classes[:10]))}")
+        raise ConfigError(
+            f"there is no class {label!r}; the classes are {', '.join(map(repr, model.classes[:10]))}"
+        )
     return model.classes.index(label)
 
 
@@ -95,13 +110,15 @@ def steps_in_text(model: NeuralClassifier, text: Any) -> tuple[np.ndarray, list[
         from seqloom.text.segment import sentences
 
         parts = list(sentences(text)) or [text]
-        words = [word for part in parts for word in spelled_tokens(model.tokenizer, part)[:c.max_length]]
+        words = [
+            word for part in parts for word in spelled_tokens(model.tokenizer, part)[: c.max_length]
+        ]
         return np.arange(len(words)), words
     words = spelled_tokens(model.tokenizer, text)
     if c.long == "windows":
         starts, stops, _ = windows(np.array([0]), np.array([len(words)]), c.max_length)
         return np.concatenate([np.arange(a, b) for a, b in zip(starts, stops)]), words
-    words = words[:c.max_length]
+    words = words[: c.max_length]
     return np.arange(len(words)), words
 
 
@@ -110,11 +127,16 @@ def attention(model: NeuralClassifier, text: Any) -> list[tuple[str, float]]:
     import torch
 
     if model.config.pools != "attention" or model.config.long != "truncate":
-        raise ConfigError("only a classifier with pooling attention, and without windows or sentences, has attention weights")
+        raise ConfigError(
+            "only a classifier with pooling attention, and without windows or sentences, has attention weights"
+        )
     network = model.network()
     encoded = model.encode([text])
     device = next(network.parameters()).device
-    batch = {name: torch.from_numpy(array).to(device) for name, array in encoded.batch(np.arange(1)).items()}
+    batch = {
+        name: torch.from_numpy(array).to(device)
+        for name, array in encoded.batch(np.arange(1)).items()
+    }
     with torch.inference_mode():
         x, lengths = network.features(network.reader(batch), batch)
         weights = network.output.pooling.weights(x, lengths)[0].cpu().numpy()

@@ -17,7 +17,9 @@ from seqloom.models.vectors.learning import Passes, learn
 from seqloom.models.vectors.sampling import huffman
 from seqloom.models.vectors.windows import rows as aligned_rows
 
-IN_ORDER = 1 << 20  # features; fewer are learnt by one thread, which takes about a second and gives the same bits always
+IN_ORDER = (
+    1 << 20
+)  # features; fewer are learnt by one thread, which takes about a second and gives the same bits always
 _CHUNK, _MOST_CHUNKS = 1 << 16, 256  # features of a chunk, and how many there are at most
 _FEW_TEXTS, _LEAST_EPOCHS, _MOST_EPOCHS = 25_000, 5, 200  # see `default_epochs`
 
@@ -47,7 +49,14 @@ def default_epochs(texts: int) -> int:
 class Learning:
     """The matrices of a classifier while it learns: X (R, D) of features, Y (C, D) of classes or (C - 1, D) of nodes."""
 
-    def __init__(self, config: FastTextClassifierConfig, bags: Bags, n_rows: int, labels: np.ndarray, n_classes: int) -> None:
+    def __init__(
+        self,
+        config: FastTextClassifierConfig,
+        bags: Bags,
+        n_rows: int,
+        labels: np.ndarray,
+        n_classes: int,
+    ) -> None:
         from seqloom.kernels.bag_classifier import fill_random
         from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
@@ -55,13 +64,19 @@ class Learning:
         self.epochs = config.epochs or default_epochs(len(bags))
         self.tree = tree_of(config, np.bincount(labels, minlength=n_classes))
         self.X = aligned_rows(n_rows, config.dimensions)
-        self.Y = aligned_rows(max(n_classes - 1, 1) if config.loss == "hs" else n_classes, config.dimensions)
+        self.Y = aligned_rows(
+            max(n_classes - 1, 1) if config.loss == "hs" else n_classes, config.dimensions
+        )
         seed = np.uint64((config.seed * 0x9E3779B97F4A7C15 + 0x94D049BB133111EB) & (1 << 64) - 1)
-        parallel_run(lambda part: fill_random(self.X[part[0]:part[1]], config.dimensions, part[0], seed),
-                     chunk_bounds(n_rows, 1 << 16))
+        parallel_run(
+            lambda part: fill_random(self.X[part[0] : part[1]], config.dimensions, part[0], seed),
+            chunk_bounds(n_rows, 1 << 16),
+        )
         self._orders: dict[int, np.ndarray] = {}
 
-    def run(self, run: Path | None, facts: dict[str, Any], deadline: float = math.inf) -> tuple[list[float], bool]:
+    def run(
+        self, run: Path | None, facts: dict[str, Any], deadline: float = math.inf
+    ) -> tuple[list[float], bool]:
         """The mean loss of every epoch, and whether all was done; Ctrl-C without `run` ends it early.
 
         `deadline`, by time.monotonic: OutOfTime after it.
@@ -79,13 +94,21 @@ class Learning:
                 raise OutOfTime("the time is over")
             step = epoch * chunks + chunk
             done = max(done, step + 1)
-            order = self._order(epoch)[bounds[chunk]:bounds[chunk + 1]]
+            order = self._order(epoch)[bounds[chunk] : bounds[chunk + 1]]
             first, last = (c.lr * (1 - at / total) for at in (step, step + 1))
-            return train(order, bags.rows, bags.borders, self.labels, self.X, self.Y, *self.tree, first, last)
+            return train(
+                order, bags.rows, bags.borders, self.labels, self.X, self.Y, *self.tree, first, last
+            )
 
         passes = Passes("training", np.diff(bounds).tolist(), self.epochs, "texts")
-        losses = learn(passes, work, {"input": self.X, "output": self.Y}, run=run, facts=facts,
-                       deterministic=c.deterministic or len(bags.rows) < IN_ORDER)
+        losses = learn(
+            passes,
+            work,
+            {"input": self.X, "output": self.Y},
+            run=run,
+            facts=facts,
+            deterministic=c.deterministic or len(bags.rows) < IN_ORDER,
+        )
         return losses, done == total or run is not None
 
     def _order(self, epoch: int) -> np.ndarray:
@@ -93,7 +116,9 @@ class Learning:
         order = self._orders.get(epoch)
         if order is None:
             order = np.random.default_rng([self.config.seed, epoch]).permutation(len(self.bags))
-            self._orders = {k: v for k, v in self._orders.items() if k >= epoch - 1} | {epoch: order}
+            self._orders = {k: v for k, v in self._orders.items() if k >= epoch - 1} | {
+                epoch: order
+            }
         return order
 
     def matrices(self) -> tuple[np.ndarray, np.ndarray]:
@@ -105,4 +130,4 @@ class Learning:
         flat = self.X.reshape(-1)
         if wide != width:
             narrow(flat, n, wide, width)
-        return flat[:n * width].reshape(n, width), self.Y[:, :width].copy()
+        return flat[: n * width].reshape(n, width), self.Y[:, :width].copy()

@@ -39,7 +39,10 @@ class FeatureRows:
         from seqloom.kernels.bag_features import mark, rank
 
         self.numbers = numbers
-        self.bits, self.ranks = np.zeros(most // 64 + 1, np.uint64), np.zeros(most // 64 + 1, np.int32)
+        self.bits, self.ranks = (
+            np.zeros(most // 64 + 1, np.uint64),
+            np.zeros(most // 64 + 1, np.int32),
+        )
         mark(numbers, self.bits)
         rank(self.bits, self.ranks)
 
@@ -63,7 +66,7 @@ class FeatureRows:
         from seqloom.kernels.bag_features import find_rows
 
         rows = np.empty(len(features), np.int32)
-        return rows[:find_rows(features, borders, self.bits, self.ranks, rows)]
+        return rows[: find_rows(features, borders, self.bits, self.ranks, rows)]
 
 
 class BagReader:
@@ -75,13 +78,19 @@ class BagReader:
         uses_buckets = config.ngrams > 1 or config.max_ngram > 0
         self.most = tokenizer.vocab_size + (config.buckets if uses_buckets else 0)
         if self.most >= 1 << 32:
-            raise ConfigError(f"{tokenizer.vocab_size:,} words and {config.buckets:,} buckets are too many; give fewer buckets")
+            raise ConfigError(
+                f"{tokenizer.vocab_size:,} words and {config.buckets:,} buckets are too many; give fewer buckets"
+            )
         if config.max_ngram and not self._splits():
-            raise ConfigError(f"character n-grams need words; tokenizer {tokenizer.kind!r} has none: use "
-                              f"{', '.join(SPLITTERS[:2])}, or max_ngram 0")
+            raise ConfigError(
+                f"character n-grams need words; tokenizer {tokenizer.kind!r} has none: use "
+                f"{', '.join(SPLITTERS[:2])}, or max_ngram 0"
+            )
 
     def _splits(self) -> bool:
-        return isinstance(self.tokenizer._fitted, Vocabulary) and self.tokenizer.kind in SPLITTERS[:2]
+        return (
+            isinstance(self.tokenizer._fitted, Vocabulary) and self.tokenizer.kind in SPLITTERS[:2]
+        )
 
     def features(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """uint32 numbers of all features of the texts, and their borders (n + 1,)."""
@@ -93,9 +102,21 @@ class BagReader:
             ids, spelled, ends = self._spell(texts)
         else:
             ids = self.ids[self.tokenizer.encode_block(join(texts), True)]
-        out, borders = np.empty(len(ids) * c.ngrams + len(spelled), np.uint32), np.zeros(len(texts) + 1, np.int64)
-        n = list_features(ids, self.tokenizer.eos_id, c.ngrams, self.tokenizer.vocab_size, c.buckets, spelled, ends, out,
-                          borders)
+        out, borders = (
+            np.empty(len(ids) * c.ngrams + len(spelled), np.uint32),
+            np.zeros(len(texts) + 1, np.int64),
+        )
+        n = list_features(
+            ids,
+            self.tokenizer.eos_id,
+            c.ngrams,
+            self.tokenizer.vocab_size,
+            c.buckets,
+            spelled,
+            ends,
+            out,
+            borders,
+        )
         return out[:n], borders
 
     def _spell(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -107,16 +128,29 @@ class BagReader:
         c, vocabulary, kind = self.config, self.tokenizer._fitted, self.tokenizer.kind
         assert isinstance(vocabulary, Vocabulary)
         blob = join(texts)
-        blob = blob if self.tokenizer.normalizer is None else self.tokenizer.normalizer.of_bytes(blob)
-        data, starts, stops = padded(blob), np.empty(len(blob) + 1, np.int64), np.empty(len(blob) + 1, np.int64)
-        n, _ = split_tokens(data, len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops)
+        blob = (
+            blob if self.tokenizer.normalizer is None else self.tokenizer.normalizer.of_bytes(blob)
+        )
+        data, starts, stops = (
+            padded(blob),
+            np.empty(len(blob) + 1, np.int64),
+            np.empty(len(blob) + 1, np.int64),
+        )
+        n, _ = split_tokens(
+            data, len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops
+        )
         starts, stops, tokens = starts[:n], stops[:n], np.empty(n, np.int64)
-        find_tokens(data, starts, stops, vocabulary.arena, vocabulary.offsets, vocabulary.slots, tokens)
+        find_tokens(
+            data, starts, stops, vocabulary.arena, vocabulary.offsets, vocabulary.slots, tokens
+        )
         ids = np.where(tokens >= 0, self.ids[np.maximum(tokens, 0)], UNKNOWN)
         at_end = starts == stops
         ids[at_end] = END
         words = np.flatnonzero(~at_end)
-        arena, offsets = padded(bytes(int((stops - starts).sum()))), np.zeros(len(words) + 1, np.int64)
+        arena, offsets = (
+            padded(bytes(int((stops - starts).sum()))),
+            np.zeros(len(words) + 1, np.int64),
+        )
         gather(data, starts, stops, words, arena, offsets)
         buckets, ends = ngram_buckets(arena, offsets, c.min_ngram, c.max_ngram, c.buckets)
         all_ends = np.concatenate([[0], ends])[np.cumsum(~at_end)]
@@ -132,19 +166,22 @@ class BagReader:
             for part in parallel_map(self.features, text_batches(texts, 1 << 20)):
                 parts.append(part)
                 bar.advance(len(part[1]) - 1)
-        rows = FeatureRows.seen([part[0] for part in parts] + ([] if also is None else [also]), self.most)
+        rows = FeatureRows.seen(
+            [part[0] for part in parts] + ([] if also is None else [also]), self.most
+        )
         sizes = np.cumsum([0, *(len(part[0]) for part in parts)])
         every = np.empty(sizes[-1], np.int32)
 
         def place(k: int) -> None:
-            every[sizes[k]:sizes[k + 1]] = rows.find(*parts[k])  # all are there, so borders stay
+            every[sizes[k] : sizes[k + 1]] = rows.find(*parts[k])  # all are there, so borders stay
 
         parallel_run(place, range(len(parts)))
         borders = np.concatenate([[0], *(low + part[1][1:] for low, part in zip(sizes, parts))])
         return rows, Bags(every, borders)
 
-    def scored(self, texts: Sequence[str], rows: FeatureRows,
-               score: Callable[[Bags], np.ndarray]) -> Iterator[tuple[np.ndarray, int]]:
+    def scored(
+        self, texts: Sequence[str], rows: FeatureRows, score: Callable[[Bags], np.ndarray]
+    ) -> Iterator[tuple[np.ndarray, int]]:
         """New texts, batch after batch, in threads: their scores, and how many have no more than their end."""
         from seqloom.kernels.parallel import parallel_map, text_batches
 

@@ -19,10 +19,16 @@ def is_temperature(value: Any) -> bool:
 
 
 def is_shift(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 0 and all(isinstance(x, float) and abs(x) < 1e6 for x in value)
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(x, float) and abs(x) < 1e6 for x in value)
+    )
 
 
-def shifted(log_probs: np.ndarray, temperature: float, shift: list[float] | None, several: bool) -> np.ndarray:
+def shifted(
+    log_probs: np.ndarray, temperature: float, shift: list[float] | None, several: bool
+) -> np.ndarray:
     """The log-probabilities (n, C) at this temperature, and with these added to the log-odds of the classes."""
     if temperature == 1.0 and shift is None:
         return log_probs
@@ -49,11 +55,17 @@ def best_temperature(log_probs: np.ndarray, targets: np.ndarray, several: bool) 
     def loss(temperature: float) -> float:
         scaled = shifted(log_probs[rows], float(temperature), None, several)
         if several:
-            return float(-np.where(targets[rows] > 0, scaled, np.log(-np.expm1(np.minimum(scaled, -1e-12)))).mean())
+            return float(
+                -np.where(
+                    targets[rows] > 0, scaled, np.log(-np.expm1(np.minimum(scaled, -1e-12)))
+                ).mean()
+            )
         return float(-scaled[np.arange(len(rows)), targets[rows]].mean())
 
     best = float(min(TEMPERATURES, key=loss))
-    return best if TEMPERATURES[0] < best < TEMPERATURES[-1] else 1.0  # at an edge there is no least loss: too little to tell
+    return (
+        best if TEMPERATURES[0] < best < TEMPERATURES[-1] else 1.0
+    )  # at an edge there is no least loss: too little to tell
 
 
 def best_shift(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> list[float] | None:

@@ -53,7 +53,9 @@ class FastTextClassifier(Classifier):
         self._check_ngrams()
         if self.config.tune:
             if how.valid is None:
-                raise ConfigError("tune needs held-out texts to judge settings by; give valid (--valid FILE)")
+                raise ConfigError(
+                    "tune needs held-out texts to judge settings by; give valid (--valid FILE)"
+                )
             tuning = Tuning(self, data, how.valid)
             self._take(tuning.run())
             self.fit_info["tuning"] = tuning.summary()
@@ -68,9 +70,13 @@ class FastTextClassifier(Classifier):
         if c.tune or c.max_ngram:
             return
         if c.min_ngram != defaults.min_ngram:
-            raise ConfigError("min_ngram has no effect without max_ngram; give max_ngram as well, or leave min_ngram out")
+            raise ConfigError(
+                "min_ngram has no effect without max_ngram; give max_ngram as well, or leave min_ngram out"
+            )
         if c.buckets != defaults.buckets and c.ngrams == 1:
-            raise ConfigError("buckets has no effect on words alone; give ngrams or max_ngram as well, or leave buckets out")
+            raise ConfigError(
+                "buckets has no effect on words alone; give ngrams or max_ngram as well, or leave buckets out"
+            )
 
     def learn(self, data: Labelled, run: Path | None = None, deadline: float = math.inf) -> bool:
         """Learn with the settings as they are; whether it was not broken off (see `Learning.run`)."""
@@ -89,27 +95,43 @@ class FastTextClassifier(Classifier):
         learning = Learning(c, bags, len(self.features), labels, len(place))
         if vectors is not None and known is not None:
             rows = np.searchsorted(self.features.numbers, known[0])
-            learning.X[rows, :c.dimensions] = vectors.matrix[known[1]]
+            learning.X[rows, : c.dimensions] = vectors.matrix[known[1]]
         facts = {"model": self.name, "config": c.to_dict(), "data": self.fit_info["data_hash"]}
         losses, whole = learning.run(run, facts, deadline)
         self.input, self.output = learning.matrices()
         self.counts, self._tree = np.bincount(labels, minlength=len(place)), learning.tree
-        self.fit_info |= {"features": len(self.features), "epochs": learning.epochs, "losses": losses}
+        self.fit_info |= {
+            "features": len(self.features),
+            "epochs": learning.epochs,
+            "losses": losses,
+        }
         return whole
 
     def _pretrained(self, path: str) -> Any:
         vectors = registry.open_vectors(path).vectors
         if vectors.dimensions != self.config.dimensions:
-            raise ConfigError(f"{path} has vectors of {vectors.dimensions} dimensions, the model {self.config.dimensions}; "
-                              f"give dimensions {vectors.dimensions}")
+            raise ConfigError(
+                f"{path} has vectors of {vectors.dimensions} dimensions, the model {self.config.dimensions}; "
+                f"give dimensions {vectors.dimensions}"
+            )
         return vectors
 
     def _take(self, other: Self) -> None:
         """Become what another model of this kind is."""
-        self.config, self.tokenizer, self.learnt, self.fitted = other.config, other.tokenizer, other.learnt, other.fitted
+        self.config, self.tokenizer, self.learnt, self.fitted = (
+            other.config,
+            other.tokenizer,
+            other.learnt,
+            other.fitted,
+        )
         self.fit_info = dict(other.fit_info)
         history.resume(other.log)
-        self.features, self.input, self.output, self.counts = other.features, other.input, other.output, other.counts
+        self.features, self.input, self.output, self.counts = (
+            other.features,
+            other.input,
+            other.output,
+            other.counts,
+        )
         self._reader, self._tree = other._reader, other._tree
 
     # ---- smaller
@@ -122,7 +144,9 @@ class FastTextClassifier(Classifier):
         model._take(self)
         model.config = config
         if self.config.quantise:
-            raise ConfigError("this model is quantised already; quantise the one that it was made from")
+            raise ConfigError(
+                "this model is quantised already; quantise the one that it was made from"
+            )
         model._quantise()
         return model
 
@@ -131,9 +155,14 @@ class FastTextClassifier(Classifier):
         matrix, cutoff = self.input, self.config.cutoff
         if cutoff is not None and cutoff < len(matrix):
             lengths = np.einsum("rd,rd->r", matrix, matrix)
-            lengths[self.features.numbers == self.tokenizer.eos_id] = np.inf  # what an empty text is judged by
+            lengths[self.features.numbers == self.tokenizer.eos_id] = (
+                np.inf
+            )  # what an empty text is judged by
             kept = np.sort(np.argsort(-lengths, kind="stable")[:cutoff])
-            self.features, matrix = FeatureRows(self.features.numbers[kept], self._reader.most), matrix[kept]
+            self.features, matrix = (
+                FeatureRows(self.features.numbers[kept], self._reader.most),
+                matrix[kept],
+            )
         self.input = quantise(matrix, self.config.seed)
         self.fit_info["features"] = len(self.features)
 
@@ -144,8 +173,10 @@ class FastTextClassifier(Classifier):
         parts = list(self._reader.scored(texts, self.features, self._scores))
         unknown = sum(few for _, few in parts)
         if unknown:
-            progress.say(f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known word; only "
-                         "the end of the text counts there")
+            progress.say(
+                f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known word; only "
+                "the end of the text counts there"
+            )
         scores = np.concatenate([part for part, _ in parts])  # (n, C) or (n, C - 1)
         if self.config.loss == "hs":
             from seqloom.kernels.bag_classifier import tree_log_probs
@@ -163,8 +194,21 @@ class FastTextClassifier(Classifier):
         out, codes = np.empty((len(bags), len(self.output))), self.input
         if isinstance(codes, Codes):
             width = 2 * codes.codes.shape[1]
-            wide = self.output if self.output.shape[1] == width else np.pad(self.output, ((0, 0), (0, 1)))
-            score_codes(bags.rows, bags.borders, codes.codes, codes.centroids, codes.norm_codes, codes.norms, wide, out)
+            wide = (
+                self.output
+                if self.output.shape[1] == width
+                else np.pad(self.output, ((0, 0), (0, 1)))
+            )
+            score_codes(
+                bags.rows,
+                bags.borders,
+                codes.codes,
+                codes.centroids,
+                codes.norm_codes,
+                codes.norms,
+                wide,
+                out,
+            )
         else:
             score(bags.rows, bags.borders, codes, self.output, out)
         return out
@@ -175,35 +219,59 @@ class FastTextClassifier(Classifier):
 
     def label(self) -> str:
         c = self.config
-        parts = ["fasttext-classifier", f"{c.ngrams}grams" if c.ngrams > 1 else "", f"chars{c.max_ngram}" * (c.max_ngram > 0),
-                 "hs" * (c.loss == "hs"), f"d{c.dimensions}", "quantised" * c.quantise]
+        parts = [
+            "fasttext-classifier",
+            f"{c.ngrams}grams" if c.ngrams > 1 else "",
+            f"chars{c.max_ngram}" * (c.max_ngram > 0),
+            "hs" * (c.loss == "hs"),
+            f"d{c.dimensions}",
+            "quantised" * c.quantise,
+        ]
         return "-".join(filter(None, parts))
 
     # ---- persistence
 
     def arrays(self) -> dict[str, np.ndarray]:
         rows = self.input.arrays() if isinstance(self.input, Codes) else {"input": self.input}
-        return {"features": self.features.numbers, "output": self.output, "counts": self.counts, **rows}
+        return {
+            "features": self.features.numbers,
+            "output": self.output,
+            "counts": self.counts,
+            **rows,
+        }
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         c, classes, rows = self.config, len(self.classes), length("features")
         self._reader = BagReader(c, self.tokenizer)
         outputs = max(classes - 1, 1) if c.loss == "hs" else classes
-        return {"features": Spec("uint32", (rows,), high=self._reader.most - 1), "counts": Spec("int64", (classes,), 0, 2**53),
-                "output": Spec("float32", (outputs, c.dimensions)),
-                **(code_specs(rows, c.dimensions) if c.quantise else {"input": Spec("float32", (rows, c.dimensions))})}
+        return {
+            "features": Spec("uint32", (rows,), high=self._reader.most - 1),
+            "counts": Spec("int64", (classes,), 0, 2**53),
+            "output": Spec("float32", (outputs, c.dimensions)),
+            **(
+                code_specs(rows, c.dimensions)
+                if c.quantise
+                else {"input": Spec("float32", (rows, c.dimensions))}
+            ),
+        }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         numbers, self.output, self.counts = arrays["features"], arrays["output"], arrays["counts"]
         if not len(numbers) or not (numbers[1:] > numbers[:-1]).all():
             raise ModelError("its feature ids do not increase: the file is damaged")
         self.features = FeatureRows(numbers, self._reader.most)
-        self.input = Codes(**{name: arrays[name] for name in CODES}) if self.config.quantise else arrays["input"]
+        self.input = (
+            Codes(**{name: arrays[name] for name in CODES})
+            if self.config.quantise
+            else arrays["input"]
+        )
         self._tree = tree_of(self.config, self.counts)
 
 
 def _places(tokenizer: Tokenizer, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
     """Which tokens have a vector, and where it stands."""
-    places = vectors.words.find([from_spelling(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)])
+    places = vectors.words.find(
+        [from_spelling(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)]
+    )
     tokens = np.flatnonzero(places >= 0)
     return tokens.astype(np.uint32), places[tokens]

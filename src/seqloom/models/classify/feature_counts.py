@@ -15,7 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqloom.models.classify.configs import NaiveBayesConfig
-from seqloom.models.classify.features import empty_slots, grows, join, make_keys, once, split_keys, word_ids
+from seqloom.models.classify.features import (
+    empty_slots,
+    grows,
+    join,
+    make_keys,
+    once,
+    split_keys,
+    word_ids,
+)
 from seqloom.text.normalize import Normalizer
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.vocabulary import SPLITTERS, TokenCounts, Vocabulary, classes_for, padded
@@ -49,12 +57,16 @@ class _Tally:
         height, width = self.counts.shape
         dtype = np.int64 if wide else self.counts.dtype
         if rows > height or classes > width or dtype != self.counts.dtype:
-            counts = np.zeros((height if rows <= height else max(rows, 2 * height), max(width, classes)), dtype)
+            counts = np.zeros(
+                (height if rows <= height else max(rows, 2 * height), max(width, classes)), dtype
+            )
             counts[:height, :width] = self.counts
             self.counts = counts
             if self.presence:
-                self.seen, self.stamps = (np.append(a, np.zeros(len(counts) - height, np.int64))
-                                          for a in (self.seen, self.stamps))
+                self.seen, self.stamps = (
+                    np.append(a, np.zeros(len(counts) - height, np.int64))
+                    for a in (self.seen, self.stamps)
+                )
 
     def occurrences(self, n: int) -> np.ndarray:
         """int64 (n,): how often each was seen."""
@@ -76,7 +88,10 @@ class FeatureCounts:
         self.words, self.grams = _Tally(self.presence), _Tally(self.presence)
         self._grow_keys(_FIRST, np.zeros(0, np.uint64))
         if tokenizer is None:
-            self.spellings, self.known = TokenCounts(config.tokenizer), TokenCounts(config.tokenizer)  # known: a copy
+            self.spellings, self.known = (
+                TokenCounts(config.tokenizer),
+                TokenCounts(config.tokenizer),
+            )  # known: a copy
             self.normalizer = Normalizer(config.normalize)
         else:
             self.word_ids = word_ids(tokenizer)
@@ -92,7 +107,8 @@ class FeatureCounts:
             self.labels.setdefault(label, len(self.labels))
         numbers = np.fromiter(map(self.labels.__getitem__, labels), np.int64, len(labels))
         self.documents = np.bincount(numbers, minlength=len(self.labels)) + np.pad(
-            self.documents, (0, len(self.labels) - len(self.documents)))
+            self.documents, (0, len(self.labels) - len(self.documents))
+        )
         done = 0
         cut = self._cut_known if self.tokenizer else self._cut_new
         for n, ids, first, new_words in parallel_map(cut, text_batches(texts, _BATCH)):
@@ -114,8 +130,14 @@ class FeatureCounts:
 
         kind, known, blob = self.config.tokenizer, self.known, join(texts)
         blob = blob if self.normalizer.identity else self.normalizer.of_bytes(blob)
-        data, starts, stops = padded(blob), np.empty(len(blob) + 1, np.int64), np.empty(len(blob) + 1, np.int64)
-        n, _ = split_tokens(data, len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops)
+        data, starts, stops = (
+            padded(blob),
+            np.empty(len(blob) + 1, np.int64),
+            np.empty(len(blob) + 1, np.int64),
+        )
+        n, _ = split_tokens(
+            data, len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops
+        )
         starts, stops, ids = starts[:n], stops[:n], np.empty(n, np.int64)
         find_tokens(data, starts, stops, known.arena, known.offsets, known.slots, ids)
         ends = starts == stops
@@ -135,7 +157,9 @@ class FeatureCounts:
         self.spellings.merge(new_words)
         new = np.flatnonzero(ids >= first)
         ids[new] = _numbers(new_words, self.spellings)[ids[new] - first]
-        if self.spellings.n > self.known.n + self.known.n // 64:  # a copy, since threads read it while the original grows
+        if (
+            self.spellings.n > self.known.n + self.known.n // 64
+        ):  # a copy, since threads read it while the original grows
             self.known = copy.deepcopy(self.spellings)
 
     def _add_ids(self, ids: np.ndarray, labels: np.ndarray) -> None:
@@ -144,14 +168,30 @@ class FeatureCounts:
         c, width = self.config, len(self.labels)
         self.n_tokens += len(ids)
         wide = self.n_tokens >= 1 << 32
-        self.words.grow(self.spellings.n if self.tokenizer is None else self.tokenizer.vocab_size, width, wide)
+        self.words.grow(
+            self.spellings.n if self.tokenizer is None else self.tokenizer.vocab_size, width, wide
+        )
         room = self.n_grams + len(ids) * (c.ngrams - 1)
         if room > len(self.keys):
             self._grow_keys(max(room, 2 * len(self.keys)), self.keys)
         self.grams.grow(len(self.keys) if c.ngrams > 1 else 0, width, wide)
         w, g = self.words, self.grams
-        self.n_grams = add_documents(ids, labels, self.n_texts + 1, c.ngrams, self.presence, w.counts, w.seen, w.stamps,
-                                     self.keys, self.slots, g.counts, g.seen, g.stamps, self.n_grams)
+        self.n_grams = add_documents(
+            ids,
+            labels,
+            self.n_texts + 1,
+            c.ngrams,
+            self.presence,
+            w.counts,
+            w.seen,
+            w.stamps,
+            self.keys,
+            self.slots,
+            g.counts,
+            g.seen,
+            g.stamps,
+            self.n_grams,
+        )
         self.n_texts += len(labels)
 
     def _grow_keys(self, room: int, keys: np.ndarray) -> None:
@@ -185,11 +225,15 @@ class FeatureCounts:
             return self.tokenizer, np.arange(self.tokenizer.vocab_size)
         self.spellings.counts[: self.spellings.n] = self.words.occurrences(self.spellings.n)
         vocabulary = Vocabulary.from_counts(self.spellings, c.min_count, c.vocab_size)
-        tokenizer = Tokenizer(kind=c.tokenizer, vocab_size=c.vocab_size, min_count=c.min_count, normalize=c.normalize)
+        tokenizer = Tokenizer(
+            kind=c.tokenizer, vocab_size=c.vocab_size, min_count=c.min_count, normalize=c.normalize
+        )
         tokenizer._fitted = vocabulary
         return tokenizer, _numbers(self.spellings, vocabulary)
 
-    def _final_grams(self, rows: np.ndarray, v: int, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _final_grams(
+        self, rows: np.ndarray, v: int, seen: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Which n-grams are kept, in their order, and their keys; length by length, since each stands on a shorter one."""
         from seqloom.kernels.features import GROWING
 
@@ -223,7 +267,9 @@ class FeatureCounts:
         v, first = done.tokenizer.vocab_size, 0
         if new.tokenizer is None:
             spellings = [done.tokenizer.token_bytes(i) for i in range(v)]
-            first = next((i for i, spelling in enumerate(spellings) if spelling), v)  # behind the specials
+            first = next(
+                (i for i, spelling in enumerate(spellings) if spelling), v
+            )  # behind the specials
             old = TokenCounts(config.tokenizer)
             old.n, old.counts = v - first, done.seen[first:v].astype(np.int64)
             old.arena = padded(b"".join(spellings))
@@ -231,14 +277,21 @@ class FeatureCounts:
             new.spellings.merge(old)
         new.labels = {name: i for i, name in enumerate(done.classes)}
         new.documents = done.documents.astype(np.int64)
-        new.n_texts, new.n_tokens, new.n_grams = int(done.documents.sum()), int(done.seen[:v].sum()), len(done.keys)
+        new.n_texts, new.n_tokens, new.n_grams = (
+            int(done.documents.sum()),
+            int(done.seen[:v].sum()),
+            len(done.keys),
+        )
         for tally, low, high in ((new.words, first, v), (new.grams, v, len(done.seen))):
             tally.grow(high - low, len(done.classes), done.counts.dtype == np.int64)
             tally.counts[: high - low] = done.counts[low:high]
             if new.presence:
                 tally.seen[: high - low] = done.seen[low:high]
         codes, words = split_keys(done.keys)
-        new._grow_keys(len(codes), make_keys(np.where(codes < v, codes - first, codes - v + GROWING), words - first))
+        new._grow_keys(
+            len(codes),
+            make_keys(np.where(codes < v, codes - first, codes - v + GROWING), words - first),
+        )
         return new
 
 
@@ -247,5 +300,13 @@ def _numbers(of: TokenCounts, there: TokenCounts | Vocabulary) -> np.ndarray:
     from seqloom.kernels.tokens import find_tokens
 
     numbers = np.empty(of.n, np.int64)
-    find_tokens(of.arena, of.offsets[: of.n], of.offsets[1 : of.n + 1], there.arena, there.offsets, there.slots, numbers)
+    find_tokens(
+        of.arena,
+        of.offsets[: of.n],
+        of.offsets[1 : of.n + 1],
+        there.arena,
+        there.offsets,
+        there.slots,
+        numbers,
+    )
     return numbers

@@ -22,7 +22,9 @@ def check_texts(texts: Sequence[str]) -> None:
     if not set(map(type, texts)) <= {str}:
         for row, text in enumerate(texts, 1):
             if not isinstance(text, str):
-                raise DataError(f"text {row} must be a str; got {type(text).__name__}: {str(text)[:40]!r}")
+                raise DataError(
+                    f"text {row} must be a str; got {type(text).__name__}: {str(text)[:40]!r}"
+                )
 
 
 def join(texts: Sequence[str]) -> bytes:
@@ -36,18 +38,24 @@ def join(texts: Sequence[str]) -> bytes:
 class Features:
     """The features of a fitted model, found in new texts."""
 
-    def __init__(self, config: NaiveBayesConfig, tokenizer: Tokenizer, keys: np.ndarray, seen: np.ndarray) -> None:
+    def __init__(
+        self, config: NaiveBayesConfig, tokenizer: Tokenizer, keys: np.ndarray, seen: np.ndarray
+    ) -> None:
         from seqloom.kernels.features import UNKNOWN, fill_slots
 
         self.tokenizer, self.keys, self.longest = tokenizer, keys, config.ngrams
         self.presence = once(config)
         self.ids = word_ids(tokenizer)
         self.ids[(self.ids >= 0) & (seen[: len(self.ids)] < config.min_count)] = UNKNOWN
-        self.usable = np.append(self.ids >= 0, np.ones(len(keys), bool))  # (F,) rows that are features
+        self.usable = np.append(
+            self.ids >= 0, np.ones(len(keys), bool)
+        )  # (F,) rows that are features
         self.slots = empty_slots(len(keys))
         fill_slots(keys, len(keys), self.slots)
 
-    def score(self, texts: Sequence[str], weights: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def score(
+        self, texts: Sequence[str], weights: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Batch after batch: sums of the weights (F, C) of each text's features (n, C), and how many it has (n,)."""
         from seqloom.kernels.features import score_documents
         from seqloom.kernels.parallel import parallel_map, text_batches
@@ -57,8 +65,18 @@ class Features:
         def work(batch: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             out, known = np.zeros((len(batch), weights.shape[1])), np.zeros(len(batch), np.int64)
             stamps = np.zeros(len(weights) if self.presence else 0, np.int32)
-            score_documents(self._encode(batch), self.longest, self.presence, len(self.ids), self.keys, self.slots,
-                            weights, stamps, out, known)
+            score_documents(
+                self._encode(batch),
+                self.longest,
+                self.presence,
+                len(self.ids),
+                self.keys,
+                self.slots,
+                weights,
+                stamps,
+                out,
+                known,
+            )
             return out, known
 
         return parallel_map(work, text_batches(texts))
@@ -82,7 +100,9 @@ class Features:
             code, word = split_keys(self.keys[row - len(self.ids)])
             words.append(int(word))
             row = int(code)
-        return self.tokenizer.joiner.decode().join(map(self.tokenizer.token, [row, *reversed(words)]))
+        return self.tokenizer.joiner.decode().join(
+            map(self.tokenizer.token, [row, *reversed(words)])
+        )
 
 
 def grows(config: NaiveBayesConfig) -> bool:

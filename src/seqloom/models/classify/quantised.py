@@ -45,8 +45,12 @@ class Codes:
 def code_specs(rows: int, dimensions: int) -> dict[str, Spec]:
     """What the arrays of saved codes must be."""
     parts = -(-dimensions // 2)
-    return {"codes": Spec("uint8", (rows, parts)), "centroids": Spec("float32", (parts, CENTROIDS, 2)),
-            "norm_codes": Spec("uint8", (rows,)), "norms": Spec("float32", (CENTROIDS,))}
+    return {
+        "codes": Spec("uint8", (rows, parts)),
+        "centroids": Spec("float32", (parts, CENTROIDS, 2)),
+        "norm_codes": Spec("uint8", (rows,)),
+        "norms": Spec("float32", (CENTROIDS,)),
+    }
 
 
 def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
@@ -59,7 +63,10 @@ def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
     draw = np.random.default_rng(seed)
     sample = np.sort(draw.choice(n, min(n, _SAMPLE), replace=False))
     lengths = np.sqrt(np.einsum("rd,rd->r", matrix, matrix))  # (R,)
-    norms = _learn(np.stack([lengths[sample], np.zeros_like(lengths[sample])], axis=1), np.random.default_rng([seed, parts]))
+    norms = _learn(
+        np.stack([lengths[sample], np.zeros_like(lengths[sample])], axis=1),
+        np.random.default_rng([seed, parts]),
+    )
     some = _directions(matrix[sample], lengths[sample], parts)
     codes, norm_codes = np.empty((n, parts), np.uint8), np.empty(n, np.uint8)
 
@@ -80,7 +87,11 @@ def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
             for part in range(parts):
                 nearest(np.ascontiguousarray(points[:, part]), centroids[part], column)
                 codes[low:high, part] = column
-            nearest(np.stack([lengths[low:high], np.zeros(high - low, np.float32)], axis=1), norms, column)
+            nearest(
+                np.stack([lengths[low:high], np.zeros(high - low, np.float32)], axis=1),
+                norms,
+                column,
+            )
             norm_codes[low:high] = column
             bar.advance(high - low)
 
@@ -91,7 +102,7 @@ def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
 def _directions(rows: np.ndarray, lengths: np.ndarray, parts: int) -> np.ndarray:
     """Rows of length 1 as pairs of dimensions, (n, S, 2)."""
     made = np.zeros((len(rows), 2 * parts), np.float32)
-    np.divide(rows, lengths[:, None], out=made[:, :rows.shape[1]], where=lengths[:, None] > 0)
+    np.divide(rows, lengths[:, None], out=made[:, : rows.shape[1]], where=lengths[:, None] > 0)
     return made.reshape(len(rows), parts, 2)
 
 

@@ -58,9 +58,14 @@ class Range:
 def ranges(config: FastTextClassifierConfig, texts: int) -> dict[str, Range]:
     """What is tried of each setting that is at its default."""
     epochs = default_epochs(texts)
-    every = {"lr": Range(0.03, 2, whole=False), "epochs": Range(max(1, epochs / 4), 4 * epochs),
-             "ngrams": Range(values=(1, 2, 3)), "dimensions": Range(10, 200), "min_count": Range(values=(1, 1, 2, 3, 5)),
-             "max_ngram": Range(values=(0, 0, 0, *(n for n in (4, 5, 6) if n >= config.min_ngram)))}
+    every = {
+        "lr": Range(0.03, 2, whole=False),
+        "epochs": Range(max(1, epochs / 4), 4 * epochs),
+        "ngrams": Range(values=(1, 2, 3)),
+        "dimensions": Range(10, 200),
+        "min_count": Range(values=(1, 1, 2, 3, 5)),
+        "max_ngram": Range(values=(0, 0, 0, *(n for n in (4, 5, 6) if n >= config.min_ngram))),
+    }
     usual = FastTextClassifierConfig()
     fixed = {name for name in every if getattr(config, name) != getattr(usual, name)}
     if config.pretrained is not None:
@@ -91,7 +96,9 @@ class Search:
         if self.draw.random() < 0.6 - 0.5 * spent:
             return {name: span.any(self.draw) for name, span in self.spans.items()}
         width = 0.3 - 0.25 * spent
-        return {name: span.near(self.best[name], width, self.draw) for name, span in self.spans.items()}
+        return {
+            name: span.near(self.best[name], width, self.draw) for name, span in self.spans.items()
+        }
 
 
 class Tuning:
@@ -99,7 +106,9 @@ class Tuning:
 
     def __init__(self, model: FastTextClassifier, data: Labelled, valid: Labelled) -> None:
         if not set(valid.labels) & set(model.classes):
-            raise DataError(f"{valid.name} has no label that was seen in training; valid data must share its classes")
+            raise DataError(
+                f"{valid.name} has no label that was seen in training; valid data must share its classes"
+            )
         self.model, self.data, self.valid, self.config = model, data, valid, model.config
         self.labels = np.array(valid.labels)
         self.limit, self.begun = 60 * model.config.minutes, time.monotonic()
@@ -133,22 +142,36 @@ class Tuning:
                 if not go_on:
                     break
         assert self.best is not None
-        self.best.config = replace(self.best.config, quantise=self.config.quantise, cutoff=self.config.cutoff)
+        self.best.config = replace(
+            self.best.config, quantise=self.config.quantise, cutoff=self.config.cutoff
+        )
         return self.best
 
     def summary(self) -> Settings:
         """How many trials there were, the settings that won, and their accuracy beside that of the first."""
-        return {"trials": len(self.trials), "settings": self.search.best, "accuracy": self.search.best_accuracy,
-                "accuracy_before": self.trials[0]["accuracy"]}
+        return {
+            "trials": len(self.trials),
+            "settings": self.search.best,
+            "accuracy": self.search.best_accuracy,
+            "accuracy_before": self.trials[0]["accuracy"],
+        }
 
     def _try(self, settings: Settings) -> bool:
         """Learn and judge; False after an interruption. Only the first may take longer than allowed."""
         start = time.monotonic()
-        config = replace(self.config, tune=False, minutes=MINUTES, quantise=False, cutoff=None, **settings)
+        config = replace(
+            self.config, tune=False, minutes=MINUTES, quantise=False, cutoff=None, **settings
+        )
         model = type(self.model)(config)
-        model.learnt, model.fit_info, model.fitted = self.model.learnt, dict(self.model.fit_info), True
+        model.learnt, model.fit_info, model.fitted = (
+            self.model.learnt,
+            dict(self.model.fit_info),
+            True,
+        )
         with history.recording() as model.log:
-            whole = model.learn(self.data, deadline=self.begun + self.limit if self.best else math.inf)
+            whole = model.learn(
+                self.data, deadline=self.begun + self.limit if self.best else math.inf
+            )
         if self.best is not None and not whole:
             return False
         accuracy = float(np.mean(np.array(model.predict(self.valid.texts)) == self.labels))
@@ -157,26 +180,34 @@ class Tuning:
         self.trials.append({**settings, "accuracy": accuracy})
         if self.search.fitting(settings, accuracy):
             self.best = model
-        progress.say(f"trial {len(self.trials)}, {took:.1f} s: accuracy {accuracy:.2%}, best {self.search.best_accuracy:.2%}; "
-                     + ", ".join(f"{name} {value}" for name, value in settings.items()))
+        progress.say(
+            f"trial {len(self.trials)}, {took:.1f} s: accuracy {accuracy:.2%}, best {self.search.best_accuracy:.2%}; "
+            + ", ".join(f"{name} {value}" for name, value in settings.items())
+        )
         return whole
 
     def _proposals(self) -> Iterator[Settings]:
         """The settings as they are, then others that can be learnt in the time that is left."""
         yield self.first
         if not self.search.spans:
-            progress.say("every setting that could be tuned was given a value, so there is nothing to tune")
+            progress.say(
+                "every setting that could be tuned was given a value, so there is nothing to tune"
+            )
         while self.search.spans:
             left = self.begun + self.limit - time.monotonic()
             drawn = (self.search.propose(1 - left / self.limit) for _ in range(_TRIES))
-            affordable = next((settings for settings in drawn if self._seconds(settings) < left), None)
+            affordable = next(
+                (settings for settings in drawn if self._seconds(settings) < left), None
+            )
             if affordable is None:
                 return
             yield affordable
 
     def _seconds(self, settings: Settings) -> float:
         """About how long a trial takes; the first also compiles, so it counts only while it is alone."""
-        return _work(replace(self.config, **settings)) * float(np.median(self.costs[1:] or self.costs))
+        return _work(replace(self.config, **settings)) * float(
+            np.median(self.costs[1:] or self.costs)
+        )
 
 
 def _work(config: FastTextClassifierConfig) -> float:

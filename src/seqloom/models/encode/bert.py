@@ -86,24 +86,48 @@ class Bert(NetworkModel, MaskedModel):
         from seqloom.models.encode.encoder_net import build_encoder
 
         c = self.config
-        return build_encoder(c, self.tokenizer.vocab_size, head=c.head, head_activation=c.head_activation, tied=c.tied)
+        return build_encoder(
+            c,
+            self.tokenizer.vocab_size,
+            head=c.head,
+            head_activation=c.head_activation,
+            tied=c.tied,
+        )
 
     def take_runtime(self, weights: Weights) -> Masked:
         c, size = self.config, self.tokenizer.vocab_size
         Marks.of(self.learnt, size)
         network, head = take_encoder(weights, c, size), None
         if c.head:
-            head = MaskedHead(weights.within("head"), network, size, c.d_embed or c.d_model,
-                              c.head_activation or c.activation, norm_epsilon=c.norm_epsilon, tied=c.tied)
+            head = MaskedHead(
+                weights.within("head"),
+                network,
+                size,
+                c.d_embed or c.d_model,
+                c.head_activation or c.activation,
+                norm_epsilon=c.norm_epsilon,
+                tied=c.tied,
+            )
         return Masked(network, head)
 
     # ---- fitting
 
-    def fit(self, data: Any, *, valid: Any = None, tokenizer: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
-            start: Any = None) -> Self:
+    def fit(
+        self,
+        data: Any,
+        *,
+        valid: Any = None,
+        tokenizer: Any = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: Any = None,
+    ) -> Self:
         """Refused: published weights are converted (`seqloom convert DIR OUT`)."""
-        raise ConfigError("bert models are not trained here; convert published weights: seqloom convert DIR OUT")
+        raise ConfigError(
+            "bert models are not trained here; convert published weights: seqloom convert DIR OUT"
+        )
 
     def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
         raise NotImplementedError
@@ -112,8 +136,12 @@ class Bert(NetworkModel, MaskedModel):
 
     def check_masked(self) -> None:
         if not self.config.head or self.learnt.get("mask") is None:
-            lacks = "the layer that guesses hidden tokens" if not self.config.head else "a mask token"
-            raise ConfigError(f"this {self.name} model was published without {lacks}; it has hidden states alone")
+            lacks = (
+                "the layer that guesses hidden tokens" if not self.config.head else "a mask token"
+            )
+            raise ConfigError(
+                f"this {self.name} model was published without {lacks}; it has hidden states alone"
+            )
 
     def mask_log_probs(self, rows: list[Row]) -> list[np.ndarray]:
         marks = self.marks
@@ -121,8 +149,11 @@ class Bert(NetworkModel, MaskedModel):
         if not self.net.on_cpu:
             return self._guessed_by_torch(joined)
         network: Masked = self.runtime()
-        return [found for group in parallel_map(lambda inputs: network.guess(inputs, marks), groups(joined))
-                for found in group]
+        return [
+            found
+            for group in parallel_map(lambda inputs: network.guess(inputs, marks), groups(joined))
+            for found in group
+        ]
 
     def _guessed_by_torch(self, joined: list[Input]) -> list[np.ndarray]:
         import torch
@@ -132,8 +163,14 @@ class Bert(NetworkModel, MaskedModel):
         found: list[Any] = [None] * len(joined)
         with torch.inference_mode():
             for places, hidden, _ in read(network, inputs, marks.pad):
-                rows_of, columns = np.concatenate([[np.full(len(at), row), at] for row, place in enumerate(places)
-                                                   for at in np.nonzero(joined[place].ids == HIDDEN)], axis=1)
+                rows_of, columns = np.concatenate(
+                    [
+                        [np.full(len(at), row), at]
+                        for row, place in enumerate(places)
+                        for at in np.nonzero(joined[place].ids == HIDDEN)
+                    ],
+                    axis=1,
+                )
                 logits = network.logits(hidden[rows_of, columns])  # only where something is hidden
                 log_probs = torch.log_softmax(logits.float(), -1).cpu().numpy()
                 ends = np.cumsum(np.bincount(rows_of, minlength=len(places)))
@@ -155,12 +192,16 @@ class Bert(NetworkModel, MaskedModel):
         marks = self.marks
         kept = [cut_to(row, self.longest(len(row))) for row in rows]
         if cut := sum(sum(map(len, a)) > sum(map(len, b)) for a, b in zip(rows, kept)):
-            progress.say(f"{cut:,} of {len(rows):,} texts are longer than the {self.config.context:,} tokens that this "
-                         f"{self.name} model reads; their ends are left out")
+            progress.say(
+                f"{cut:,} of {len(rows):,} texts are longer than the {self.config.context:,} tokens that this "
+                f"{self.name} model reads; their ends are left out"
+            )
         inputs = [marks.hide(marks.join(row, self.config.n_types)) for row in kept]
         names = self.tokenizer.token
-        made = [Hidden([names(token) for token in one_input.ids.tolist()], vectors)
-                for one_input, vectors in zip(inputs, self._vectors(inputs))]
+        made = [
+            Hidden([names(token) for token in one_input.ids.tolist()], vectors)
+            for one_input, vectors in zip(inputs, self._vectors(inputs))
+        ]
         return made[0] if one else made
 
     def _vectors(self, inputs: list[Input]) -> list[np.ndarray]:

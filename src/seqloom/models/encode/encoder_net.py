@@ -9,7 +9,18 @@ from seqloom.models.network.configs import options_of
 from seqloom.nn.bert import BertNet
 
 
-def build_encoder(c: EncoderLayout, vocab_size: int, *, head: bool = False, **of_head: Any) -> BertNet:
+def build_encoder(
+    c: EncoderLayout, vocab_size: int, *, head: bool = False, **of_head: Any
+) -> BertNet:
     """`of_head`: head_activation and tied, of a network that guesses hidden tokens."""
-    return BertNet(vocab_size, c.context, c.d_model, c.n_layers, c.n_heads, dropout=c.dropout, head=head,
-                   **options_of(c, SHAPE), **of_head)
+    return BertNet(
+        vocab_size,
+        c.context,
+        c.d_model,
+        c.n_layers,
+        c.n_heads,
+        dropout=c.dropout,
+        head=head,
+        **options_of(c, SHAPE),
+        **of_head,
+    )

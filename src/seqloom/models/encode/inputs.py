@@ -17,7 +17,13 @@ from seqloom.text.masks import HIDDEN
 
 TOGETHER = 1 << 13  # tokens, padding included, that are read in one pass
 
-MARKS: dict[str, Kind] = {"cls": natural, "sep": natural, "pad": natural, "mask": optional(natural), "separators": one_of(1, 2)}
+MARKS: dict[str, Kind] = {
+    "cls": natural,
+    "sep": natural,
+    "pad": natural,
+    "mask": optional(natural),
+    "separators": one_of(1, 2),
+}
 
 
 class Input(NamedTuple):
@@ -39,9 +45,13 @@ class Marks(NamedTuple):
     @classmethod
     def of(cls, learnt: Mapping[str, Any], vocab_size: int) -> Marks:
         """Those that a model has learnt (`MARKS`), checked against its vocabulary."""
-        marks = cls(learnt["cls"], learnt["sep"], learnt["pad"], learnt.get("mask"), learnt["separators"])
+        marks = cls(
+            learnt["cls"], learnt["sep"], learnt["pad"], learnt.get("mask"), learnt["separators"]
+        )
         if max(marks.cls, marks.sep, marks.pad, marks.mask or 0) >= vocab_size:
-            raise ModelError(f"one of its marks {marks[:4]} is not in its vocabulary of {vocab_size:,}")
+            raise ModelError(
+                f"one of its marks {marks[:4]} is not in its vocabulary of {vocab_size:,}"
+            )
         return marks
 
     def around(self, texts: int) -> int:
@@ -53,7 +63,14 @@ class Marks(NamedTuple):
         ids = np.array([self.cls, *row[0].tolist(), self.sep], np.int64)
         if len(row) == 1:
             return Input(ids, np.zeros_like(ids))
-        ids = np.concatenate([ids, np.array([*[self.sep] * (self.separators - 1), *row[1].tolist(), self.sep], np.int64)])
+        ids = np.concatenate(
+            [
+                ids,
+                np.array(
+                    [*[self.sep] * (self.separators - 1), *row[1].tolist(), self.sep], np.int64
+                ),
+            ]
+        )
         types = np.zeros_like(ids)
         if n_types > 1 and self.separators == 1:
             types[len(row[0]) + 2 :] = 1
@@ -63,7 +80,9 @@ class Marks(NamedTuple):
         """The same with the mask where a token is HIDDEN."""
         hidden = given.ids == HIDDEN
         if self.mask is None and hidden.any():
-            raise DataError("a token is hidden in the text, and this model has no mask token for it")
+            raise DataError(
+                "a token is hidden in the text, and this model has no mask token for it"
+            )
         return given._replace(ids=np.where(hidden, self.mask or 0, given.ids))
 
 
@@ -97,12 +116,17 @@ def batches(lengths: Sequence[int], together: int = TOGETHER) -> Iterator[list[i
         yield group
 
 
-def pad_together(inputs: Iterable[Input], pad: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def pad_together(
+    inputs: Iterable[Input], pad: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """ids and types (B, T) of rows padded on the right, and which are tokens; None where nothing was padded."""
     rows = list(inputs)
     lengths = np.array([len(row.ids) for row in rows])
     shape = (len(rows), int(lengths.max()))
     ids, types = np.full(shape, pad, np.int64), np.zeros(shape, np.int64)
     keep = np.arange(shape[1]) < lengths[:, None]
-    ids[keep], types[keep] = np.concatenate([row.ids for row in rows]), np.concatenate([row.types for row in rows])
+    ids[keep], types[keep] = (
+        np.concatenate([row.ids for row in rows]),
+        np.concatenate([row.types for row in rows]),
+    )
     return ids, types, None if keep.all() else keep

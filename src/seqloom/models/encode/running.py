@@ -23,10 +23,20 @@ if TYPE_CHECKING:
 GROUP = 256  # tokens that go through the network together: enough for the products, few enough to stay in the cache
 
 
-def take_encoder(weights: Weights, c: EncoderLayout, vocab_size: int, *, blocks: Weights | None = None) -> BertNet:
+def take_encoder(
+    weights: Weights, c: EncoderLayout, vocab_size: int, *, blocks: Weights | None = None
+) -> BertNet:
     """Take the encoder with this layout; `blocks`: where the weights of its blocks are, if elsewhere."""
-    return BertNet(weights, vocab_size, c.context, c.d_model, c.n_layers, c.n_heads, blocks=blocks,
-                   **options_of(c, SHAPE))
+    return BertNet(
+        weights,
+        vocab_size,
+        c.context,
+        c.d_model,
+        c.n_layers,
+        c.n_heads,
+        blocks=blocks,
+        **options_of(c, SHAPE),
+    )
 
 
 def encoder_shapes(layout: EncoderLayout, vocab_size: int) -> Shapes:
@@ -64,7 +74,9 @@ class Read(NamedTuple):
     keep: torch.Tensor | None  # bool (B, T), False where padded; None: nowhere
 
 
-def read(network: bert.BertNet, inputs: Sequence[Input], pad: int, together: int = TOGETHER) -> Iterator[Read]:
+def read(
+    network: bert.BertNet, inputs: Sequence[Input], pad: int, together: int = TOGETHER
+) -> Iterator[Read]:
     """The vectors of the last layer, batch by batch. With gradients unless the caller turns them off."""
     import torch
 
@@ -72,7 +84,11 @@ def read(network: bert.BertNet, inputs: Sequence[Input], pad: int, together: int
     for places in batches([len(one.ids) for one in inputs], together):
         ids, types, keep = pad_together((inputs[place] for place in places), pad)
         kept = None if keep is None else torch.from_numpy(keep).to(device)
-        yield Read(places, network(torch.from_numpy(ids).to(device), torch.from_numpy(types).to(device), kept), kept)
+        yield Read(
+            places,
+            network(torch.from_numpy(ids).to(device), torch.from_numpy(types).to(device), kept),
+            kept,
+        )
 
 
 def hidden_states(network: bert.BertNet, inputs: Sequence[Input], pad: int) -> list[np.ndarray]:

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 class SentenceEncoder(NetworkModel, TextEmbedder):
     name = "sentence-encoder"
     config_class = SentenceEncoderConfig
-    exact: ClassVar[tuple[str, ...]] = ("attention.qkv.weight",)  # with 8 bits the error would be 1.7 times as large
+    exact: ClassVar[tuple[str, ...]] = (
+        "attention.qkv.weight",
+    )  # with 8 bits the error would be 1.7 times as large
     learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
     fine = True
 
@@ -62,8 +64,10 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
 
     def fit(self, data: Any, **options: Any) -> Self:
         """Refused: published weights are converted (`seqloom convert DIR OUT --task sentence-vectors`)."""
-        raise ConfigError("sentence-encoder models are not trained here; convert published weights: "
-                          "seqloom convert DIR OUT --task sentence-vectors")
+        raise ConfigError(
+            "sentence-encoder models are not trained here; convert published weights: "
+            "seqloom convert DIR OUT --task sentence-vectors"
+        )
 
     # ---- vectors
 
@@ -74,7 +78,9 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
             vectors = np.concatenate([self._pooled(x, np.array([0, len(x)])) for x in hidden])
         else:
             network: BertNet = self.runtime()
-            parts = parallel_map(lambda group: self._pooled(*read_inputs(network, group)), groups(inputs))
+            parts = parallel_map(
+                lambda group: self._pooled(*read_inputs(network, group)), groups(inputs)
+            )
             vectors = np.concatenate(list(parts))
         return units(vectors) if self.config.unit_length else vectors
 
@@ -83,8 +89,10 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
         most = longest - marks.around(1)
         rows = [self.tokenizer.encode(text) for text in texts]
         if cut := sum(len(row) > most for row in rows):
-            progress.say(f"{cut:,} of {len(rows):,} texts are longer than the {longest:,} tokens that this {self.name} model "
-                         "reads; their ends are left out")
+            progress.say(
+                f"{cut:,} of {len(rows):,} texts are longer than the {longest:,} tokens that this {self.name} model "
+                "reads; their ends are left out"
+            )
         return [marks.join(cut_to((row,), most)) for row in rows]
 
     def _pooled(self, x: np.ndarray, offsets: np.ndarray) -> np.ndarray:

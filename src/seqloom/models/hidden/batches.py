@@ -26,7 +26,9 @@ class Batch:
     lengths: np.ndarray  # (n,) in that order
     offsets: np.ndarray  # (T + 1,) rows of a step
     where: np.ndarray  # (rows,) position of a row in the flat data
-    symbols: np.ndarray  # (rows,) its symbol as an index into `known`; the row itself where there are no symbols
+    symbols: (
+        np.ndarray
+    )  # (rows,) its symbol as an index into `known`; the row itself where there are no symbols
     known: np.ndarray  # (U,) symbols that occur
 
     @property
@@ -42,17 +44,23 @@ def check_lengths(total: int, lengths: np.ndarray | None) -> np.ndarray:
     """int64 lengths that add up; None is one sequence."""
     lengths = np.array([total] if lengths is None else lengths, np.int64).reshape(-1)
     if (lengths < 0).any() or lengths.sum() != total:
-        raise DataError(f"lengths must be at least 0 and add up to the {total:,} tokens; they add up to {lengths.sum():,}")
+        raise DataError(
+            f"lengths must be at least 0 and add up to the {total:,} tokens; they add up to {lengths.sum():,}"
+        )
     return lengths
 
 
 def check_symbols(ids: np.ndarray, vocab_size: int) -> np.ndarray:
     array = np.asarray(ids)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
-        raise DataError(f"symbols must be a flat array of whole numbers; got shape {array.shape}, type {array.dtype}")
+        raise DataError(
+            f"symbols must be a flat array of whole numbers; got shape {array.shape}, type {array.dtype}"
+        )
     if len(array) and (array.min() < 0 or array.max() >= vocab_size):
         place = int(np.flatnonzero((array < 0) | (array >= vocab_size))[0])
-        raise DataError(f"symbol {array[place]} at position {place:,} is outside the vocabulary of {vocab_size:,}")
+        raise DataError(
+            f"symbol {array[place]} at position {place:,} is outside the vocabulary of {vocab_size:,}"
+        )
     return array.astype(np.int64, copy=False)
 
 

@@ -28,26 +28,34 @@ from seqloom.models.hidden.passes import View, log
 @dataclass(frozen=True, eq=False)
 class CategoricalHMM(Markov):
     emissions: np.ndarray  # (S, K)
-    by_symbol: np.ndarray = field(init=False, repr=False)  # (K, P): the same, padded; emissions is a view of it
+    by_symbol: np.ndarray = field(
+        init=False, repr=False
+    )  # (K, P): the same, padded; emissions is a view of it
     counts_by_row: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         given = probabilities(self.emissions, "emissions")
         if given.ndim != 2 or len(given) != self.n_states:
-            raise ConfigError(f"emissions {given.shape} do not fit {self.n_states} states; they are (S, K)")
+            raise ConfigError(
+                f"emissions {given.shape} do not fit {self.n_states} states; they are (S, K)"
+            )
         by_symbol = np.zeros((given.shape[1], self.width))
         by_symbol[:, : self.n_states] = given.T
         object.__setattr__(self, "by_symbol", by_symbol)
         object.__setattr__(self, "emissions", by_symbol[:, : self.n_states].T)
 
     @classmethod
-    def random(cls, n_states: int, vocab_size: int, *, seed: int, concentration: float = 1.0) -> Self:
+    def random(
+        cls, n_states: int, vocab_size: int, *, seed: int, concentration: float = 1.0
+    ) -> Self:
         """Every row drawn from a Dirichlet distribution: a start for Baum-Welch."""
         rng = np.random.default_rng(seed)
         sizes = ((), n_states), ((n_states,), n_states), ((n_states,), vocab_size)
         # A normalised gamma variable is a Dirichlet one; the small floor keeps every cell alive.
-        start, transitions, emissions = (rng.gamma(concentration, size=(*shape, k)) + 1e-9 for shape, k in sizes)
+        start, transitions, emissions = (
+            rng.gamma(concentration, size=(*shape, k)) + 1e-9 for shape, k in sizes
+        )
         return cls(*(x / x.sum(-1, keepdims=True) for x in (start, transitions, emissions)))
 
     @property
@@ -60,9 +68,15 @@ class CategoricalHMM(Markov):
         return s * s + s * k - s - 1
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"start": self.start, "transitions": self.transitions, "emissions": np.ascontiguousarray(self.emissions)}
+        return {
+            "start": self.start,
+            "transitions": self.transitions,
+            "emissions": np.ascontiguousarray(self.emissions),
+        }
 
-    def correct(self, belief: np.ndarray, symbol: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def correct(
+        self, belief: np.ndarray, symbol: int | np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The belief after a symbol was read, and how likely that symbol was; n symbols for n beliefs.
 
         >>> rain = CategoricalHMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.9, 0.1], [0.2, 0.8]])  # umbrella seen, or not
@@ -87,7 +101,9 @@ class CategoricalHMM(Markov):
         for state in np.unique(states):
             cumulative = np.cumsum(self.emissions[state])
             here = states == state
-            symbols[here] = np.searchsorted(cumulative / cumulative[-1], uniforms[here], side="right")
+            symbols[here] = np.searchsorted(
+                cumulative / cumulative[-1], uniforms[here], side="right"
+            )
         return symbols, states
 
     def checked(self, data: np.ndarray) -> np.ndarray:
@@ -118,9 +134,11 @@ class CategoricalHMM(Markov):
         return total
 
     def maximise(self, counts: Counts, k: float = 0.0) -> Self:
-        return type(self)(normalised(counts.start, self.start),
-                          normalised(counts.transitions + k, self.transitions),
-                          normalised(counts.emissions.T + k, self.emissions))
+        return type(self)(
+            normalised(counts.start, self.start),
+            normalised(counts.transitions + k, self.transitions),
+            normalised(counts.emissions.T + k, self.emissions),
+        )
 
     def log_prior(self, k: float) -> float:
         return k * float(log(self.transitions).sum() + log(self.emissions).sum()) if k else 0.0

@@ -32,7 +32,9 @@ SLACK = 1e-6  # relative: what rounding may take away
 @dataclass(frozen=True)
 class Fit(Generic[M]):
     model: M
-    history: list[float]  # log-likelihood of the start and after each iteration; the last is that of `model`
+    history: list[
+        float
+    ]  # log-likelihood of the start and after each iteration; the last is that of `model`
     converged: bool
     restart: int  # which start it came from
 
@@ -40,8 +42,17 @@ class Fit(Generic[M]):
 class BaumWelch(Generic[M]):
     """Each restart runs until its gain is below `tolerance` times its objective, or for `iterations`."""
 
-    def __init__(self, start: M | Callable[[int], M], data: np.ndarray, lengths: np.ndarray | None = None, *,
-                 iterations: int = 100, tolerance: float = 1e-5, restarts: int = 1, k: float = 0.0) -> None:
+    def __init__(
+        self,
+        start: M | Callable[[int], M],
+        data: np.ndarray,
+        lengths: np.ndarray | None = None,
+        *,
+        iterations: int = 100,
+        tolerance: float = 1e-5,
+        restarts: int = 1,
+        k: float = 0.0,
+    ) -> None:
         if restarts < 1 or iterations < 0 or tolerance < 0 or k < 0:
             raise ConfigError("restarts must be at least 1; iterations, tolerance and k at least 0")
         self._start: Callable[[int], M] = (lambda _: start) if isinstance(start, Markov) else start
@@ -77,9 +88,11 @@ class BaumWelch(Generic[M]):
         if len(objectives) > 1 and np.isfinite(objectives[-2]):
             gain = objective - objectives[-2]
             if gain < -SLACK * max(abs(objectives[-2]), 1.0):
-                raise TrainingError(f"the objective of EM fell from {objectives[-2]:.9g} to {objective:.9g} in iteration "
-                                    f"{len(history) - 1} of restart {self.restart}; the data or the model hold values "
-                                    "beyond what double precision can carry")
+                raise TrainingError(
+                    f"the objective of EM fell from {objectives[-2]:.9g} to {objective:.9g} in iteration "
+                    f"{len(history) - 1} of restart {self.restart}; the data or the model hold values "
+                    "beyond what double precision can carry"
+                )
             converged = gain <= self.tolerance * abs(objective)
         if converged or len(history) > self.iterations:
             self._finish(Fit(self.model, history, converged, self.restart), objective)
@@ -97,32 +110,58 @@ class BaumWelch(Generic[M]):
     def state(self) -> State:
         """All that the next iteration depends on, besides data and options."""
         out = {f"model.{name}": array for name, array in self.model.arrays().items()}
-        out |= {"restart": np.array(self.restart), "history": np.array(self.history), "objectives": np.array(self.objectives)}
+        out |= {
+            "restart": np.array(self.restart),
+            "history": np.array(self.history),
+            "objectives": np.array(self.objectives),
+        }
         if self.finished is not None:
             fit = self.finished
             out |= {f"best.{name}": array for name, array in fit.model.arrays().items()}
-            out |= {"best_history": np.array(fit.history), "best_objective": np.array(self._finished_objective),
-                    "best_converged": np.array(fit.converged), "best_restart": np.array(fit.restart)}
+            out |= {
+                "best_history": np.array(fit.history),
+                "best_objective": np.array(self._finished_objective),
+                "best_converged": np.array(fit.converged),
+                "best_restart": np.array(fit.restart),
+            }
         return out
 
     def go_on_from(self, state: State) -> None:
         """Continue exactly where `state` was taken; data and options must be the same."""
+
         def model(prefix: str) -> M:
-            arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+            arrays = {
+                name.removeprefix(prefix): array
+                for name, array in state.items()
+                if name.startswith(prefix)
+            }
             return self.model.with_arrays(arrays)
 
         current = model("model.")
         if "best_history" in state:
-            self.finished = Fit(model("best."), state["best_history"].tolist(), bool(state["best_converged"]),
-                                int(state["best_restart"]))
+            self.finished = Fit(
+                model("best."),
+                state["best_history"].tolist(),
+                bool(state["best_converged"]),
+                int(state["best_restart"]),
+            )
             self._finished_objective = float(state["best_objective"])
         self.model, self.restart = current, int(state["restart"])
         self.history, self.objectives = state["history"].tolist(), state["objectives"].tolist()
 
 
-def baum_welch(start: M | Callable[[int], M], data: np.ndarray, lengths: np.ndarray | None = None, *,
-               iterations: int = 100, tolerance: float = 1e-5, restarts: int = 1, k: float = 0.0,
-               on_iteration: Callable[[State], bool | None] | None = None, resume_from: State | None = None) -> Fit[M]:
+def baum_welch(
+    start: M | Callable[[int], M],
+    data: np.ndarray,
+    lengths: np.ndarray | None = None,
+    *,
+    iterations: int = 100,
+    tolerance: float = 1e-5,
+    restarts: int = 1,
+    k: float = 0.0,
+    on_iteration: Callable[[State], bool | None] | None = None,
+    resume_from: State | None = None,
+) -> Fit[M]:
     """Fit by EM and return the best restart.
 
     start: a model, or the model to begin restart r from. k: pseudo-counts for transitions and emissions.
@@ -130,7 +169,9 @@ def baum_welch(start: M | Callable[[int], M], data: np.ndarray, lengths: np.ndar
     True; such a state can be given back as resume_from. To keep what was reached when Ctrl-C comes, hold a `BaumWelch` and
     call `iterate` until it is `done`, or take the states.
     """
-    em = BaumWelch(start, data, lengths, iterations=iterations, tolerance=tolerance, restarts=restarts, k=k)
+    em = BaumWelch(
+        start, data, lengths, iterations=iterations, tolerance=tolerance, restarts=restarts, k=k
+    )
     if resume_from is not None:
         em.go_on_from(resume_from)
     with progress.task("Baum-Welch", total=restarts * (iterations + 1), unit="iterations") as bar:
@@ -138,11 +179,16 @@ def baum_welch(start: M | Callable[[int], M], data: np.ndarray, lengths: np.ndar
         bar.advance(before)
         while not em.done:
             em.iterate()
-            now = em.restart * (iterations + 1) + len(em.history)  # a restart that converged early jumps ahead
+            now = em.restart * (iterations + 1) + len(
+                em.history
+            )  # a restart that converged early jumps ahead
             bar.advance(now - before)
             before = now
             reached = (em.history or em.best.history)[-1]
-            bar.note(f"log-likelihood {reached:,.2f}" + (f", restart {em.restart + 1} of {restarts}" if restarts > 1 else ""))
+            bar.note(
+                f"log-likelihood {reached:,.2f}"
+                + (f", restart {em.restart + 1} of {restarts}" if restarts > 1 else "")
+            )
             if on_iteration is not None and on_iteration(em.state()):
                 break
     return em.best

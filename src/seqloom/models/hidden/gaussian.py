@@ -28,31 +28,51 @@ class GaussianHMM(Markov):
     means: np.ndarray  # (S, D)
     covariances: np.ndarray  # (S, D) diagonal, or (S, D, D) full
     floor: float = 1e-3  # of a variance, or of an eigenvalue of a full covariance
-    _roots: np.ndarray = field(init=False, repr=False)  # standard deviations (S, D), or Cholesky factors (S, D, D)
+    _roots: np.ndarray = field(
+        init=False, repr=False
+    )  # standard deviations (S, D), or Cholesky factors (S, D, D)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        means, covariances = np.array(self.means, np.float64), np.array(self.covariances, np.float64)
+        means, covariances = (
+            np.array(self.means, np.float64),
+            np.array(self.covariances, np.float64),
+        )
         fitting = (means.shape, (*means.shape, means.shape[-1]))
         if means.ndim != 2 or len(means) != self.n_states or covariances.shape not in fitting:
-            raise ConfigError(f"means {means.shape} and covariances {covariances.shape} do not fit {self.n_states} states; "
-                              "they are (S, D) and (S, D) or (S, D, D)")
+            raise ConfigError(
+                f"means {means.shape} and covariances {covariances.shape} do not fit {self.n_states} states; "
+                "they are (S, D) and (S, D) or (S, D, D)"
+            )
         if not np.isfinite(means).all() or not np.isfinite(covariances).all():
             raise ConfigError("means and covariances must be finite")
         if self.floor <= 0:
             raise ConfigError(f"floor must be above 0; got {self.floor}")
         try:
-            roots = np.linalg.cholesky(covariances) if covariances.ndim == 3 else np.sqrt(np.maximum(covariances, 0.0))
+            roots = (
+                np.linalg.cholesky(covariances)
+                if covariances.ndim == 3
+                else np.sqrt(np.maximum(covariances, 0.0))
+            )
         except np.linalg.LinAlgError:
             roots = np.zeros(1)
         if roots.ndim < 3 and not (roots > 0).all():
-            raise ConfigError("covariances must be positive definite; raise them to a floor such as 1e-3")
+            raise ConfigError(
+                "covariances must be positive definite; raise them to a floor such as 1e-3"
+            )
         for name, value in (("means", means), ("covariances", covariances), ("_roots", roots)):
             object.__setattr__(self, name, value)
 
     @classmethod
-    def random(cls, n_states: int, data: np.ndarray, *, seed: int, covariance: Covariance = "diagonal",
-               floor: float = 1e-3) -> Self:
+    def random(
+        cls,
+        n_states: int,
+        data: np.ndarray,
+        *,
+        seed: int,
+        covariance: Covariance = "diagonal",
+        floor: float = 1e-3,
+    ) -> Self:
         """A start for Baum-Welch: means are rows of the data, covariances those of all data, chain from a Dirichlet."""
         if covariance not in get_args(Covariance):
             raise ConfigError(f"covariance must be diagonal or full; got {covariance!r}")
@@ -66,7 +86,13 @@ class GaussianHMM(Markov):
             spread = np.tile(raised(whole[None], floor), (n_states, 1, 1))
         else:
             spread = np.tile(variance, (n_states, 1))
-        return cls(rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states), means, spread, floor)
+        return cls(
+            rng.dirichlet(np.ones(n_states)),
+            rng.dirichlet(np.ones(n_states), n_states),
+            means,
+            spread,
+            floor,
+        )
 
     @property
     def n_features(self) -> int:
@@ -78,7 +104,12 @@ class GaussianHMM(Markov):
         return s * s - 1 + s * d + (s * d if self.covariances.ndim == 2 else s * d * (d + 1) // 2)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"start": self.start, "transitions": self.transitions, "means": self.means, "covariances": self.covariances}
+        return {
+            "start": self.start,
+            "transitions": self.transitions,
+            "means": self.means,
+            "covariances": self.covariances,
+        }
 
     def with_arrays(self, arrays: dict[str, np.ndarray]) -> Self:
         return type(self)(**arrays, floor=self.floor)
@@ -144,18 +175,30 @@ class GaussianHMM(Markov):
         shift = table.max(-1)
         shift[shift == -np.inf] = 0.0
         np.exp(table - shift[:, None], out=table)
-        return View(table, batch.symbols, shift, lambda rows: self._log_rows(data[batch.where[rows]]))
+        return View(
+            table, batch.symbols, shift, lambda rows: self._log_rows(data[batch.where[rows]])
+        )
 
-    def gather(self, data: np.ndarray, parts: Iterable[tuple[Batch, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def gather(
+        self, data: np.ndarray, parts: Iterable[tuple[Batch, np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Weights (S,), and first and second moments around the old means, which keeps the digits."""
-        weights, sums, squares = np.zeros(self.n_states), np.zeros_like(self.means), np.zeros_like(self.covariances)
+        weights, sums, squares = (
+            np.zeros(self.n_states),
+            np.zeros_like(self.means),
+            np.zeros_like(self.covariances),
+        )
         for batch, counts in parts:
             rows = data[batch.where]
             for s in range(self.n_states):
                 weight, away = counts[:, s], rows - self.means[s]
                 weights[s] += weight.sum()
                 sums[s] += weight @ away
-                squares[s] += weight @ np.square(away) if squares.ndim == 2 else (weight[:, None] * away).T @ away
+                squares[s] += (
+                    weight @ np.square(away)
+                    if squares.ndim == 2
+                    else (weight[:, None] * away).T @ away
+                )
         return weights, sums, squares
 
     def maximise(self, counts: Counts, k: float = 0.0) -> Self:
@@ -167,10 +210,17 @@ class GaussianHMM(Markov):
             covariances = np.maximum(squares / safe[:, None] - moved**2, self.floor)
             covariances = np.where(seen[:, None], covariances, self.covariances)
         else:
-            covariances = raised(squares / safe[:, None, None] - moved[:, :, None] * moved[:, None, :], self.floor)
+            covariances = raised(
+                squares / safe[:, None, None] - moved[:, :, None] * moved[:, None, :], self.floor
+            )
             covariances = np.where(seen[:, None, None], covariances, self.covariances)
-        return type(self)(normalised(counts.start, self.start), normalised(counts.transitions + k, self.transitions),
-                          self.means + moved, covariances, self.floor)
+        return type(self)(
+            normalised(counts.start, self.start),
+            normalised(counts.transitions + k, self.transitions),
+            self.means + moved,
+            covariances,
+            self.floor,
+        )
 
     def log_prior(self, k: float) -> float:
         return k * float(log(self.transitions).sum()) if k else 0.0
@@ -196,6 +246,8 @@ def check_numbers(data: np.ndarray) -> np.ndarray:
     bad = ~np.isfinite(rows).all(-1)
     if bad.any():
         place = int(bad.argmax())
-        raise DataError(f"row {place:,} (counted from 0) holds {rows[place][~np.isfinite(rows[place])][0]}; "
-                        "fill such rows in, or leave them out")
+        raise DataError(
+            f"row {place:,} (counted from 0) holds {rows[place][~np.isfinite(rows[place])][0]}; "
+            "fill such rows in, or leave them out"
+        )
     return np.ascontiguousarray(rows)

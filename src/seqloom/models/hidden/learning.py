@@ -20,8 +20,20 @@ from seqloom.training.interrupts import Interrupts
 CHECKPOINT_SECONDS = 10.0
 
 
-def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: int, iterations: int, tolerance: float,
-          restarts: int, k: float, seed: int, run: Path | None, facts: dict[str, Any]) -> tuple[CategoricalHMM, dict[str, Any]]:
+def learn(
+    ids: np.ndarray,
+    lengths: np.ndarray,
+    *,
+    n_states: int,
+    vocab_size: int,
+    iterations: int,
+    tolerance: float,
+    restarts: int,
+    k: float,
+    seed: int,
+    run: Path | None,
+    facts: dict[str, Any],
+) -> tuple[CategoricalHMM, dict[str, Any]]:
     """The likeliest chain of all restarts, and what there is to say about it."""
     resumed: State | None = None
     with opened(run, facts) as keeper, Interrupts() as interrupts:
@@ -34,28 +46,52 @@ def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: in
             nonlocal saved, steps
             steps += 1
             if keeper is None and interrupts.asked == signal.SIGINT:
-                interrupts.obeyed = True  # there is nothing to go on from later, so what was reached is the result
+                interrupts.obeyed = (
+                    True  # there is nothing to go on from later, so what was reached is the result
+                )
                 return True
             if len(state["history"]):
                 likelihood = float(state["history"][-1])
-                report = {"step": steps, "loss": -likelihood / max(len(ids), 1), "log_likelihood": likelihood,
-                          "restart": int(state["restart"])}
+                report = {
+                    "step": steps,
+                    "loss": -likelihood / max(len(ids), 1),
+                    "log_likelihood": likelihood,
+                    "restart": int(state["restart"]),
+                }
                 history.record(report)
                 if keeper is not None:
                     keeper.log(report)
-            if keeper is not None and (interrupts.asked or time.monotonic() - saved > CHECKPOINT_SECONDS):
+            if keeper is not None and (
+                interrupts.asked or time.monotonic() - saved > CHECKPOINT_SECONDS
+            ):
                 keeper.save({**state, "steps": np.array(steps)}, {"step": steps})
                 saved = time.monotonic()
             interrupts.give_way()
             return False
 
-        fit = baum_welch(lambda r: CategoricalHMM.random(n_states, vocab_size, seed=seed + 1000 * r), ids, lengths,
-                         iterations=iterations, tolerance=tolerance, restarts=restarts, k=k, on_iteration=after,
-                         resume_from=resumed)
+        fit = baum_welch(
+            lambda r: CategoricalHMM.random(n_states, vocab_size, seed=seed + 1000 * r),
+            ids,
+            lengths,
+            iterations=iterations,
+            tolerance=tolerance,
+            restarts=restarts,
+            k=k,
+            on_iteration=after,
+            resume_from=resumed,
+        )
     if interrupts.asked:
-        progress.say(f"interrupted after {len(fit.history)} rounds; the best parameters so far are kept")
+        progress.say(
+            f"interrupted after {len(fit.history)} rounds; the best parameters so far are kept"
+        )
     likelihood, free = fit.history[-1], fit.model.n_free
-    report = {"iterations": len(fit.history) - 1, "converged": fit.converged, "restart": fit.restart,
-              "log_likelihood": likelihood, "aic": 2 * free - 2 * likelihood,
-              "bic": free * math.log(max(len(ids), 1)) - 2 * likelihood, "log_likelihoods": fit.history}
+    report = {
+        "iterations": len(fit.history) - 1,
+        "converged": fit.converged,
+        "restart": fit.restart,
+        "log_likelihood": likelihood,
+        "aic": 2 * free - 2 * likelihood,
+        "bic": free * math.log(max(len(ids), 1)) - 2 * likelihood,
+        "log_likelihoods": fit.history,
+    }
     return fit.model, report

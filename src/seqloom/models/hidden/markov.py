@@ -48,12 +48,19 @@ class Counts:
 class Markov(ABC):
     start: np.ndarray  # (S,)
     transitions: np.ndarray  # (S, S), from row to column
-    counts_by_row: ClassVar[bool] = True  # whether an E-step needs the posteriors of every row, or only of every symbol
+    counts_by_row: ClassVar[bool] = (
+        True  # whether an E-step needs the posteriors of every row, or only of every symbol
+    )
 
     def __post_init__(self) -> None:
-        start, transitions = probabilities(self.start, "start"), probabilities(self.transitions, "transitions")
+        start, transitions = (
+            probabilities(self.start, "start"),
+            probabilities(self.transitions, "transitions"),
+        )
         if start.ndim != 1 or transitions.shape != (len(start), len(start)):
-            raise ConfigError(f"start {start.shape} and transitions {transitions.shape} do not fit; they are (S,) and (S, S)")
+            raise ConfigError(
+                f"start {start.shape} and transitions {transitions.shape} do not fit; they are (S,) and (S, S)"
+            )
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "transitions", transitions)
 
@@ -118,13 +125,17 @@ class Markov(ABC):
 
     # Passes over data.
 
-    def filter(self, data: np.ndarray, lengths: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def filter(
+        self, data: np.ndarray, lengths: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Beliefs p(z_t | x_1..x_t), (T, S), and log p(x_t | x_1..x_{t-1}), (T,); zeros and -inf from an impossible step."""
         data, lengths = self.prepare(data, lengths)
         beliefs, log_probs = np.empty((len(data), self.n_states)), np.empty(len(data))
 
         def one(batch: Batch) -> None:
-            padded_beliefs, log_probs[batch.where] = filtered(self.padded, batch, self.view(data, batch))
+            padded_beliefs, log_probs[batch.where] = filtered(
+                self.padded, batch, self.view(data, batch)
+            )
             beliefs[batch.where] = padded_beliefs[:, : self.n_states]
 
         run(one, self.packer(data, lengths))
@@ -147,7 +158,9 @@ class Markov(ABC):
         out = np.zeros(len(lengths))
 
         def one(batch: Batch) -> None:
-            out[batch.sequences] = run_forward(self.padded, batch, self.view(data, batch)).log_likelihoods
+            out[batch.sequences] = run_forward(
+                self.padded, batch, self.view(data, batch)
+            ).log_likelihoods
 
         run(one, self.packer(data, lengths))
         return out
@@ -158,7 +171,9 @@ class Markov(ABC):
         out = np.empty((len(data), self.n_states))
 
         def one(batch: Batch) -> None:
-            done = run_smooth(self.padded, batch, self.view(data, batch), by_row=True, want_pairs=False)
+            done = run_smooth(
+                self.padded, batch, self.view(data, batch), by_row=True, want_pairs=False
+            )
             out[batch.where] = done.counts[:, : self.n_states]
 
         run(one, self.packer(data, lengths))
@@ -171,13 +186,17 @@ class Markov(ABC):
         refuse_impossible(np.where(posteriors.sum(-1) > 0, 0.0, -np.inf), lengths)
         return posteriors.argmax(-1)
 
-    def viterbi(self, data: np.ndarray, lengths: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def viterbi(
+        self, data: np.ndarray, lengths: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The likeliest path, (T,), and log p(path, data) of each sequence, (n,); of equal paths the one hmmlearn takes."""
         data, lengths = self.prepare(data, lengths)
         states, joints = np.empty(len(data), np.int64), np.zeros(len(lengths))
 
         def one(batch: Batch) -> None:
-            joints[batch.sequences] = run_viterbi(self.padded, batch, *self.log_table(data, batch), states)
+            joints[batch.sequences] = run_viterbi(
+                self.padded, batch, *self.log_table(data, batch), states
+            )
 
         run(one, self.packer(data, lengths))
         refuse_impossible(joints)
@@ -190,7 +209,9 @@ class Markov(ABC):
         packer = self.packer(data, lengths)
         return list(parallel_map(packer, packer.spans()))
 
-    def expected(self, data: np.ndarray, lengths: np.ndarray, batches: list[Batch] | None = None) -> Counts:
+    def expected(
+        self, data: np.ndarray, lengths: np.ndarray, batches: list[Batch] | None = None
+    ) -> Counts:
         """The E-step. An impossible sequence counts for nothing. Batches may be given, where they serve many times."""
         from seqloom.kernels.parallel import parallel_map
 
@@ -201,10 +222,18 @@ class Markov(ABC):
 
         def one(item: Batch | tuple[int, int]) -> tuple[Batch, Smoothed]:
             batch = item if isinstance(item, Batch) else packer(item)
-            return batch, run_smooth(self.padded, batch, self.view(data, batch), by_row=self.counts_by_row, want_pairs=True)
+            return batch, run_smooth(
+                self.padded,
+                batch,
+                self.view(data, batch),
+                by_row=self.counts_by_row,
+                want_pairs=True,
+            )
 
         def parts() -> Iterable[tuple[Batch, np.ndarray]]:
-            items: Iterable[Batch | tuple[int, int]] = packer.spans() if batches is None else batches
+            items: Iterable[Batch | tuple[int, int]] = (
+                packer.spans() if batches is None else batches
+            )
             for batch, done in parallel_map(one, items):
                 log_likelihoods[batch.sequences] = done.log_likelihoods
                 np.add(first, done.firsts, out=first)
@@ -229,9 +258,13 @@ class Markov(ABC):
 
     def bic(self, data: np.ndarray, lengths: np.ndarray | None = None) -> float:
         """Schwarz's criterion, lower is better: n_free log(tokens) - 2 log-likelihood."""
-        return self.n_free * math.log(max(len(data), 1)) - 2 * float(self.log_likelihood(data, lengths).sum())
+        return self.n_free * math.log(max(len(data), 1)) - 2 * float(
+            self.log_likelihood(data, lengths).sum()
+        )
 
-    def prepare(self, data: np.ndarray, lengths: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def prepare(
+        self, data: np.ndarray, lengths: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         data = self.checked(data)
         return data, check_lengths(len(data), lengths)
 
@@ -267,8 +300,14 @@ def probabilities(values: np.ndarray, name: str) -> np.ndarray:
     try:
         array = np.array(values, np.float64)
     except (TypeError, ValueError):
-        raise ConfigError(f"{name} must be an array of numbers, with rows of equal length") from None
-    if array.size == 0 or not (array >= 0).all() or not np.allclose(array.sum(-1), 1, rtol=0, atol=1e-6):
+        raise ConfigError(
+            f"{name} must be an array of numbers, with rows of equal length"
+        ) from None
+    if (
+        array.size == 0
+        or not (array >= 0).all()
+        or not np.allclose(array.sum(-1), 1, rtol=0, atol=1e-6)
+    ):
         raise ConfigError(f"{name} must be probabilities: at least 0, and each row must sum to 1")
     return array
 
@@ -285,5 +324,7 @@ def refuse_impossible(log_probs: np.ndarray, lengths: np.ndarray | None = None) 
         place = int(log_probs.argmin())
         if lengths is not None:
             place = int(np.searchsorted(np.cumsum(lengths), place, side="right"))
-        raise DataError(f"sequence {place} (counted from 0) has probability zero, so no path leads through it; "
-                        "smooth the model, or leave the sequence out")
+        raise DataError(
+            f"sequence {place} (counted from 0) has probability zero, so no path leads through it; "
+            "smooth the model, or leave the sequence out"
+        )

@@ -10,8 +10,12 @@ from seqloom.models.hidden.batches import check_lengths
 TOKENS = 1 << 12  # of a piece of work for one thread
 
 
-def viterbi_pairs(log_transitions: np.ndarray, emissions: np.ndarray, lengths: np.ndarray,
-                  candidates: tuple[np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
+def viterbi_pairs(
+    log_transitions: np.ndarray,
+    emissions: np.ndarray,
+    lengths: np.ndarray,
+    candidates: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """The best tags, (T,) int64, and their log-score for each sequence, (n,).
 
     log_transitions[u, v, w] = log p(w | u, v), (S + 1, S + 1, S + 1). Index S is the border: as u and v it is what
@@ -26,8 +30,10 @@ def viterbi_pairs(log_transitions: np.ndarray, emissions: np.ndarray, lengths: n
 
     emissions = np.ascontiguousarray(emissions, np.float64)
     if emissions.ndim != 2 or np.shape(log_transitions) != (emissions.shape[1] + 1,) * 3:
-        raise ConfigError(f"transitions {np.shape(log_transitions)} and emissions {emissions.shape} do not fit; "
-                          "they are (S + 1, S + 1, S + 1) and (T, S)")
+        raise ConfigError(
+            f"transitions {np.shape(log_transitions)} and emissions {emissions.shape} do not fit; "
+            "they are (S + 1, S + 1, S + 1) and (T, S)"
+        )
     total, n_tags = emissions.shape
     lengths = check_lengths(total, lengths)
     if candidates is None:
@@ -35,21 +41,34 @@ def viterbi_pairs(log_transitions: np.ndarray, emissions: np.ndarray, lengths: n
     else:
         firsts, tags = (np.ascontiguousarray(part, np.int64) for part in candidates)
         counts = np.diff(firsts)
-        if len(firsts) != total + 1 or firsts[0] != 0 or firsts[-1] != len(tags) or (counts < 1).any():
-            raise DataError("candidates: every token needs at least one tag, and firsts must run from 0 to len(tags)")
+        if (
+            len(firsts) != total + 1
+            or firsts[0] != 0
+            or firsts[-1] != len(tags)
+            or (counts < 1).any()
+        ):
+            raise DataError(
+                "candidates: every token needs at least one tag, and firsts must run from 0 to len(tags)"
+            )
         if len(tags) and (tags.min() < 0 or tags.max() >= n_tags):
             raise DataError(f"candidates: a tag is outside 0..{n_tags - 1}")
-    arriving = np.ascontiguousarray(np.asarray(log_transitions, np.float64).transpose(1, 2, 0))  # [v, w, u]
+    arriving = np.ascontiguousarray(
+        np.asarray(log_transitions, np.float64).transpose(1, 2, 0)
+    )  # [v, w, u]
     begins = np.cumsum(lengths) - lengths
     best, joints = np.empty(total, np.int64), np.zeros(len(lengths))
     cuts = np.flatnonzero(np.diff(begins // TOKENS, prepend=-1, append=-1))
 
     def one(part: tuple[int, int]) -> None:
         lo, hi = part
-        best_tags(arriving, emissions, begins[lo:hi], lengths[lo:hi], firsts, tags, best, joints[lo:hi])
+        best_tags(
+            arriving, emissions, begins[lo:hi], lengths[lo:hi], firsts, tags, best, joints[lo:hi]
+        )
 
     parallel_run(one, zip(cuts[:-1].tolist(), cuts[1:].tolist()))
     if len(joints) and joints.min() == -np.inf:
-        raise DataError(f"sequence {int(joints.argmin())} (counted from 0) has no possible tagging; "
-                        "smooth the transitions, or allow more tags")
+        raise DataError(
+            f"sequence {int(joints.argmin())} (counted from 0) has no possible tagging; "
+            "smooth the transitions, or allow more tags"
+        )
     return best, joints

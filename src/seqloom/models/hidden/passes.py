@@ -22,7 +22,9 @@ class View:
     table: np.ndarray  # (U, P)
     symbols: np.ndarray  # (rows,)
     shift: np.ndarray | None  # (rows,), or none
-    log_rows: Callable[[np.ndarray], np.ndarray]  # log p(row | state) of these rows, (n, P), padded with -inf
+    log_rows: Callable[
+        [np.ndarray], np.ndarray
+    ]  # log p(row | state) of these rows, (n, P), padded with -inf
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class Forward:
     beliefs: np.ndarray  # (rows, P)
     scales: np.ndarray  # (rows,) p(x_t | past) without the shift; 0 where a sequence was given up
     log_likelihoods: np.ndarray  # (n,)
-    again: dict[int, LogPass] = field(default_factory=dict)  # by sequence: what was given up, done with logarithms
+    again: dict[int, LogPass] = field(
+        default_factory=dict
+    )  # by sequence: what was given up, done with logarithms
 
 
 @dataclass
@@ -77,7 +81,15 @@ def run_forward(padded: Padded, batch: Batch, view: View, *, smoothing: bool = F
 
     n = len(batch.where)
     out = Forward(np.empty((n, len(padded.start))), np.empty(n), np.empty(len(batch.order)))
-    forward(padded.start, padded.incoming, view.table, view.symbols, batch.offsets, out.beliefs, out.scales)
+    forward(
+        padded.start,
+        padded.incoming,
+        view.table,
+        view.symbols,
+        batch.offsets,
+        out.beliefs,
+        out.scales,
+    )
     log_products(out.scales, batch.offsets, out.log_likelihoods)
     lost = np.flatnonzero(out.log_likelihoods == -np.inf)
     if view.shift is not None:
@@ -93,9 +105,22 @@ def with_logarithms(padded: Padded, log_seen: np.ndarray, smoothing: bool) -> Lo
     from seqloom.kernels.hmm import log_pass
 
     width = len(padded.start)
-    out = LogPass(np.empty_like(log_seen), np.empty(len(log_seen)), np.empty_like(log_seen), np.zeros((width, width)))
-    log_pass(padded.log_start, padded.log_transitions, log_seen, out.beliefs, out.log_scales, out.smoothed, out.pairs,
-             smoothing)
+    out = LogPass(
+        np.empty_like(log_seen),
+        np.empty(len(log_seen)),
+        np.empty_like(log_seen),
+        np.zeros((width, width)),
+    )
+    log_pass(
+        padded.log_start,
+        padded.log_transitions,
+        log_seen,
+        out.beliefs,
+        out.log_scales,
+        out.smoothed,
+        out.pairs,
+        smoothing,
+    )
     return out
 
 
@@ -119,7 +144,9 @@ class Smoothed:
     pairs: np.ndarray  # (P, P) expected transitions
 
 
-def run_smooth(padded: Padded, batch: Batch, view: View, *, by_row: bool, want_pairs: bool) -> Smoothed:
+def run_smooth(
+    padded: Padded, batch: Batch, view: View, *, by_row: bool, want_pairs: bool
+) -> Smoothed:
     """Forward and backward: posteriors of each row, or added up by symbol."""
     from seqloom.kernels.hmm import smooth
 
@@ -128,8 +155,20 @@ def run_smooth(padded: Padded, batch: Batch, view: View, *, by_row: bool, want_p
     targets = np.arange(len(batch.where)) if by_row else view.symbols
     counts = np.zeros((len(batch.where) if by_row else len(view.table), width))
     firsts, pairs = np.zeros(width), np.zeros((width, width))
-    smooth(padded.transitions, view.table, view.symbols, batch.offsets, done.beliefs, done.scales, np.ones(len(batch.order)),
-           targets, counts, firsts, pairs, want_pairs)
+    smooth(
+        padded.transitions,
+        view.table,
+        view.symbols,
+        batch.offsets,
+        done.beliefs,
+        done.scales,
+        np.ones(len(batch.order)),
+        targets,
+        counts,
+        firsts,
+        pairs,
+        want_pairs,
+    )
     pairs = np.where(padded.transitions > 0, pairs, 0.0) * padded.transitions
     for lane, log_pass in done.again.items():  # they left only zeros behind in the kernel
         np.add.at(counts, targets[batch.rows(lane)], log_pass.smoothed)
@@ -138,11 +177,24 @@ def run_smooth(padded: Padded, batch: Batch, view: View, *, by_row: bool, want_p
     return Smoothed(done.log_likelihoods, counts, firsts, pairs)
 
 
-def run_viterbi(padded: Padded, batch: Batch, table: np.ndarray, symbols: np.ndarray, states: np.ndarray) -> np.ndarray:
+def run_viterbi(
+    padded: Padded, batch: Batch, table: np.ndarray, symbols: np.ndarray, states: np.ndarray
+) -> np.ndarray:
     """Log joint (n,) of the best paths, which go into states (T,); table (U, P) holds logarithms."""
     from seqloom.kernels.hmm_paths import best_paths
 
     joints = np.empty(len(batch.order))
-    best_paths(padded.log_start, padded.log_transitions, padded.log_incoming, table, symbols, batch.offsets, batch.lengths,
-               batch.where, np.empty((len(batch.where), len(padded.start))), states, joints)
+    best_paths(
+        padded.log_start,
+        padded.log_transitions,
+        padded.log_incoming,
+        table,
+        symbols,
+        batch.offsets,
+        batch.lengths,
+        batch.where,
+        np.empty((len(batch.where), len(padded.start))),
+        states,
+        joints,
+    )
     return joints

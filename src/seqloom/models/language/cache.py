@@ -33,11 +33,21 @@ class Cache(Arrayless, LanguageModel):
 
         c, v = self.config, self.tokenizer.vocab_size
         shares = np.empty(len(ids), np.float64)
-        window_counts(np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(lengths, np.int64), c.window, v, shares)
-        return np.log(np.where(shares < 0, 1 / v, (1 - c.floor) * shares + c.floor / v)).astype(np.float32)
+        window_counts(
+            np.ascontiguousarray(ids, np.int64),
+            np.ascontiguousarray(lengths, np.int64),
+            c.window,
+            v,
+            shares,
+        )
+        return np.log(np.where(shares < 0, 1 / v, (1 - c.floor) * shares + c.floor / v)).astype(
+            np.float32
+        )
 
     def stepper(self, *, eight_bit: bool = False) -> CacheStepper:
-        return CacheStepper(self.tokenizer.vocab_size, self.tokenizer.eos_id, self.config.window, self.config.floor)
+        return CacheStepper(
+            self.tokenizer.vocab_size, self.tokenizer.eos_id, self.config.window, self.config.floor
+        )
 
 
 class CacheStepper:

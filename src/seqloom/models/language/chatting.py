@@ -26,8 +26,10 @@ def template_text(value: Any) -> bool:
 def make_template(name: str, tokenizer: Tokenizer, learnt: Mapping[str, Any]) -> ChatTemplate:
     """Make the template that the model of that name has learnt; refused where it has none."""
     if "chat_template" not in learnt:
-        raise ConfigError(f"this {name} model has no chat template, so it continues texts but holds no conversations; "
-                          "use generate without chat")
+        raise ConfigError(
+            f"this {name} model has no chat template, so it continues texts but holds no conversations; "
+            "use generate without chat"
+        )
     specials = {"eos_token": tokenizer.token(tokenizer.eos_id)}
     if (bos := learnt.get("chat_bos")) is not None:
         specials["bos_token"] = tokenizer.token(bos)
@@ -43,4 +45,6 @@ def encode_chat(template: ChatTemplate, messages: Messages, start: int | None) -
 def remark_length(what: str, n_tokens: int, context: int) -> None:
     """Say that a text is longer than what the model sees."""
     if n_tokens > context:
-        progress.say(f"warning: the {what} has {n_tokens:,} tokens; the model sees at most the last {context:,}")
+        progress.say(
+            f"warning: the {what} has {n_tokens:,} tokens; the model sees at most the last {context:,}"
+        )

@@ -43,14 +43,25 @@ class Levels:
     bos_begin: list[int] = field(default_factory=list)  # where n-grams that begin with <s> start
 
 
-def count_ngrams(ids: np.ndarray, order: int, vocab_size: int, eos_id: int, workspace: Workspace) -> Levels:
+def count_ngrams(
+    ids: np.ndarray, order: int, vocab_size: int, eos_id: int, workspace: Workspace
+) -> Levels:
     """Count all n-grams up to `order`. `ids` holds whole units, each closed by `eos_id`."""
     if len(ids) >= 1 << 32:
-        raise DataError(f"{len(ids):,} tokens: more than 4,294,967,295 cannot be counted in one model; split the corpus")
-    size = max(workspace.memory // memory_needed(1, order) if workspace.memory else len(ids), 4 * order, 1)
+        raise DataError(
+            f"{len(ids):,} tokens: more than 4,294,967,295 cannot be counted in one model; split the corpus"
+        )
+    size = max(
+        workspace.memory // memory_needed(1, order) if workspace.memory else len(ids), 4 * order, 1
+    )
     borders = [(lo, min(lo + size, len(ids))) for lo in range(0, len(ids), size)]
-    with progress.task(f"counting n-grams of order 1 to {order}", len(ids) * order, "tokens") as bar:
-        runs = [_count_block(ids, lo, hi, order, vocab_size, eos_id, workspace, bar) for lo, hi in borders]
+    with progress.task(
+        f"counting n-grams of order 1 to {order}", len(ids) * order, "tokens"
+    ) as bar:
+        runs = [
+            _count_block(ids, lo, hi, order, vocab_size, eos_id, workspace, bar)
+            for lo, hi in borders
+        ]
     if len(runs) == 1:
         return runs[0]
     progress.say(f"merging {len(runs)} sorted runs from disk ")
@@ -62,8 +73,16 @@ def memory_needed(n_tokens: int, order: int) -> int:
     return n_tokens * (BYTES_PER_TOKEN + order * BYTES_PER_NGRAM)
 
 
-def _count_block(ids: np.ndarray, lo: int, hi: int, order: int, vocab_size: int, eos_id: int,
-                 workspace: Workspace, bar: progress.Bar) -> Levels:
+def _count_block(
+    ids: np.ndarray,
+    lo: int,
+    hi: int,
+    order: int,
+    vocab_size: int,
+    eos_id: int,
+    workspace: Workspace,
+    bar: progress.Bar,
+) -> Levels:
     """Levels of the n-grams that start in ids[lo:hi]; those that reach beyond see a few tokens more."""
     from seqloom.kernels.ngram_count import insert_bos
 
@@ -78,8 +97,16 @@ def _count_block(ids: np.ndarray, lo: int, hi: int, order: int, vocab_size: int,
     return _count_sequence(seq, length - ahead, order, vocab_size, eos_id, workspace, bar, hi - lo)
 
 
-def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eos_id: int, workspace: Workspace,
-                    bar: progress.Bar, n_tokens: int) -> Levels:
+def _count_sequence(
+    seq: np.ndarray,
+    limit: int,
+    order: int,
+    vocab_size: int,
+    eos_id: int,
+    workspace: Workspace,
+    bar: progress.Bar,
+    n_tokens: int,
+) -> Levels:
     from seqloom.kernels import ngram_count as kernel
 
     n_words = vocab_size + 1
@@ -101,15 +128,36 @@ def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eo
         n = len(node_suffix)
         bucket = np.empty(n_words + 1, np.int64)
         kernel.bucket_nodes(starts, groups, n, bucket)
-        level = Level(workspace.empty(n, np.uint32), workspace.keep(node_count), workspace.keep(node_suffix),
-                      workspace.empty(n, np.uint32))
+        level = Level(
+            workspace.empty(n, np.uint32),
+            workspace.keep(node_count),
+            workspace.keep(node_suffix),
+            workspace.empty(n, np.uint32),
+        )
         del node_count, node_suffix
         cuts = np.searchsorted(bucket, np.arange(0, n + CHUNK, CHUNK)).clip(0, n_words)
-        spans = sorted({(int(a), int(b)) for a, b in zip(np.r_[0, cuts], np.r_[cuts, n_words]) if a < b})
+        spans = sorted(
+            {(int(a), int(b)) for a, b in zip(np.r_[0, cuts], np.r_[cuts, n_words]) if a < b}
+        )
 
-        def sweep(span: tuple[int, int], upper=upper, upper_bucket=upper_bucket, bucket=bucket, level=level) -> None:  # type: ignore[no-untyped-def]
-            kernel.link_parents(*span, upper_bucket, upper.suffixes, upper.parents, upper.words,
-                                bucket, level.suffixes, level.parents, level.words)
+        def sweep(
+            span: tuple[int, int],
+            upper=upper,
+            upper_bucket=upper_bucket,
+            bucket=bucket,
+            level=level,
+        ) -> None:  # type: ignore[no-untyped-def]
+            kernel.link_parents(
+                *span,
+                upper_bucket,
+                upper.suffixes,
+                upper.parents,
+                upper.words,
+                bucket,
+                level.suffixes,
+                level.parents,
+                level.words,
+            )
 
         workspace.run(sweep, spans)
         workspace.release(upper.words, upper.suffixes, upper.parents, level.counts)
@@ -119,14 +167,21 @@ def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eo
     return out
 
 
-def _sort_by_word(seq: np.ndarray, positions: np.ndarray | None, groups: np.ndarray | None, n_words: int,
-                  eos_id: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sort_by_word(
+    seq: np.ndarray,
+    positions: np.ndarray | None,
+    groups: np.ndarray | None,
+    n_words: int,
+    eos_id: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Stable counting sort by the word before each position: (positions, their suffix groups, bucket starts)."""
     from seqloom.kernels import ngram_count as kernel
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
     n = len(seq) if positions is None else len(positions)
-    spans = chunk_bounds(n, max(n // 8 + 1, 1 << 16, n_words))  # each chunk has a counter for every word
+    spans = chunk_bounds(
+        n, max(n // 8 + 1, 1 << 16, n_words)
+    )  # each chunk has a counter for every word
     before = np.empty(n, np.int32)
     histograms = np.zeros((len(spans), n_words), np.int64)
     source = np.empty(n, np.uint32) if positions is None else positions
@@ -146,14 +201,17 @@ def _sort_by_word(seq: np.ndarray, positions: np.ndarray | None, groups: np.ndar
     suffixes = source if groups is None else groups
 
     def move(i: int) -> None:
-        kernel.scatter(before, source, suffixes, *spans[i], chunk_starts[i], out_positions, out_suffixes)
+        kernel.scatter(
+            before, source, suffixes, *spans[i], chunk_starts[i], out_positions, out_suffixes
+        )
 
     parallel_run(move, range(len(spans)))
     return out_positions, out_suffixes, starts
 
 
-def _number_groups(suffixes: np.ndarray, positions: np.ndarray, limit: int,
-                   starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _number_groups(
+    suffixes: np.ndarray, positions: np.ndarray, limit: int, starts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number the distinct n-grams in sorted order: (group of each place, suffix and count of each n-gram)."""
     from seqloom.kernels import ngram_count as kernel
     from seqloom.kernels.parallel import parallel_map, parallel_run
@@ -165,8 +223,20 @@ def _number_groups(suffixes: np.ndarray, positions: np.ndarray, limit: int,
     firsts = np.r_[0, np.cumsum(numbers, dtype=np.int64)].astype(np.int64)
     groups = np.empty(n, np.uint32)
     node_suffix, node_count = np.empty(firsts[-1], np.uint32), np.empty(firsts[-1], np.uint32)
-    parallel_run(lambda i: kernel.fill_groups(suffixes, positions, limit, starts, *spans[i], int(firsts[i]), groups,
-                                              node_suffix, node_count), range(len(spans)))
+    parallel_run(
+        lambda i: kernel.fill_groups(
+            suffixes,
+            positions,
+            limit,
+            starts,
+            *spans[i],
+            int(firsts[i]),
+            groups,
+            node_suffix,
+            node_count,
+        ),
+        range(len(spans)),
+    )
     return groups, node_suffix, node_count
 
 
@@ -176,7 +246,9 @@ def _merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
     n_words = vocab_size + 1
     counts = np.stack([r.levels[0].counts for r in runs]).sum(axis=0, dtype=np.uint32)
     first = runs[0].levels[0]
-    out = Levels(vocab_size, [Level(first.words, counts, first.suffixes, first.parents)], [vocab_size])
+    out = Levels(
+        vocab_size, [Level(first.words, counts, first.suffixes, first.parents)], [vocab_size]
+    )
     places = [np.arange(n_words, dtype=np.uint32)] * len(runs)
     for k in range(1, order):
         level, places = _merge_level([r.levels[k] for r in runs], places, workspace)
@@ -188,8 +260,9 @@ def _merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
     return out
 
 
-def _merge_level(parts: list[Level], places: list[np.ndarray],
-                 workspace: Workspace) -> tuple[Level, list[np.ndarray]]:
+def _merge_level(
+    parts: list[Level], places: list[np.ndarray], workspace: Workspace
+) -> tuple[Level, list[np.ndarray]]:
     """Merge one level of all runs, a range of parents at a time so that memory stays bounded."""
     from seqloom.kernels.ngram_count import merge_runs
 
@@ -201,15 +274,26 @@ def _merge_level(parts: list[Level], places: list[np.ndarray],
     with progress.task("merging", most, "n-grams") as bar:
         while any(h < len(p) for h, p in zip(heads, parts)):
             ends = _common_border(parts, places, heads, step)
-            workspace.release(*(a for p in parts for a in (p.words, p.counts, p.suffixes, p.parents)))
+            workspace.release(
+                *(a for p in parts for a in (p.words, p.counts, p.suffixes, p.parents))
+            )
             keys = [_keys(p, place, h, e) for p, place, h, e in zip(parts, places, heads, ends)]
             begins = np.cumsum([0] + [len(k) for k in keys], dtype=np.int64)
             size = int(begins[-1])
             out_keys, out_counts = np.empty(size, np.int64), np.empty(size, np.uint32)
             out_suffixes, place = np.empty(size, np.uint32), np.empty(size, np.uint32)
-            got = merge_runs(np.concatenate(keys), np.concatenate([p.counts[h:e] for p, h, e in zip(parts, heads, ends)]),
-                             np.concatenate([x[p.suffixes[h:e]] for x, p, h, e in zip(places, parts, heads, ends)]),
-                             begins, out_keys, out_counts, out_suffixes, place)
+            got = merge_runs(
+                np.concatenate(keys),
+                np.concatenate([p.counts[h:e] for p, h, e in zip(parts, heads, ends)]),
+                np.concatenate(
+                    [x[p.suffixes[h:e]] for x, p, h, e in zip(places, parts, heads, ends)]
+                ),
+                begins,
+                out_keys,
+                out_counts,
+                out_suffixes,
+                place,
+            )
             words[n : n + got] = (out_keys[:got] & 0xFFFFFFFF).astype(np.uint32)
             parents[n : n + got] = (out_keys[:got] >> 32).astype(np.uint32)
             counts[n : n + got], suffixes[n : n + got] = out_counts[:got], out_suffixes[:got]
@@ -219,7 +303,9 @@ def _merge_level(parts: list[Level], places: list[np.ndarray],
             workspace.release(words, counts, suffixes, parents, *out_places)
             workspace.relieve()
             bar.advance(size)
-    workspace.release(*(a for p in parts for a in (p.words, p.counts, p.suffixes, p.parents)), *places)
+    workspace.release(
+        *(a for p in parts for a in (p.words, p.counts, p.suffixes, p.parents)), *places
+    )
     return Level(words[:n], counts[:n], suffixes[:n], parents[:n]), out_places
 
 
@@ -227,12 +313,20 @@ def _keys(part: Level, place: np.ndarray, lo: int, hi: int) -> np.ndarray:
     return (place[part.parents[lo:hi]].astype(np.int64) << 32) | part.words[lo:hi]
 
 
-def _common_border(parts: list[Level], places: list[np.ndarray], heads: list[int], step: int) -> list[int]:
+def _common_border(
+    parts: list[Level], places: list[np.ndarray], heads: list[int], step: int
+) -> list[int]:
     """Ends of the next piece of each run, such that the children of one merged parent stay together."""
-    tops = [int(place[p.parents[min(h + step, len(p)) - 1]]) for p, place, h in zip(parts, places, heads) if h < len(p)]
+    tops = [
+        int(place[p.parents[min(h + step, len(p)) - 1]])
+        for p, place, h in zip(parts, places, heads)
+        if h < len(p)
+    ]
     border = min(tops)  # every run has been read at least up to this parent
     ends = []
     for p, place, h in zip(parts, places, heads):
-        local = int(np.searchsorted(place, border, side="right"))  # parents of this run that are not beyond it
+        local = int(
+            np.searchsorted(place, border, side="right")
+        )  # parents of this run that are not beyond it
         ends.append(max(h, int(np.searchsorted(p.parents, local))))
     return ends

@@ -31,7 +31,9 @@ TINY = 1e-12
 class DynamicEvaluation:
     """One way to evaluate a model; `text_log_probs` as the model's own."""
 
-    def __init__(self, model: NeuralLanguageModel, lr: float | None = None, window: int = WINDOW) -> None:
+    def __init__(
+        self, model: NeuralLanguageModel, lr: float | None = None, window: int = WINDOW
+    ) -> None:
         self.model, self.lr, self.window = model, LR if lr is None else lr, window
         if not 0 <= self.lr <= 1e6:
             raise ConfigError(f"dynamic_lr must be a number from 0 to 1e6; got {quoted(lr)}")
@@ -58,7 +60,11 @@ class DynamicReading:
 
     def __call__(self, ids: np.ndarray) -> np.ndarray:
         eos, out = self.model.tokenizer.eos_id, np.empty(len(ids), np.float32)
-        ends = np.array([len(ids)]) if self.model.carry else np.union1d(np.flatnonzero(ids == eos) + 1, [len(ids)])
+        ends = (
+            np.array([len(ids)])
+            if self.model.carry
+            else np.union1d(np.flatnonzero(ids == eos) + 1, [len(ids)])
+        )
         with progress.task("dynamic evaluation", len(ids), "tokens") as bar:
             for low, high in pairwise([0, *ends.tolist()]):
                 self._sequence(ids[low:high], out[low:high], bar)
@@ -68,12 +74,16 @@ class DynamicReading:
 
     def _sequence(self, ids: np.ndarray, out: np.ndarray, bar: progress.Bar) -> None:
         """The next tokens of one sequence: scored, then learnt from, window by window."""
-        pieces = self.model.layers.flat_features(self.model, self.network, ids, np.array([len(ids)]), self.window, self.past)
+        pieces = self.model.layers.flat_features(
+            self.model, self.network, ids, np.array([len(ids)]), self.window, self.past
+        )
         for places, features in pieces:
             out[places] = token_log_probs(self.network, features, ids[places])
             if not float(out[places].mean()) > -HOPELESS:  # also where it is NaN
-                raise TrainingError(f"dynamic evaluation diverged at token {self.read + int(places[0]):,}: "
-                                    f"try a lower dynamic_lr (now {self.lr:g})")
+                raise TrainingError(
+                    f"dynamic evaluation diverged at token {self.read + int(places[0]):,}: "
+                    f"try a lower dynamic_lr (now {self.lr:g})"
+                )
             self.learner.step(features, ids[places])
             bar.advance(len(places))
         self.read += len(ids)
@@ -91,7 +101,9 @@ class Learner:
         import torch
 
         self.network, self.lr, self.steps = network, lr, 0
-        self.squares = {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
+        self.squares = {
+            name: torch.zeros_like(weight) for name, weight in network.named_parameters()
+        }
 
     def step(self, features: torch.Tensor, targets: np.ndarray) -> None:
         """One step on the mean cost of the targets (N,) after features (N, D), whose graph is still there."""
@@ -99,7 +111,9 @@ class Learner:
         import torch.nn.functional as F
 
         wanted = torch.from_numpy(targets.astype(np.int64)).to(features.device)
-        loss = F.nll_loss(self.network.output.log_probs(features), wanted)  # exact, however the output layer was trained
+        loss = F.nll_loss(
+            self.network.output.log_probs(features), wanted
+        )  # exact, however the output layer was trained
         loss.backward()
         self.steps += 1
         with torch.no_grad():

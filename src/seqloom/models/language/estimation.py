@@ -22,7 +22,9 @@ from seqloom.models.workspace import Workspace
 CHUNK = 1 << 18
 
 
-def build(counted: Levels, smoothing: Smoothing, prune: Sequence[int], workspace: Workspace) -> tuple[Trie, list[Weights]]:
+def build(
+    counted: Levels, smoothing: Smoothing, prune: Sequence[int], workspace: Workspace
+) -> tuple[Trie, list[Weights]]:
     """Estimate the model. `prune[k - 1]`: n-grams of order k seen at most so often are left out."""
     smooth: list[Weights] = []
     parts: list[_Part] = []
@@ -30,12 +32,23 @@ def build(counted: Levels, smoothing: Smoothing, prune: Sequence[int], workspace
     with progress.task("estimating", sum(len(x) for x in counted.levels), "n-grams") as bar:
         for k, level in enumerate(counted.levels, 1):
             counts = _effective_counts(counted, k, smoothing.adjusted, workspace)
-            weights = smoothing.weights(_counts_of_counts(counts, k, counted.vocab_size), counted.vocab_size)
+            weights = smoothing.weights(
+                _counts_of_counts(counts, k, counted.vocab_size), counted.vocab_size
+            )
             if k == 1:
                 part = _unigrams(counts, weights, smoothing.chained, counted.vocab_size)
             else:
                 n_contexts = len(counted.levels[k - 2])
-                part = _higher(level, counts, weights, smoothing.chained, parts[-1].probs, n_contexts, pruning, workspace)
+                part = _higher(
+                    level,
+                    counts,
+                    weights,
+                    smoothing.chained,
+                    parts[-1].probs,
+                    n_contexts,
+                    pruning,
+                    workspace,
+                )
             smooth.append(weights)
             parts.append(part)
             workspace.relieve()
@@ -76,7 +89,9 @@ def _effective_counts(counted: Levels, k: int, adjusted: bool, workspace: Worksp
 def _counts_of_counts(counts: np.ndarray, k: int, vocab_size: int) -> np.ndarray:
     from seqloom.kernels.ngram_estimate import counts_of_counts
 
-    return counts_of_counts(counts[:vocab_size] if k == 1 else counts)  # <s> itself is never predicted
+    return counts_of_counts(
+        counts[:vocab_size] if k == 1 else counts
+    )  # <s> itself is never predicted
 
 
 def _unigrams(counts: np.ndarray, weights: Weights, chained: bool, vocab_size: int) -> _Part:
@@ -87,11 +102,25 @@ def _unigrams(counts: np.ndarray, weights: Weights, chained: bool, vocab_size: i
     rest = 1.0 - seen.sum() if chained else 0.0
     probs = np.append(seen + rest / vocab_size, 0.0).astype(np.float32)
     words = np.arange(vocab_size + 1, dtype=np.uint32)
-    return _Part(words, np.zeros_like(words), probs, np.array([0, vocab_size + 1], np.uint32), np.ones(1, np.float32))
+    return _Part(
+        words,
+        np.zeros_like(words),
+        probs,
+        np.array([0, vocab_size + 1], np.uint32),
+        np.ones(1, np.float32),
+    )
 
 
-def _higher(level: Level, counts: np.ndarray, weights: Weights, chained: bool, lower: np.ndarray, n_contexts: int,
-            pruning: _Pruning, workspace: Workspace) -> _Part:
+def _higher(
+    level: Level,
+    counts: np.ndarray,
+    weights: Weights,
+    chained: bool,
+    lower: np.ndarray,
+    n_contexts: int,
+    pruning: _Pruning,
+    workspace: Workspace,
+) -> _Part:
     """Estimate one level above the unigrams."""
     from seqloom.kernels import ngram_estimate as kernel
     from seqloom.kernels.ngram_count import child_offsets
@@ -104,16 +133,37 @@ def _higher(level: Level, counts: np.ndarray, weights: Weights, chained: bool, l
     totals = types = np.zeros(0)
     if pruning.active:
         totals, types = np.empty(n_contexts), np.empty(n_contexts)
-        workspace.run(lambda s: kernel.context_totals(first, counts, *s, totals, types), chunk_bounds(n_contexts, CHUNK))
+        workspace.run(
+            lambda s: kernel.context_totals(first, counts, *s, totals, types),
+            chunk_bounds(n_contexts, CHUNK),
+        )
         words, counts, suffixes, first, totals, types = pruning.apply(level, counts, totals, types)
         n_contexts = len(totals)
     probs, gammas = workspace.empty(len(words), np.float32), workspace.empty(n_contexts, np.float32)
     below = lower if chained else np.zeros(len(lower), np.float32)
     spans = chunk_bounds(n_contexts, CHUNK)
-    workspace.run(lambda s: kernel.estimate(first, counts, suffixes, below, totals, types, weights.table(),
-                                           weights.per_type, weights.constant, *s, probs, gammas), spans)
+    workspace.run(
+        lambda s: kernel.estimate(
+            first,
+            counts,
+            suffixes,
+            below,
+            totals,
+            types,
+            weights.table(),
+            weights.per_type,
+            weights.constant,
+            *s,
+            probs,
+            gammas,
+        ),
+        spans,
+    )
     if not chained:
-        workspace.run(lambda s: kernel.floors(first, counts, -weights.zero, weights.constant, *s, gammas), spans)
+        workspace.run(
+            lambda s: kernel.floors(first, counts, -weights.zero, weights.constant, *s, gammas),
+            spans,
+        )
     workspace.release(counts, first, suffixes, gammas, lower)
     return _Part(words, suffixes, probs, first, gammas)
 
@@ -131,7 +181,9 @@ class _Pruning:
         self.kept: np.ndarray | None = None  # of the level below
         self.numbers: np.ndarray | None = None
 
-    def apply(self, level: Level, counts: np.ndarray, totals: np.ndarray, types: np.ndarray) -> tuple[np.ndarray, ...]:
+    def apply(
+        self, level: Level, counts: np.ndarray, totals: np.ndarray, types: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         from seqloom.kernels.ngram_count import child_offsets
 
         self.order += 1
@@ -164,7 +216,12 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
         end = begin + len(part.words)
         trie.first[below:begin] = part.first[:-1] + np.uint32(begin)
         _copy(part.words, words[begin:end], workspace)
-        _copy(part.probs, trie.leaf_log_probs if top else trie.inner_log_probs[begin:end], workspace, log=True)
+        _copy(
+            part.probs,
+            trie.leaf_log_probs if top else trie.inner_log_probs[begin:end],
+            workspace,
+            log=True,
+        )
         _copy(part.gammas, trie.backoffs[below:begin], workspace, log=True)
         workspace.release(words, contexts, leaves, part.words, part.probs, part.gammas, part.first)
     for k, part in enumerate(parts):
@@ -173,7 +230,15 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
         if k == 0:
             own[:] = 0
         else:
-            run = partial(link, part.suffixes, below, trie.first, trie.backoffs, trie.inner_links[below:begin], own)
+            run = partial(
+                link,
+                part.suffixes,
+                below,
+                trie.first,
+                trie.backoffs,
+                trie.inner_links[below:begin],
+                own,
+            )
             workspace.run(lambda s, run=run: run(*s), chunk_bounds(len(part.words), CHUNK))  # type: ignore[misc]
         workspace.release(part.suffixes, contexts, leaves)
     return trie

@@ -13,7 +13,9 @@ import numpy as np
 from seqloom.errors import DataError
 from seqloom.models.language.trie import Trie
 
-Explicit = tuple[np.ndarray, np.ndarray, np.ndarray]  # word ids (n, k), log-probabilities, back-off weights
+Explicit = tuple[
+    np.ndarray, np.ndarray, np.ndarray
+]  # word ids (n, k), log-probabilities, back-off weights
 
 
 class Doubled(DataError):
@@ -45,7 +47,15 @@ def from_levels(levels: Sequence[Explicit], vocab_size: int) -> Trie:
         counts = np.bincount(parents, minlength=int(starts[k] - starts[k - 1]))
         first[starts[k - 1] : starts[k]] = starts[k] + np.cumsum(counts) - counts
     first[inner] = total
-    trie = Trie.pack(words, log_probs, _links(tables, keys, starts, first, backoffs), first, backoffs, starts, True)
+    trie = Trie.pack(
+        words,
+        log_probs,
+        _links(tables, keys, starts, first, backoffs),
+        first,
+        backoffs,
+        starts,
+        True,
+    )
     _fill_blanks(trie, tables, keys)
     return trie
 
@@ -63,7 +73,11 @@ def _with_prefixes(level: Explicit, longer: np.ndarray) -> Explicit:
     """Add the prefixes of longer n-grams that are missing; NaN marks their probability as still to be found."""
     grams, log_probs, backoffs = level
     wanted = longer[:, :-1]
-    wanted = wanted[np.append([True], (wanted[1:] != wanted[:-1]).any(axis=1))] if len(wanted) else wanted
+    wanted = (
+        wanted[np.append([True], (wanted[1:] != wanted[:-1]).any(axis=1))]
+        if len(wanted)
+        else wanted
+    )
     both = np.concatenate([grams, wanted])
     order = np.lexsort(both.T[::-1])  # stable: what is there comes before what is wanted
     rows = both[order]
@@ -72,7 +86,11 @@ def _with_prefixes(level: Explicit, longer: np.ndarray) -> Explicit:
     if not len(added):
         return level
     blank = np.full(len(added), np.nan, np.float32)
-    return _sorted(np.concatenate([grams, both[added]]), np.append(log_probs, blank), np.append(backoffs, 0 * added))
+    return _sorted(
+        np.concatenate([grams, both[added]]),
+        np.append(log_probs, blank),
+        np.append(backoffs, 0 * added),
+    )
 
 
 def _find(rows: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
@@ -87,8 +105,13 @@ def _find(rows: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
     return place
 
 
-def _links(tables: list[Explicit], keys: list[np.ndarray], starts: np.ndarray, first: np.ndarray,
-           backoffs: np.ndarray) -> np.ndarray:
+def _links(
+    tables: list[Explicit],
+    keys: list[np.ndarray],
+    starts: np.ndarray,
+    first: np.ndarray,
+    backoffs: np.ndarray,
+) -> np.ndarray:
     """The longest proper suffix that is there and that something follows or that has a back-off weight."""
     links = np.zeros(int(starts[-1]), np.uint32)
     live = (first[:-1] < first[1:]) | (backoffs != 0)
@@ -110,20 +133,28 @@ def _fill_blanks(trie: Trie, tables: list[Explicit], keys: list[np.ndarray]) -> 
         if len(blank):
             rows, nodes = grams[blank], int(trie.level_starts[k]) + blank
             trie.log_probs[nodes] = _backoff(trie, rows, keys) + _log_probs(trie, rows[:, 1:], keys)
-    trie.inner_log_probs[:] = trie.log_probs[: len(trie.backoffs)]  # log_probs is a copy; only inner nodes can be blank
+    trie.inner_log_probs[:] = trie.log_probs[
+        : len(trie.backoffs)
+    ]  # log_probs is a copy; only inner nodes can be blank
 
 
 def _log_probs(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
     """log p of the last word after the others, by the recursion that defines back-off."""
     place = _find(rows, keys)
-    out = trie.log_probs[np.where(place >= 0, place + trie.level_starts[rows.shape[1]], 0)].astype(np.float64)
+    out = trie.log_probs[np.where(place >= 0, place + trie.level_starts[rows.shape[1]], 0)].astype(
+        np.float64
+    )
     missing = np.flatnonzero(place < 0)
     if len(missing):
-        out[missing] = _backoff(trie, rows[missing], keys) + _log_probs(trie, rows[missing, 1:], keys)
+        out[missing] = _backoff(trie, rows[missing], keys) + _log_probs(
+            trie, rows[missing, 1:], keys
+        )
     return out
 
 
 def _backoff(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
     """The back-off weight of the context, all words but the last; none where it is unknown."""
     place = _find(rows[:, :-1], keys)
-    return np.where(place >= 0, trie.backoffs[np.maximum(place, 0) + trie.level_starts[rows.shape[1] - 1]], 0.0)
+    return np.where(
+        place >= 0, trie.backoffs[np.maximum(place, 0) + trie.level_starts[rows.shape[1] - 1]], 0.0
+    )

@@ -22,7 +22,14 @@ from seqloom.contracts.learnt import Kind, natural, one_of, optional
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.kernels.parallel import chunk_bounds
-from seqloom.models.language.chatting import ANSWER, Messages, encode_chat, make_template, remark_length, template_text
+from seqloom.models.language.chatting import (
+    ANSWER,
+    Messages,
+    encode_chat,
+    make_template,
+    remark_length,
+    template_text,
+)
 from seqloom.models.language.neural import Layers, NeuralLanguageModel, Past, settled
 from seqloom.models.language.neural_configs import GPT_SHAPE, GPTConfig
 from seqloom.models.network.configs import options_of
@@ -42,7 +49,9 @@ TOGETHER = 8192  # tokens that are scored in one pass
 TOGETHER_BY_KERNELS = 2048  # the same without torch
 SCORES = 1 << 24  # of all tokens of the vocabulary that are there at a time
 
-Span = tuple[int, int, int, int]  # start, end, first that is scored, 1 where the start token stands before it
+Span = tuple[
+    int, int, int, int
+]  # start, end, first that is scored, 1 where the start token stands before it
 
 
 @dataclass(frozen=True)
@@ -53,8 +62,9 @@ class Windows:
     start_id: int  # what a sequence begins with
     start_alone: bool  # whether it is seen by the first token only
 
-    def inputs(self, ids: np.ndarray, lengths: np.ndarray, together: int,
-                past: Past) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def inputs(
+        self, ids: np.ndarray, lengths: np.ndarray, together: int, past: Past
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Windows of like length side by side (B, T), what of them is scored, (B, T), and its places in the ids."""
         ids, known = past.joined(ids), len(past.ids)
         windows = sorted(self.spans(lengths, past.read, known), key=lambda w: w[0] - w[1])
@@ -63,10 +73,16 @@ class Windows:
             inputs = np.full((len(rows), longest), self.start_id, np.int64)
             keep = np.zeros((len(rows), longest), bool)
             for row, (start, end, first, begins) in enumerate(rows):
-                inputs[row, begins:end - start] = ids[start + begins - 1:end - 1]
-                keep[row, first - start:end - start] = True
-            yield inputs, keep, np.concatenate([np.arange(first, end) for _, end, first, _ in rows]) - known
-        past.advance(ids[known:], 2 * self.context)  # the window that was broken off, and the token before it
+                inputs[row, begins : end - start] = ids[start + begins - 1 : end - 1]
+                keep[row, first - start : end - start] = True
+            yield (
+                inputs,
+                keep,
+                np.concatenate([np.arange(first, end) for _, end, first, _ in rows]) - known,
+            )
+        past.advance(
+            ids[known:], 2 * self.context
+        )  # the window that was broken off, and the token before it
 
     def spans(self, lengths: np.ndarray, read: int = 0, known: int = 0) -> list[Span]:
         """Return windows half a context apart.
@@ -80,7 +96,9 @@ class Windows:
             length += read
             if alone and not read:
                 windows.append((at, at + 1, at, 1))
-            windows += self._overlapping(at + alone, length - alone, max(read - alone, 0), begins=1 - alone)
+            windows += self._overlapping(
+                at + alone, length - alone, max(read - alone, 0), begins=1 - alone
+            )
             at, read = at + length, 0
         return windows
 
@@ -90,7 +108,9 @@ class Windows:
         apart = -(-size // 2)
         if read == length:
             return
-        for low in range(max(read - size, -1) // apart * apart + apart, max(length - size, 0) + apart, apart):
+        for low in range(
+            max(read - size, -1) // apart * apart + apart, max(length - size, 0) + apart, apart
+        ):
             high = min(low + size, length)
             first = max(low + size - apart if low else 0, read)
             yield at + low, at + high, at + first, 0 if low else begins
@@ -114,45 +134,84 @@ class GPTLayers(Layers):
     def build(self, model: Any, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.gpt_net import GPTLanguageNet
 
-        return GPTLanguageNet(settled(model.config, size), model.tokenizer.vocab_size, size.width, counts)
+        return GPTLanguageNet(
+            settled(model.config, size), model.tokenizer.vocab_size, size.width, counts
+        )
 
     def take_runtime(self, model: Any, weights: Weights) -> GPTNet:
         c, size, vocab_size = model.config, model.fitted_size, model.tokenizer.vocab_size
         if size.width % c.multiple:
-            raise ModelError(f"its width {size.width} is not a multiple of {c.multiple}, as its heads need")
+            raise ModelError(
+                f"its width {size.width} is not a multiple of {c.multiple}, as its heads need"
+            )
         for start in (model.start_id, model.learnt.get("chat_bos", 0)):
             if start >= vocab_size:
-                raise ModelError(f"its start token {start} is not in its vocabulary of {vocab_size:,}")
-        return GPTNet(weights, vocab_size, c.context, size.width, c.n_layers, c.n_heads, softmax=c.softmax, tied=c.tied,
-                      **options_of(c, GPT_SHAPE))
+                raise ModelError(
+                    f"its start token {start} is not in its vocabulary of {vocab_size:,}"
+                )
+        return GPTNet(
+            weights,
+            vocab_size,
+            c.context,
+            size.width,
+            c.n_layers,
+            c.n_heads,
+            softmax=c.softmax,
+            tied=c.tied,
+            **options_of(c, GPT_SHAPE),
+        )
 
     def check_vectors(self, config: Any, dimensions: int) -> None:
         super().check_vectors(config, dimensions)
         if dimensions % config.multiple:
-            raise ConfigError(f"the vectors of {config.pretrained} have {dimensions} dimensions, not a multiple of "
-                              f"{config.multiple}, as {config.n_heads} heads and {config.positions} positions need; "
-                              "try another number of n_heads")
+            raise ConfigError(
+                f"the vectors of {config.pretrained} have {dimensions} dimensions, not a multiple of "
+                f"{config.multiple}, as {config.n_heads} heads and {config.positions} positions need; "
+                "try another number of n_heads"
+            )
 
     def body_cost(self, c: Any, width: int) -> float:
         attention = 2 * width * width * (1 + (c.n_kv_heads or c.n_heads) / c.n_heads)
-        return c.n_layers * (attention + (3 if c.activation == "swiglu" else 2) * width * (c.d_mlp or 4 * width))
+        return c.n_layers * (
+            attention + (3 if c.activation == "swiglu" else 2) * width * (c.d_mlp or 4 * width)
+        )
 
     def batches(self, model: Any, ids: np.ndarray, train: TrainConfig) -> Batches:
         from seqloom.training.windows import Separate, Shuffled
 
         layout = Shuffled if model.carry else Separate
-        return layout(ids, model.tokenizer.eos_id, batch_size=train.batch_size, window=model.config.context,
-                      start_id=model.start_id, seed=train.seed)
+        return layout(
+            ids,
+            model.tokenizer.eos_id,
+            batch_size=train.batch_size,
+            window=model.config.context,
+            start_id=model.start_id,
+            seed=train.seed,
+        )
 
     def stepper(self, model: Any, network: Any) -> GPTStepper:
-        return GPTStepper(network, model.tokenizer.eos_id, start_id=model.start_id, start_alone=model.windows.start_alone)
+        return GPTStepper(
+            network,
+            model.tokenizer.eos_id,
+            start_id=model.start_id,
+            start_alone=model.windows.start_alone,
+        )
 
-    def flat_features(self, model: Any, network: Any, ids: np.ndarray, lengths: np.ndarray,
-                      together: int | None = None, past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(
+        self,
+        model: Any,
+        network: Any,
+        ids: np.ndarray,
+        lengths: np.ndarray,
+        together: int | None = None,
+        past: Past | None = None,
+    ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         import torch
 
         device = next(network.parameters()).device
-        for inputs, keep, places in model.windows.inputs(ids, lengths, together or TOGETHER, past or Past()):
+        for inputs, keep, places in model.windows.inputs(
+            ids, lengths, together or TOGETHER, past or Past()
+        ):
             features, _ = network(torch.from_numpy(inputs).to(device))
             yield places, features[torch.from_numpy(keep).to(device)]
 
@@ -161,9 +220,13 @@ class GPT(NeuralLanguageModel, LanguageModel):
     name = "gpt"
     config_class = GPTConfig
     layers = GPTLayers()
-    learnt_values: ClassVar[dict[str, Kind]] = {**NeuralLanguageModel.learnt_values, "start": optional(natural),
-                                                "start_alone": optional(one_of(True)),
-                                                "chat_template": optional(template_text), "chat_bos": optional(natural)}
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        **NeuralLanguageModel.learnt_values,
+        "start": optional(natural),
+        "start_alone": optional(one_of(True)),
+        "chat_template": optional(template_text),
+        "chat_bos": optional(natural),
+    }
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "it is trained on windows of its context; set context",
         "random_truncation": "it has no state whose gradient is cut off",
@@ -191,20 +254,30 @@ class GPT(NeuralLanguageModel, LanguageModel):
         self.check_fitted()
         c = self.config
         if c.positions == "learned":
-            raise ConfigError(f"its positions are a learned table of {c.context}, which has no more; fit a model with a larger "
-                              "context, or with other positions")
+            raise ConfigError(
+                f"its positions are a learned table of {c.context}, which has no more; fit a model with a larger "
+                "context, or with other positions"
+            )
         if context <= c.context:
-            raise ConfigError(f"a context of {context} is not longer than the {c.context} that it has")
+            raise ConfigError(
+                f"a context of {context} is not longer than the {c.context} that it has"
+            )
         if c.positions == "rope" and rope_scale is None:
             rope_scale = c.rope_scale * context / c.context
         longer = copy(self)
-        longer.config = replace(c, context=context, **({} if rope_scale is None else {"rope_scale": rope_scale}))
+        longer.config = replace(
+            c, context=context, **({} if rope_scale is None else {"rope_scale": rope_scale})
+        )
         return longer
 
     # ---- scoring quantised weights, by the kernels that step: in memory they stay as small as they are
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        return self._read(ids, lengths, Past())[1] if self.bits else super().sequence_log_probs(ids, lengths)
+        return (
+            self._read(ids, lengths, Past())[1]
+            if self.bits
+            else super().sequence_log_probs(ids, lengths)
+        )
 
     def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         if not self.bits:
@@ -212,18 +285,30 @@ class GPT(NeuralLanguageModel, LanguageModel):
         past = Past() if state is None else state
         return self._read(ids, np.array([len(ids)]), past)[1], past
 
-    def sequence_features(self, ids: np.ndarray, lengths: np.ndarray,
-                          past: Past | None = None) -> tuple[np.ndarray, np.ndarray]:
-        return self._read(ids, lengths, past or Past()) if self.bits else super().sequence_features(ids, lengths, past)
+    def sequence_features(
+        self, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return (
+            self._read(ids, lengths, past or Past())
+            if self.bits
+            else super().sequence_features(ids, lengths, past)
+        )
 
-    def _read(self, ids: np.ndarray, lengths: np.ndarray, past: Past) -> tuple[np.ndarray, np.ndarray]:
+    def _read(
+        self, ids: np.ndarray, lengths: np.ndarray, past: Past
+    ) -> tuple[np.ndarray, np.ndarray]:
         """What predicts each token, float32 (N, D), and its log-probability (N,)."""
         stepper, ids, lengths = self.stepper(), np.asarray(ids), np.asarray(lengths)
-        features, log_probs = np.empty((len(ids), stepper.width), np.float32), np.empty(len(ids), np.float32)
+        features, log_probs = (
+            np.empty((len(ids), stepper.width), np.float32),
+            np.empty(len(ids), np.float32),
+        )
         for inputs, keep, places in self.windows.inputs(ids, lengths, TOGETHER_BY_KERNELS, past):
             features[places] = stepper.read(inputs)[keep]
         for low, high in chunk_bounds(len(ids), max(SCORES // self.tokenizer.vocab_size, 1)):
-            log_probs[low:high] = stepper.output.log_probs(features[low:high])[np.arange(high - low), ids[low:high]]
+            log_probs[low:high] = stepper.output.log_probs(features[low:high])[
+                np.arange(high - low), ids[low:high]
+            ]
         return features, check_scores(log_probs)
 
     # ---- conversations; `learnt` has `chat_template` where there is one, and `chat_bos`, which templates know as bos_token
@@ -241,8 +326,16 @@ class GPT(NeuralLanguageModel, LanguageModel):
         """
         return "".join(self.chat_stream(messages, **options))
 
-    def chat_stream(self, messages: Messages, *, stop: Sequence[str] = (), eight_bit: bool = False,
-                    draft: LanguageModel | None = None, draft_tokens: int = 4, **options: Any) -> Iterator[str]:
+    def chat_stream(
+        self,
+        messages: Messages,
+        *,
+        stop: Sequence[str] = (),
+        eight_bit: bool = False,
+        draft: LanguageModel | None = None,
+        draft_tokens: int = 4,
+        **options: Any,
+    ) -> Iterator[str]:
         """The same, piece by piece as it is drawn."""
         from seqloom.decoding.sampling import SamplingConfig
 
@@ -250,10 +343,19 @@ class GPT(NeuralLanguageModel, LanguageModel):
         config = SamplingConfig.from_dict({"max_tokens": ANSWER, **options})
         ids = encode_chat(template, messages, self.learnt.get("start"))
         remark_length("conversation", len(ids), self.context)
-        ends = {self.tokenizer.eos_id, self.tokenizer.derived(f"end of turn: {template.source}", template.end_of_turn)}
-        return self.generator(eight_bit=eight_bit).answer(ids, config, stop, ends, draft_of(draft, draft_tokens))
+        ends = {
+            self.tokenizer.eos_id,
+            self.tokenizer.derived(f"end of turn: {template.source}", template.end_of_turn),
+        }
+        return self.generator(eight_bit=eight_bit).answer(
+            ids, config, stop, ends, draft_of(draft, draft_tokens)
+        )
 
     def remark_prompts(self, prompts: Sequence[str]) -> None:
         seen = [prompt.rpartition("\n")[2] if self.unit == "line" else prompt for prompt in prompts]
         long = [text for text in seen if len(text.encode("utf-8", "replace")) > self.context]
-        remark_length("prompt", max((len(self.tokenizer.encode(text)) for text in long), default=0), self.context)
+        remark_length(
+            "prompt",
+            max((len(self.tokenizer.encode(text)) for text in long), default=0),
+            self.context,
+        )

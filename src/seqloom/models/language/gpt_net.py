@@ -16,14 +16,33 @@ from seqloom.trace import Trace
 class GPTLanguageNet(GPTNet):
     output: Any
 
-    def __init__(self, config: GPTConfig, vocab_size: int, width: int, counts: Tensor | None = None) -> None:
+    def __init__(
+        self, config: GPTConfig, vocab_size: int, width: int, counts: Tensor | None = None
+    ) -> None:
         c = config
-        super().__init__(vocab_size, c.context, width, c.n_layers, c.n_heads, dropout=c.dropout or 0.0,
-                         **options_of(c, GPT_SHAPE))
+        super().__init__(
+            vocab_size,
+            c.context,
+            width,
+            c.n_layers,
+            c.n_heads,
+            dropout=c.dropout or 0.0,
+            **options_of(c, GPT_SHAPE),
+        )
         tied = c.tied and c.softmax != "adaptive"
-        self.output = make_output(c.softmax, width, vocab_size, tied=self.embedding if tied else None, counts=counts,
-                                  samples=c.samples, label_smoothing=c.label_smoothing, bias=False)
+        self.output = make_output(
+            c.softmax,
+            width,
+            vocab_size,
+            tied=self.embedding if tied else None,
+            counts=counts,
+            samples=c.samples,
+            label_smoothing=c.label_smoothing,
+            bias=False,
+        )
 
-    def forward(self, ids: Tensor, state: Any = None, trace: Trace | None = None) -> tuple[Tensor, None]:
+    def forward(
+        self, ids: Tensor, state: Any = None, trace: Trace | None = None
+    ) -> tuple[Tensor, None]:
         """What the output layer reads, (B, T, D); nothing is carried."""
         return self.features(ids, trace=trace)[0], None

@@ -54,10 +54,25 @@ class HMM(LanguageModel):
 
         c, tokenizer = self.config, self.tokenizer
         lengths = stretches(unit_lengths(ids, tokenizer.eos_id))
-        facts = {"model": self.name, "config": c.to_dict(), "data": self.fit_info["data_hash"], "tokenizer": tokenizer.label()}
-        self.chain, report = learn(np.asarray(ids, np.int64), lengths, n_states=c.states, vocab_size=tokenizer.vocab_size,
-                                   iterations=c.iterations, tolerance=c.tolerance, restarts=c.restarts, k=c.k,
-                                   seed=c.seed, run=how.run, facts=facts)
+        facts = {
+            "model": self.name,
+            "config": c.to_dict(),
+            "data": self.fit_info["data_hash"],
+            "tokenizer": tokenizer.label(),
+        }
+        self.chain, report = learn(
+            np.asarray(ids, np.int64),
+            lengths,
+            n_states=c.states,
+            vocab_size=tokenizer.vocab_size,
+            iterations=c.iterations,
+            tolerance=c.tolerance,
+            restarts=c.restarts,
+            k=c.k,
+            seed=c.seed,
+            run=how.run,
+            facts=facts,
+        )
         self.fit_info |= report
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -82,24 +97,34 @@ class HMM(LanguageModel):
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         states, size = self.config.states, self.tokenizer.vocab_size
-        return {"start": Spec("float64", (states,), 0, 1), "transitions": Spec("float64", (states, states), 0, 1),
-                "emissions": Spec("float64", (states, size), 0, 1)}
+        return {
+            "start": Spec("float64", (states,), 0, 1),
+            "transitions": Spec("float64", (states, states), 0, 1),
+            "emissions": Spec("float64", (states, size), 0, 1),
+        }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.chain = CategoricalHMM(**{name: np.array(arrays[name]) for name in ("start", "transitions", "emissions")})
+        self.chain = CategoricalHMM(
+            **{name: np.array(arrays[name]) for name in ("start", "transitions", "emissions")}
+        )
 
     def beliefs(self, text: str, *, smoothed: bool = False) -> tuple[list[str], np.ndarray]:
         """The tokens of a text and the belief about the hidden class at each, (T, S), from what came up to there, or,
         smoothed, from the whole text."""
         ids, lengths = self.encode(text)
-        beliefs = self.chain.posteriors(ids, lengths) if smoothed else self.chain.filter(ids, lengths)[0]
+        beliefs = (
+            self.chain.posteriors(ids, lengths) if smoothed else self.chain.filter(ids, lengths)[0]
+        )
         return [self.tokenizer.token(int(i)) for i in ids], beliefs
 
     def top_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
         """The likeliest tokens of each state with their probabilities."""
         tokens = self.tokenizer
         best = np.argsort(-self.chain.emissions, axis=1, kind="stable")[:, :n]
-        return [[(tokens.token(int(i)), float(row[i])) for i in ids] for ids, row in zip(best, self.chain.emissions)]
+        return [
+            [(tokens.token(int(i)), float(row[i])) for i in ids]
+            for ids, row in zip(best, self.chain.emissions)
+        ]
 
 
 class HMMStepper:

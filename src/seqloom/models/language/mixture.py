@@ -53,17 +53,25 @@ class Mixture(LanguageModel):
             self.members = [storage.load(path) for path in self.config.members]
             _check_depth(self)
         if len(self.members) < 2:
-            raise ConfigError("a mixture needs at least two members; give their directories with members")
+            raise ConfigError(
+                "a mixture needs at least two members; give their directories with members"
+            )
         first = self.members[0]
-        if strange := [member.label() for member in self.members if not isinstance(member, LanguageModel)]:
+        if strange := [
+            member.label() for member in self.members if not isinstance(member, LanguageModel)
+        ]:
             raise ConfigError(f"members must be language models; {strange[0]} is not one")
         for other in self.members[1:]:
             if other.tokenizer != first.tokenizer:
-                raise ConfigError(f"members must share one tokenizer; {first.label()} has {first.tokenizer.label()}, "
-                                  f"{other.label()} has {other.tokenizer.label()}")
+                raise ConfigError(
+                    f"members must share one tokenizer; {first.label()} has {first.tokenizer.label()}, "
+                    f"{other.label()} has {other.tokenizer.label()}"
+                )
             if other.unit != first.unit:
-                raise ConfigError(f"members must read the same units; {first.label()} reads a {first.unit} at a time, "
-                                  f"{other.label()} a {other.unit}")
+                raise ConfigError(
+                    f"members must read the same units; {first.label()} reads a {first.unit} at a time, "
+                    f"{other.label()} a {other.unit}"
+                )
         return self.members
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
@@ -72,7 +80,9 @@ class Mixture(LanguageModel):
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         members = self._members()
         if self.tokenizer != members[0].tokenizer:
-            raise ConfigError("a mixture reads text with its members' tokenizer; do not give another")
+            raise ConfigError(
+                "a mixture reads text with its members' tokenizer; do not give another"
+            )
         log_probs = np.stack([m.text_log_probs(ids) for m in members], axis=1)
         probs = np.exp(log_probs.astype(np.float64))  # (tokens, members)
         weights = np.full(len(self.members), 1 / len(self.members))
@@ -88,8 +98,10 @@ class Mixture(LanguageModel):
                 if moved <= self.config.tolerance:
                     break
         self.weights = weights
-        self.fit_info["weights"] = {f"{i}:{m.label()}": round(float(w), 6)
-                                    for i, (m, w) in enumerate(zip(self.members, weights))}
+        self.fit_info["weights"] = {
+            f"{i}:{m.label()}": round(float(w), 6)
+            for i, (m, w) in enumerate(zip(self.members, weights))
+        }
 
     @property
     def parameters(self) -> int:
@@ -100,7 +112,10 @@ class Mixture(LanguageModel):
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         units = unit_lengths(ids, self.tokenizer.eos_id)
-        return self._mixed(member.sequence_log_probs(ids, lengths if member.carry else units) for member in self.members)
+        return self._mixed(
+            member.sequence_log_probs(ids, lengths if member.carry else units)
+            for member in self.members
+        )
 
     @property
     def portion(self) -> int:
@@ -128,21 +143,27 @@ class Mixture(LanguageModel):
         return any(member.quantizable for member in self._members())
 
     def stepper(self, *, eight_bit: bool = False) -> MixtureStepper:
-        return MixtureStepper([m.sized_stepper(eight_bit=eight_bit) for m in self._members()], self._log_weights())
+        return MixtureStepper(
+            [m.sized_stepper(eight_bit=eight_bit) for m in self._members()], self._log_weights()
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"weights": self.weights}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         if length("weights") != len(self.members) or len(self.members) < 2:
-            raise ModelError(f"{length('weights')} weights for {len(self.members)} members: some are missing; "
-                             "fit and save the mixture again")
+            raise ModelError(
+                f"{length('weights')} weights for {len(self.members)} members: some are missing; "
+                "fit and save the mixture again"
+            )
         return {"weights": Spec("float64", (len(self.members),), 0, 1)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.weights = arrays["weights"]
         if abs(float(self.weights.sum()) - 1) > 1e-6:
-            raise ModelError(f"the weights of its members sum to {float(self.weights.sum()):g} and not to one")
+            raise ModelError(
+                f"the weights of its members sum to {float(self.weights.sum()):g} and not to one"
+            )
         if self.tokenizer != self._members()[0].tokenizer:
             raise ModelError("its tokenizer is not that of its members")
 
@@ -150,9 +171,13 @@ class Mixture(LanguageModel):
 def _check_depth(mixture: Mixture) -> None:
     level: list[LanguageModel] = [mixture]
     for _ in range(DEEPEST + 1):
-        level = list({id(member): member for model in level for member in model.members}.values())  # shared ones once
+        level = list(
+            {id(member): member for model in level for member in model.members}.values()
+        )  # shared ones once
     if level:
-        raise ConfigError(f"mixtures are nested more than {DEEPEST} deep; mix the models themselves")
+        raise ConfigError(
+            f"mixtures are nested more than {DEEPEST} deep; mix the models themselves"
+        )
 
 
 class MixtureStepper:

@@ -23,7 +23,13 @@ from seqloom.contracts.reading import continued_by_steps
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.neural_configs import NeuralConfig
-from seqloom.models.network.first_layer import FirstLayer, check_early, open_first_layer, same_width, token_spellings
+from seqloom.models.network.first_layer import (
+    FirstLayer,
+    check_early,
+    open_first_layer,
+    same_width,
+    token_spellings,
+)
 from seqloom.models.network.fitting import check_held_out, prepare, train_model
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.sizes import Size, choose_width, default_dropout, passes
@@ -43,7 +49,9 @@ else:
     Mixin = NetworkModel
 
 HELD_OUT = 0.05  # share of the tokens that is kept for evaluation where no valid text was given
-PORTION_BY_STEPS = 1 << 13  # tokens that are scored at a time without torch, so that progress is seen
+PORTION_BY_STEPS = (
+    1 << 13
+)  # tokens that are scored at a time without torch, so that progress is seen
 _FEWEST = 2000  # tokens, below which nothing is held out
 
 
@@ -52,7 +60,9 @@ class Past:
     """What a network remembers of a sequence that is read in stretches."""
 
     read: int = 0  # tokens
-    ids: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # the last of them, as many as it needs
+    ids: np.ndarray = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )  # the last of them, as many as it needs
     state: Any = None  # of a recurrent network
 
     def joined(self, ids: np.ndarray) -> np.ndarray:
@@ -62,7 +72,7 @@ class Past:
     def advance(self, ids: np.ndarray, keep: int) -> None:
         """These were read too; at least the last `keep` tokens are needed."""
         both = self.joined(ids)
-        self.read, self.ids = self.read + len(ids), both[max(len(both) - keep, 0):]
+        self.read, self.ids = self.read + len(ids), both[max(len(both) - keep, 0) :]
 
 
 class Layers(ABC):
@@ -73,7 +83,9 @@ class Layers(ABC):
     depth_option: ClassVar[str] = "n_layers"  # what stands before the width in a label
 
     @abstractmethod
-    def build(self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+    def build(
+        self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None
+    ) -> torch.nn.Module:
         """The network, with initial weights from torch's random state; `counts` of the tokens in the training text."""
 
     @abstractmethod
@@ -93,8 +105,15 @@ class Layers(ABC):
         """Training batches of the ids."""
 
     @abstractmethod
-    def flat_features(self, model: NeuralLanguageModel, network: Any, ids: np.ndarray, lengths: np.ndarray,
-                      together: int | None = None, past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(
+        self,
+        model: NeuralLanguageModel,
+        network: Any,
+        ids: np.ndarray,
+        lengths: np.ndarray,
+        together: int | None = None,
+        past: Past | None = None,
+    ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """What the output layer reads of sequences side by side: places in `ids` (N,), and for each what predicts it (N, D).
 
         `together`: how many tokens of a sequence one piece should have at most; the pieces of one sequence are in order.
@@ -110,15 +129,20 @@ class Layers(ABC):
 
     def check_vectors(self, config: Any, dimensions: int) -> None:
         """Refuse pretrained vectors of that width where another is asked for."""
-        same_width(self.embed_option, getattr(config, self.embed_option), config.pretrained)(dimensions)
+        same_width(self.embed_option, getattr(config, self.embed_option), config.pretrained)(
+            dimensions
+        )
 
 
 class NeuralLanguageModel(Mixin):
     """Written before the contract: `class LSTM(NeuralLanguageModel, LanguageModel)`."""
 
     config_class: ClassVar[type[NeuralConfig]]
-    learnt_values: ClassVar[dict[str, Kind]] = {"width": positive, "d_embed": optional(positive),
-                                                **NetworkModel.network_values}
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        "width": positive,
+        "d_embed": optional(positive),
+        **NetworkModel.network_values,
+    }
     layers: ClassVar[Layers]
 
     @property
@@ -147,10 +171,17 @@ class NeuralLanguageModel(Mixin):
         first = self._first_layer(ids, config.seed)
         batches = self.layers.batches(self, ids, config)
         d_embed = first.dimensions if first else self.learnt.get("d_embed")
-        size = self.size_for(config, len(ids), self.tokenizer.vocab_size, d_embed,
-                             updates=batches.length((0, 0)) / config.accumulate)
+        size = self.size_for(
+            config,
+            len(ids),
+            self.tokenizer.vocab_size,
+            d_embed,
+            updates=batches.length((0, 0)) / config.accumulate,
+        )
         if size.chosen:
-            progress.say(f"chose --{self.layers.width_option.replace('_', '-')} {size.width} for this text and time")
+            progress.say(
+                f"chose --{self.layers.width_option.replace('_', '-')} {size.width} for this text and time"
+            )
         self.learnt["width"] = size.width
         facts = {"tokenizer": self.tokenizer.label()}
         if first:
@@ -167,37 +198,76 @@ class NeuralLanguageModel(Mixin):
         if c.pretrained is None:
             return None
         check_early(c.pretrained, self.tokenizer.kind)
-        first = open_first_layer(c.pretrained, token_spellings(self.tokenizer), counts,
-                                 check_width=partial(self.layers.check_vectors, c), unknown=c.pretrained_unknown, seed=seed)
-        if first and c.pretrained_training == "frozen" and getattr(c, "tied", False) and c.softmax != "adaptive":
-            progress.say("the output layer is tied to the token vectors, so it is frozen too; --no-tied gives it its own "
-                         "weights")
+        first = open_first_layer(
+            c.pretrained,
+            token_spellings(self.tokenizer),
+            counts,
+            check_width=partial(self.layers.check_vectors, c),
+            unknown=c.pretrained_unknown,
+            seed=seed,
+        )
+        if (
+            first
+            and c.pretrained_training == "frozen"
+            and getattr(c, "tied", False)
+            and c.softmax != "adaptive"
+        ):
+            progress.say(
+                "the output layer is tied to the token vectors, so it is frozen too; --no-tied gives it its own "
+                "weights"
+            )
         return first
 
-    def size_for(self, train: TrainConfig, tokens: int, vocab_size: int, d_embed: int | None = None, *,
-                 updates: float | None = None) -> Size:
+    def size_for(
+        self,
+        train: TrainConfig,
+        tokens: int,
+        vocab_size: int,
+        d_embed: int | None = None,
+        *,
+        updates: float | None = None,
+    ) -> Size:
         """The width that was given, or one that suits; `d_embed` of vectors that the network begins with.
 
         `updates`: how many there are in one pass over the tokens.
         """
         c, layers = self.config, self.layers
-        given = d_embed if d_embed and layers.width_option == layers.embed_option else getattr(c, layers.width_option)
+        given = (
+            d_embed
+            if d_embed and layers.width_option == layers.embed_option
+            else getattr(c, layers.width_option)
+        )
         given = given or self.learnt.get("width")  # of a model to start from
         outputs = min(vocab_size, c.samples) if c.softmax in ("sampled", "nce") else vocab_size
 
         def cost(width: int) -> float:
             body = layers.body_cost(c, width)
-            muon = 4 * width * body * (updates or tokens / 1024) / tokens if train.rule == "muon" else 0.0
-            return body + muon + outputs * width  # Muon: twelve products of each matrix with one of this width, at each update
+            muon = (
+                4 * width * body * (updates or tokens / 1024) / tokens
+                if train.rule == "muon"
+                else 0.0
+            )
+            return (
+                body + muon + outputs * width
+            )  # Muon: twelve products of each matrix with one of this width, at each update
 
         width = given or choose_width(train, tokens, cost, multiple=getattr(c, "multiple", 1))
-        size = Size(width, given is None, d_embed, default_dropout(passes(train, tokens, cost(width), updates)))
+        size = Size(
+            width,
+            given is None,
+            d_embed,
+            default_dropout(passes(train, tokens, cost(width), updates)),
+        )
         layers.check_options(settled(c, size))
         return size
 
     def settled_options(self) -> dict[str, Any]:
         layers, width = self.layers, self.learnt["width"]
-        d_embed = self.learnt.get("d_embed") or getattr(self.config, layers.embed_option) or layers.default_embed(width)
+        d_embed = (
+            self.learnt.get("d_embed")
+            or getattr(self.config, layers.embed_option)
+            or layers.default_embed(width)
+        )
         return self.get_params() | {layers.embed_option: d_embed, layers.width_option: width}
 
     def _held_out(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -208,7 +278,9 @@ class NeuralLanguageModel(Mixin):
         if not self.carry:  # whole units, as they are scored
             ends = np.flatnonzero(ids[:cut] == self.tokenizer.eos_id)
             cut = int(ends[-1]) + 1 if len(ends) else cut
-        progress.say(f"holding out the last {HELD_OUT:.0%} of the text to choose the best weights; --valid gives another text")
+        progress.say(
+            f"holding out the last {HELD_OUT:.0%} of the text to choose the best weights; --valid gives another text"
+        )
         return ids[:cut], ids[cut:]
 
     # ---- scoring
@@ -230,40 +302,59 @@ class NeuralLanguageModel(Mixin):
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         if self.reads_by_steps():
             return check_scores(super().sequence_log_probs(np.asarray(ids), np.asarray(lengths)))
-        return check_scores(self.flat_log_probs(self.network(), np.asarray(ids), np.asarray(lengths)))
+        return check_scores(
+            self.flat_log_probs(self.network(), np.asarray(ids), np.asarray(lengths))
+        )
 
     def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         if self.reads_by_steps():
             log_probs, state = continued_by_steps(self, ids, state)
             return check_scores(log_probs), state
         past = Past() if state is None else state
-        return check_scores(self.flat_log_probs(self.network(), ids, np.array([len(ids)]), past)), past
+        return check_scores(
+            self.flat_log_probs(self.network(), ids, np.array([len(ids)]), past)
+        ), past
 
     def stepper(self, *, eight_bit: bool = False) -> Any:
         self.check_fitted()
-        network = self.take_runtime(Weights(self.weights, eight_bit=True)) if eight_bit else self.runtime()
+        network = (
+            self.take_runtime(Weights(self.weights, eight_bit=True))
+            if eight_bit
+            else self.runtime()
+        )
         return self.layers.stepper(self, network)
 
-    def flat_log_probs(self, network: Any, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None) -> np.ndarray:
+    def flat_log_probs(
+        self, network: Any, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None
+    ) -> np.ndarray:
         """`sequence_log_probs` by the network."""
         import torch
 
         out = np.empty(len(ids), np.float32)
         with torch.inference_mode():
-            for places, features in self.layers.flat_features(self, network, ids, lengths, past=past):
+            for places, features in self.layers.flat_features(
+                self, network, ids, lengths, past=past
+            ):
                 out[places] = token_log_probs(network, features, ids[places])
         return out
 
-    def sequence_features(self, ids: np.ndarray, lengths: np.ndarray,
-                          past: Past | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def sequence_features(
+        self, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """What the stepper's `features` are before each token, float32 (N, D), and `sequence_log_probs`, in one pass."""
         if self.bits:
             return self._features_by_steps(np.asarray(ids), np.asarray(lengths), past)
-        network, log_probs, vectors = self.network(), np.empty(len(ids), np.float32), np.empty((0, 0), np.float32)
+        network, log_probs, vectors = (
+            self.network(),
+            np.empty(len(ids), np.float32),
+            np.empty((0, 0), np.float32),
+        )
         import torch
 
         with torch.inference_mode():
-            for places, features in self.layers.flat_features(self, network, np.asarray(ids), np.asarray(lengths), past=past):
+            for places, features in self.layers.flat_features(
+                self, network, np.asarray(ids), np.asarray(lengths), past=past
+            ):
                 log_probs[places] = token_log_probs(network, features, ids[places])
                 rows = features.float().cpu().numpy()
                 if not len(vectors):
@@ -271,14 +362,18 @@ class NeuralLanguageModel(Mixin):
                 vectors[places] = rows
         return vectors, check_scores(log_probs)
 
-    def _features_by_steps(self, ids: np.ndarray, lengths: np.ndarray, past: Past | None) -> tuple[np.ndarray, np.ndarray]:
+    def _features_by_steps(
+        self, ids: np.ndarray, lengths: np.ndarray, past: Past | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         stepper: Any = self.stepper()
         found: list[np.ndarray] = []
         log_probs = np.empty(len(ids), np.float32)
         at = 0
         for length in lengths.tolist():
-            state, following = stepper.start(1) if past is None or past.state is None else past.state
-            for token in ids[at:at + length].tolist():
+            state, following = (
+                stepper.start(1) if past is None or past.state is None else past.state
+            )
+            for token in ids[at : at + length].tolist():
                 found.append(stepper.features(state)[0])
                 log_probs[at] = following[0, token]
                 state, following = stepper.step(state, np.array([token]))
@@ -289,8 +384,10 @@ class NeuralLanguageModel(Mixin):
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
         if self.bits:
-            raise ConfigError(f"weights of {self.bits} bits cannot be trained, which dynamic evaluation does; "
-                              "use the model that it was made of")
+            raise ConfigError(
+                f"weights of {self.bits} bits cannot be trained, which dynamic evaluation does; "
+                "use the model that it was made of"
+            )
         from seqloom.models.language.dynamic import DynamicEvaluation
 
         return DynamicEvaluation(self, lr)
@@ -300,8 +397,10 @@ class NeuralLanguageModel(Mixin):
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size, n_vectors = self.tokenizer.vocab_size, length("embedding.weight")
         if n_vectors != size and not self.bits:
-            raise ModelError(f"{n_vectors:,} token vectors for a vocabulary of {size:,}: "
-                             "tokenizer and weights are of different models")
+            raise ModelError(
+                f"{n_vectors:,} token vectors for a vocabulary of {size:,}: "
+                "tokenizer and weights are of different models"
+            )
         return super().array_specs(length)
 
 

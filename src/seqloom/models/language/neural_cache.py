@@ -29,8 +29,18 @@ from seqloom.models.language.configs import NeuralCacheConfig
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.text.tokenizer import Tokenizer
 
-FLATNESS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # theta times the variance of a vector, to begin with
-FINER = (2 ** -0.5, 2 ** -0.25, 2 ** 0.25, 2 ** 0.5)  # then around the best of them
+FLATNESS = (
+    0.0,
+    0.5,
+    1.0,
+    2.0,
+    4.0,
+    8.0,
+    16.0,
+    32.0,
+    64.0,
+)  # theta times the variance of a vector, to begin with
+FINER = (2**-0.5, 2**-0.25, 2**0.25, 2**0.5)  # then around the best of them
 MOST_SHARE = 0.99
 MOST_HELD_OUT = 100_000  # tokens on which theta is chosen
 LONGEST = 1 << 17  # tokens whose vectors are held at a time
@@ -55,12 +65,16 @@ class NeuralCache(LanguageModel):
     def _member(self) -> NeuralLanguageModel:
         if not self.members:
             if self.config.member is None:
-                raise ConfigError("a neural cache needs a trained network; give its directory with member")
+                raise ConfigError(
+                    "a neural cache needs a trained network; give its directory with member"
+                )
             self.members = [storage.load(self.config.member)]
         member = self.members[0]
         if not isinstance(member, NeuralLanguageModel):
-            raise ConfigError(f"a neural cache remembers a network's vectors, and {member.label()} has none; "
-                              "give an nplm, rnn, lstm, gru or gpt as member")
+            raise ConfigError(
+                f"a neural cache remembers a network's vectors, and {member.label()} has none; "
+                "give an nplm, rnn, lstm, gru or gpt as member"
+            )
         return member
 
     @property
@@ -91,7 +105,9 @@ class NeuralCache(LanguageModel):
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         member, c = self._member(), self.config
         if self.tokenizer != member.tokenizer:
-            raise ConfigError("a neural cache reads text with its member's tokenizer; do not give another")
+            raise ConfigError(
+                "a neural cache reads text with its member's tokenizer; do not give another"
+            )
         theta, share = c.theta, c.share
         if theta is None or share is None:
             ids = ids[:MOST_HELD_OUT]
@@ -109,18 +125,34 @@ class NeuralCache(LanguageModel):
 
         def best_of(thetas: Sequence[float]) -> tuple[float, float, float]:
             candidates = []
-            for theta, row in zip(thetas, self._cache_probs(features, ids, starts, thetas), strict=True):
-                share = best_share(plain, row[later]) if self.config.share is None else self.config.share
-                candidates.append((float(np.log((1 - share) * plain + share * row[later]).mean()), theta, share))
-            return max(candidates)  # of equal ones the higher theta: at share zero it is of no consequence
+            for theta, row in zip(
+                thetas, self._cache_probs(features, ids, starts, thetas), strict=True
+            ):
+                share = (
+                    best_share(plain, row[later])
+                    if self.config.share is None
+                    else self.config.share
+                )
+                candidates.append(
+                    (float(np.log((1 - share) * plain + share * row[later]).mean()), theta, share)
+                )
+            return max(
+                candidates
+            )  # of equal ones the higher theta: at share zero it is of no consequence
 
         if not later.any():
-            raise ConfigError("no text to choose theta and share on: every unit is a single token; give theta and share")
+            raise ConfigError(
+                "no text to choose theta and share on: every unit is a single token; give theta and share"
+            )
         if self.config.theta is not None:
             return best_of([self.config.theta])[1:]
-        scale = float(features.var(axis=0, dtype=np.float64).sum()) or 1.0  # what all have in common changes no softmax
+        scale = (
+            float(features.var(axis=0, dtype=np.float64).sum()) or 1.0
+        )  # what all have in common changes no softmax
         coarse = best_of([flat / scale for flat in FLATNESS])
-        fine = best_of([factor * coarse[1] for factor in FINER]) if coarse[1] and coarse[2] else coarse
+        fine = (
+            best_of([factor * coarse[1] for factor in FINER]) if coarse[1] and coarse[2] else coarse
+        )
         return max(coarse, fine)[1:]
 
     # ---- scoring
@@ -138,22 +170,32 @@ class NeuralCache(LanguageModel):
     def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         past, vectors, words = state or (Past(), None, np.zeros(0, np.int64))
         features, log_probs = self._member().sequence_features(ids, np.array([len(ids)]), past)
-        vectors, words = features if vectors is None else np.concatenate([vectors, features]), np.append(words, ids)
+        vectors, words = (
+            features if vectors is None else np.concatenate([vectors, features]),
+            np.append(words, ids),
+        )
         known = len(words) - len(ids)
         if self.share:
             before = np.zeros(known, np.float32)  # they only remind
-            log_probs = self._mixed(vectors, words, np.zeros(len(words), np.int64), np.append(before, log_probs))[known:]
-        return log_probs, (past, vectors[-self.config.window:], words[-self.config.window:])
+            log_probs = self._mixed(
+                vectors, words, np.zeros(len(words), np.int64), np.append(before, log_probs)
+            )[known:]
+        return log_probs, (past, vectors[-self.config.window :], words[-self.config.window :])
 
-    def _mixed(self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
+    def _mixed(
+        self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray, log_probs: np.ndarray
+    ) -> np.ndarray:
         """The network's log-probabilities (N,) with what the cache says."""
         remembered = self._cache_probs(features, ids, starts, [self.theta])[0]
         with np.errstate(divide="ignore"):
             mixed = np.logaddexp(np.log1p(-self.share) + log_probs, np.log(self.share * remembered))
-        return check_scores(np.where(starts < np.arange(len(ids)), mixed, log_probs).astype(np.float32))
+        return check_scores(
+            np.where(starts < np.arange(len(ids)), mixed, log_probs).astype(np.float32)
+        )
 
-    def _cache_probs(self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray,
-                     thetas: Sequence[float]) -> np.ndarray:
+    def _cache_probs(
+        self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray, thetas: Sequence[float]
+    ) -> np.ndarray:
         """The cache's own probability of each token for each theta, float64 (thetas, N); 0 where it is empty.
 
         A block of tokens meets all vectors that some of them may see in one product; a mask hides the others.
@@ -162,17 +204,24 @@ class NeuralCache(LanguageModel):
 
         window, n = min(self.config.window, len(ids)), len(ids)
         device = next(self._member().network().parameters()).device
-        vectors, words = torch.from_numpy(features).to(device), torch.from_numpy(ids.astype(np.int64)).to(device)
+        vectors, words = (
+            torch.from_numpy(features).to(device),
+            torch.from_numpy(ids.astype(np.int64)).to(device),
+        )
         begins, places = torch.from_numpy(starts).to(device), torch.arange(n, device=device)
         out = np.zeros((len(thetas), n))
-        distance = torch.arange(BLOCK, device=device)[:, None] - torch.arange(-window, BLOCK, device=device)
-        band = torch.zeros(distance.shape, device=device)  # of every block but for sequences that begin inside
+        distance = torch.arange(BLOCK, device=device)[:, None] - torch.arange(
+            -window, BLOCK, device=device
+        )
+        band = torch.zeros(
+            distance.shape, device=device
+        )  # of every block but for sequences that begin inside
         band[(distance <= 0) | (distance > window)] = -torch.inf
         with torch.inference_mode(), progress.task("neural cache", n, "tokens") as bar:
             for low in range(0, n, BLOCK):
                 high = min(low + BLOCK, n)
                 first = max(low - window, int(starts[low]))
-                seen = band[:high - low, first - low + window:high - low + window]
+                seen = band[: high - low, first - low + window : high - low + window]
                 if starts[high - 1] > first:
                     seen = seen.masked_fill(places[first:high] < begins[low:high, None], -torch.inf)
                 scores = vectors[low:high] @ vectors[first:high].t()  # (B, K)
@@ -190,7 +239,12 @@ class NeuralCache(LanguageModel):
 
     def stepper(self, *, eight_bit: bool = False) -> NeuralCacheStepper:
         self.check_fitted()
-        return NeuralCacheStepper(self._member().sized_stepper(eight_bit=eight_bit), self.config.window, self.theta, self.share)
+        return NeuralCacheStepper(
+            self._member().sized_stepper(eight_bit=eight_bit),
+            self.config.window,
+            self.theta,
+            self.share,
+        )
 
     # ---- persistence
 
@@ -199,7 +253,9 @@ class NeuralCache(LanguageModel):
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         if len(self.members) != 1:
-            raise ModelError(f"{len(self.members)} members where one network should be; fit and save it again")
+            raise ModelError(
+                f"{len(self.members)} members where one network should be; fit and save it again"
+            )
         return {"weights": Spec("float64", (2,), low=0)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -207,7 +263,9 @@ class NeuralCache(LanguageModel):
             raise ModelError("its tokenizer is not that of its member")
         self.theta, self.share = (float(value) for value in arrays["weights"])
         if self.share > MOST_SHARE:
-            raise ModelError(f"the weight of the cache is {self.share}; it can be at most {MOST_SHARE}")
+            raise ModelError(
+                f"the weight of the cache is {self.share}; it can be at most {MOST_SHARE}"
+            )
 
 
 def best_share(plain: np.ndarray, remembered: np.ndarray) -> float:
@@ -252,7 +310,12 @@ class NeuralCacheStepper:
     def start(self, n: int) -> tuple[Any, np.ndarray]:
         inner, log_probs = self.member.start(n)
         width = self.member.features(inner).shape[1]
-        return (inner, np.zeros((n, 0, width), np.float32), np.zeros((n, 0), np.int64), np.zeros(n, np.int64)), log_probs
+        return (
+            inner,
+            np.zeros((n, 0, width), np.float32),
+            np.zeros((n, 0), np.int64),
+            np.zeros(n, np.int64),
+        ), log_probs
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         inner, vectors, words, read = state
@@ -264,18 +327,30 @@ class NeuralCacheStepper:
         state = (inner, vectors, words, read + 1)
         return state, self._mix(log_probs, self.member.features(inner), *state[1:])
 
-    def _mix(self, log_probs: np.ndarray, features: np.ndarray, vectors: np.ndarray, words: np.ndarray,
-             read: np.ndarray) -> np.ndarray:
+    def _mix(
+        self,
+        log_probs: np.ndarray,
+        features: np.ndarray,
+        vectors: np.ndarray,
+        words: np.ndarray,
+        read: np.ndarray,
+    ) -> np.ndarray:
         out = log_probs.copy()
         for row, filled in enumerate(np.minimum(read, self.window).tolist()):
             scores = self.theta * (vectors[row, :filled] @ features[row])
             shares = np.exp(scores - scores.max())
-            remembered = np.bincount(words[row, :filled], shares, self.vocab_size) / shares.sum(dtype=np.float64)
+            remembered = np.bincount(words[row, :filled], shares, self.vocab_size) / shares.sum(
+                dtype=np.float64
+            )
             with np.errstate(divide="ignore"):
-                out[row] = np.logaddexp(np.log1p(-self.share) + log_probs[row], np.log(self.share * remembered))
+                out[row] = np.logaddexp(
+                    np.log1p(-self.share) + log_probs[row], np.log(self.share * remembered)
+                )
         return out
 
-    def _room(self, vectors: np.ndarray, words: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    def _room(
+        self, vectors: np.ndarray, words: np.ndarray, length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The same with place for `length` tokens a row, or for the whole window."""
         have = words.shape[1]
         if have >= min(length, self.window):

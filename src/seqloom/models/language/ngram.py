@@ -28,7 +28,9 @@ from seqloom.models.language.smoothing import smoothing_named
 from seqloom.models.language.trie import Trie, check, specs
 from seqloom.models.workspace import Workspace, resident
 
-SPEED = 10e6  # tokens times orders that two cores count and estimate in a second, to announce long jobs
+SPEED = (
+    10e6  # tokens times orders that two cores count and estimate in a second, to announce long jobs
+)
 
 
 class TokenScore(NamedTuple):
@@ -57,13 +59,19 @@ class NGram(LanguageModel):
 
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         c, tokenizer = self.config, self.tokenizer
-        longest = int(np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1).max(initial=0)) + 1
+        longest = (
+            int(np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1).max(initial=0)) + 1
+        )
         if longest < c.order:
-            raise DataError(f"the corpus is shorter than the order: its longest unit has {longest} tokens with <s> and </s>, "
-                            f"the order is {c.order}; use a lower order, another unit, or more text")
+            raise DataError(
+                f"the corpus is shorter than the order: its longest unit has {longest} tokens with <s> and </s>, "
+                f"the order is {c.order}; use a lower order, another unit, or more text"
+            )
         need = memory_needed(len(ids), c.order)
         on_disk = how.memory is not None and need > how.memory
-        workspace = Workspace.within(how.memory) if how.memory is not None and on_disk else Workspace()
+        workspace = (
+            Workspace.within(how.memory) if how.memory is not None and on_disk else Workspace()
+        )
         _announce(len(ids), c.order, need, workspace, how.memory)
         counted = count_ngrams(ids, c.order, tokenizer.vocab_size, tokenizer.eos_id, workspace)
         self.trie, weights = build(counted, smoothing_named(c.smoothing, c.k), c.prune, workspace)
@@ -71,7 +79,9 @@ class NGram(LanguageModel):
             self.trie = prune_by_entropy(self.trie, c.prune_entropy)
         self.fit_info["ngrams"] = self.sizes
         if c.smoothing in ("modified-kneser-ney", "kneser-ney", "absolute"):
-            self.fit_info["discounts"] = {str(k): [round(float(d), 6) for d in w.discounts] for k, w in enumerate(weights, 1)}
+            self.fit_info["discounts"] = {
+                str(k): [round(float(d), 6) for d in w.discounts] for k, w in enumerate(weights, 1)
+            }
         fallbacks = {str(k): w.note for k, w in enumerate(weights, 1) if w.note}
         if fallbacks:
             self.fit_info["fallbacks"] = fallbacks
@@ -90,7 +100,9 @@ class NGram(LanguageModel):
         pruned = f"-prune{'.'.join(map(str, c.prune))}" if any(c.prune) else ""
         if c.prune_entropy:
             pruned += f"-entropy{c.prune_entropy:g}"
-        return f"ngram{c.order}-{c.smoothing}{f'({c.k:g})' if c.smoothing == 'add-k' else ''}{pruned}"
+        return (
+            f"ngram{c.order}-{c.smoothing}{f'({c.k:g})' if c.smoothing == 'add-k' else ''}{pruned}"
+        )
 
     @property
     def parameters(self) -> int:
@@ -98,7 +110,9 @@ class NGram(LanguageModel):
         return len(self.trie.words) + len(self.trie.contexts) - 1
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        return check_scores(self.trie.score(ids, self.tokenizer.eos_id), exact=self.config.smoothing != "imported")
+        return check_scores(
+            self.trie.score(ids, self.tokenizer.eos_id), exact=self.config.smoothing != "imported"
+        )
 
     def full_scores(self, text: str) -> list[TokenScore]:
         """Token, natural-log probability, matched order and whether it is unknown; as KenLM's `full_scores`."""
@@ -106,8 +120,10 @@ class NGram(LanguageModel):
         ids, _ = self.encode(text)
         log_probs, orders = self.trie.score_with_orders(ids, tokenizer.eos_id)
         unknown = ids == tokenizer.unk_id if tokenizer.has_oov else np.zeros(len(ids), bool)
-        return [TokenScore(tokenizer.token(int(i)), float(p), int(o), bool(u))
-                for i, p, o, u in zip(ids, log_probs, orders, unknown)]
+        return [
+            TokenScore(tokenizer.token(int(i)), float(p), int(o), bool(u))
+            for i, p, o, u in zip(ids, log_probs, orders, unknown)
+        ]
 
     def sparsity(self, data: Any) -> list[Sparsity]:
         """For each order: possible n-grams, those in the model, and the share of the test's that the model has."""
@@ -117,15 +133,25 @@ class NGram(LanguageModel):
         if tokenizer.has_oov:
             matched[ids == tokenizer.unk_id] = 0  # an unknown word has not been seen
         lengths = unit_lengths(ids, tokenizer.eos_id)
-        before = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1  # tokens to the left, with <s>
+        before = (
+            np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
+        )  # tokens to the left, with <s>
         k, v = np.diff(self.trie.level_starts[1:]), tokenizer.vocab_size
         k[0] -= 1  # <s> is never predicted
-        return [Sparsity(n, (v - 1) * v ** (n - 1), int(k[n - 1]),
-                         float((matched[before >= n - 1] >= n).mean()) if (before >= n - 1).any() else 0.0)
-                for n in range(1, self.config.order + 1)]
+        return [
+            Sparsity(
+                n,
+                (v - 1) * v ** (n - 1),
+                int(k[n - 1]),
+                float((matched[before >= n - 1] >= n).mean()) if (before >= n - 1).any() else 0.0,
+            )
+            for n in range(1, self.config.order + 1)
+        ]
 
     def stepper(self, *, eight_bit: bool = False) -> NGramStepper:
-        return NGramStepper(self.trie, self.tokenizer.eos_id, exact=self.config.smoothing != "imported")
+        return NGramStepper(
+            self.trie, self.tokenizer.eos_id, exact=self.config.smoothing != "imported"
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         return self.trie.arrays()
@@ -134,11 +160,15 @@ class NGram(LanguageModel):
         return specs(self.config.order, self.tokenizer.vocab_size, length)
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.trie = Trie(**arrays, chained=smoothing_named(self.config.smoothing, self.config.k).chained)
+        self.trie = Trie(
+            **arrays, chained=smoothing_named(self.config.smoothing, self.config.k).chained
+        )
         check(self.trie, self.tokenizer.vocab_size)
 
 
-def _announce(n_tokens: int, order: int, need: int, workspace: Workspace, memory: int | None) -> None:
+def _announce(
+    n_tokens: int, order: int, need: int, workspace: Workspace, memory: int | None
+) -> None:
     """Say before a long job what it will take."""
     seconds, work = n_tokens * order / SPEED, f"{n_tokens:,} tokens, order {order}"
     if memory is None or workspace.limit is None:
@@ -148,8 +178,10 @@ def _announce(n_tokens: int, order: int, need: int, workspace: Workspace, memory
     floor = ""
     if workspace.limit > memory:
         floor = f", more than --memory: the program, the tokenizer and the text alone take {resident() >> 20} MB"
-    progress.say(f"{work}: about {seconds * 2:.0f} s, working on disk with about {workspace.limit >> 20} MB of memory{floor}; "
-                 "plus pages of scratch files, which the system reclaims when needed")
+    progress.say(
+        f"{work}: about {seconds * 2:.0f} s, working on disk with about {workspace.limit >> 20} MB of memory{floor}; "
+        "plus pages of scratch files, which the system reclaims when needed"
+    )
 
 
 class NGramStepper:

@@ -33,15 +33,30 @@ class NPLMLayers(Layers):
     def default_embed(self, width: int) -> int:
         return NPLM_EMBED
 
-    def build(self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+    def build(
+        self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None
+    ) -> torch.nn.Module:
         from seqloom.models.language import nplm_net
 
-        return nplm_net.NPLMNet(settled(model.config, size), model.tokenizer.vocab_size, size.width, counts, size.d_embed)
+        return nplm_net.NPLMNet(
+            settled(model.config, size),
+            model.tokenizer.vocab_size,
+            size.width,
+            counts,
+            size.d_embed,
+        )
 
     def take_runtime(self, model: NeuralLanguageModel, weights: Weights) -> NPLMNet:
         c, size = model.config, model.fitted_size
-        return NPLMNet(weights, model.tokenizer.vocab_size, c.order, size.d_embed or c.d_embed or NPLM_EMBED, size.width,
-                       direct=c.direct, softmax=c.softmax)
+        return NPLMNet(
+            weights,
+            model.tokenizer.vocab_size,
+            c.order,
+            size.d_embed or c.d_embed or NPLM_EMBED,
+            size.width,
+            direct=c.direct,
+            softmax=c.softmax,
+        )
 
     def body_cost(self, config: Any, width: int) -> float:
         return (config.order - 1) * (config.d_embed or NPLM_EMBED) * width
@@ -50,26 +65,43 @@ class NPLMLayers(Layers):
         from seqloom.training.windows import Separate, Shuffled
 
         layout = Shuffled if model.carry else Separate
-        return layout(ids, model.tokenizer.eos_id, batch_size=train.batch_size, window=train.truncation,
-                      before=model.config.order - 2, seed=train.seed)
+        return layout(
+            ids,
+            model.tokenizer.eos_id,
+            batch_size=train.batch_size,
+            window=train.truncation,
+            before=model.config.order - 2,
+            seed=train.seed,
+        )
 
     def stepper(self, model: NeuralLanguageModel, network: Any) -> NPLMStepper:
         return NPLMStepper(network, model.tokenizer.eos_id)
 
-    def flat_features(self, model: NeuralLanguageModel, network: Any, ids: np.ndarray, lengths: np.ndarray,
-                      together: int | None = None, past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(
+        self,
+        model: NeuralLanguageModel,
+        network: Any,
+        ids: np.ndarray,
+        lengths: np.ndarray,
+        together: int | None = None,
+        past: Past | None = None,
+    ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """Every token from the window before it; what lies before its sequence is `</s>`."""
         import torch
 
         device = next(network.parameters()).device
         before, eos = model.config.order - 1, model.tokenizer.eos_id
         starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        known, read = (past.joined(ids), len(past.ids)) if past else (ids, 0)  # the sequence begins with what is remembered
+        known, read = (
+            (past.joined(ids), len(past.ids)) if past else (ids, 0)
+        )  # the sequence begins with what is remembered
         size = together or TOGETHER
         for low in range(0, len(ids), size):
             high = min(low + size, len(ids))
             places = np.arange(low, high)[:, None] + np.arange(-before, 0) + read  # (N, before)
-            windows = np.where(places >= starts[low:high, None], known[np.maximum(places, 0)], eos).astype(np.int64)
+            windows = np.where(
+                places >= starts[low:high, None], known[np.maximum(places, 0)], eos
+            ).astype(np.int64)
             features, _ = network(torch.from_numpy(windows).to(device))  # (N, 1, D)
             yield np.arange(low, high), features[:, 0]
         if past:

@@ -15,8 +15,14 @@ from seqloom.models.network.output_net import make_output
 
 
 class NPLMNet(nn.Module):
-    def __init__(self, config: NPLMConfig, vocab_size: int, width: int, counts: Tensor | None = None,
-                 d_embed: int | None = None) -> None:
+    def __init__(
+        self,
+        config: NPLMConfig,
+        vocab_size: int,
+        width: int,
+        counts: Tensor | None = None,
+        d_embed: int | None = None,
+    ) -> None:
         super().__init__()
         self.before, self.direct = config.order - 1, config.direct
         d_embed = d_embed or config.d_embed or NPLM_EMBED
@@ -24,9 +30,15 @@ class NPLMNet(nn.Module):
         self.embedding = nn.Embedding(vocab_size, d_embed)
         self.hidden = nn.Linear(d_window, width)
         self.drop = nn.Dropout(config.dropout or 0.0)
-        self.output = make_output(config.softmax, width + (d_window if config.direct else 0), vocab_size, counts=counts,
-                                  samples=config.samples, label_smoothing=config.label_smoothing)
-        nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
+        self.output = make_output(
+            config.softmax,
+            width + (d_window if config.direct else 0),
+            vocab_size,
+            counts=counts,
+            samples=config.samples,
+            label_smoothing=config.label_smoothing,
+        )
+        nn.init.normal_(self.embedding.weight, std=d_embed**-0.5)
 
     def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, None]:
         """ids (B, before - 1 + T): for each of the last T, what the output layer reads of the window that it ends."""

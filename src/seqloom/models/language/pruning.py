@@ -29,8 +29,17 @@ def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
     keep = np.ones(len(trie.words), np.bool_)
     for k in range(trie.order, 1, -1):
         lo, hi = int(starts[k - 1]), int(starts[k])  # the contexts of order k
-        parallel_run(lambda s, lo=lo: kernel.mark_useless(*tables, history, keep, threshold, lo + s[0],  # type: ignore[misc]
-                                                          lo + s[1]), chunk_bounds(hi - lo, CHUNK))
+        parallel_run(
+            lambda s, lo=lo: kernel.mark_useless(
+                *tables,
+                history,
+                keep,
+                threshold,
+                lo + s[0],  # type: ignore[misc]
+                lo + s[1],
+            ),
+            chunk_bounds(hi - lo, CHUNK),
+        )
     return _reweighted(_without(trie, keep))
 
 
@@ -39,10 +48,15 @@ def _without(trie: Trie, keep: np.ndarray) -> Trie:
     from seqloom.kernels.ngram_prune import relink
 
     numbers = np.cumsum(keep, dtype=np.int64) - 1
-    starts = np.append(0, np.cumsum([int(keep[a:b].sum()) for a, b in zip(trie.level_starts, trie.level_starts[1:])]))
+    starts = np.append(
+        0,
+        np.cumsum([int(keep[a:b].sum()) for a, b in zip(trie.level_starts, trie.level_starts[1:])]),
+    )
     inner = int(starts[-2])
     old_inner = len(trie.backoffs)
-    children = np.add.reduceat(np.append(keep, False).astype(np.int64), trie.first[:-1].astype(np.int64))
+    children = np.add.reduceat(
+        np.append(keep, False).astype(np.int64), trie.first[:-1].astype(np.int64)
+    )
     children[trie.first[:-1] == trie.first[1:]] = 0
     first = np.empty(inner + 1, np.uint32)
     first[0] = 1
@@ -51,8 +65,15 @@ def _without(trie: Trie, keep: np.ndarray) -> Trie:
     live = children > 0
     links = np.empty(int(starts[-1]), np.uint32)
     relink(trie.links, keep, numbers, live, links)
-    return Trie.pack(trie.words[keep], trie.log_probs[keep], links, first, trie.backoffs[keep[:old_inner]], starts,
-                     trie.chained)
+    return Trie.pack(
+        trie.words[keep],
+        trie.log_probs[keep],
+        links,
+        first,
+        trie.backoffs[keep[:old_inner]],
+        starts,
+        trie.chained,
+    )
 
 
 def _reweighted(trie: Trie) -> Trie:
@@ -66,7 +87,9 @@ def _reweighted(trie: Trie) -> Trie:
         lo, hi = int(trie.level_starts[k]), int(trie.level_starts[k + 1])
         out = backoffs.copy()
         run = partial(new_backoffs, trie.words, trie.log_probs, first, backoffs, trie.links, out)
-        parallel_run(lambda s, lo=lo, run=run: run(lo + s[0], lo + s[1]), chunk_bounds(hi - lo, CHUNK))  # type: ignore[misc]
+        parallel_run(
+            lambda s, lo=lo, run=run: run(lo + s[0], lo + s[1]), chunk_bounds(hi - lo, CHUNK)
+        )  # type: ignore[misc]
         backoffs[lo:hi] = out[lo:hi]
     trie.backoffs[:] = backoffs
     return trie

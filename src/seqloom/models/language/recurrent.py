@@ -42,20 +42,41 @@ class RecurrentLayers(Layers):
 
     def check_options(self, config: Any) -> None:
         if not config.variational and config.dropout == config.input_dropout == 0:
-            raise ConfigError("variational has no effect where dropout and input_dropout are 0; leave it out, or give dropout")
+            raise ConfigError(
+                "variational has no effect where dropout and input_dropout are 0; leave it out, or give dropout"
+            )
 
-    def build(self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+    def build(
+        self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None
+    ) -> torch.nn.Module:
         from seqloom.models.language import recurrent_net
 
-        return recurrent_net.RecurrentNet(settled(model.config, size), self.cell, model.tokenizer.vocab_size, size.width,
-                                          counts, size.d_embed)
+        return recurrent_net.RecurrentNet(
+            settled(model.config, size),
+            self.cell,
+            model.tokenizer.vocab_size,
+            size.width,
+            counts,
+            size.d_embed,
+        )
 
     def take_runtime(self, model: NeuralLanguageModel, weights: Weights) -> RecurrentNet:
         c, size = model.config, model.fitted_size
-        options = {name: getattr(c, name) for name in find_cell(self.cell).options if hasattr(c, name)}
-        return RecurrentNet(weights, model.tokenizer.vocab_size, size.d_embed or c.d_embed or size.width, size.width,
-                            c.n_layers, cell=self.cell, softmax=c.softmax, tied=c.tied, options=options,
-                            **options_of(c, RECURRENT_SHAPE))
+        options = {
+            name: getattr(c, name) for name in find_cell(self.cell).options if hasattr(c, name)
+        }
+        return RecurrentNet(
+            weights,
+            model.tokenizer.vocab_size,
+            size.d_embed or c.d_embed or size.width,
+            size.width,
+            c.n_layers,
+            cell=self.cell,
+            softmax=c.softmax,
+            tied=c.tied,
+            options=options,
+            **options_of(c, RECURRENT_SHAPE),
+        )
 
     def body_cost(self, config: Any, width: int) -> float:
         return 8 * config.n_layers * width * width
@@ -64,16 +85,36 @@ class RecurrentLayers(Layers):
         from seqloom.training.windows import Carried, Separate
 
         if not model.carry:
-            return Separate(ids, model.tokenizer.eos_id, batch_size=train.batch_size, window=train.truncation, carried=True,
-                            vary=train.random_truncation, seed=train.seed)
-        return Carried(ids, model.tokenizer.eos_id, batch_size=train.batch_size, truncation=train.truncation,
-                       vary=train.random_truncation, seed=train.seed)
+            return Separate(
+                ids,
+                model.tokenizer.eos_id,
+                batch_size=train.batch_size,
+                window=train.truncation,
+                carried=True,
+                vary=train.random_truncation,
+                seed=train.seed,
+            )
+        return Carried(
+            ids,
+            model.tokenizer.eos_id,
+            batch_size=train.batch_size,
+            truncation=train.truncation,
+            vary=train.random_truncation,
+            seed=train.seed,
+        )
 
     def stepper(self, model: NeuralLanguageModel, network: Any) -> RecurrentStepper:
         return RecurrentStepper(network, model.tokenizer.eos_id)
 
-    def flat_features(self, model: NeuralLanguageModel, network: Any, ids: np.ndarray, lengths: np.ndarray,
-                      together: int | None = None, past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(
+        self,
+        model: NeuralLanguageModel,
+        network: Any,
+        ids: np.ndarray,
+        lengths: np.ndarray,
+        together: int | None = None,
+        past: Past | None = None,
+    ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """Sequences of like length side by side, window by window; a row leaves when its sequence ends."""
         import torch
 
@@ -87,10 +128,16 @@ class RecurrentLayers(Layers):
             for at in range(0, int(lengths[group].max(initial=0)), chunk):
                 group = group[lengths[group] > at]
                 sizes = np.minimum(lengths[group] - at, chunk)
-                places = starts[group][:, None] + at + np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)  # (B, T)
+                places = (
+                    starts[group][:, None]
+                    + at
+                    + np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
+                )  # (B, T)
                 targets = ids[places].astype(np.int64)
                 inputs = np.roll(targets, 1, axis=1)
-                inputs[:, 0] = ids[starts[group] + at - 1] if at else before[-1] if len(before) else eos
+                inputs[:, 0] = (
+                    ids[starts[group] + at - 1] if at else before[-1] if len(before) else eos
+                )
                 state = None if state is None else detached(leading(state, len(group)))
                 features, state = network(torch.from_numpy(inputs).to(device), state)
                 wanted = np.arange(sizes.max()) < sizes[:, None]

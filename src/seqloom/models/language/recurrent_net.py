@@ -23,28 +23,56 @@ from seqloom.trace import Trace, within
 class RecurrentNet(nn.Module):
     output: Output
 
-    def __init__(self, config: RecurrentConfig, cell: str, vocab_size: int, width: int,
-                 counts: Tensor | None = None, d_embed: int | None = None) -> None:
+    def __init__(
+        self,
+        config: RecurrentConfig,
+        cell: str,
+        vocab_size: int,
+        width: int,
+        counts: Tensor | None = None,
+        d_embed: int | None = None,
+    ) -> None:
         super().__init__()
         c = config
         d_embed = d_embed or c.d_embed or width
         entry = find_cell(cell)
-        options = {name: getattr(c, name) for name in entry.options + entry.training if hasattr(c, name)}
+        options = {
+            name: getattr(c, name) for name in entry.options + entry.training if hasattr(c, name)
+        }
         self.embedding = nn.Embedding(vocab_size, d_embed)
         self.recurrent = RecurrentStack(
-            d_embed, width, c.n_layers, cell=cell, dropout=c.dropout or 0.0, options=options,
-            **options_of(c, f"{RECURRENT_SHAPE} variational weight_drop recurrent_dropout"))
+            d_embed,
+            width,
+            c.n_layers,
+            cell=cell,
+            dropout=c.dropout or 0.0,
+            options=options,
+            **options_of(c, f"{RECURRENT_SHAPE} variational weight_drop recurrent_dropout"),
+        )
         tied = c.tied and c.softmax != "adaptive"
         d_out = self.recurrent.d_out
         self.bridge = nn.Linear(d_out, d_embed) if tied and d_out != d_embed else None
-        self.output = make_output(c.softmax, d_embed if tied else d_out, vocab_size, tied=self.embedding if tied else None,
-                                  counts=counts, samples=c.samples, label_smoothing=c.label_smoothing)
+        self.output = make_output(
+            c.softmax,
+            d_embed if tied else d_out,
+            vocab_size,
+            tied=self.embedding if tied else None,
+            counts=counts,
+            samples=c.samples,
+            label_smoothing=c.label_smoothing,
+        )
         drop = VariationalDropout if c.variational else nn.Dropout
-        self.drop_in, self.drop_out, self.word_dropout = drop(c.input_dropout or 0.0), drop(c.dropout or 0.0), c.word_dropout
+        self.drop_in, self.drop_out, self.word_dropout = (
+            drop(c.input_dropout or 0.0),
+            drop(c.dropout or 0.0),
+            c.word_dropout,
+        )
         initialise(self.recurrent)
-        nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
+        nn.init.normal_(self.embedding.weight, std=d_embed**-0.5)
 
-    def forward(self, ids: Tensor, state: Any = None, trace: Trace | None = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, ids: Tensor, state: Any = None, trace: Trace | None = None
+    ) -> tuple[Tensor, Any]:
         """What the output layer reads, (B, T, D), and the state after it; a trace gets `recurrent...`."""
         x = word_dropout(self.embedding, ids, self.word_dropout if self.training else 0.0)
         x, state = self.recurrent(self.drop_in(x), state, trace=within(trace, "recurrent"))

@@ -22,7 +22,11 @@ from seqloom.models.language.configs import SmoothingName
 class Weights:
     """How the counts of one order become probabilities; the formula is in kernels/ngram_estimate."""
 
-    discounts: tuple[float, float, float] = (0.0, 0.0, 0.0)  # taken off counts of 1, 2 and 3 or more
+    discounts: tuple[float, float, float] = (
+        0.0,
+        0.0,
+        0.0,
+    )  # taken off counts of 1, 2 and 3 or more
     zero: float = 0.0  # taken off a count of 0 (negative for add-k)
     per_type: float = 0.0  # added to a context's total for each different word that follows it
     constant: float = 0.0  # added to a context's total
@@ -113,8 +117,13 @@ class ModifiedKneserNey:
                 return Weights((d[0], d[1], d[2]))
         if min(n[1:3]) > 0:
             y = n[1] / (n[1] + 2 * n[2])
-            return Weights((y, y, y), note=f"counts of counts {list(map(int, n[1:5]))}: one discount, {y:.3f}")
-        return Weights((0.5, 1.0, 1.5), note=f"counts of counts {list(map(int, n[1:5]))}: discounts 0.5, 1, 1.5")
+            return Weights(
+                (y, y, y), note=f"counts of counts {list(map(int, n[1:5]))}: one discount, {y:.3f}"
+            )
+        return Weights(
+            (0.5, 1.0, 1.5),
+            note=f"counts of counts {list(map(int, n[1:5]))}: discounts 0.5, 1, 1.5",
+        )
 
 
 @dataclass(frozen=True)
@@ -125,13 +134,19 @@ class Imported:
     chained = True
 
     def weights(self, n: np.ndarray, vocab_size: int) -> Weights:
-        raise ConfigError("smoothing 'imported' marks models read from ARPA files; choose another to fit one")
+        raise ConfigError(
+            "smoothing 'imported' marks models read from ARPA files; choose another to fit one"
+        )
 
 
 def smoothing_named(name: str, k: float = 1.0) -> Smoothing:
     methods: dict[str, Smoothing] = {
-        "modified-kneser-ney": ModifiedKneserNey(), "kneser-ney": KneserNey(), "absolute": Absolute(),
-        "witten-bell": WittenBell(), "add-k": AddK(k), "maximum-likelihood": MaximumLikelihood(),
+        "modified-kneser-ney": ModifiedKneserNey(),
+        "kneser-ney": KneserNey(),
+        "absolute": Absolute(),
+        "witten-bell": WittenBell(),
+        "add-k": AddK(k),
+        "maximum-likelihood": MaximumLikelihood(),
         "imported": Imported(),
     }
     if name not in methods:

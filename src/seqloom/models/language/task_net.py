@@ -29,8 +29,16 @@ VALID_ROWS = 32  # in which they are read side by side, as one row would take lo
 class LanguageTraining:
     criterion, counted, unit = Criterion("nats"), "tokens", "nats"
 
-    def __init__(self, model: NeuralLanguageModel, batches: Batches, size: Size, ids: np.ndarray,
-                 valid: np.ndarray | None, train: TrainConfig, first: FirstLayer | None = None) -> None:
+    def __init__(
+        self,
+        model: NeuralLanguageModel,
+        batches: Batches,
+        size: Size,
+        ids: np.ndarray,
+        valid: np.ndarray | None,
+        train: TrainConfig,
+        first: FirstLayer | None = None,
+    ) -> None:
         self.model, self.batches, self.size, self.train = model, batches, size, train
         self.valid = None if valid is None or len(valid) == 0 else valid[:MOST_VALID]
         self.lengths = np.zeros(0, np.int64) if self.valid is None else self._sequences(self.valid)
@@ -51,18 +59,26 @@ class LanguageTraining:
             return None
         size = token_widths(tokenizer, unit, np.arange(tokenizer.vocab_size))
         train = float(self.counts @ size) / max(int(self.counts.sum()), 1)
-        return (train, train if self.valid is None else float(size[self.valid].mean())) if train else None
+        return (
+            (train, train if self.valid is None else float(size[self.valid].mean()))
+            if train
+            else None
+        )
 
     def readings(self, value: float, held_out: bool) -> dict[str, float]:
         return {"bits_per_byte": value / math.log(2) / self.widths[held_out]} if self.widths else {}
 
     def build(self) -> nn.Module:
         try:
-            network: Any = self.model.layers.build(self.model, self.size, torch.from_numpy(self.counts))
+            network: Any = self.model.layers.build(
+                self.model, self.size, torch.from_numpy(self.counts)
+            )
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
         if self.first is not None:
-            self.first.fill(network.embedding, frozen=self.model.config.pretrained_training == "frozen")
+            self.first.fill(
+                network.embedding, frozen=self.model.config.pretrained_training == "frozen"
+            )
         if self.train.recompute:
             network.checkpoint = True
         return network

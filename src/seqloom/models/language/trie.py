@@ -24,17 +24,35 @@ Tables = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]
 @dataclass(frozen=True)
 class Trie:
     words: np.ndarray  # uint32 (nodes): last word of each n-gram
-    contexts: np.ndarray  # uint32 (inner nodes + 1, 4): first child, back-off weight, link, log-probability
+    contexts: (
+        np.ndarray
+    )  # uint32 (inner nodes + 1, 4): first child, back-off weight, link, log-probability
     leaves: np.ndarray  # uint32 (n-grams of the highest order, 2): log-probability, link
-    level_starts: np.ndarray  # int64 (order + 2): first node of each level, level 0 being the empty context
+    level_starts: (
+        np.ndarray
+    )  # int64 (order + 2): first node of each level, level 0 being the empty context
     chained: bool  # an unseen word asks the lower order
 
     @classmethod
-    def pack(cls, words: np.ndarray, log_probs: np.ndarray, links: np.ndarray, first: np.ndarray, backoffs: np.ndarray,
-             level_starts: np.ndarray, chained: bool) -> Trie:
+    def pack(
+        cls,
+        words: np.ndarray,
+        log_probs: np.ndarray,
+        links: np.ndarray,
+        first: np.ndarray,
+        backoffs: np.ndarray,
+        level_starts: np.ndarray,
+        chained: bool,
+    ) -> Trie:
         """From one array for each property, over all nodes or, for `first` and `backoffs`, the inner ones."""
         n = len(backoffs)
-        trie = cls(words, np.zeros((n + 1, 4), np.uint32), np.zeros((len(words) - n, 2), np.uint32), level_starts, chained)
+        trie = cls(
+            words,
+            np.zeros((n + 1, 4), np.uint32),
+            np.zeros((len(words) - n, 2), np.uint32),
+            level_starts,
+            chained,
+        )
         trie.first[:], trie.backoffs[:] = first, backoffs
         trie.inner_links[:], trie.inner_log_probs[:] = links[:n], log_probs[:n]
         trie.leaf_links[:], trie.leaf_log_probs[:] = links[n:], log_probs[n:]
@@ -91,13 +109,24 @@ class Trie:
         return np.concatenate([self.inner_links, self.leaf_links])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"words": self.words, "contexts": self.contexts, "leaves": self.leaves, "level_starts": self.level_starts}
+        return {
+            "words": self.words,
+            "contexts": self.contexts,
+            "leaves": self.leaves,
+            "level_starts": self.level_starts,
+        }
 
     @cached_property
     def tables(self) -> Tables:
         """What the query kernels take."""
-        return (self.words, self.contexts, self.contexts.view(np.float32), self.leaves, self.leaves.view(np.float32),
-                self.chained)
+        return (
+            self.words,
+            self.contexts,
+            self.contexts.view(np.float32),
+            self.leaves,
+            self.leaves.view(np.float32),
+            self.chained,
+        )
 
     @cached_property
     def index(self) -> np.ndarray:
@@ -123,7 +152,9 @@ class Trie:
         out = np.empty(len(ids), np.float32)
         index = self.index if len(ids) >= INDEX_FROM else self.__dict__.get("index", _NO_INDEX)
         if len(ids) <= SCORE_CHUNK:
-            self._score_span(index, ids, 0, len(ids), self.order, eos_id, self.bos_state, out, nodes)
+            self._score_span(
+                index, ids, 0, len(ids), self.order, eos_id, self.bos_state, out, nodes
+            )
             return out
         from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
@@ -168,17 +199,29 @@ class Trie:
 
 def specs(order: int, vocab_size: int, length: Length) -> dict[str, Spec]:
     """What the arrays of a saved trie must be; `check` looks at what is in them."""
-    return {"words": Spec("uint32", (length("words"),), high=vocab_size), "contexts": Spec("uint32", (length("contexts"), 4)),
-            "leaves": Spec("uint32", (length("leaves"), 2)), "level_starts": Spec("int64", (order + 2,), low=0)}
+    return {
+        "words": Spec("uint32", (length("words"),), high=vocab_size),
+        "contexts": Spec("uint32", (length("contexts"), 4)),
+        "leaves": Spec("uint32", (length("leaves"), 2)),
+        "level_starts": Spec("int64", (order + 2,), low=0),
+    }
 
 
 def check(trie: Trie, vocab_size: int) -> None:
     """Refuse tables that do not fit each other, so that no kernel reads outside them or runs in a circle."""
     starts, total = trie.level_starts, len(trie.words)
-    sound = (starts[0] == 0 and starts[1] == 1 and starts[-1] == total and bool((np.diff(starts) >= 0).all())
-             and trie.vocab_size == vocab_size and len(trie.contexts) - 1 == starts[-2]
-             and len(trie.leaves) == total - starts[-2] and trie.first[0] == 1 and trie.first[-1] == total
-             and bool((trie.words[1 : vocab_size + 2] == np.arange(vocab_size + 1)).all()))
+    sound = (
+        starts[0] == 0
+        and starts[1] == 1
+        and starts[-1] == total
+        and bool((np.diff(starts) >= 0).all())
+        and trie.vocab_size == vocab_size
+        and len(trie.contexts) - 1 == starts[-2]
+        and len(trie.leaves) == total - starts[-2]
+        and trie.first[0] == 1
+        and trie.first[-1] == total
+        and bool((trie.words[1 : vocab_size + 2] == np.arange(vocab_size + 1)).all())
+    )
     if sound:
         from seqloom.kernels.ngram_query import check_tables
 

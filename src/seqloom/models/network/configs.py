@@ -15,29 +15,46 @@ Unknown = Literal["random", "subword", "mean"]
 class PretrainedConfig(Config):
     """Of every network that reads words: the vectors that it begins with."""
 
-    only_with: ClassVar[OnlyWith] = {"pretrained_unknown": {"pretrained": ()}, "pretrained_training": {"pretrained": ()},
-                 "pretrained_frozen_for": {"pretrained": (), "pretrained_training": ("gradual",)}}
-    training_only: ClassVar[frozenset[str]] = frozenset({"pretrained", "pretrained_unknown", "pretrained_training",
-                                                         "pretrained_frozen_for"})
+    only_with: ClassVar[OnlyWith] = {
+        "pretrained_unknown": {"pretrained": ()},
+        "pretrained_training": {"pretrained": ()},
+        "pretrained_frozen_for": {"pretrained": (), "pretrained_training": ("gradual",)},
+    }
+    training_only: ClassVar[frozenset[str]] = frozenset(
+        {"pretrained", "pretrained_unknown", "pretrained_training", "pretrained_frozen_for"}
+    )
     initial_options: ClassVar[frozenset[str]] = training_only
 
-    pretrained: str | None = option(None, "pretrained word vectors: a saved model, or a file of word2vec, GloVe or fastText; "
-                                    "needs tokenizer whitespace or word", metavar="DIR|FILE")
+    pretrained: str | None = option(
+        None,
+        "pretrained word vectors: a saved model, or a file of word2vec, GloVe or fastText; "
+        "needs tokenizer whitespace or word",
+        metavar="DIR|FILE",
+    )
     pretrained_unknown: Unknown = option(
-        "random", "vector of a token that has none: random, built from its spelling, or the mean of the others")
+        "random",
+        "vector of a token that has none: random, built from its spelling, or the mean of the others",
+    )
     pretrained_training: Literal["tuned", "frozen", "gradual"] = option(
-        "tuned", "whether pretrained vectors are fine-tuned, frozen, or frozen at first and then fine-tuned")
-    pretrained_frozen_for: float = option(0.3, "gradual: share of the steps, or number of steps if above 1, for which they are "
-                                          "frozen; their learning rate then rises over as many steps",
-                                          minimum=0.0, maximum=MOST)
+        "tuned",
+        "whether pretrained vectors are fine-tuned, frozen, or frozen at first and then fine-tuned",
+    )
+    pretrained_frozen_for: float = option(
+        0.3,
+        "gradual: share of the steps, or number of steps if above 1, for which they are "
+        "frozen; their learning rate then rises over as many steps",
+        minimum=0.0,
+        maximum=MOST,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig(PretrainedConfig, TextConfig):
     """Of every network that reads running text."""
 
-    training_only: ClassVar[frozenset[str]] = frozenset({"tokenizer", "vocab_size", "min_count", "vocab_file", "normalize",
-                                                         "marks"})
+    training_only: ClassVar[frozenset[str]] = frozenset(
+        {"tokenizer", "vocab_size", "min_count", "vocab_file", "normalize", "marks"}
+    )
     fit_arguments: ClassVar[frozenset[str]] = CONTINUES
 
 

@@ -54,25 +54,39 @@ def check_early(path: str | None, kind: str) -> None:
     if path is None:
         return
     if not Path(path).exists():
-        raise ConfigError(f"pretrained: {path}: no such directory or file; give saved word vectors, or a file "
-                          "of word2vec, GloVe or fastText")
+        raise ConfigError(
+            f"pretrained: {path}: no such directory or file; give saved word vectors, or a file "
+            "of word2vec, GloVe or fastText"
+        )
     if kind in ("byte", "bpe", "wordpiece", "unigram"):
-        raise ConfigError(f"pretrained vectors need whole words, but the tokenizer {kind} splits words; "
-                          "give tokenizer whitespace or word")
+        raise ConfigError(
+            f"pretrained vectors need whole words, but the tokenizer {kind} splits words; "
+            "give tokenizer whitespace or word"
+        )
 
 
 def same_width(option: str, given: int | None, path: str | None) -> Callable[[int], None]:
     """What refuses vectors of another width than an option asks for."""
+
     def check(dimensions: int) -> None:
         if given not in (None, dimensions):
-            raise ConfigError(f"{option} is {given}, but the vectors of {path} have {dimensions} dimensions; leave {option} "
-                              f"out or give {dimensions}")
+            raise ConfigError(
+                f"{option} is {given}, but the vectors of {path} have {dimensions} dimensions; leave {option} "
+                f"out or give {dimensions}"
+            )
 
     return check
 
 
-def open_first_layer(path: str | None, tokens: list[str], counts: np.ndarray, *, check_width: Callable[[int], None],
-                     unknown: Unknown = "random", seed: int = 0) -> FirstLayer | None:
+def open_first_layer(
+    path: str | None,
+    tokens: list[str],
+    counts: np.ndarray,
+    *,
+    check_width: Callable[[int], None],
+    unknown: Unknown = "random",
+    seed: int = 0,
+) -> FirstLayer | None:
     """A vector for each token from those at `path`, if there are to be any; `counts` (V,) of the tokens in the training text.
 
     `check_width` refuses a number of dimensions that does not suit; `unknown`: what a token without a vector gets.
@@ -87,24 +101,47 @@ def open_first_layer(path: str | None, tokens: list[str], counts: np.ndarray, *,
         initial = table(vectors, tokens, unknown=unknown, seed=seed)
     except (ConfigError, DataError) as error:
         raise type(error)(f"pretrained: {path}: {error}") from None
-    n_known, text = int(initial.known.sum()), float(counts[initial.known].sum() / max(counts.sum(), 1))
-    rest = {"random": "the others are random", "mean": "the others are the mean of these",
-            "subword": f"{int(initial.built.sum()):,} were built from their spelling"}[unknown]
-    progress.say(f"pretrained: {n_known:,} of {len(tokens):,} tokens have a vector, {text:.1%} of the text; {rest}"
-                 + _case_advice(vectors.vectors.words, tokens, initial.known))
-    return FirstLayer(initial.matrix, {"found": n_known, "of": len(tokens), "built": int(initial.built.sum()),
-                                       "text": round(text, 4), "vectors": hashlib.sha256(initial.matrix.data).hexdigest()[:16]},
-                      initial.known, vectors.vectors)
+    n_known, text = (
+        int(initial.known.sum()),
+        float(counts[initial.known].sum() / max(counts.sum(), 1)),
+    )
+    rest = {
+        "random": "the others are random",
+        "mean": "the others are the mean of these",
+        "subword": f"{int(initial.built.sum()):,} were built from their spelling",
+    }[unknown]
+    progress.say(
+        f"pretrained: {n_known:,} of {len(tokens):,} tokens have a vector, {text:.1%} of the text; {rest}"
+        + _case_advice(vectors.vectors.words, tokens, initial.known)
+    )
+    return FirstLayer(
+        initial.matrix,
+        {
+            "found": n_known,
+            "of": len(tokens),
+            "built": int(initial.built.sum()),
+            "text": round(text, 4),
+            "vectors": hashlib.sha256(initial.matrix.data).hexdigest()[:16],
+        },
+        initial.known,
+        vectors.vectors,
+    )
 
 
 def token_spellings(tokenizer: Tokenizer) -> list[str]:
     """As word lists have them: bytes that are not UTF-8 are lone surrogates; `</s>` and `<unk>` by name."""
-    return [tokenizer.token_bytes(i).decode("utf-8", "surrogateescape") or tokenizer.token(i)
-            for i in range(tokenizer.vocab_size)]
+    return [
+        tokenizer.token_bytes(i).decode("utf-8", "surrogateescape") or tokenizer.token(i)
+        for i in range(tokenizer.vocab_size)
+    ]
 
 
 def _case_advice(words: Any, tokens: list[str], has_vector: np.ndarray) -> str:
     """Where many more would be found in lower case."""
     lower = [tokens[i].lower() for i in np.flatnonzero(~has_vector).tolist()]
     more = int((words.find(lower) >= 0).sum())
-    return f"; {more:,} more would be found in lower case: --normalize case=lower" if more > len(tokens) // 20 else ""
+    return (
+        f"; {more:,} more would be found in lower case: --normalize case=lower"
+        if more > len(tokens) // 20
+        else ""
+    )

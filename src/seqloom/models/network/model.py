@@ -32,10 +32,18 @@ else:
 class NetworkModel(Mixin):
     """Written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
 
-    exact: ClassVar[tuple[str, ...]] = ()  # how names of matrices end that stay float32 in a quantised network
-    fine: ClassVar[bool] = False  # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
-    network_values: ClassVar[dict[str, Kind]] = {"bits": optional(one_of(*BITS))}  # to be among `learnt_values`
-    idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
+    exact: ClassVar[
+        tuple[str, ...]
+    ] = ()  # how names of matrices end that stay float32 in a quantised network
+    fine: ClassVar[bool] = (
+        False  # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
+    )
+    network_values: ClassVar[dict[str, Kind]] = {
+        "bits": optional(one_of(*BITS))
+    }  # to be among `learnt_values`
+    idle_train: ClassVar[
+        dict[str, str]
+    ] = {}  # options of training without effect on this network, and what to do instead
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
@@ -92,7 +100,9 @@ class NetworkModel(Mixin):
         if bits not in BITS:
             raise ConfigError(f"bits is {bits!r}; it must be {' or '.join(map(str, BITS))}")
         if self.bits:
-            raise ConfigError(f"this model has {self.bits} bits a weight already; quantise the model that it was made of")
+            raise ConfigError(
+                f"this model has {self.bits} bits a weight already; quantise the model that it was made of"
+            )
         other = copy.copy(self)
         other.learnt = {**self.learnt, "bits": bits}
         other.net.restore(QuantisedWeights.of(self.weights, self.declared(), bits, self.exact))
@@ -128,5 +138,8 @@ class NetworkModel(Mixin):
         return array_specs(self.declared(), self.bits, self.exact)
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.net.restore(QuantisedWeights.from_file(arrays, self.declared(), self.bits, self.exact) if self.bits
-                         else arrays)
+        self.net.restore(
+            QuantisedWeights.from_file(arrays, self.declared(), self.bits, self.exact)
+            if self.bits
+            else arrays
+        )

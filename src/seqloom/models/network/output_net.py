@@ -18,7 +18,9 @@ def summed_loss(output: Output, features: Tensor, batch: Tensors) -> Tensor:
     D)."""
     targets, weights = batch["targets"], batch.weights
     if weights is not None:  # of the first axes, for every target
-        weights = weights.reshape(weights.shape + (1,) * (targets.ndim - weights.ndim)).expand(targets.shape)
+        weights = weights.reshape(weights.shape + (1,) * (targets.ndim - weights.ndim)).expand(
+            targets.shape
+        )
     if batch.mask is not None:
         features, targets = features[batch.mask], targets[batch.mask]
         weights = None if weights is None else weights[batch.mask]
@@ -26,19 +28,41 @@ def summed_loss(output: Output, features: Tensor, batch: Tensors) -> Tensor:
     total = len(targets) if weights is None else weights.sum()
     if not total:  # of several batches of an update one may have nothing to learn from
         return features.sum() * 0.0
-    return output.loss(features, targets, weights=None if weights is None else weights.reshape(-1)) * total
+    return (
+        output.loss(features, targets, weights=None if weights is None else weights.reshape(-1))
+        * total
+    )
 
 
-def make_output(softmax: SoftmaxName, d_model: int, vocab_size: int, *, tied: nn.Embedding | None = None,
-                counts: Tensor | None = None, samples: int = 1024, label_smoothing: float = 0.0, bias: bool = True) -> Output:
+def make_output(
+    softmax: SoftmaxName,
+    d_model: int,
+    vocab_size: int,
+    *,
+    tied: nn.Embedding | None = None,
+    counts: Tensor | None = None,
+    samples: int = 1024,
+    label_smoothing: float = 0.0,
+    bias: bool = True,
+) -> Output:
     """`counts` (V,) of the training text shape what is drawn and which tokens are rare; a restored network needs none."""
     if softmax == "full":
-        return FullSoftmax(d_model, vocab_size, tied=tied, bias=bias, label_smoothing=label_smoothing)
+        return FullSoftmax(
+            d_model, vocab_size, tied=tied, bias=bias, label_smoothing=label_smoothing
+        )
     if softmax == "adaptive":
-        order = torch.arange(vocab_size) if counts is None else torch.argsort(counts, descending=True, stable=True)
+        order = (
+            torch.arange(vocab_size)
+            if counts is None
+            else torch.argsort(counts, descending=True, stable=True)
+        )
         return AdaptiveSoftmax(d_model, vocab_size, cutoffs(vocab_size), order=order)
-    noise = None if counts is None else (counts.double() + 1) ** 0.75  # tamed, as rare words must be met as well
+    noise = (
+        None if counts is None else (counts.double() + 1) ** 0.75
+    )  # tamed, as rare words must be met as well
     samples = min(samples, vocab_size)
     if softmax == "sampled":
-        return SampledSoftmax(d_model, vocab_size, samples=samples, proposal=noise, tied=tied, bias=bias)
+        return SampledSoftmax(
+            d_model, vocab_size, samples=samples, proposal=noise, tied=tied, bias=bias
+        )
     return NCE(d_model, vocab_size, samples=samples, noise=noise, tied=tied, bias=bias)

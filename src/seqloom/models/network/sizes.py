@@ -26,17 +26,25 @@ class Size:
     dropout: float = 0.0  # where none is given
 
 
-def choose_width(train: TrainConfig, tokens: int, cost: Callable[[int], float], *, multiple: int = 1) -> int:
+def choose_width(
+    train: TrainConfig, tokens: int, cost: Callable[[int], float], *, multiple: int = 1
+) -> int:
     """For so many tokens, or values; `cost` of one: multiplications of the forward pass by width."""
-    widths = [w for w in WIDTHS if w % multiple == 0] or [WIDTHS[0] // multiple * multiple or multiple]
+    widths = [w for w in WIDTHS if w % multiple == 0] or [
+        WIDTHS[0] // multiple * multiple or multiple
+    ]
     if train.steps is not None or train.epochs is not None:
         seen = tokens * (train.epochs or 4.0)
-        work = MINUTES * 60 * SPEED * max(seen / 4e6, 0.25)  # length was given otherwise: assume patience for it
+        work = (
+            MINUTES * 60 * SPEED * max(seen / 4e6, 0.25)
+        )  # length was given otherwise: assume patience for it
     else:
         work = (train.minutes or MINUTES) * 60 * SPEED
     epochs = max(_EPOCHS * (1e6 / max(tokens, 1)) ** 0.5, 1.0)
     fitting = [w for w in widths if 3 * cost(w) * tokens * epochs <= work]
-    largest = max(64, 16 * tokens ** 0.25)  # more weights than little data can fill only learn it by heart
+    largest = max(
+        64, 16 * tokens**0.25
+    )  # more weights than little data can fill only learn it by heart
     fitting = [w for w in fitting if w <= largest] or widths[:1]
     return fitting[-1]
 

@@ -48,7 +48,11 @@ class TrainedNetwork:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """As they are saved."""
-        return self.weights.arrays() if isinstance(self.weights, QuantisedWeights) else dict(self.weights)
+        return (
+            self.weights.arrays()
+            if isinstance(self.weights, QuantisedWeights)
+            else dict(self.weights)
+        )
 
     @property
     def on_cpu(self) -> bool:
@@ -62,7 +66,9 @@ class TrainedNetwork:
             import torch
 
             module = self.build()
-            module.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in self.weights.items()})
+            module.load_state_dict(
+                {name: torch.from_numpy(np.array(array)) for name, array in self.weights.items()}
+            )
             self._module = module.to(self._device).eval()
         return self._module
 
@@ -83,7 +89,9 @@ class TrainedNetwork:
 
     def keep(self, module: Any) -> None:
         """What was just trained."""
-        self.weights = {name: weight.detach().cpu().numpy() for name, weight in module.state_dict().items()}
+        self.weights = {
+            name: weight.detach().cpu().numpy() for name, weight in module.state_dict().items()
+        }
         self._module, self._runtime = module, None
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -93,7 +101,9 @@ class TrainedNetwork:
         self.weights, self._module, self._runtime = arrays, None, None
 
 
-def array_specs(declared: Declarations, bits: int | None = None, exact: tuple[str, ...] = ()) -> dict[str, Spec]:
+def array_specs(
+    declared: Declarations, bits: int | None = None, exact: tuple[str, ...] = ()
+) -> dict[str, Spec]:
     """What these weights must be in a file, with matrices of float32 or of so many bits, but for `exact` ones."""
     specs: dict[str, Spec] = {}
     for name, each in declared.items():
@@ -114,11 +124,15 @@ def has_torch() -> bool:
 @cache
 def say_stepping(name: str) -> None:
     """That a network scores text without torch, once a process."""
-    progress.say(f"torch is not installed, so the {name} model reads the text token by token, which is slow: "
-                 "pip install 'seqloom[nn]'")
+    progress.say(
+        f"torch is not installed, so the {name} model reads the text token by token, which is slow: "
+        "pip install 'seqloom[nn]'"
+    )
 
 
 def require_torch(name: str) -> None:
     if not has_torch():
-        raise MissingExtra(f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'")
+        raise MissingExtra(
+            f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'"
+        )
     torch_alone()

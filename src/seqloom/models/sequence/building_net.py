@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 PREDICT_STEPS = 1 << 13  # steps of a batch where nothing is learnt
 
 
-def make_reader_and_encoder(c: EncoderConfig, sizes: Sizes, start: Start | None, published: Published | None,
-                            vocab_size: int) -> tuple[Any, Encoder]:
+def make_reader_and_encoder(
+    c: EncoderConfig,
+    sizes: Sizes,
+    start: Start | None,
+    published: Published | None,
+    vocab_size: int,
+) -> tuple[Any, Encoder]:
     """`vocab_size`: of a published encoder's tokenizer. Its weights are those of `start`, or random."""
     start = start or Start()
     if start.given:
@@ -39,21 +44,34 @@ def make_reader_and_encoder(c: EncoderConfig, sizes: Sizes, start: Start | None,
     first, encoder = parted(build_encoder(layout, vocab_size), layout.d_model)
     if start.weights is not None:
         both = nn.ModuleDict({"reader": first, "encoder": encoder})
-        both.load_state_dict({name: torch.from_numpy(np.array(weight)) for name, weight in start.weights.items()})
+        both.load_state_dict(
+            {name: torch.from_numpy(np.array(weight)) for name, weight in start.weights.items()}
+        )
     return first, encoder
 
 
 def make_reader(c: EncoderConfig, sizes: Sizes, start: Start) -> TokenReader | NumberReader:
     if sizes.columns:
-        return NumberReader(sizes.columns, mean=start.mean, scale=start.scale, missing=sizes.missing)
+        return NumberReader(
+            sizes.columns, mean=start.mean, scale=start.scale, missing=sizes.missing
+        )
     characters = None
     if c.characters != "none":
         from seqloom.nn.characters import CharacterReader
 
-        characters = CharacterReader(sizes.characters, min(c.d_characters, 50), c.d_characters, kind=c.characters)
-    reader = TokenReader(sizes.vocab_size, sizes.d_embed, further=sizes.further, characters=characters,
-                         d_characters=c.d_characters if characters is not None else 0, drop=start.drop,
-                         untrained=start.untrained, unk_id=start.unk_id)
+        characters = CharacterReader(
+            sizes.characters, min(c.d_characters, 50), c.d_characters, kind=c.characters
+        )
+    reader = TokenReader(
+        sizes.vocab_size,
+        sizes.d_embed,
+        further=sizes.further,
+        characters=characters,
+        d_characters=c.d_characters if characters is not None else 0,
+        drop=start.drop,
+        untrained=start.untrained,
+        unk_id=start.unk_id,
+    )
     if start.first is not None:
         start.first.fill(reader.embedding, frozen=c.pretrained_training == "frozen")
         if sizes.further:
@@ -62,8 +80,9 @@ def make_reader(c: EncoderConfig, sizes: Sizes, start: Start) -> TokenReader | N
 
 
 def encoder_for(c: EncoderConfig, d_in: int) -> Encoder:
-    made: Encoder = find_encoder(c.encoder).make_network(d_in, c.d_hidden, c.n_layers,
-                                                         {"n_heads": c.n_heads, "window": c.window}, dropout=c.drops)
+    made: Encoder = find_encoder(c.encoder).make_network(
+        d_in, c.d_hidden, c.n_layers, {"n_heads": c.n_heads, "window": c.window}, dropout=c.drops
+    )
     return made
 
 
@@ -71,21 +90,43 @@ class Start:
     """What a network begins with and a restored one has in its weights: vectors, scales, how readily words are dropped; the
     weights of a published encoder, or how wide the vectors are that it `given` once and no longer computes."""
 
-    def __init__(self, *, first: FirstLayer | None = None, further: np.ndarray | None = None, counts: np.ndarray | None = None,
-                 word_dropout: float = 0.0, unk_id: int | None = None, mean: np.ndarray | None = None,
-                 scale: np.ndarray | None = None, weights: Mapping[str, np.ndarray] | None = None, given: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        first: FirstLayer | None = None,
+        further: np.ndarray | None = None,
+        counts: np.ndarray | None = None,
+        word_dropout: float = 0.0,
+        unk_id: int | None = None,
+        mean: np.ndarray | None = None,
+        scale: np.ndarray | None = None,
+        weights: Mapping[str, np.ndarray] | None = None,
+        given: int = 0,
+    ) -> None:
         self.weights, self.given = weights, given
         self.first, self.further, self.unk_id = first, further, 0 if unk_id is None else unk_id
         self.mean = None if mean is None else torch.from_numpy(mean)
         self.scale = None if scale is None else torch.from_numpy(scale)
         self.drop: Tensor | None = None
-        self.untrained = torch.from_numpy(first.pretrained) if first is not None and word_dropout else None
+        self.untrained = (
+            torch.from_numpy(first.pretrained) if first is not None and word_dropout else None
+        )
         if counts is not None and word_dropout and unk_id is not None:
-            self.drop = torch.from_numpy((word_dropout / (word_dropout + np.maximum(counts, 1))).astype(np.float32))
+            self.drop = torch.from_numpy(
+                (word_dropout / (word_dropout + np.maximum(counts, 1))).astype(np.float32)
+            )
 
 
-def batches_of(network: Any, encoded: Encoded, most_steps: int = PREDICT_STEPS) -> Iterator[tuple[np.ndarray, Any]]:
+def batches_of(
+    network: Any, encoded: Encoded, most_steps: int = PREDICT_STEPS
+) -> Iterator[tuple[np.ndarray, Any]]:
     """All examples in batches of like length: their numbers, and the batch where the network is."""
     device = next(network.parameters()).device
     for chosen in encoded.buckets(most_steps):
-        yield chosen, {name: torch.from_numpy(array).to(device) for name, array in encoded.batch(chosen).items()}
+        yield (
+            chosen,
+            {
+                name: torch.from_numpy(array).to(device)
+                for name, array in encoded.batch(chosen).items()
+            },
+        )

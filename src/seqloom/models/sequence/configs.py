@@ -21,8 +21,10 @@ TRAINED_HERE: dict[str, Collection[Any]] = {"encoder": ENCODER_NAMES}  # not pub
 def check_directory(encoder: str) -> None:
     """Refuse what is neither the name of an encoder nor a directory; a saved model does not need its directory any more."""
     if not Path(encoder).is_dir():
-        raise ConfigError(f"encoder: {encoder} is neither a directory nor one of {', '.join(ENCODER_NAMES)}"
-                          f"{suggest(encoder, ENCODER_NAMES)}")
+        raise ConfigError(
+            f"encoder: {encoder} is neither a directory nor one of {', '.join(ENCODER_NAMES)}"
+            f"{suggest(encoder, ENCODER_NAMES)}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,50 +33,108 @@ class EncoderConfig(PretrainedConfig):
 
     fit_arguments: ClassVar[frozenset[str]] = CONTINUES
     initial_options: ClassVar[frozenset[str]] = frozenset({"pretrained_words"})
-    changeable: ClassVar[frozenset[str]] = frozenset({"frozen", "encoder_lr", "gradual", "frozen_for",
-                                                      "dropout", "word_dropout", "hold_out"})
+    changeable: ClassVar[frozenset[str]] = frozenset(
+        {"frozen", "encoder_lr", "gradual", "frozen_for", "dropout", "word_dropout", "hold_out"}
+    )
     only_with: ClassVar[OnlyWith] = {
-        "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": encoders_with("window")},
-        "n_heads": {"encoder": encoders_with("n_heads")}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},
-        "pretrained_words": {"pretrained": ()}, "frozen_for": {"gradual": (True,)},
-        **{name: TRAINED_HERE for name in ("d_embed", "word_dropout", "characters", "pretrained")}}
+        "d_hidden": {"encoder": LAYERED},
+        "n_layers": {"encoder": LAYERED},
+        "window": {"encoder": encoders_with("window")},
+        "n_heads": {"encoder": encoders_with("n_heads")},
+        "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},
+        "pretrained_words": {"pretrained": ()},
+        "frozen_for": {"gradual": (True,)},
+        **{name: TRAINED_HERE for name in ("d_embed", "word_dropout", "characters", "pretrained")},
+    }
 
     encoder: str = option(
-        "bilstm", "bag: vectors alone; window: feed-forward over neighbours; cnn; rnn, lstm, gru; birnn, bilstm, bigru: both "
+        "bilstm",
+        "bag: vectors alone; window: feed-forward over neighbours; cnn; rnn, lstm, gru; birnn, bilstm, bigru: both "
         "directions; transformer; or the directory of a converted encoder such as BERT, which is fine-tuned",
-        metavar="NAME|DIR")
-    frozen: bool = option(False, "train only the head on a converted encoder; its vectors are computed once")
-    encoder_lr: float = option(1e-4, "peak learning rate of a converted encoder that is fine-tuned; lr is that of the head",
-                               minimum=0.0, maximum=1e6)
-    gradual: bool = option(False, "fine-tune a converted encoder layer by layer: at first the head alone, then also the last "
-                           "layer, and so on down to the token vectors")
-    frozen_for: float = option(0.3, "gradual: share of the steps, or number of steps if above 1, after which the last part is "
-                               "released; the learning rate of each then rises over as many steps as it was frozen",
-                               minimum=0.0, maximum=MOST)
-    d_hidden: int = option(128, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)
+        metavar="NAME|DIR",
+    )
+    frozen: bool = option(
+        False, "train only the head on a converted encoder; its vectors are computed once"
+    )
+    encoder_lr: float = option(
+        1e-4,
+        "peak learning rate of a converted encoder that is fine-tuned; lr is that of the head",
+        minimum=0.0,
+        maximum=1e6,
+    )
+    gradual: bool = option(
+        False,
+        "fine-tune a converted encoder layer by layer: at first the head alone, then also the last "
+        "layer, and so on down to the token vectors",
+    )
+    frozen_for: float = option(
+        0.3,
+        "gradual: share of the steps, or number of steps if above 1, after which the last part is "
+        "released; the learning rate of each then rises over as many steps as it was frozen",
+        minimum=0.0,
+        maximum=MOST,
+    )
+    d_hidden: int = option(
+        128, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH
+    )
     n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)
-    window: int = option(1, "neighbours on either side that window and cnn look at", minimum=0, maximum=100)
+    window: int = option(
+        1, "neighbours on either side that window and cnn look at", minimum=0, maximum=100
+    )
     n_heads: int = option(4, "attention heads of the transformer", minimum=1, maximum=1000)
-    d_embed: int | None = option(None, f"embedding size [default: {D_EMBED}, or that of pretrained]",
-                                 minimum=1, maximum=MOST_WIDTH)
-    dropout: float | None = option(None, "dropout before and after the encoder, and between its layers [default: "
-                                   f"{DROPOUT}; {PUBLISHED_DROPOUT} with a converted encoder]", minimum=0.0, maximum=0.95)
-    word_dropout: float = option(0.25, "how readily words are read as if unseen in training, as <unk> or by their pretrained "
-                                 "vector: one seen n times with probability a / (a + n)", minimum=0.0, maximum=MOST)
-    characters: Literal["none", "cnn", "lstm"] = option("none", "features from the characters of each word")
-    d_characters: int = option(50, "number of character features of a word", minimum=1, maximum=MOST_WIDTH)
-    pretrained_words: int = option(100_000, "words of the pretrained vectors that are kept besides those of the training data, "
-                                   "the first in their file", minimum=0, maximum=MOST)
-    hold_out: float = option(0.1, "share of the examples that is held out to choose the best weights if no validation data is "
-                             "given; 0: none, and the last weights are kept", minimum=0.0, maximum=0.5)
+    d_embed: int | None = option(
+        None,
+        f"embedding size [default: {D_EMBED}, or that of pretrained]",
+        minimum=1,
+        maximum=MOST_WIDTH,
+    )
+    dropout: float | None = option(
+        None,
+        "dropout before and after the encoder, and between its layers [default: "
+        f"{DROPOUT}; {PUBLISHED_DROPOUT} with a converted encoder]",
+        minimum=0.0,
+        maximum=0.95,
+    )
+    word_dropout: float = option(
+        0.25,
+        "how readily words are read as if unseen in training, as <unk> or by their pretrained "
+        "vector: one seen n times with probability a / (a + n)",
+        minimum=0.0,
+        maximum=MOST,
+    )
+    characters: Literal["none", "cnn", "lstm"] = option(
+        "none", "features from the characters of each word"
+    )
+    d_characters: int = option(
+        50, "number of character features of a word", minimum=1, maximum=MOST_WIDTH
+    )
+    pretrained_words: int = option(
+        100_000,
+        "words of the pretrained vectors that are kept besides those of the training data, "
+        "the first in their file",
+        minimum=0,
+        maximum=MOST,
+    )
+    hold_out: float = option(
+        0.1,
+        "share of the examples that is held out to choose the best weights if no validation data is "
+        "given; 0: none, and the last weights are kept",
+        minimum=0.0,
+        maximum=0.5,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [name for name in ("frozen", "encoder_lr", "gradual")
-                 if getattr(self, name) != type(self).__dataclass_fields__[name].default]
+        given = [
+            name
+            for name in ("frozen", "encoder_lr", "gradual")
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default
+        ]
         if given and not self.published:
-            raise ConfigError(f"{given[0]} has no effect with encoder {self.encoder}; it is for the directory of a converted "
-                              f"encoder, or leave {given[0]} out")
+            raise ConfigError(
+                f"{given[0]} has no effect with encoder {self.encoder}; it is for the directory of a converted "
+                f"encoder, or leave {given[0]} out"
+            )
         if self.frozen and len(given) > 1:
             raise ConfigError(f"{given[1]} has no effect with frozen on; leave one of them out")
 
@@ -89,9 +149,18 @@ class EncoderConfig(PretrainedConfig):
             check_directory(self.encoder)
 
     def in_force(self, *, trained: bool = True) -> dict[str, Any]:
-        without = (("frozen", "encoder_lr", "gradual", "frozen_for") if not self.published else
-                   ("encoder_lr", "gradual") if self.frozen else ())
-        return {name: value for name, value in super().in_force(trained=trained).items() if name not in without}
+        without = (
+            ("frozen", "encoder_lr", "gradual", "frozen_for")
+            if not self.published
+            else ("encoder_lr", "gradual")
+            if self.frozen
+            else ()
+        )
+        return {
+            name: value
+            for name, value in super().in_force(trained=trained).items()
+            if name not in without
+        }
 
     @property
     def published(self) -> bool:
@@ -111,4 +180,10 @@ class EncoderConfig(PretrainedConfig):
     @property
     def drops(self) -> float:
         """The dropout that is used."""
-        return self.dropout if self.dropout is not None else PUBLISHED_DROPOUT if self.published else DROPOUT
+        return (
+            self.dropout
+            if self.dropout is not None
+            else PUBLISHED_DROPOUT
+            if self.published
+            else DROPOUT
+        )

@@ -44,11 +44,17 @@ class Encoded:
     borders: np.ndarray
     spellings: Spellings | None = None  # of which `words`, one of the steps' arrays, has the place
     counts: np.ndarray | None = None  # (E,): rows of each example; None: one each
-    words: Encoded | None = None  # with a row for each example and a step for each word: `rows` and `places` of its first step
+    words: Encoded | None = (
+        None  # with a row for each example and a step for each word: `rows` and `places` of its first step
+    )
     first_row: np.ndarray = field(init=False)  # (E + 1,)
 
     def __post_init__(self) -> None:
-        rows = np.arange(len(self.borders)) if self.counts is None else np.concatenate([[0], np.cumsum(self.counts)])
+        rows = (
+            np.arange(len(self.borders))
+            if self.counts is None
+            else np.concatenate([[0], np.cumsum(self.counts)])
+        )
         object.__setattr__(self, "first_row", rows)
 
     def __len__(self) -> int:
@@ -71,7 +77,9 @@ class Encoded:
         lengths = self.borders[chosen + 1] - self.borders[chosen]
         borders = np.concatenate([[0], np.cumsum(lengths)])
         places = np.repeat(self.borders[chosen] - borders[:-1], lengths) + np.arange(borders[-1])
-        return Encoded({name: values[places] for name, values in self.steps.items()}, borders, self.spellings)
+        return Encoded(
+            {name: values[places] for name, values in self.steps.items()}, borders, self.spellings
+        )
 
     def batch(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays of a batch of these examples."""
@@ -79,14 +87,20 @@ class Encoded:
         arrays: dict[str, np.ndarray] = {}
         if self.counts is not None:
             arrays["counts"] = self.counts[chosen].astype(np.int64)
-            rows = np.concatenate([np.arange(self.first_row[i], self.first_row[i + 1]) for i in chosen.tolist()])
+            rows = np.concatenate(
+                [np.arange(self.first_row[i], self.first_row[i + 1]) for i in chosen.tolist()]
+            )
         starts, lengths = self.borders[rows], self.borders[rows + 1] - self.borders[rows]
         steps = np.arange(max(int(lengths.max(initial=0)), 1))
         there = steps < lengths[:, None]
         places = np.where(there, starts[:, None] + steps, 0)
         arrays["lengths"] = lengths.astype(np.int64)
         for name, values in self.steps.items():
-            taken = values[places] if len(values) else np.zeros((*places.shape, *values.shape[1:]), values.dtype)
+            taken = (
+                values[places]
+                if len(values)
+                else np.zeros((*places.shape, *values.shape[1:]), values.dtype)
+            )
             taken[~there] = 0
             arrays[name] = taken.astype(np.int64) if taken.dtype.kind in "iu" else taken
         if self.words is not None:
@@ -96,25 +110,29 @@ class Encoded:
             used, where = np.unique(arrays["words"], return_inverse=True)
             lengths = self.spellings.lengths[used]
             arrays["words"], arrays["spelling_lengths"] = where.reshape(places.shape), lengths
-            arrays["spellings"] = self.spellings.ids[used, :max(int(lengths.max(initial=0)), 1)].astype(np.int64)
+            arrays["spellings"] = self.spellings.ids[
+                used, : max(int(lengths.max(initial=0)), 1)
+            ].astype(np.int64)
         return arrays
 
     def examples(self, low: int = 0, high: int | None = None) -> Examples:
         """Return the examples from `low` to `high` as networks without torch read them: without padding."""
         high = len(self) if high is None else high
-        first_row = self.first_row[low:high + 1]
-        offsets = self.borders[first_row[0]:first_row[-1] + 1]
+        first_row = self.first_row[low : high + 1]
+        offsets = self.borders[first_row[0] : first_row[-1] + 1]
         begin, end = int(offsets[0]), int(offsets[-1])
         steps = {name: values[begin:end] for name, values in self.steps.items()}
         places = word_offsets = None
         if self.words is not None:
-            word_offsets = self.words.borders[low:high + 1]
+            word_offsets = self.words.borders[low : high + 1]
             of_words = slice(int(word_offsets[0]), int(word_offsets[-1]))
             word_offsets = word_offsets - word_offsets[0]
             example = np.repeat(np.arange(high - low), np.diff(word_offsets))
             rows = first_row[example] + self.words.steps["rows"][of_words]
             places = self.borders[rows] + self.words.steps["places"][of_words] - begin
-        return Examples(steps, offsets - begin, first_row - first_row[0], self.spellings, places, word_offsets)
+        return Examples(
+            steps, offsets - begin, first_row - first_row[0], self.spellings, places, word_offsets
+        )
 
     def groups(self, most_steps: int = 1 << 11) -> list[tuple[int, int]]:
         """Return neighbouring examples that are read together, from and to; where they are divided depends on them alone."""
@@ -131,7 +149,7 @@ class Encoded:
         groups, at = [], 0
         while at < len(order):
             many = int(np.clip(most_steps // max(int(lengths[order[at]]), 1), 1, most_rows))
-            groups.append(order[at:at + many])
+            groups.append(order[at : at + many])
             at += many
         return groups
 

@@ -35,9 +35,17 @@ def fine_tuning(train: TrainConfig) -> TrainConfig:
     """The options of training with what suits an encoder where nothing else was asked for."""
     given = (train.minutes, train.steps, train.epochs) != (None, None, None)
     optimizer = train.optimizer or "adamw"
-    adam = optimizer in ("muon", "adamw", "adam")  # which all move a weight about as far at the same rate
-    return replace(train, minutes=train.minutes if given else MINUTES, optimizer=optimizer,
-                   lr=HEAD_RATE if adam and train.lr is None else train.lr)
+    adam = optimizer in (
+        "muon",
+        "adamw",
+        "adam",
+    )  # which all move a weight about as far at the same rate
+    return replace(
+        train,
+        minutes=train.minutes if given else MINUTES,
+        optimizer=optimizer,
+        lr=HEAD_RATE if adam and train.lr is None else train.lr,
+    )
 
 
 def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> list[DelayedGroup]:
@@ -51,13 +59,18 @@ def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> l
         return [DelayedGroup(tuple(names), 0.0, factor)]
     layers: dict[int, list[str]] = {}  # by number; -1: what is below the first
     for name in names:
-        layers.setdefault(int(name.split(".")[2]) if name.startswith("encoder.blocks.") else -1, []).append(name)
-    return [DelayedGroup(tuple(layers[layer]), config.frozen_for, factor, fraction=above / len(layers))
-            for above, layer in enumerate(sorted(layers, reverse=True), 1)]
+        layers.setdefault(
+            int(name.split(".")[2]) if name.startswith("encoder.blocks.") else -1, []
+        ).append(name)
+    return [
+        DelayedGroup(tuple(layers[layer]), config.frozen_for, factor, fraction=above / len(layers))
+        for above, layer in enumerate(sorted(layers, reverse=True), 1)
+    ]
 
 
-def frozen_features(reader: Any, encoder: Any, device: torch.device | str,
-                    pool: Callable[[Any, Any], Any] | None) -> Callable[[Encoded], Encoded]:
+def frozen_features(
+    reader: Any, encoder: Any, device: torch.device | str, pool: Callable[[Any, Any], Any] | None
+) -> Callable[[Encoded], Encoded]:
     """What turns examples into the vectors that the encoder gives: of each step; of each word, where words are several steps;
     with `pool` (vectors (R, T, D) and lengths to (R, D)) one of each row."""
     import torch
@@ -78,12 +91,24 @@ def frozen_features(reader: Any, encoder: Any, device: torch.device | str,
                 if pools:
                     assert pool is not None
                     x, lengths = pool(x, lengths).unsqueeze(1), torch.ones_like(lengths)
-                there = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
-                places = [np.arange(borders[rows.first_row[i]], borders[rows.first_row[i + 1]]) for i in chosen.tolist()]
+                there = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(
+                    1
+                )
+                places = [
+                    np.arange(borders[rows.first_row[i]], borders[rows.first_row[i + 1]])
+                    for i in chosen.tolist()
+                ]
                 values[np.concatenate(places)] = x[there].float().cpu().numpy()
                 bar.advance(len(chosen))
-        more = {} if encoded.words is None else {name: value for name, value in encoded.words.steps.items()
-                                                 if name not in ("rows", "places")}
+        more = (
+            {}
+            if encoded.words is None
+            else {
+                name: value
+                for name, value in encoded.words.steps.items()
+                if name not in ("rows", "places")
+            }
+        )
         return Encoded({"values": values, **more}, borders, counts=rows.counts)
 
     return features

@@ -23,7 +23,14 @@ from seqloom.models.network.fitting import check_held_out, prepare, train_model
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
 from seqloom.models.sequence.fine_tuning import EPOCHS, EVALUATIONS, fine_tuning, slower
-from seqloom.models.sequence.published import Opened, Published, check_match, is_published, named, open_encoder
+from seqloom.models.sequence.published import (
+    Opened,
+    Published,
+    check_match,
+    is_published,
+    named,
+    open_encoder,
+)
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 
 if TYPE_CHECKING:
@@ -45,12 +52,17 @@ FEW = 8  # examples up to which torch's calls take longer than the sums
 class SequenceModel(NetworkModel):
     config: Any
     config_class: ClassVar[type[EncoderConfig]]
-    sequence_values: ClassVar[dict[str, Kind]] = {"sizes": is_sizes, "published": optional(is_published),
-                                                  **NetworkModel.network_values}
+    sequence_values: ClassVar[dict[str, Kind]] = {
+        "sizes": is_sizes,
+        "published": optional(is_published),
+        **NetworkModel.network_values,
+    }
     fine = True
     idle_train: ClassVar[dict[str, str]] = {
-        "truncation": "examples are read whole; leave it out", "random_truncation": "examples are read whole; leave it out",
-        "recompute": "it keeps all activations; lower batch_size to save memory"}
+        "truncation": "examples are read whole; leave it out",
+        "random_truncation": "examples are read whole; leave it out",
+        "recompute": "it keeps all activations; lower batch_size to save memory",
+    }
 
     @property
     def sizes(self) -> Sizes:
@@ -63,14 +75,20 @@ class SequenceModel(NetworkModel):
         return None if found is None else Published.from_dict(found, self.tokenizer.vocab_size)
 
     def settled_options(self) -> dict[str, Any]:
-        sized = {"d_embed": self.sizes.d_embed} if self.sizes.d_embed and not self.config.published else {}
+        sized = (
+            {"d_embed": self.sizes.d_embed}
+            if self.sizes.d_embed and not self.config.published
+            else {}
+        )
         return self.get_params() | sized
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         check_match(self.config.encoder, self.learnt)
         known = len(self.learnt.get("characters", ()))
         if self.sizes.characters != (known + 2 if known else 0):
-            raise ModelError(f"{self.sizes.characters} vectors of characters for {known} characters: the file is damaged")
+            raise ModelError(
+                f"{self.sizes.characters} vectors of characters for {known} characters: the file is damaged"
+            )
         return super().array_specs(length)
 
     def label(self) -> str:
@@ -97,7 +115,9 @@ def take_published(model: SequenceModel, start: Origin) -> Opened | None:
 
 def without_torch(model: SequenceModel, examples: int) -> bool:
     """Tell whether so many examples are better read without torch, which pays more for its calls than for a few sums."""
-    return (examples <= FEW and model.net.on_cpu) or model.reads_by_steps()  # asked last, as it imports torch
+    return (
+        examples <= FEW and model.net.on_cpu
+    ) or model.reads_by_steps()  # asked last, as it imports torch
 
 
 def outputs(model: SequenceModel, encoded: Encoded) -> Iterator[tuple[Examples, np.ndarray]]:
@@ -109,7 +129,9 @@ def outputs(model: SequenceModel, encoded: Encoded) -> Iterator[tuple[Examples, 
     return zip(parts, parallel_map(network, parts))
 
 
-def held_out(share: float, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]) -> tuple[Any, Any]:
+def held_out(
+    share: float, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]
+) -> tuple[Any, Any]:
     """Training and held-out data: as given, or a part in hashed order, equal examples together. `kinds`: labels or tags of
     each example; those that no other has are kept for training."""
     if how.valid is not None and len(how.valid):
@@ -117,21 +139,33 @@ def held_out(share: float, data: Any, how: Fitting, examples: list[Any], kinds: 
     if len(examples) < FEWEST or not share:
         return data, None
     order, may_begin = hashed_order(examples)
-    cut = next((i for i in range(round(len(order) * (1 - share)), len(order)) if may_begin[i]), len(order))
+    cut = next(
+        (i for i in range(round(len(order) * (1 - share)), len(order)) if may_begin[i]), len(order)
+    )
     if cut == len(order):
         return data, None
     seen = set(chain.from_iterable(kinds[i] for i in order[:cut]))
     kept = [i for i in order[cut:] if seen.issuperset(kinds[i])]
     if not kept:
         return data, None
-    progress.say(f"holding out {share:.0%} of the data to choose the best weights; --valid gives other data")
+    progress.say(
+        f"holding out {share:.0%} of the data to choose the best weights; --valid gives other data"
+    )
     return data.part(np.setdiff1d(order, kept)), data.part(np.sort(kept))
 
 
-def first_layer(model: SequenceModel, tokens: list[str], counts: np.ndarray, seed: int) -> FirstLayer | None:
+def first_layer(
+    model: SequenceModel, tokens: list[str], counts: np.ndarray, seed: int
+) -> FirstLayer | None:
     c = model.config
-    first = open_first_layer(c.pretrained, tokens, counts, check_width=same_width("d_embed", c.d_embed, c.pretrained),
-                             unknown=c.pretrained_unknown, seed=seed)
+    first = open_first_layer(
+        c.pretrained,
+        tokens,
+        counts,
+        check_width=same_width("d_embed", c.d_embed, c.pretrained),
+        unknown=c.pretrained_unknown,
+        seed=seed,
+    )
     if first is not None:
         model.fit_info["pretrained"] = first.facts
     return first
@@ -141,8 +175,13 @@ def embed_width(given: int | None, first: FirstLayer | None) -> int:
     return first.dimensions if first is not None else given or D_EMBED
 
 
-def train_sequence(model: SequenceModel, make_task: Callable[[TrainConfig, torch.device], SequenceTraining], how: Fitting,
-                   valid: Any, opened: Opened | None = None) -> None:
+def train_sequence(
+    model: SequenceModel,
+    make_task: Callable[[TrainConfig, torch.device], SequenceTraining],
+    how: Fitting,
+    valid: Any,
+    opened: Opened | None = None,
+) -> None:
     """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
     from seqloom.training.schedules import DelayedGroup
 
@@ -161,29 +200,52 @@ def train_sequence(model: SequenceModel, make_task: Callable[[TrainConfig, torch
     elif c.pretrained is not None and c.pretrained_training == "gradual":
         groups = [DelayedGroup(("reader.embedding.weight",), c.pretrained_frozen_for)]
     if how.start is not None and opened is not None and c.frozen:  # the head alone is trained
-        head = {name: weight for name, weight in how.start.weights.items() if name not in opened.weights}
+        head = {
+            name: weight for name, weight in how.start.weights.items() if name not in opened.weights
+        }
         how = replace(how, start=replace(how.start, weights=head))
-    train_model(model, task, config, device, how, groups, valid=None if valid is None else valid.fingerprint,
-                vectors=model.fit_info.get("pretrained", {}).get("vectors"),
-                **({"encoder": model.fit_info["encoder"]} if c.published else {}))
+    train_model(
+        model,
+        task,
+        config,
+        device,
+        how,
+        groups,
+        valid=None if valid is None else valid.fingerprint,
+        vectors=model.fit_info.get("pretrained", {}).get("vectors"),
+        **({"encoder": model.fit_info["encoder"]} if c.published else {}),
+    )
     if opened is not None and c.frozen:
         model.net.restore({**opened.weights, **model.net.weights})
 
 
-def features_of(model: SequenceModel, opened: Opened, device: torch.device, pool: Any = None) -> Callable[[Encoded], Encoded]:
+def features_of(
+    model: SequenceModel, opened: Opened, device: torch.device, pool: Any = None
+) -> Callable[[Encoded], Encoded]:
     """What turns examples into the vectors that a frozen encoder gives."""
     from seqloom.models.sequence.building_net import Start, make_reader_and_encoder
     from seqloom.models.sequence.fine_tuning import frozen_features
 
-    both = make_reader_and_encoder(model.config, model.sizes, Start(weights=opened.weights), opened.published,
-                                   opened.tokenizer.vocab_size)
+    both = make_reader_and_encoder(
+        model.config,
+        model.sizes,
+        Start(weights=opened.weights),
+        opened.published,
+        opened.tokenizer.vocab_size,
+    )
     return frozen_features(*both, device, pool)
 
 
-def further_words(first: FirstLayer | None, known: Callable[[str], bool], most: int) -> tuple[list[str], np.ndarray]:
+def further_words(
+    first: FirstLayer | None, known: Callable[[str], bool], most: int
+) -> tuple[list[str], np.ndarray]:
     """Words of pretrained vectors that the training data lacks, the first of their file, and their vectors."""
     if first is None or not most:
         return [], np.zeros((0, 0), np.float32)
     words = first.vectors.words
-    chosen = [(i, word) for i in range(min(len(words), 4 * most)) if not known(word := words[i])][:most]
-    return [word for _, word in chosen], np.array(first.vectors.matrix[[i for i, _ in chosen]], np.float32)
+    chosen = [(i, word) for i in range(min(len(words), 4 * most)) if not known(word := words[i])][
+        :most
+    ]
+    return [word for _, word in chosen], np.array(
+        first.vectors.matrix[[i for i, _ in chosen]], np.float32
+    )

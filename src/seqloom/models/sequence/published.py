@@ -53,14 +53,20 @@ def named(name: str) -> str:
 
 def is_published(value: Any) -> bool:
     """Whether a saved value is such an encoder."""
-    if not isinstance(value, dict) or set(value) != {"layout", *MARKS} or not isinstance(value["layout"], dict):
+    if (
+        not isinstance(value, dict)
+        or set(value) != {"layout", *MARKS}
+        or not isinstance(value["layout"], dict)
+    ):
         return False
     try:
         EncoderLayout.from_dict(value["layout"])
     except ConfigError:
         return False
-    return all(value[name] is None if name == "mask" and value[name] is None else kind(value[name])
-               for name, kind in MARKS.items())
+    return all(
+        value[name] is None if name == "mask" and value[name] is None else kind(value[name])
+        for name, kind in MARKS.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -83,18 +89,24 @@ def open_encoder(path: str) -> Opened:
     try:
         model = storage.load(Path(path))
     except SeqloomError as error:
-        raise ConfigError(f"encoder: {error}; published weights are converted first: seqloom convert {path} OUT") from error
+        raise ConfigError(
+            f"encoder: {error}; published weights are converted first: seqloom convert {path} OUT"
+        ) from error
     if not isinstance(model.config, EncoderLayout):
-        raise ConfigError(f"encoder: {path} holds the model {model.name}, not an encoder; give a directory that "
-                          "seqloom convert made of BERT or its kin")
+        raise ConfigError(
+            f"encoder: {path} holds the model {model.name}, not an encoder; give a directory that "
+            "seqloom convert made of BERT or its kin"
+        )
     kept = {field.name: getattr(model.config, field.name) for field in fields(EncoderLayout)}
     size = model.tokenizer.vocab_size
     published = Published(EncoderLayout(**kept | {"pooler": False}), Marks.of(model.learnt, size))
     weights = {}
     for name in encoder_shapes(published.layout, size):
         if name not in model.weights or model.weights[name].dtype != np.float32:
-            raise ConfigError(f"encoder: the weights of {path} are not float32, so they cannot be trained; convert them "
-                              "without --bits")
+            raise ConfigError(
+                f"encoder: the weights of {path} are not float32, so they cannot be trained; convert them "
+                "without --bits"
+            )
         weights[named(name)] = model.weights[name]
     return Opened(published, model.tokenizer, weights)
 
@@ -102,14 +114,27 @@ def open_encoder(path: str) -> Opened:
 class PublishedInputs:
     """Texts, or sentences of words, as rows of ids with marks; `max_length` tokens at most, marks included."""
 
-    def __init__(self, published: Published, tokenizer: Tokenizer, *, max_length: int | None = None,
-                 long: Long = "truncate") -> None:
-        self.marks, self.n_types, self.tokenizer, self.long = published.marks, published.layout.n_types, tokenizer, long
+    def __init__(
+        self,
+        published: Published,
+        tokenizer: Tokenizer,
+        *,
+        max_length: int | None = None,
+        long: Long = "truncate",
+    ) -> None:
+        self.marks, self.n_types, self.tokenizer, self.long = (
+            published.marks,
+            published.layout.n_types,
+            tokenizer,
+            long,
+        )
         self.longest = min(max_length or published.layout.context, published.layout.context)
         self.room = self.longest - AROUND
         if self.room < 1:
-            raise ConfigError(f"max_length {max_length} leaves no room for a token between the encoder's two marks; give 3 or "
-                              "more")
+            raise ConfigError(
+                f"max_length {max_length} leaves no room for a token between the encoder's two marks; give 3 or "
+                "more"
+            )
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         check_texts(texts)
@@ -122,8 +147,10 @@ class PublishedInputs:
             starts, stops, counts = windows(starts, stops, self.room)
         elif longer:
             what = "sentences" if self.long == "sentences" else "texts"
-            progress.say(f"{longer:,} of {many if what == 'texts' else len(texts):,} {what} are longer than the "
-                         f"{self.longest:,} tokens that are read at once; their ends are left out (--long windows reads them)")
+            progress.say(
+                f"{longer:,} of {many if what == 'texts' else len(texts):,} {what} are longer than the "
+                f"{self.longest:,} tokens that are read at once; their ends are left out (--long windows reads them)"
+            )
             stops = np.minimum(stops, starts + self.room)
         rows, borders = flat([self._row(ids[a:b]) for a, b in zip(starts.tolist(), stops.tolist())])
         return Encoded({"ids": rows}, borders, counts=counts)
@@ -133,13 +160,20 @@ class PublishedInputs:
         longer text are left out first."""
         room = self.longest - self.marks.around(2)
         if room < 2:
-            raise ConfigError(f"max_length {self.longest} leaves no room for a token of each text among the encoder's "
-                              f"{self.marks.around(2)} marks; give {self.marks.around(2) + 2} or more")
+            raise ConfigError(
+                f"max_length {self.longest} leaves no room for a token of each text among the encoder's "
+                f"{self.marks.around(2)} marks; give {self.marks.around(2) + 2} or more"
+            )
         sides = [self._tokens([pair[k] for pair in pairs]) for k in (0, 1)]
-        rows = [tuple(ids[starts[i]:stops[i]] for starts, stops, ids in sides) for i in range(len(pairs))]
+        rows = [
+            tuple(ids[starts[i] : stops[i]] for starts, stops, ids in sides)
+            for i in range(len(pairs))
+        ]
         if longer := sum(sum(map(len, row)) > room for row in rows):
-            progress.say(f"{longer:,} of {len(pairs):,} pairs are longer than the {self.longest:,} tokens that are read at "
-                         "once; the ends of their longer texts are left out")
+            progress.say(
+                f"{longer:,} of {len(pairs):,} pairs are longer than the {self.longest:,} tokens that are read at "
+                "once; the ends of their longer texts are left out"
+            )
         inputs = [self.marks.join(cut_to(row, room), self.n_types) for row in rows]
         ids, borders = flat([one.ids for one in inputs])
         return Encoded({"ids": ids, "types": flat([one.types for one in inputs])[0]}, borders)
@@ -162,8 +196,10 @@ class PublishedInputs:
         rows: list[np.ndarray] = []
         counts, of_words, places_of_words = [], [], []
         for words in sentences:
-            split = [known[text] if text in known else known.setdefault(text, self._subwords(text))
-                     for text in (f" {word}" if i else word for i, word in enumerate(words))]
+            split = [
+                known[text] if text in known else known.setdefault(text, self._subwords(text))
+                for text in (f" {word}" if i else word for i, word in enumerate(words))
+            ]
             row, place = 0, 1
             held: list[np.ndarray] = []
             row_of, place_of = np.empty(len(split), np.int64), np.empty(len(split), np.int64)
@@ -179,22 +215,34 @@ class PublishedInputs:
             of_words.append(row_of)
             places_of_words.append(place_of)
         if several := sum(many > 1 for many in counts):
-            progress.say(f"{several:,} of {len(sentences):,} sentences are longer than the {self.longest:,} tokens that are "
-                         "read at once; they are read in parts")
+            progress.say(
+                f"{several:,} of {len(sentences):,} sentences are longer than the {self.longest:,} tokens that are "
+                "read at once; they are read in parts"
+            )
         ids, borders = flat(rows)
         of_row, word_borders = flat(of_words)
         places, _ = flat(places_of_words)
-        return Encoded({"ids": ids}, borders, counts=np.array(counts, np.int64),
-                       words=Encoded({"rows": of_row, "places": places}, word_borders))
+        return Encoded(
+            {"ids": ids},
+            borders,
+            counts=np.array(counts, np.int64),
+            words=Encoded({"rows": of_row, "places": places}, word_borders),
+        )
 
     def _subwords(self, text: str) -> np.ndarray:
         """At least one, and no more than fit into a row."""
-        ids = self.tokenizer.encode(text).astype(np.int64)[:self.room]
+        ids = self.tokenizer.encode(text).astype(np.int64)[: self.room]
         unknown = self.tokenizer.unk_id
-        return ids if len(ids) else np.array([self.marks.sep if unknown is None else unknown], np.int64)
+        return (
+            ids
+            if len(ids)
+            else np.array([self.marks.sep if unknown is None else unknown], np.int64)
+        )
 
 
 def check_match(encoder: str, learnt: Mapping[str, Any]) -> None:
     """Refuse a saved model whose options and learnt values name different encoders."""
     if (encoder in ENCODER_NAMES) == ("published" in learnt):
-        raise ModelError(f"its encoder {encoder!r} does not go with its learned values: the file is damaged")
+        raise ModelError(
+            f"its encoder {encoder!r} does not go with its learned values: the file is damaged"
+        )

@@ -24,9 +24,15 @@ def is_sizes(value: Any) -> bool:
     """Whether a saved value is such a set of sizes."""
     if not isinstance(value, dict) or set(value) != set(Sizes.__dataclass_fields__):
         return False
-    numbers = [value[name] for name in ("vocab_size", "d_embed", "further", "characters", "columns")]
-    return (all(type(n) is int and 0 <= n < 2**31 for n in numbers) and type(value["missing"]) is bool
-            and bool(value["vocab_size"]) == bool(value["d_embed"]) and bool(value["vocab_size"]) != bool(value["columns"]))
+    numbers = [
+        value[name] for name in ("vocab_size", "d_embed", "further", "characters", "columns")
+    ]
+    return (
+        all(type(n) is int and 0 <= n < 2**31 for n in numbers)
+        and type(value["missing"]) is bool
+        and bool(value["vocab_size"]) == bool(value["d_embed"])
+        and bool(value["vocab_size"]) != bool(value["columns"])
+    )
 
 
 def read_sizes(learnt: Mapping[str, Any]) -> Sizes:

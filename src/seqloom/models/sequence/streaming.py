@@ -45,18 +45,28 @@ def check_pieces(tokenizer: Tokenizer) -> None:
     """Refuse a tokenizer that gives other tokens for the pieces of a text, one by one, than for all of it."""
     kind, steps = tokenizer.kind, tokenizer.normalizer
     if kind not in ("whitespace", "word", "char", "byte"):
-        raise ConfigError(f"stream: the tokens of a {kind} tokenizer depend on what follows; fit a model with tokenizer word "
-                          "or char (--tokenizer word), or call predict")
+        raise ConfigError(
+            f"stream: the tokens of a {kind} tokenizer depend on what follows; fit a model with tokenizer word "
+            "or char (--tokenizer word), or call predict"
+        )
     if steps is not None and (kind in ("char", "byte") or steps.config.numbers != "keep"):
-        raise ConfigError(f"stream: with normalize {steps.config.label()} the tokens of a text depend on what follows; fit a "
-                          "model without it, or call predict")
+        raise ConfigError(
+            f"stream: with normalize {steps.config.label()} the tokens of a text depend on what follows; fit a "
+            "model without it, or call predict"
+        )
 
 
 class TagStream:
     """The tags of a sentence, word by word; another sentence needs another stream."""
 
-    def __init__(self, encoder: Encoder, read: Callable[[str], np.ndarray], name: Callable[[np.ndarray], str],
-                 inside: Scheme | None, outside: Scheme | None) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        read: Callable[[str], np.ndarray],
+        name: Callable[[np.ndarray], str],
+        inside: Scheme | None,
+        outside: Scheme | None,
+    ) -> None:
         """`read`: the vector of a word; `name`: the tag that a vector of the encoder has, in the scheme `inside`."""
         self._encoder, self._states = encoder, encoder.start(1)
         self._read, self._name, self._schemes, self._before = read, name, (inside, outside), OUTSIDE
@@ -64,23 +74,40 @@ class TagStream:
     def feed(self, word: str) -> str:
         """Read one more word; its tag, from this word and those before it."""
         if not isinstance(word, str) or len(word.split()) > 1:
-            raise DataError(f"feed takes one word at a time, without spaces; got {str(word)[:40]!r}")
+            raise DataError(
+                f"feed takes one word at a time, without spaces; got {str(word)[:40]!r}"
+            )
         x, self._states = self._encoder.step(self._read(word), self._states)
         before, self._before = self._before, self._name(x)
         inside, outside = self._schemes
         if inside is None or outside is None or inside == outside:
             return self._before
-        return convert([before, self._before], inside, outside)[1]  # all that BIO and IOB1 depend on
+        return convert([before, self._before], inside, outside)[
+            1
+        ]  # all that BIO and IOB1 depend on
 
 
 class ClassStream:
     """The probabilities of the classes, step by step; another example needs another stream."""
 
-    def __init__(self, encoder: Encoder, pool: RunningPool, read: Callable[[Any], np.ndarray],
-                 probs: Callable[[np.ndarray], dict[Any, float]], end: np.ndarray | None = None,
-                 most: int | None = None) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        pool: RunningPool,
+        read: Callable[[Any], np.ndarray],
+        probs: Callable[[np.ndarray], dict[Any, float]],
+        end: np.ndarray | None = None,
+        most: int | None = None,
+    ) -> None:
         """`read`: vectors of what is fed (k, D); `end`: that of the end of a text; `most`: how many steps are read at all."""
-        self._encoder, self._pool, self._read, self._probs, self._end, self._most = encoder, pool, read, probs, end, most
+        self._encoder, self._pool, self._read, self._probs, self._end, self._most = (
+            encoder,
+            pool,
+            read,
+            probs,
+            end,
+            most,
+        )
         self._states, self._count = encoder.start(1), 0
         self._sums: Sums | None = None
 

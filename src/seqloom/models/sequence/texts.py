@@ -22,14 +22,24 @@ LONGEST_WORD = 30  # characters of a word that are read
 
 
 class TextInputs:
-    def __init__(self, tokenizer: Tokenizer, *, max_length: int, long: Long = "truncate",
-                 characters: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        max_length: int,
+        long: Long = "truncate",
+        characters: Sequence[str] | None = None,
+    ) -> None:
         """`characters`: those that are known, where words are read by spelling as well."""
         if characters is not None and tokenizer.kind not in SPLITTERS[:2]:
-            raise ConfigError(f"characters need whole words, but the tokenizer is {tokenizer.kind}; give tokenizer whitespace "
-                              "or word, or characters none")
+            raise ConfigError(
+                f"characters need whole words, but the tokenizer is {tokenizer.kind}; give tokenizer whitespace "
+                "or word, or characters none"
+            )
         self.tokenizer, self.max_length, self.long = tokenizer, max_length, long
-        self.characters = None if characters is None else {char: i for i, char in enumerate(characters, 2)}
+        self.characters = (
+            None if characters is None else {char: i for i, char in enumerate(characters, 2)}
+        )
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         check_texts(texts)
@@ -45,19 +55,26 @@ class TextInputs:
             starts, stops, counts = windows(starts, stops, self.max_length)
         if counts is not None or (stops - starts).max(initial=0) > self.max_length:
             stops = np.minimum(stops, starts + self.max_length)
-            places, borders = flat([np.arange(a, b) for a, b in zip(starts.tolist(), stops.tolist())])
+            places, borders = flat(
+                [np.arange(a, b) for a, b in zip(starts.tolist(), stops.tolist())]
+            )
             steps = {name: values[places] for name, values in steps.items()}
         return Encoded(steps, borders, None if spelled is None else self.spellings(spelled), counts)
 
-    def tokens(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+    def tokens(
+        self, texts: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
         """Ids, each text with its `</s>`; with characters also the place of each word among the different ones, and those."""
         blob = join(texts)
         if self.characters is None:
             return self.tokenizer.encode_block(blob, True), None, None
         words = words_of(self.tokenizer, blob)
         different = {word: i for i, word in enumerate(dict.fromkeys(words))}
-        return (self.tokenizer.encode_block(blob, True), np.array([different[word] for word in words], np.int64),
-                list(different))
+        return (
+            self.tokenizer.encode_block(blob, True),
+            np.array([different[word] for word in words], np.int64),
+            list(different),
+        )
 
     def spellings(self, words: Sequence[str]) -> Spellings:
         assert self.characters is not None
@@ -69,7 +86,9 @@ def sentences_of(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
     from seqloom.text.segment import sentences
 
     parts = [list(sentences(text)) or [text] for text in texts]
-    return [sentence for part in parts for sentence in part], np.array([len(part) for part in parts], np.int64)
+    return [sentence for part in parts for sentence in part], np.array(
+        [len(part) for part in parts], np.int64
+    )
 
 
 def words_of(tokenizer: Tokenizer, blob: bytes) -> list[str]:
@@ -79,8 +98,13 @@ def words_of(tokenizer: Tokenizer, blob: bytes) -> list[str]:
     assert isinstance(tokenizer._fitted, Vocabulary)
     blob, kind = tokenizer._normalized(blob), tokenizer.kind
     starts, stops = np.empty(len(blob) + 1, np.int64), np.empty(len(blob) + 1, np.int64)
-    n, _ = split_tokens(padded(blob), len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops)
-    return [blob[a:b].decode("utf-8", "replace") for a, b in zip(starts[:n].tolist(), stops[:n].tolist())]
+    n, _ = split_tokens(
+        padded(blob), len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops
+    )
+    return [
+        blob[a:b].decode("utf-8", "replace")
+        for a, b in zip(starts[:n].tolist(), stops[:n].tolist())
+    ]
 
 
 def spelled_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -92,11 +116,15 @@ def spelled_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
     return names
 
 
-def windows(starts: np.ndarray, stops: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def windows(
+    starts: np.ndarray, stops: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Windows of at most `size` steps over each text, half of one before the next begins: starts, stops, number per text."""
     step = max(size // 2, 1)
-    begins = [np.arange(a, max(b - size, a) + step, step) if b - a > size else np.array([a])
-              for a, b in zip(starts.tolist(), stops.tolist())]
+    begins = [
+        np.arange(a, max(b - size, a) + step, step) if b - a > size else np.array([a])
+        for a, b in zip(starts.tolist(), stops.tolist())
+    ]
     counts = np.array([len(some) for some in begins], np.int64)
     first = np.concatenate(begins) if begins else starts
     return first, np.minimum(first + size, np.repeat(stops, counts)), counts

@@ -34,7 +34,10 @@ INSIDE = 1.001  # least size of a root
 class Arima(Forecaster):
     name = "arima"
     config_class = ArimaConfig
-    learnt_values: ClassVar[dict[str, Kind]] = {**Forecaster.learnt_values, "differences": one_of(0, 1, 2)}
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        **Forecaster.learnt_values,
+        "differences": one_of(0, 1, 2),
+    }
     coefficients: np.ndarray  # float64 (p + q + D, C): phi, theta, Theta
 
     @property
@@ -60,21 +63,25 @@ class Arima(Forecaster):
         self.learnt["differences"] = self._differences(data)
         longest = max(map(len, data.tracks))
         lost = self.differences + (self._cycle if self._cycle > 1 else 0) + self.config.ar
-        return self.config.window or max(min(seasons_back(self._cycle, WITHOUT), longest // 3), lost + 4)
+        return self.config.window or max(
+            min(seasons_back(self._cycle, WITHOUT), longest // 3), lost + 4
+        )
 
     def _differences(self, data: Series) -> int:
         if self.config.differences is not None:
             return int(self.config.differences)
         longest = max(data.tracks, key=len)
-        values = ((longest.values - self.scale["mean"]) / self.scale["std"])
+        values = (longest.values - self.scale["mean"]) / self.scale["std"]
         values = _seasonal(np.where(np.isfinite(values), values, 0.0)[None], self._cycle)[0]
         return int(np.diff(values, axis=0).var() < values.var())
 
     def fit_series(self, data: Series, how: Fitting) -> None:
         lost = self.differences + (self._cycle if self._cycle > 1 else 0) + self.config.ar
         if self.window <= lost + 2:
-            raise DataError(f"a window of {self.window} steps is too short for this ARIMA, which loses {lost} of them; give a "
-                            "longer one")
+            raise DataError(
+                f"a window of {self.window} steps is too short for this ARIMA, which loses {lost} of them; give a "
+                "longer one"
+            )
         parts = self.windows_of(data, most=LOOKED_AT)
         past = np.concatenate([windows.past for windows, _ in parts])[:LOOKED_AT]
         series = self._differenced(past)
@@ -91,12 +98,19 @@ class Arima(Forecaster):
         errors = self._errors(w, found)
         least = (errors**2).sum(axis=(0, 1))
         for _ in range(ITERATIONS if size else 0):
-            slopes = np.stack([(self._errors(w, found + SHIFT * (np.arange(size) == k)[:, None]) - errors) / SHIFT
-                               for k in range(size)])  # (k, n, T, C)
+            slopes = np.stack(
+                [
+                    (self._errors(w, found + SHIFT * (np.arange(size) == k)[:, None]) - errors)
+                    / SHIFT
+                    for k in range(size)
+                ]
+            )  # (k, n, T, C)
             square = np.einsum("kntc,lntc->ckl", slopes, slopes)
             right = np.einsum("kntc,ntc->ck", slopes, errors)
             diagonal = np.einsum("ckk->ck", square) * damping[:, None] + 1e-9
-            step = np.linalg.solve(square + diagonal[:, None, :] * np.eye(size), right[..., None])[..., 0]  # (C, k)
+            step = np.linalg.solve(square + diagonal[:, None, :] * np.eye(size), right[..., None])[
+                ..., 0
+            ]  # (C, k)
             tried = found - step.T
             allowed = np.array([self._fades(tried[:, c]) for c in range(columns)])
             tried = np.where(allowed, tried, found)
@@ -114,7 +128,10 @@ class Arima(Forecaster):
     def _fades(self, coefficients: np.ndarray) -> bool:
         """Whether what lies far back counts for ever less, in values and in errors."""
         p, q = self.config.ar, self.config.ma
-        roots = [np.roots(np.append(-coefficients[:p][::-1], 1.0)), np.roots(np.append(coefficients[p:p + q][::-1], 1.0))]
+        roots = [
+            np.roots(np.append(-coefficients[:p][::-1], 1.0)),
+            np.roots(np.append(coefficients[p : p + q][::-1], 1.0)),
+        ]
         within = self._cycle == 1 or abs(coefficients[-1]) < 1 / INSIDE
         return bool(within and all((np.abs(some) > INSIDE).all() for some in roots))
 
@@ -136,7 +153,7 @@ class Arima(Forecaster):
         p = self.config.ar
         errors = w.copy()
         for i in range(p):
-            errors[:, i + 1:] -= coefficients[i] * w[:, :-i - 1]
+            errors[:, i + 1 :] -= coefficients[i] * w[:, : -i - 1]
         errors[:, :p] = 0.0
         lags = self._lags(coefficients)
         for t in range(p, w.shape[1]):
@@ -149,7 +166,11 @@ class Arima(Forecaster):
         past = windows.past
         season = _seasonal(past, self._cycle)
         w = np.diff(season, n=self.differences, axis=1)
-        errors, lags, p = self._errors(w, self.coefficients), self._lags(self.coefficients), self.config.ar
+        errors, lags, p = (
+            self._errors(w, self.coefficients),
+            self._lags(self.coefficients),
+            self.config.ar,
+        )
         values = np.concatenate([w, np.zeros((len(w), horizon, w.shape[2]))], axis=1)
         n = w.shape[1]
         for t in range(n, n + horizon):
@@ -162,10 +183,10 @@ class Arima(Forecaster):
         for k in range(self.differences, 0, -1):  # undo differences, the last one first
             ahead = np.diff(season, n=k - 1, axis=1)[:, -1:] + np.cumsum(ahead, axis=1)
         if self._cycle > 1:
-            whole = np.concatenate([past[:, -self._cycle:], np.zeros_like(ahead)], axis=1)
+            whole = np.concatenate([past[:, -self._cycle :], np.zeros_like(ahead)], axis=1)
             for h in range(horizon):
                 whole[:, self._cycle + h] = ahead[:, h] + whole[:, h]
-            ahead = whole[:, self._cycle:]
+            ahead = whole[:, self._cycle :]
         return ahead
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -173,7 +194,10 @@ class Arima(Forecaster):
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size = self.config.ar + self.config.ma + (self._cycle > 1)
-        return {**self.scale_specs(), "coefficients": Spec("float64", (size, len(self.columns)), -100.0, 100.0)}
+        return {
+            **self.scale_specs(),
+            "coefficients": Spec("float64", (size, len(self.columns)), -100.0, 100.0),
+        }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.restore_scale(arrays)

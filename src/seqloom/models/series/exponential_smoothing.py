@@ -24,7 +24,10 @@ from seqloom.models.series.lengths import seasons_back
 WITHOUT = 200  # steps of a window where there is no season
 LOOKED_AT = 60  # windows by which constants are chosen
 ROUNDS, TRIED = 5, 48  # of the search
-LOW, HIGH = np.array([1e-3, 1e-5, 1e-4, 0.8]), np.array([0.999, 0.5, 0.6, 0.999])  # alpha, beta, gamma, phi
+LOW, HIGH = (
+    np.array([1e-3, 1e-5, 1e-4, 0.8]),
+    np.array([0.999, 0.5, 0.6, 0.999]),
+)  # alpha, beta, gamma, phi
 
 
 class ExponentialSmoothing(Forecaster):
@@ -38,7 +41,9 @@ class ExponentialSmoothing(Forecaster):
 
     def choose_window(self, data: Series) -> int:
         longest = max(map(len, data.tracks))
-        return self.config.window or max(min(seasons_back(self._cycle, WITHOUT), longest // 3), 2 * self._cycle, 4)
+        return self.config.window or max(
+            min(seasons_back(self._cycle, WITHOUT), longest // 3), 2 * self._cycle, 4
+        )
 
     @property
     def _cycle(self) -> int:
@@ -54,8 +59,10 @@ class ExponentialSmoothing(Forecaster):
         width = np.log(HIGH / LOW)[:, None] / 4
         for _ in range(ROUNDS):
             tried = np.clip(tried, np.log(LOW)[:, None], np.log(HIGH)[:, None])
-            said = self._run(past, self._settled(np.exp(tried.swapaxes(0, 1)))[:, :, None], self.horizon)
-            squares = np.where(there, (said - truth)**2, 0.0).sum(axis=(1, 2))
+            said = self._run(
+                past, self._settled(np.exp(tried.swapaxes(0, 1)))[:, :, None], self.horizon
+            )
+            squares = np.where(there, (said - truth) ** 2, 0.0).sum(axis=(1, 2))
             errors = squares / np.maximum(there.sum(axis=(0, 1)), 1)  # (TRIED, C)
             first = np.nan_to_num(errors, nan=np.inf).argmin(axis=0)
             better = errors[first, np.arange(columns)] < least
@@ -69,8 +76,14 @@ class ExponentialSmoothing(Forecaster):
         alpha, beta, gamma, phi = constants
         none = np.zeros_like(alpha)
         trend = self.config.trend
-        return np.stack([alpha, none if trend == "none" else beta, gamma if self._cycle > 1 else none,
-                         none + 1 if trend == "additive" else phi])
+        return np.stack(
+            [
+                alpha,
+                none if trend == "none" else beta,
+                gamma if self._cycle > 1 else none,
+                none + 1 if trend == "additive" else phi,
+            ]
+        )
 
     def forecast_windows(self, windows: Windows, horizon: int) -> np.ndarray:
         return self._run(windows.past, self.constants[:, None], horizon)
@@ -82,7 +95,9 @@ class ExponentialSmoothing(Forecaster):
         if self.config.trend == "none":
             trend = np.zeros_like(trend)
         shape = np.broadcast_shapes(alpha.shape, level.shape)
-        season = np.broadcast_to(season.reshape(cycle, *(1,) * (len(shape) - 2), *level.shape), (cycle, *shape)).copy()
+        season = np.broadcast_to(
+            season.reshape(cycle, *(1,) * (len(shape) - 2), *level.shape), (cycle, *shape)
+        ).copy()
         for t in range(past.shape[1]):
             place = t % cycle
             ahead = phi * trend
@@ -90,7 +105,7 @@ class ExponentialSmoothing(Forecaster):
             level, trend = level + ahead + alpha * error, ahead + beta * error
             season[place] += gamma * error
         powers = np.arange(1, horizon + 1).reshape(-1, *(1,) * phi.ndim)
-        steps = np.cumsum(phi ** powers, axis=0)  # (H, ...)
+        steps = np.cumsum(phi**powers, axis=0)  # (H, ...)
         places = (past.shape[1] + np.arange(horizon)) % cycle
         return np.moveaxis(level + steps * trend + season[places], 0, -2)
 
@@ -98,7 +113,10 @@ class ExponentialSmoothing(Forecaster):
         return {**self.scale, "constants": self.constants}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        return {**self.scale_specs(), "constants": Spec("float64", (4, len(self.columns)), 0.0, 1.0)}
+        return {
+            **self.scale_specs(),
+            "constants": Spec("float64", (4, len(self.columns)), 0.0, 1.0),
+        }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.restore_scale(arrays)
@@ -110,11 +128,15 @@ def _start(past: np.ndarray, cycle: int) -> tuple[np.ndarray, np.ndarray, np.nda
     if cycle == 1 or past.shape[1] < 2 * cycle:
         some = past[:, :4]
         trend = (some[:, -1] - some[:, 0]) / max(some.shape[1] - 1, 1)
-        return some.mean(axis=1) - trend * (some.shape[1] + 1) / 2, trend, np.zeros((cycle, len(past), past.shape[2]))
-    two = past[:, :2 * cycle].reshape(len(past), 2, cycle, -1)
+        return (
+            some.mean(axis=1) - trend * (some.shape[1] + 1) / 2,
+            trend,
+            np.zeros((cycle, len(past), past.shape[2])),
+        )
+    two = past[:, : 2 * cycle].reshape(len(past), 2, cycle, -1)
     means = two.mean(axis=2)  # (n, 2, C)
     trend = (means[:, 1] - means[:, 0]) / cycle
     level = means[:, 0] - trend * (cycle + 1) / 2
     line = level[:, None] + trend[:, None] * np.arange(1, 2 * cycle + 1)[None, :, None]
-    off = (past[:, :2 * cycle] - line).reshape(len(past), 2, cycle, -1).mean(axis=1)
+    off = (past[:, : 2 * cycle] - line).reshape(len(past), 2, cycle, -1).mean(axis=1)
     return level, trend, off.swapaxes(0, 1).copy()

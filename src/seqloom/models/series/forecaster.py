@@ -32,14 +32,25 @@ NARROWEST = 1e-3  # of a spread, scaled
 class NeuralForecaster(NetworkModel, Forecaster):
     name = "forecaster"
     config_class = NeuralForecasterConfig
-    learnt_values: ClassVar[dict[str, Kind]] = {**Forecaster.learnt_values, "patch": positive, "missing": one_of(True, False),
-                                                **NetworkModel.network_values}
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        **Forecaster.learnt_values,
+        "patch": positive,
+        "missing": one_of(True, False),
+        **NetworkModel.network_values,
+    }
     fine = True
-    idle_train: ClassVar[dict[str, str]] = {"truncation": "windows are read whole", "recompute": "it is small",
-                                            "random_truncation": "windows are read whole"}
+    idle_train: ClassVar[dict[str, str]] = {
+        "truncation": "windows are read whole",
+        "recompute": "it is small",
+        "random_truncation": "windows are read whole",
+    }
 
     def label(self) -> str:
-        return f"{self.config.encoder}-{self.config.d_hidden}{self.bits_label}" if self.fitted else self.name
+        return (
+            f"{self.config.encoder}-{self.config.d_hidden}{self.bits_label}"
+            if self.fitted
+            else self.name
+        )
 
     @property
     def n_known(self) -> int:
@@ -55,13 +66,21 @@ class NeuralForecaster(NetworkModel, Forecaster):
         return window
 
     def settled_options(self) -> dict[str, Any]:
-        return self.get_params() | {name: self.learnt[name] for name in ("season", "window", "patch")}
+        return self.get_params() | {
+            name: self.learnt[name] for name in ("season", "window", "patch")
+        }
 
     def _sizes(self) -> dict[str, Any]:
         """Return what both networks take of the data."""
         columns = 1 if self.config.columns == "separate" else len(self.columns)
-        return {"n_columns": columns, "n_known": self.n_known, "window": self.window, "horizon": self.horizon,
-                "missing": self.learnt["missing"], "patch": self.learnt["patch"]}
+        return {
+            "n_columns": columns,
+            "n_known": self.n_known,
+            "window": self.window,
+            "horizon": self.horizon,
+            "missing": self.learnt["missing"],
+            "patch": self.learnt["patch"],
+        }
 
     def build_fitted(self) -> Any:
         from seqloom.models.series import forecaster_net
@@ -76,8 +95,14 @@ class NeuralForecaster(NetworkModel, Forecaster):
         from seqloom.models.series.forecaster_task import ForecastTraining
 
         valid = how.valid if how.valid is not data else None
-        train_model(self, ForecastTraining(self, data, valid, config), config, device, how,
-                    valid=None if valid is None else valid.fingerprint)
+        train_model(
+            self,
+            ForecastTraining(self, data, valid, config),
+            config,
+            device,
+            how,
+            valid=None if valid is None else valid.fingerprint,
+        )
 
     # ---- forecasting
 
@@ -97,8 +122,11 @@ class NeuralForecaster(NetworkModel, Forecaster):
             """(n, W, C) as (n * C, W, 1) where columns are read on their own."""
             return array.swapaxes(1, 2).reshape(-1, array.shape[1], 1) if separate else array
 
-        arrays = {"values": rows(windows.past), "known": windows.known[..., windows.known.shape[2] - self.n_known:],
-                  "absent": rows(~windows.present)}
+        arrays = {
+            "values": rows(windows.past),
+            "known": windows.known[..., windows.known.shape[2] - self.n_known :],
+            "absent": rows(~windows.present),
+        }
         if separate:
             arrays["known"] = np.repeat(arrays["known"], columns, axis=0)
         rows_of = [np.ascontiguousarray(array, np.float32) for array in arrays.values()]
@@ -106,7 +134,11 @@ class NeuralForecaster(NetworkModel, Forecaster):
         bounds = chunk_bounds(len(rows_of[0]), TOGETHER)
         parts = parallel_map(lambda part: run(*(array[slice(*part)] for array in rows_of)), bounds)
         output = np.concatenate(list(parts)).astype(np.float64)
-        return output.reshape(len(windows), columns, self.horizon, 3).swapaxes(1, 2) if separate else output
+        return (
+            output.reshape(len(windows), columns, self.horizon, 3).swapaxes(1, 2)
+            if separate
+            else output
+        )
 
     def _run_by_torch(self, *arrays: np.ndarray) -> np.ndarray:
         """Return what the network gives on the device that was asked for."""
@@ -115,12 +147,20 @@ class NeuralForecaster(NetworkModel, Forecaster):
         network = self.network()
         device = next(network.parameters()).device
         with torch.inference_mode():
-            return network(*(torch.from_numpy(array).to(device) for array in arrays)).double().cpu().numpy()
+            return (
+                network(*(torch.from_numpy(array).to(device) for array in arrays))
+                .double()
+                .cpu()
+                .numpy()
+            )
 
     # ---- persistence
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.scale, **{f"network.{name}": array for name, array in self.net.arrays().items()}}
+        return {
+            **self.scale,
+            **{f"network.{name}": array for name, array in self.net.arrays().items()},
+        }
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         specs = super().array_specs(length)
@@ -128,10 +168,23 @@ class NeuralForecaster(NetworkModel, Forecaster):
 
     def take_runtime(self, weights: Weights) -> ForecastNet:
         c = self.config
-        return ForecastNet(weights, c.encoder, c.d_hidden, c.n_layers, normalise=c.normalise, highway=c.highway,
-                           options={"n_heads": c.n_heads, "window": REACH}, **self._sizes())
+        return ForecastNet(
+            weights,
+            c.encoder,
+            c.d_hidden,
+            c.n_layers,
+            normalise=c.normalise,
+            highway=c.highway,
+            options={"n_heads": c.n_heads, "window": REACH},
+            **self._sizes(),
+        )
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.restore_scale(arrays)
-        super().restore_arrays({name.removeprefix("network."): array for name, array in arrays.items()
-                                if name.startswith("network.")})
+        super().restore_arrays(
+            {
+                name.removeprefix("network."): array
+                for name, array in arrays.items()
+                if name.startswith("network.")
+            }
+        )

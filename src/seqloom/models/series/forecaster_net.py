@@ -27,18 +27,38 @@ SMALLEST = 1e-4  # of a standard deviation
 class ForecastNet(nn.Module):
     """`values` (B, W, C) and what is known, (B, W + H, K), to (B, H, C, 3): expected value, 10 % and 90 % quantile."""
 
-    def __init__(self, config: Any, *, n_columns: int, n_known: int, missing: bool, window: int, patch: int,
-                 horizon: int) -> None:
+    def __init__(
+        self,
+        config: Any,
+        *,
+        n_columns: int,
+        n_known: int,
+        missing: bool,
+        window: int,
+        patch: int,
+        horizon: int,
+    ) -> None:
         super().__init__()
-        self.window, self.patch, self.horizon, self.n_columns, self.n_known = window, patch, horizon, n_columns, n_known
+        self.window, self.patch, self.horizon, self.n_columns, self.n_known = (
+            window,
+            patch,
+            horizon,
+            n_columns,
+            n_known,
+        )
         self.missing, self.normalise = missing, config.normalise
         features = n_columns * (2 if missing else 1) + n_known
         self.steps = -(-window // patch)
         self.reader = xavier_linear(patch * features, config.d_hidden)
         self.dropout = nn.Dropout(config.dropout)
         entry = find_encoder(config.encoder)
-        self.encoder = entry.make_network(config.d_hidden, config.d_hidden, config.n_layers,
-                                          {"n_heads": config.n_heads, "window": REACH}, dropout=config.dropout)
+        self.encoder = entry.make_network(
+            config.d_hidden,
+            config.d_hidden,
+            config.n_layers,
+            {"n_heads": config.n_heads, "window": REACH},
+            dropout=config.dropout,
+        )
         self.last = entry.last_state == "last"
         d_head = self.encoder.d_out * (1 if self.last else self.steps)
         self.head = xavier_linear(d_head, horizon * n_columns * 3)
@@ -47,15 +67,20 @@ class ForecastNet(nn.Module):
         if self.highway is not None:
             nn.init.zeros_(self.highway.weight)
 
-    def forward(self, values: Tensor, known: Tensor | None = None, absent: Tensor | None = None,
-                trace: Trace | None = None) -> Tensor:
+    def forward(
+        self,
+        values: Tensor,
+        known: Tensor | None = None,
+        absent: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
         level, scale = self._normal(values)
         past = (values - level) / scale
         parts = [past]
         if self.missing:
             parts.append(torch.zeros_like(values) if absent is None else absent)
         if known is not None and self.n_known:
-            parts.append(known[:, :self.window])
+            parts.append(known[:, : self.window])
         x = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
         short = self.steps * self.patch - self.window
         if short:
@@ -65,7 +90,9 @@ class ForecastNet(nn.Module):
         x = x[:, -1] if self.last else x.flatten(1)
         y = self.head(self.dropout(x)).view(len(x), self.horizon, self.n_columns, 3)
         if self.ahead is not None and known is not None:
-            y = y + self.ahead(known[:, self.window:]).view(len(x), self.horizon, self.n_columns, 3)
+            y = y + self.ahead(known[:, self.window :]).view(
+                len(x), self.horizon, self.n_columns, 3
+            )
         if self.highway is not None:
             y = y + self.highway(past.transpose(1, 2)).transpose(1, 2).unsqueeze(3)
         return y * scale.unsqueeze(3) + level.unsqueeze(3)
@@ -73,9 +100,13 @@ class ForecastNet(nn.Module):
     def _normal(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """What is subtracted and what it is divided by, (B, 1, C)."""
         if self.normalise == "instance":
-            return values.mean(1, keepdim=True), values.std(1, keepdim=True, unbiased=False) + SMALLEST
+            return values.mean(1, keepdim=True), values.std(
+                1, keepdim=True, unbiased=False
+            ) + SMALLEST
         ones = torch.ones_like(values[:, :1])
-        return (values[:, -1:], ones) if self.normalise == "last" else (torch.zeros_like(ones), ones)
+        return (
+            (values[:, -1:], ones) if self.normalise == "last" else (torch.zeros_like(ones), ones)
+        )
 
 
 def losses(output: Tensor, targets: Tensor) -> Tensor:

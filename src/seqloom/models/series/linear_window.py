@@ -50,10 +50,14 @@ class LinearWindow(Forecaster):
                 right[group] += x.T @ y
                 counts[group] += len(x)
         if (counts == 0).any():
-            raise DataError(f"{data.name} has no {self.horizon} steps in a row without a missing value; give a smaller horizon")
+            raise DataError(
+                f"{data.name} has no {self.horizon} steps in a row without a missing value; give a smaller horizon"
+            )
         penalty = np.full(size, self.config.ridge + 1e-9)
         penalty[-1] = 1e-9  # not of the constant
-        self.weights = np.linalg.solve(left / counts[:, None, None] + np.diag(penalty), right / counts[:, None, None])
+        self.weights = np.linalg.solve(
+            left / counts[:, None, None] + np.diag(penalty), right / counts[:, None, None]
+        )
 
     def forecast_windows(self, windows: Windows, horizon: int) -> np.ndarray:
         inputs, base = self._inputs(windows)
@@ -66,11 +70,19 @@ class LinearWindow(Forecaster):
     def _inputs(self, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
         """What is multiplied with weights, (n, C, size), and what is added to the result, (n, C)."""
         past, kind = windows.past.swapaxes(1, 2), self.config.normalise
-        base = past[..., -1] if kind == "last" else past.mean(axis=-1) if kind == "mean" else np.zeros(past.shape[:2])
+        base = (
+            past[..., -1]
+            if kind == "last"
+            else past.mean(axis=-1)
+            if kind == "mean"
+            else np.zeros(past.shape[:2])
+        )
         n, columns, known = *past.shape[:2], len(self.learnt["known_columns"])
-        ahead = windows.known[:, self.window:, windows.known.shape[2] - known:].reshape(n, 1, -1)
+        ahead = windows.known[:, self.window :, windows.known.shape[2] - known :].reshape(n, 1, -1)
         ahead = np.broadcast_to(ahead, (n, columns, ahead.shape[2]))
-        return np.concatenate([past - base[..., None], ahead, np.ones((n, columns, 1))], axis=-1), base
+        return np.concatenate(
+            [past - base[..., None], ahead, np.ones((n, columns, 1))], axis=-1
+        ), base
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {**self.scale, "weights": self.weights}
@@ -78,7 +90,10 @@ class LinearWindow(Forecaster):
     def array_specs(self, length: Length) -> dict[str, Spec]:
         groups = 1 if self.config.weights == "shared" else len(self.columns)
         size = self.window + self.horizon * len(self.learnt["known_columns"]) + 1
-        return {**self.scale_specs(), "weights": Spec("float64", (groups, size, self.horizon), -1e100, 1e100)}
+        return {
+            **self.scale_specs(),
+            "weights": Spec("float64", (groups, size, self.horizon), -1e100, 1e100),
+        }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.restore_scale(arrays)

@@ -45,7 +45,11 @@ class HMMTagger(Tagger):
     @property
     def parameters(self) -> int:
         follows = self.follows if self.config.order == 2 else self.follows.sum(axis=0)
-        return int(np.count_nonzero(self.lexicon.counts) + np.count_nonzero(follows)) if self.fitted else 0
+        return (
+            int(np.count_nonzero(self.lexicon.counts) + np.count_nonzero(follows))
+            if self.fitted
+            else 0
+        )
 
     def label(self) -> str:
         return f"hmm-tagger{self.config.order}"
@@ -58,10 +62,15 @@ class HMMTagger(Tagger):
     def fit_sentences(self, data: Tagged, how: Fitting) -> None:
         tags = {tag: i for i, tag in enumerate(self.tags)}
         if len(tags) > MOST_TAGS:
-            raise ConfigError(f"{data.name} has {len(tags)} different tags; an hmm-tagger takes at most {MOST_TAGS}: "
-                              "choose a coarser column")
+            raise ConfigError(
+                f"{data.name} has {len(tags)} different tags; an hmm-tagger takes at most {MOST_TAGS}: "
+                "choose a coarser column"
+            )
         rows: dict[str, int] = {}
-        words = np.array([rows.setdefault(word, len(rows)) for words in data.sentences for word in words], np.int64)
+        words = np.array(
+            [rows.setdefault(word, len(rows)) for words in data.sentences for word in words],
+            np.int64,
+        )
         tag_ids = [np.array([tags[tag] for tag in sentence], np.int64) for sentence in data.tags]
         codes = words * len(tags) + np.concatenate(tag_ids)
         counts = np.bincount(codes, minlength=len(rows) * len(tags)).reshape(len(rows), len(tags))
@@ -69,21 +78,29 @@ class HMMTagger(Tagger):
         self.fit_info["different_words"] = len(rows)
 
     def _learnt(self, words: list[str], counts: np.ndarray, follows: np.ndarray) -> None:
-        self.lexicon, self.follows, self._log_moves = Lexicon(words, counts, self.config), follows, None
+        self.lexicon, self.follows, self._log_moves = (
+            Lexicon(words, counts, self.config),
+            follows,
+            None,
+        )
 
     # ---- tagging
 
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         lengths = np.array([len(words) for words in sentences], np.int64)
         rows: dict[str, int] = {}
-        ids = np.array([rows.setdefault(word, len(rows)) for words in sentences for word in words], np.int64)
+        ids = np.array(
+            [rows.setdefault(word, len(rows)) for words in sentences for word in words], np.int64
+        )
         if not len(ids):
             return [np.empty(0, np.int64) for _ in sentences]
         scores = np.stack([self.lexicon.scores(word) for word in rows])  # (U, S)
         likely = scores + np.log(self.lexicon.prior)
         possible = likely >= likely.max(axis=1, keepdims=True) + np.log(POSSIBLE)
         firsts = np.concatenate([[0], np.cumsum(possible.sum(axis=1)[ids])])
-        path, _ = viterbi_pairs(self._moves(), scores[ids], lengths, (firsts, np.nonzero(possible[ids])[1]))
+        path, _ = viterbi_pairs(
+            self._moves(), scores[ids], lengths, (firsts, np.nonzero(possible[ids])[1])
+        )
         return np.split(path, np.cumsum(lengths)[:-1])
 
     def _moves(self) -> np.ndarray:
@@ -98,16 +115,26 @@ class HMMTagger(Tagger):
 
     def arrays(self) -> dict[str, np.ndarray]:
         rows, tags = np.nonzero(self.lexicon.counts)
-        return {**pack_words(self.lexicon.rows), "rows": rows, "tags": tags, "counts": self.lexicon.counts[rows, tags],
-                "follows": self.follows}
+        return {
+            **pack_words(self.lexicon.rows),
+            "rows": rows,
+            "tags": tags,
+            "counts": self.lexicon.counts[rows, tags],
+            "follows": self.follows,
+        }
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         tags, pairs, size = len(self.tags), (length("counts"),), length("words")
         if tags > MOST_TAGS:
             raise ModelError(f"{tags} tags; an hmm-tagger has at most {MOST_TAGS}")
-        return {"words": Spec("uint8", (size,)), "word_ends": Spec("int64", (length("word_ends"),), 0, size),
-                "rows": Spec("int64", pairs, 0, length("word_ends") - 1), "tags": Spec("int64", pairs, 0, tags - 1),
-                "counts": Spec("int64", pairs, 1, MOST_SEEN), "follows": Spec("int64", (tags + 1,) * 3, 0, MOST_SEEN)}
+        return {
+            "words": Spec("uint8", (size,)),
+            "word_ends": Spec("int64", (length("word_ends"),), 0, size),
+            "rows": Spec("int64", pairs, 0, length("word_ends") - 1),
+            "tags": Spec("int64", pairs, 0, tags - 1),
+            "counts": Spec("int64", pairs, 1, MOST_SEEN),
+            "follows": Spec("int64", (tags + 1,) * 3, 0, MOST_SEEN),
+        }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         words = unpack_words(arrays)

@@ -35,7 +35,14 @@ class MostFrequentTag(Tagger):
     def fit_sentences(self, data: Tagged, how: Fitting) -> None:
         tags = {tag: i for i, tag in enumerate(self.tags)}
         self.rows = {}
-        words = np.array([self.rows.setdefault(word, len(self.rows)) for words in data.sentences for word in words], np.int64)
+        words = np.array(
+            [
+                self.rows.setdefault(word, len(self.rows))
+                for words in data.sentences
+                for word in words
+            ],
+            np.int64,
+        )
         ids = np.array([tags[tag] for sentence in data.tags for tag in sentence], np.int64)
         pairs, counts = np.unique(words * len(tags) + ids, return_counts=True)
         order = np.lexsort((pairs, -counts))  # the most frequent first, then by word and tag
@@ -47,16 +54,23 @@ class MostFrequentTag(Tagger):
 
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         unknown = len(self.rows)
-        return [self.best[[self.rows.get(word, unknown) for word in words]] if words else np.empty(0, np.int64)
-                for words in sentences]
+        return [
+            self.best[[self.rows.get(word, unknown) for word in words]]
+            if words
+            else np.empty(0, np.int64)
+            for words in sentences
+        ]
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {**pack_words(self.rows), "best": self.best}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size, words = length("words"), length("word_ends")
-        return {"words": Spec("uint8", (size,)), "word_ends": Spec("int64", (words,), 0, size),
-                "best": Spec("int64", (words + 1,), 0, len(self.tags) - 1)}
+        return {
+            "words": Spec("uint8", (size,)),
+            "word_ends": Spec("int64", (words,), 0, size),
+            "best": Spec("int64", (words + 1,), 0, len(self.tags) - 1),
+        }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.rows = {word: i for i, word in enumerate(unpack_words(arrays))}

@@ -31,16 +31,26 @@ class Copy(Arrayless, Translator):
         bytes_ = Tokenizer(kind="byte")
         self.tokenizers = {"source": bytes_, "target": bytes_}
 
-    def translate_batch(self, sources: list[str], how: TranslationConfig, nbest: int = 1) -> list[list[Translation]]:
-        return [[Translation(source, 0.0, 0.0, ids=self.target_tokenizer.encode(source))] for source in sources]
+    def translate_batch(
+        self, sources: list[str], how: TranslationConfig, nbest: int = 1
+    ) -> list[list[Translation]]:
+        return [
+            [Translation(source, 0.0, 0.0, ids=self.target_tokenizer.encode(source))]
+            for source in sources
+        ]
 
     def pair_log_probs(self, sources: list[str], targets: list[str]) -> list[np.ndarray]:
-        return [_agreement(source, target) for source, target in zip(self.target_ids(sources), self.target_ids(targets))]
+        return [
+            _agreement(source, target)
+            for source, target in zip(self.target_ids(sources), self.target_ids(targets))
+        ]
 
     def alignments(self, sources: list[str], targets: list[str]) -> list[np.ndarray]:
         """Each byte to the one in the same place, and what is beyond the source to its end."""
-        return [_places(len(source), len(target))
-                for source, target in zip(self.target_ids(sources), self.target_ids(targets))]
+        return [
+            _places(len(source), len(target))
+            for source, target in zip(self.target_ids(sources), self.target_ids(targets))
+        ]
 
 
 def _agreement(source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -55,4 +65,3 @@ def _places(source: int, target: int) -> np.ndarray:
     weights = np.zeros((target, source), np.float32)
     weights[np.arange(target), np.minimum(np.arange(target), source - 1)] = 1.0
     return weights
-

@@ -14,7 +14,15 @@ from seqloom.runtime.examples import Examples
 class Decoder:
     """The targets of these sources; row i of `start(n)` belongs to source i."""
 
-    def __init__(self, network: Any, sources: Examples, eos_id: int, *, start: Sequence[int], backwards: bool = False) -> None:
+    def __init__(
+        self,
+        network: Any,
+        sources: Examples,
+        eos_id: int,
+        *,
+        start: Sequence[int],
+        backwards: bool = False,
+    ) -> None:
         """`network` of `runtime.seq2seq` or `runtime.encoder_decoder`. A target comes after the tokens `start`; `backwards`:
         sources are read from right to left."""
         self.network, self.eos_id, self.vocab_size = network, eos_id, network.vocab_size

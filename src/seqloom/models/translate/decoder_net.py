@@ -26,21 +26,38 @@ class NetworkState(NamedTuple):
 class NetworkDecoder:
     """Row i of `start(n)` belongs to source i of the batch."""
 
-    def __init__(self, network: Any, batch: Mapping[str, np.ndarray], vocab_size: int, eos_id: int, *,
-                 start: Sequence[int] | None = None, backwards: bool = False) -> None:
+    def __init__(
+        self,
+        network: Any,
+        batch: Mapping[str, np.ndarray],
+        vocab_size: int,
+        eos_id: int,
+        *,
+        start: Sequence[int] | None = None,
+        backwards: bool = False,
+    ) -> None:
         """A target comes after the tokens `start`, or else after `</s>`; `backwards`: sources are read from right to left."""
-        self.network, self.vocab_size, self.eos_id, self.backwards = network, vocab_size, eos_id, backwards
+        self.network, self.vocab_size, self.eos_id, self.backwards = (
+            network,
+            vocab_size,
+            eos_id,
+            backwards,
+        )
         self.first, *self.further = start or [eos_id]
         self.device = next(network.parameters()).device
         self.lengths = batch["lengths"]
         with torch.inference_mode():
-            self.memory = network.encode({name: torch.from_numpy(array).to(self.device) for name, array in batch.items()})
+            self.memory = network.encode(
+                {name: torch.from_numpy(array).to(self.device) for name, array in batch.items()}
+            )
         self._taken = np.arange(len(self.lengths)), self.memory  # the last choice of sources
 
     def start(self, n: int) -> tuple[NetworkState, np.ndarray]:
         source = np.arange(n)
         with torch.inference_mode():
-            state, log_probs = self._advance(source, self.network.start(self._rows(source)), np.full(n, self.first))
+            state, log_probs = self._advance(
+                source, self.network.start(self._rows(source)), np.full(n, self.first)
+            )
             for token in self.further:
                 state, log_probs = self._advance(source, state.inner, np.full(n, token))
             return state, log_probs
@@ -49,7 +66,9 @@ class NetworkDecoder:
         with torch.inference_mode():
             return self._advance(state.source, state.inner, ids)
 
-    def _advance(self, source: np.ndarray, inner: Any, ids: np.ndarray) -> tuple[NetworkState, np.ndarray]:
+    def _advance(
+        self, source: np.ndarray, inner: Any, ids: np.ndarray
+    ) -> tuple[NetworkState, np.ndarray]:
         trace = Trace("*cross.weights")
         tokens = torch.from_numpy(np.ascontiguousarray(ids, np.int64)).to(self.device)
         features, inner = self.network.step(self._rows(source), inner, tokens, trace)

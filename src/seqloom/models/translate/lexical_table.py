@@ -77,7 +77,10 @@ class LexicalTable:
 
     def without_rare(self, least: float) -> LexicalTable:
         """Without translations that are less probable, but for the best of each word; the others share what they had."""
-        rows, n_rows = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)), len(self.starts) - 1
+        rows, n_rows = (
+            np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)),
+            len(self.starts) - 1,
+        )
         best = np.zeros(n_rows, self.probs.dtype)
         np.maximum.at(best, rows, self.probs)
         kept = (self.probs >= least) | (self.probs == best[rows])
@@ -87,8 +90,9 @@ class LexicalTable:
         return LexicalTable(starts, self.words[kept], probs.astype(np.float32), self.n_targets)
 
 
-def learn_table(sources: Words, targets: Words, n_sources: int, n_targets: int, *,
-                iterations: int) -> tuple[LexicalTable, list[float]]:
+def learn_table(
+    sources: Words, targets: Words, n_sources: int, n_targets: int, *, iterations: int
+) -> tuple[LexicalTable, list[float]]:
     """The table after so many iterations, and the log-likelihood before each; the empty word is among the words of each
     source."""
     from seqloom.kernels.word_alignment import expected_counts
@@ -101,8 +105,16 @@ def learn_table(sources: Words, targets: Words, n_sources: int, n_targets: int, 
     with progress.task("learning translations of words", iterations, "iterations") as bar:
         for _ in range(iterations):
             counts = np.zeros(len(keys))
-            likelihoods.append(sum(float(expected_counts(sources.ends, targets.ends, first, last, some, probs, counts))
-                                   for first, last, some in places))
+            likelihoods.append(
+                sum(
+                    float(
+                        expected_counts(
+                            sources.ends, targets.ends, first, last, some, probs, counts
+                        )
+                    )
+                    for first, last, some in places
+                )
+            )
             probs = counts / np.bincount(rows, counts, n_sources)[rows]
             bar.advance()
     return LexicalTable(starts, words, probs.astype(np.float32), n_targets), likelihoods
@@ -111,11 +123,15 @@ def learn_table(sources: Words, targets: Words, n_sources: int, n_targets: int, 
 class _Places:
     """Blocks of pairs, and the places of their words in the table: kept, or found again each time where they are many."""
 
-    def __init__(self, sources: Words, targets: Words, starts: np.ndarray, words: np.ndarray) -> None:
+    def __init__(
+        self, sources: Words, targets: Words, starts: np.ndarray, words: np.ndarray
+    ) -> None:
         self.sources, self.targets, self.starts, self.words = sources, targets, starts, words
         self.sizes = sources.lengths * targets.lengths
         self.blocks = _blocks(self.sizes)
-        self.kept = [self._find(*block) for block in self.blocks] if self.sizes.sum() <= KEPT else None
+        self.kept = (
+            [self._find(*block) for block in self.blocks] if self.sizes.sum() <= KEPT else None
+        )
 
     def __iter__(self) -> Iterator[tuple[int, int, np.ndarray]]:
         for number, (first, last) in enumerate(self.blocks):
@@ -125,8 +141,17 @@ class _Places:
         from seqloom.kernels.word_alignment import find_places
 
         places = np.empty(self.sizes[first:last].sum(), np.int32)
-        find_places(self.sources.ids, self.sources.ends, self.targets.ids, self.targets.ends, first, last, self.starts,
-                    self.words, places)
+        find_places(
+            self.sources.ids,
+            self.sources.ends,
+            self.targets.ids,
+            self.targets.ends,
+            first,
+            last,
+            self.starts,
+            self.words,
+            places,
+        )
         return places
 
 
@@ -142,8 +167,12 @@ def _met(sources: Words, targets: Words, n_targets: int) -> np.ndarray:
     for first, last in _blocks(sources.lengths * targets.lengths):
         pair = np.repeat(np.arange(first, last), targets.lengths[first:last])  # of each target word
         many = sources.lengths[pair]
-        at = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many) + np.repeat(sources.starts[pair], many)
-        theirs = np.repeat(targets.ids[targets.starts[first]:targets.ends[last - 1]], many)
+        at = (
+            np.arange(many.sum())
+            - np.repeat(np.cumsum(many) - many, many)
+            + np.repeat(sources.starts[pair], many)
+        )
+        theirs = np.repeat(targets.ids[targets.starts[first] : targets.ends[last - 1]], many)
         found = _distinct(np.concatenate([found, _distinct(sources.ids[at] * n_targets + theirs)]))
     return found
 

@@ -35,7 +35,9 @@ class EncodedPairs(NamedTuple):
 
     def part(self, chosen: np.ndarray) -> EncodedPairs:
         """Return some of the pairs."""
-        return EncodedPairs(self.data.part(chosen), self.sources.part(chosen), self.targets.part(chosen))
+        return EncodedPairs(
+            self.data.part(chosen), self.sources.part(chosen), self.targets.part(chosen)
+        )
 
 
 class EncodedSources(ReadSources):
@@ -58,14 +60,16 @@ class EncodedSources(ReadSources):
         return self.model.encoded_decoder(encoded)
 
 
-def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False, first: int | None = None) -> Encoded:
+def encode_texts(
+    tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False, first: int | None = None
+) -> Encoded:
     """Ids of texts, `</s>` at the end of each; `reverse`: the others from right to left; `first`: a token before each."""
     check_texts(texts)
     ids = tokenizer.encode_block(join(texts), True).astype(np.int64)
     borders = np.concatenate([[0], np.flatnonzero(ids == tokenizer.eos_id) + 1])
     if reverse:
         for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist()):
-            ids[start:stop - 1] = ids[start:stop - 1][::-1].copy()
+            ids[start : stop - 1] = ids[start : stop - 1][::-1].copy()
     if first is not None:
         ids, borders = np.insert(ids, borders[:-1], first), borders + np.arange(len(borders))
     return Encoded({"ids": ids}, borders)
@@ -92,12 +96,16 @@ def without_start(weights: np.ndarray) -> np.ndarray:
     return np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / kept.shape[1])
 
 
-def target_arrays(targets: Encoded, chosen: np.ndarray, start: Sequence[int]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def target_arrays(
+    targets: Encoded, chosen: np.ndarray, start: Sequence[int]
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """`targets` (B, T), which of them are there, and the `inputs` before them, the tokens `start` at first: where these are
     several, the inputs are longer than the targets, whose last predicts the last."""
     batch = targets.batch(chosen)
     ids = batch["ids"]
-    inputs = np.concatenate([np.tile(np.array(start, np.int64), (len(ids), 1)), ids[:, :-1]], axis=1)
+    inputs = np.concatenate(
+        [np.tile(np.array(start, np.int64), (len(ids), 1)), ids[:, :-1]], axis=1
+    )
     there = np.arange(ids.shape[1]) < batch["lengths"][:, None]
     return {"targets": ids, "inputs": inputs}, there
 
@@ -105,8 +113,16 @@ def target_arrays(targets: Encoded, chosen: np.ndarray, start: Sequence[int]) ->
 class PairBatches:
     """Batches of pairs for the training engine, in a new order in each epoch."""
 
-    def __init__(self, sources: Encoded, targets: Encoded, start: Sequence[int], *, most_tokens: int,
-                 batch_size: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        sources: Encoded,
+        targets: Encoded,
+        start: Sequence[int],
+        *,
+        most_tokens: int,
+        batch_size: int | None = None,
+        seed: int = 0,
+    ) -> None:
         """`start`: tokens that the decoder reads before a target; `most_tokens`: of both sides of a batch
         with its padding; `batch_size`: instead, how many pairs."""
         self.sources, self.targets, self.start, self.seed = sources, targets, start, seed
@@ -124,8 +140,11 @@ class PairBatches:
         groups = self.groups(epoch)
         end = number + 1 == len(groups)
         made = self.collate(groups[number])
-        return replace(made, arrays={**made.arrays, "epochs": np.array([epoch + number / len(groups)], np.float32)},
-                       following=(epoch + 1, 0) if end else (epoch, number + 1))
+        return replace(
+            made,
+            arrays={**made.arrays, "epochs": np.array([epoch + number / len(groups)], np.float32)},
+            following=(epoch + 1, 0) if end else (epoch, number + 1),
+        )
 
     def collate(self, chosen: np.ndarray) -> Batch:
         arrays, there = target_arrays(self.targets, chosen, self.start)
@@ -138,7 +157,10 @@ class PairBatches:
             sources, targets = self.sources.lengths, self.targets.lengths
             by_source = np.where(targets % 2, sources, -sources) + rng.random(len(targets))
             order = np.lexsort((by_source, targets))
-            groups = [order[low:high] for low, high in self._cuts(sources[order].tolist(), targets[order].tolist())]
+            groups = [
+                order[low:high]
+                for low, high in self._cuts(sources[order].tolist(), targets[order].tolist())
+            ]
             self._epoch = epoch, [groups[i] for i in rng.permutation(len(groups))]
         return self._epoch[1]
 
@@ -146,10 +168,16 @@ class PairBatches:
         """From where to where batches go, in pairs of these lengths."""
         cuts, low, longest_source, longest_target = [], 0, 0, 0
         for i, (source, target) in enumerate(zip(sources, targets)):
-            longest_source, longest_target = max(longest_source, source), max(longest_target, target)
+            longest_source, longest_target = (
+                max(longest_source, source),
+                max(longest_target, target),
+            )
             many = i - low + 1
-            full = (many * (longest_source + longest_target) > self.most_tokens if self.batch_size is None
-                    else many > self.batch_size)
+            full = (
+                many * (longest_source + longest_target) > self.most_tokens
+                if self.batch_size is None
+                else many > self.batch_size
+            )
             if full and i > low:
                 cuts.append((low, i))
                 low, longest_source, longest_target = i, source, target

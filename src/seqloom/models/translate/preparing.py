@@ -15,7 +15,10 @@ from seqloom.models.translate.pairs import EncodedPairs
 from seqloom.text.choosing import choose_tokenizer
 from seqloom.text.tokenizer import Tokenizer
 
-HELD_OUT, MOST_HELD_OUT = 0.05, 1000  # share of the pairs that is kept for evaluation, and how many at most
+HELD_OUT, MOST_HELD_OUT = (
+    0.05,
+    1000,
+)  # share of the pairs that is kept for evaluation, and how many at most
 FEWEST = 50  # pairs, below which nothing is held out
 SUBWORDS = ("bpe", "unigram", "wordpiece")
 
@@ -31,7 +34,9 @@ def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel
     cut = next((i for i in range(wanted, len(order)) if may_begin[i]), len(order))
     if cut == len(order):
         return data, None
-    progress.say(f"holding out {len(order) - cut:,} of {len(order):,} pairs to choose the best weights; --valid gives others")
+    progress.say(
+        f"holding out {len(order) - cut:,} of {len(order):,} pairs to choose the best weights; --valid gives others"
+    )
     return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
 
 
@@ -39,14 +44,20 @@ def short_enough(pairs: EncodedPairs, max_length: int) -> EncodedPairs:
     """Return the pairs that are trained on."""
     sources, targets, name = pairs.sources.lengths, pairs.targets.lengths, pairs.data.name
     if not sources.min():
-        raise DataError(f"source {int(sources.argmin()) + 1} of {name} has no steps; leave this pair out")
+        raise DataError(
+            f"source {int(sources.argmin()) + 1} of {name} has no steps; leave this pair out"
+        )
     short = np.flatnonzero(np.maximum(sources, targets) <= max_length)
     if not len(short):
-        raise DataError(f"all pairs of {name} are longer than max_length {max_length}; give a larger one")
+        raise DataError(
+            f"all pairs of {name} are longer than max_length {max_length}; give a larger one"
+        )
     if len(short) == len(sources):
         return pairs
-    progress.say(f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {max_length} tokens and are "
-                 "left out; --max-length sets this")
+    progress.say(
+        f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {max_length} tokens and are "
+        "left out; --max-length sets this"
+    )
     return pairs.part(short)
 
 

@@ -52,12 +52,26 @@ class Seq2Seq(TranslationModel, Translator):
         encoder = None
         if not c.one_network:
             try:
-                encoder = find_encoder(c.encoder).make_network(c.d_embed if reader is None else reader.d_out, c.d_hidden,
-                                                               c.n_layers, self.encoder_options, dropout=c.dropout)
+                encoder = find_encoder(c.encoder).make_network(
+                    c.d_embed if reader is None else reader.d_out,
+                    c.d_hidden,
+                    c.n_layers,
+                    self.encoder_options,
+                    dropout=c.dropout,
+                )
             except ValueError as error:
                 raise ConfigError(str(error)) from error
-        return seq2seq.Seq2Seq(reader, encoder, self.target_tokenizer.vocab_size, c.d_embed, c.d_hidden, c.n_decoder_layers,
-                               dropout=c.dropout, label_smoothing=c.label_smoothing, **self.decoder_options)
+        return seq2seq.Seq2Seq(
+            reader,
+            encoder,
+            self.target_tokenizer.vocab_size,
+            c.d_embed,
+            c.d_hidden,
+            c.n_decoder_layers,
+            dropout=c.dropout,
+            label_smoothing=c.label_smoothing,
+            **self.decoder_options,
+        )
 
     @property
     def encoder_options(self) -> dict[str, Any]:
@@ -66,11 +80,23 @@ class Seq2Seq(TranslationModel, Translator):
     @property
     def decoder_options(self) -> dict[str, Any]:
         c = self.config
-        return {"attention": None if c.attention == "none" else c.attention, "every_step": c.bottleneck == "every-step",
-                **options_of(c, "cell coverage input_feeding tied")}
+        return {
+            "attention": None if c.attention == "none" else c.attention,
+            "every_step": c.bottleneck == "every-step",
+            **options_of(c, "cell coverage input_feeding tied"),
+        }
 
     def take_runtime(self, weights: Weights) -> runtime.Seq2Seq:
         c = self.config
-        return runtime.Seq2Seq(weights, self.take_reader(weights), None if c.one_network else c.encoder,
-                               self.target_tokenizer.vocab_size, c.d_embed, c.d_hidden, c.n_decoder_layers,
-                               n_encoder_layers=c.n_layers, options=self.encoder_options, **self.decoder_options)
+        return runtime.Seq2Seq(
+            weights,
+            self.take_reader(weights),
+            None if c.one_network else c.encoder,
+            self.target_tokenizer.vocab_size,
+            c.d_embed,
+            c.d_hidden,
+            c.n_decoder_layers,
+            n_encoder_layers=c.n_layers,
+            options=self.encoder_options,
+            **self.decoder_options,
+        )

@@ -22,7 +22,9 @@ ROWS = 1024  # places for which predictions are drawn at a time
 def pair_loss(network: Any, batch: Tensors, sampling: str = "none", half: float = 1.0) -> Tensor:
     """The sum of the losses of the target tokens."""
     memory, inputs = network.encode(batch.arrays), batch["inputs"]
-    begin = inputs.shape[1] - batch["targets"].shape[1]  # inputs before that which predicts the first target
+    begin = (
+        inputs.shape[1] - batch["targets"].shape[1]
+    )  # inputs before that which predicts the first target
     if sampling != "none" and network.training:
         share = true_share(sampling, float(batch["epochs"][0]), half)
         inputs = mixed_inputs(network, memory, inputs, share, begin)
@@ -51,7 +53,7 @@ def mixed_inputs(network: Any, memory: Any, inputs: Tensor, share: float, begin:
     drawn from what the network predicts there after the true ones before it."""
     drawn = draw(network, network.features(memory, inputs))
     own = torch.rand(inputs.shape, device=inputs.device) >= share
-    own[:, :begin + 1] = False
+    own[:, : begin + 1] = False
     return torch.where(own, torch.roll(drawn, 1, 1), inputs)
 
 
@@ -59,7 +61,9 @@ def draw(network: Any, features: Tensor) -> Tensor:
     """A token for each of features (B, T, D), drawn by its probability."""
     flat, parts = features.flatten(0, 1), []
     for low in range(0, len(flat), ROWS):
-        log_probs = network.output.log_probs(flat[low:low + ROWS])
-        noise = torch.empty_like(log_probs).exponential_().log_()  # the smallest of exponential numbers, each by its rate
+        log_probs = network.output.log_probs(flat[low : low + ROWS])
+        noise = (
+            torch.empty_like(log_probs).exponential_().log_()
+        )  # the smallest of exponential numbers, each by its rate
         parts.append((log_probs - noise).argmax(1))
     return torch.cat(parts).view(features.shape[:2])

@@ -1,8 +1,8 @@
 """`transformer`: the encoder-decoder of Vaswani et al. (2017), in which attention takes the place of recurrence.
 
-    >>> model = Transformer(tokenizer="char", d_model=16, n_heads=2, n_layers=1, n_decoder_layers=1, dropout=0.0)
-    >>> model.fit([("ab", "ba"), ("abc", "cba")] * 8, train=TrainConfig(steps=80)).translate("abc")
-    'cba'
+>>> model = Transformer(tokenizer="char", d_model=16, n_heads=2, n_layers=1, n_decoder_layers=1, dropout=0.0)
+>>> model.fit([("ab", "ba"), ("abc", "cba")] * 8, train=TrainConfig(steps=80)).translate("abc")
+'cba'
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from seqloom.models.sequence.building_net import Start
 
-SHAPE = ("n_layers n_decoder_layers d_head d_mlp positions context buckets max_distance norm norm_kind norm_epsilon "
-         "embedding_norm activation bias tied scaled_attention scaled_embedding scaled_output")
+SHAPE = (
+    "n_layers n_decoder_layers d_head d_mlp positions context buckets max_distance norm norm_kind norm_epsilon "
+    "embedding_norm activation bias tied scaled_attention scaled_embedding scaled_output"
+)
 
 
 def is_ids(value: Any) -> bool:
@@ -41,8 +43,12 @@ class Transformer(TranslationModel, Translator):
     name = "transformer"
     config_class = TransformerConfig
     exact: ClassVar[tuple[str, ...]] = ("entrance.position.weight", "entrance.bias.weight")
-    learnt_values: ClassVar[dict[str, Kind]] = {**TranslationModel.learnt_values, "start": optional(is_ids),
-                                                "source_start": optional(natural), "never": optional(is_ids)}
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        **TranslationModel.learnt_values,
+        "start": optional(is_ids),
+        "source_start": optional(natural),
+        "never": optional(is_ids),
+    }
 
     @property
     def d_embed(self) -> int:
@@ -69,18 +75,39 @@ class Transformer(TranslationModel, Translator):
 
         c, reader = self.config, self.make_reader(start)
         d_source = c.d_model if reader is None else reader.d_out
-        return EncoderDecoder(reader, d_source, self.target_tokenizer.vocab_size, c.d_model, c.n_heads, dropout=c.dropout,
-                              attention_dropout=c.attention_dropout, label_smoothing=c.label_smoothing,
-                              never=self.learnt.get("never", ()), **options_of(c, SHAPE))
+        return EncoderDecoder(
+            reader,
+            d_source,
+            self.target_tokenizer.vocab_size,
+            c.d_model,
+            c.n_heads,
+            dropout=c.dropout,
+            attention_dropout=c.attention_dropout,
+            label_smoothing=c.label_smoothing,
+            never=self.learnt.get("never", ()),
+            **options_of(c, SHAPE),
+        )
 
     def take_runtime(self, weights: Weights) -> runtime.EncoderDecoder:
         c = self.config
-        return runtime.EncoderDecoder(weights, self.take_reader(weights), self.target_tokenizer.vocab_size, c.d_model,
-                                      c.n_heads, never=self.learnt.get("never", ()), **options_of(c, SHAPE))
+        return runtime.EncoderDecoder(
+            weights,
+            self.take_reader(weights),
+            self.target_tokenizer.vocab_size,
+            c.d_model,
+            c.n_heads,
+            never=self.learnt.get("never", ()),
+            **options_of(c, SHAPE),
+        )
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         target, never = self.target_tokenizer, self.learnt.get("never", [])
-        if (max([*self.start_ids, *never]) >= target.vocab_size or target.eos_id in never
-                or (self.source_start is not None and self.source_start >= self.sizes.vocab_size)):
-            raise ModelError("a token that texts start with is not in its vocabulary, or </s> is never written: it is damaged")
+        if (
+            max([*self.start_ids, *never]) >= target.vocab_size
+            or target.eos_id in never
+            or (self.source_start is not None and self.source_start >= self.sizes.vocab_size)
+        ):
+            raise ModelError(
+                "a token that texts start with is not in its vocabulary, or </s> is never written: it is damaged"
+            )
         return super().array_specs(length)

@@ -19,7 +19,9 @@ from seqloom import progress
 from seqloom.errors import SeqloomError
 from seqloom.kernels.parallel import parallel_map
 
-LARGEST = 22  # the widest window whose lcm (2 ** 28) leaves room for billions of neighbours in 64 bits
+LARGEST = (
+    22  # the widest window whose lcm (2 ** 28) leaves room for billions of neighbours in 64 bits
+)
 ROUGH = 1 << 30  # for wider windows; 1/d is then rounded to this
 CELLS = 1 << 20  # that one task makes, at most, unless a row has more
 POSITIONS = 1 << 19  # that one task looks at, likewise
@@ -27,7 +29,9 @@ A_TOKEN = 24  # bytes of memory while a stretch of text is counted
 LONGEST_STRETCH = 1 << 31  # tokens; places in it are 32 bits
 
 Weighting = Literal["distance", "equal"]
-Job = Callable[["_Scratch"], tuple[np.ndarray, np.ndarray, np.ndarray]]  # lengths of rows, columns, totals
+Job = Callable[
+    ["_Scratch"], tuple[np.ndarray, np.ndarray, np.ndarray]
+]  # lengths of rows, columns, totals
 
 
 @dataclass(frozen=True)
@@ -49,19 +53,33 @@ class Cells:
         return 2 * len(self.columns) - on_diagonal
 
 
-def count_cells(ids: np.ndarray, vocab_size: int, *, window: int, symmetric: bool = True, weighting: Weighting = "distance",
-                memory: int | None = None) -> Cells:
+def count_cells(
+    ids: np.ndarray,
+    vocab_size: int,
+    *,
+    window: int,
+    symmetric: bool = True,
+    weighting: Weighting = "distance",
+    memory: int | None = None,
+) -> Cells:
     """Cells (w, c) of a text of word places with END and GONE; asymmetric: c stands to the right of w.
 
     `memory`: bytes, beyond which runs and the result are temporary files.
     """
     weights, scale = _weights(window, weighting)
-    step = LONGEST_STRETCH if memory is None else min(max(memory // (2 * A_TOKEN), 1024), LONGEST_STRETCH)
+    step = (
+        LONGEST_STRETCH
+        if memory is None
+        else min(max(memory // (2 * A_TOKEN), 1024), LONGEST_STRETCH)
+    )
     stretches = [(low, min(low + step, len(ids))) for low in range(0, max(len(ids), 1), step)]
     scratch = _Pool(vocab_size)
     with progress.task("counting neighbours", len(ids), "words") as bar:
+
         def run(low: int, high: int, out: _Run) -> _Run:
-            for done, piece in _piece_by_piece(_stretch_tasks(ids, low, high, vocab_size, weights, symmetric), scratch):
+            for done, piece in _piece_by_piece(
+                _stretch_tasks(ids, low, high, vocab_size, weights, symmetric), scratch
+            ):
                 out.add(*piece)
                 bar.advance(done)
             return out
@@ -72,7 +90,9 @@ def count_cells(ids: np.ndarray, vocab_size: int, *, window: int, symmetric: boo
         each = 0 if limit is None else limit // len(stretches)
         runs = [run(low, high, _Run(each)).finish() for low, high in stretches]
     merged = _Run(limit, scale)
-    with progress.task("adding up", int(sum(offsets[-1] for offsets, _, _ in runs)), "cells") as bar:
+    with progress.task(
+        "adding up", int(sum(offsets[-1] for offsets, _, _ in runs)), "cells"
+    ) as bar:
         for done, piece in _piece_by_piece(_merging_tasks(runs), scratch):
             merged.add(*piece)
             bar.advance(done)
@@ -87,10 +107,18 @@ def _weights(window: int, weighting: Weighting) -> tuple[np.ndarray, int]:
     return np.array([round(scale / d) for d in range(1, window + 1)], np.int64), scale
 
 
-def _stretch_tasks(ids: np.ndarray, low: int, high: int, vocab_size: int, weights: np.ndarray,
-                   symmetric: bool) -> Iterator[tuple[int, Job]]:
+def _stretch_tasks(
+    ids: np.ndarray, low: int, high: int, vocab_size: int, weights: np.ndarray, symmetric: bool
+) -> Iterator[tuple[int, Job]]:
     """Counting the rows of a stretch of text, some rows a task."""
-    from seqloom.kernels.cooccurrence import END, compact, count_rows, reach, sort_positions, word_counts
+    from seqloom.kernels.cooccurrence import (
+        END,
+        compact,
+        count_rows,
+        reach,
+        sort_positions,
+        word_counts,
+    )
 
     begin, stop = reach(ids, low, high, len(weights))
     text = np.empty(stop - begin + 2, np.uint32)
@@ -99,19 +127,24 @@ def _stretch_tasks(ids: np.ndarray, low: int, high: int, vocab_size: int, weight
     last = compact(ids, low, high, text, first)
     end = compact(ids, high, stop, text, last)
     text[end] = END
-    text = text[:end + 1]
+    text = text[: end + 1]
     counts = np.zeros(vocab_size, np.int64)
     word_counts(text, first, last, counts)
     starts = np.concatenate([[0], np.cumsum(counts)])
     positions = np.empty(int(starts[-1]), np.uint32)
     sort_positions(text, first, last, starts[:-1].copy(), positions)
-    most = np.minimum(counts * (len(weights) * (1 + symmetric)), vocab_size - np.arange(vocab_size) * symmetric)
+    most = np.minimum(
+        counts * (len(weights) * (1 + symmetric)), vocab_size - np.arange(vocab_size) * symmetric
+    )
 
     def count(rows: tuple[int, int]) -> Job:
         def task(s: _Scratch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             lengths = np.empty(rows[1] - rows[0], np.int64)
-            n = count_rows(text, positions, starts, *rows, weights, symmetric, *s.sums, lengths, *s.room)
+            n = count_rows(
+                text, positions, starts, *rows, weights, symmetric, *s.sums, lengths, *s.room
+            )
             return lengths, s.room[0][:n].copy(), s.room[1][:n].copy()
+
         return task
 
     share = (high - low) / max(int(starts[-1]), 1)
@@ -119,7 +152,9 @@ def _stretch_tasks(ids: np.ndarray, low: int, high: int, vocab_size: int, weight
         yield int((starts[rows[1]] - starts[rows[0]]) * share), count(rows)
 
 
-def _merging_tasks(runs: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Iterator[tuple[int, Job]]:
+def _merging_tasks(
+    runs: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
+) -> Iterator[tuple[int, Job]]:
     """Adding up the same rows of all runs, some rows a task."""
     from seqloom.kernels.cooccurrence import merge_rows
 
@@ -131,10 +166,13 @@ def _merging_tasks(runs: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Ite
             columns = np.concatenate([columns[a:b] for (_, columns, _), (a, b) in zip(runs, spans)])
             totals = np.concatenate([totals[a:b] for (_, _, totals), (a, b) in zip(runs, spans)])
             before = np.cumsum([0, *(b - a for a, b in spans)])
-            offsets = np.stack([o[low:high + 1] - o[low] + k for (o, _, _), k in zip(runs, before)])
+            offsets = np.stack(
+                [o[low : high + 1] - o[low] + k for (o, _, _), k in zip(runs, before)]
+            )
             lengths = np.empty(high - low, np.int64)
             n = merge_rows(offsets, columns, totals, *s.sums, lengths, *s.room)
             return lengths, s.room[0][:n].copy(), s.room[1][:n].copy()
+
         return task
 
     for low, high in _rows_of_tasks(np.minimum(sizes, len(sizes)), sizes):
@@ -147,8 +185,10 @@ def _rows_of_tasks(cells: np.ndarray, work: np.ndarray) -> Iterator[tuple[int, i
     low = 0
     while low < len(cells):
         made, done = (ends_of_cells[low - 1], ends_of_work[low - 1]) if low else (0, 0)
-        high = min(np.searchsorted(ends_of_cells, made + CELLS, side="right"),
-                   np.searchsorted(ends_of_work, done + POSITIONS, side="right"))
+        high = min(
+            np.searchsorted(ends_of_cells, made + CELLS, side="right"),
+            np.searchsorted(ends_of_work, done + POSITIONS, side="right"),
+        )
         high = max(int(high), low + 1)
         yield low, high
         low = high
@@ -159,8 +199,12 @@ class _Scratch:
 
     def __init__(self, vocab_size: int) -> None:
         room = max(CELLS, vocab_size)
-        self.sums = (np.zeros(vocab_size, np.int64), np.empty(vocab_size + 1, np.uint32),
-                     np.zeros(vocab_size // 64 + 1, np.uint64), np.zeros(vocab_size // 4096 + 1, np.uint64))
+        self.sums = (
+            np.zeros(vocab_size, np.int64),
+            np.empty(vocab_size + 1, np.uint32),
+            np.zeros(vocab_size // 64 + 1, np.uint64),
+            np.zeros(vocab_size // 4096 + 1, np.uint64),
+        )
         self.room = np.empty(room, np.uint32), np.empty(room, np.int64)
 
 
@@ -180,8 +224,9 @@ class _Pool:
         return made
 
 
-def _piece_by_piece(tasks: Iterator[tuple[int, Job]],
-                    scratch: _Pool) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+def _piece_by_piece(
+    tasks: Iterator[tuple[int, Job]], scratch: _Pool
+) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     return parallel_map(lambda task: (task[0], scratch.run(task[1])), tasks)
 
 
@@ -229,8 +274,10 @@ class _Pile:
                 self.file.write(piece.data)
             self.file.flush()
         except OSError as error:
-            raise SeqloomError(f"no room for temporary files in {tempfile.gettempdir()} ({error.strerror}); "
-                               "set TMPDIR to a larger disk or raise --memory") from error
+            raise SeqloomError(
+                f"no room for temporary files in {tempfile.gettempdir()} ({error.strerror}); "
+                "set TMPDIR to a larger disk or raise --memory"
+            ) from error
         self.pieces = []
 
     def finish(self) -> np.ndarray:

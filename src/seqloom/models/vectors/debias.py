@@ -50,12 +50,18 @@ def bias_direction(vectors: Embedder, pairs: Pairs) -> Direction:
     """
     known = known_pairs(vectors, pairs)
     if not known:
-        raise _unknown(vectors, pairs) if pairs else ConfigError("a direction needs at least one pair of words, such as he,she")
+        raise (
+            _unknown(vectors, pairs)
+            if pairs
+            else ConfigError("a direction needs at least one pair of words, such as he,she")
+        )
     first, second = (unit_rows(vectors.rows(words)) for words in zip(*known))  # (P, D)
     halves = (first - second) / 2  # the words of a pair less their mean are plus and minus this
     _, sizes, lines = np.linalg.svd(halves, full_matrices=False)
     if sizes[0] <= TINY:
-        raise DataError(f"{known[0][0]!r} and {known[0][1]!r} have the same direction; they cannot span a bias")
+        raise DataError(
+            f"{known[0][0]!r} and {known[0][1]!r} have the same direction; they cannot span a bias"
+        )
     line = lines[0] if (halves @ lines[0]).sum() >= 0 else -lines[0]
     return Direction(line, known, float(sizes[0] ** 2 / (sizes**2).sum()))
 
@@ -69,7 +75,9 @@ def neutralise(vectors: Embedder, words: Sequence[str], direction: Direction) ->
     flat = rows - np.outer(rows @ direction.vector, direction.vector)
     left = np.linalg.norm(flat, axis=1, keepdims=True)
     if lost := [word for word, is_gone in zip(words, (left <= TINY * lengths)[:, 0]) if is_gone]:
-        raise DataError(f"nothing is left of {lost[0]!r} without the direction; leave it out of the words to neutralise")
+        raise DataError(
+            f"nothing is left of {lost[0]!r} without the direction; leave it out of the words to neutralise"
+        )
     return _changed(table, places, flat * lengths / left, "neutralised")
 
 
@@ -86,28 +94,51 @@ def equalise(vectors: Embedder, pairs: Pairs, direction: Direction) -> WordVecto
     units = unit_rows(rows.reshape(len(each), -1)).reshape(rows.shape)
     mean = units.mean(axis=1)
     common = mean - np.outer(mean @ direction.vector, direction.vector)  # (P, D) the same for both
-    apart = (units[:, 0] - units[:, 1]) @ direction.vector  # (P,) its sign says which is on which side
+    apart = (
+        units[:, 0] - units[:, 1]
+    ) @ direction.vector  # (P,) its sign says which is on which side
     height = np.sqrt(np.maximum(1 - (common**2).sum(axis=1), 0)) * np.where(apart >= 0, 1, -1)
-    new_units = np.stack([common + np.outer(height, direction.vector), common - np.outer(height, direction.vector)], axis=1)
-    return _changed(table, places, (new_units * length[:, None, None]).reshape(len(each), -1), "equalised")
+    new_units = np.stack(
+        [common + np.outer(height, direction.vector), common - np.outer(height, direction.vector)],
+        axis=1,
+    )
+    return _changed(
+        table, places, (new_units * length[:, None, None]).reshape(len(each), -1), "equalised"
+    )
 
 
-def debias(vectors: Embedder, words: Sequence[str], pairs: Pairs, direction: Direction | None = None) -> WordVectors:
+def debias(
+    vectors: Embedder, words: Sequence[str], pairs: Pairs, direction: Direction | None = None
+) -> WordVectors:
     """Neutralise the words and equalise the pairs; the direction is that of the pairs unless another is given."""
     line = bias_direction(vectors, pairs) if direction is None else direction
     neutral, _ = known_words(vectors.vectors, words)
     if not neutral:
-        raise _unknown(vectors, [(word, word) for word in words]) if words else ConfigError("no words to neutralise")
+        raise (
+            _unknown(vectors, [(word, word) for word in words])
+            if words
+            else ConfigError("no words to neutralise")
+        )
     equal = known_pairs(vectors.vectors, pairs)
     if both := {word for pair in equal for word in pair} & set(neutral):
-        raise ConfigError(f"{min(both)!r} is both among the words to neutralise and in a pair to equalise; remove it from one")
+        raise ConfigError(
+            f"{min(both)!r} is both among the words to neutralise and in a pair to equalise; remove it from one"
+        )
     neutralised = neutralise(vectors, neutral, line)
     return equalise(neutralised, equal, line) if equal else neutralised
 
 
-def report(before: Embedder, after: Embedder | None = None, *, tests: Mapping[str, Four] | None = None,
-           direction: Direction | None = None, neutral: Sequence[str] = (), on: Sequence[str | Path] = (),
-           permutations: int = 100_000, seed: int = 0) -> dict[str, Any]:
+def report(
+    before: Embedder,
+    after: Embedder | None = None,
+    *,
+    tests: Mapping[str, Four] | None = None,
+    direction: Direction | None = None,
+    neutral: Sequence[str] = (),
+    on: Sequence[str | Path] = (),
+    permutations: int = 100_000,
+    seed: int = 0,
+) -> dict[str, Any]:
     """Everything in one: the tests, the leanings of `neutral` words, and results on files of analogies or similarities.
 
     Each number is a list: before, and after where there is an after.
@@ -116,19 +147,35 @@ def report(before: Embedder, after: Embedder | None = None, *, tests: Mapping[st
     summary: dict[str, Any] = {"tests": {}, "seed": seed}
     for name, four in (tests or {}).items():
         outcomes = [weat(state, *four, permutations=permutations, seed=seed) for state in states]
-        summary["tests"][name] = {"effect_size": [o.effect_size for o in outcomes], "p_value": [o.p_value for o in outcomes],
-                                  "partitions": outcomes[0].partitions, "exact": outcomes[0].exact,
-                                  "missing": list(outcomes[0].missing)}
+        summary["tests"][name] = {
+            "effect_size": [o.effect_size for o in outcomes],
+            "p_value": [o.p_value for o in outcomes],
+            "partitions": outcomes[0].partitions,
+            "exact": outcomes[0].exact,
+            "missing": list(outcomes[0].missing),
+        }
     if direction is not None:
         words, missing = known_words(before, neutral)
         leans = [direction.cosines(state, words) for state in states] if words else []
         summary["direction"] = {"pairs": direction.pairs, "explained": direction.explained}
         summary["neutral"] = {
-            "words": len(words), "missing": missing, "direct_bias": [direct_bias(lean) for lean in leans],
-            "mean_projection": [float(np.abs(state.rows(words) @ direction.vector).mean()) for state in states if words],
-            "told_by_neighbours": [told_by_neighbours(state.rows(words), leans[0]) for state in states if words],
-            "leans": {word: [float(lean[i]) for lean in leans] for i, word in enumerate(words)}}
-    summary["cost"] = {str(file): [_headline(state.evaluate(Path(file)).metrics) for state in states] for file in on}
+            "words": len(words),
+            "missing": missing,
+            "direct_bias": [direct_bias(lean) for lean in leans],
+            "mean_projection": [
+                float(np.abs(state.rows(words) @ direction.vector).mean())
+                for state in states
+                if words
+            ],
+            "told_by_neighbours": [
+                told_by_neighbours(state.rows(words), leans[0]) for state in states if words
+            ],
+            "leans": {word: [float(lean[i]) for lean in leans] for i, word in enumerate(words)},
+        }
+    summary["cost"] = {
+        str(file): [_headline(state.evaluate(Path(file)).metrics) for state in states]
+        for file in on
+    }
     return summary
 
 
@@ -151,12 +198,19 @@ def _places(table: WordVectors, words: Sequence[str]) -> np.ndarray:
 
 
 def _unknown(vectors: Embedder, pairs: Pairs) -> DataError:
-    return unknown_word(next(word for pair in pairs for word in pair if not known_words(vectors, [word])[0]), vectors.vectors)
+    return unknown_word(
+        next(word for pair in pairs for word in pair if not known_words(vectors, [word])[0]),
+        vectors.vectors,
+    )
 
 
 def _changed(table: WordVectors, places: np.ndarray, rows: np.ndarray, how: str) -> WordVectors:
     matrix = np.array(table.matrix)  # in memory of its own: the other may be a mapped file
     matrix[places] = rows
-    changed = WordVectors.of(table.words, matrix, table.counts, source=table.recorded("data", "memory"))
-    changed.fit_info |= {how: len(places)} | {key: n for key in ("neutralised", "equalised") if (n := table.recorded(key, 0))}
+    changed = WordVectors.of(
+        table.words, matrix, table.counts, source=table.recorded("data", "memory")
+    )
+    changed.fit_info |= {how: len(places)} | {
+        key: n for key in ("neutralised", "equalised") if (n := table.recorded(key, 0))
+    }
     return changed

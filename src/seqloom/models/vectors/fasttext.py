@@ -23,7 +23,12 @@ from seqloom.models.vectors.words import Words
 from seqloom.text.coding import to_spelling
 from seqloom.text.vocabulary import padded
 
-SHAPES = (*TrainedVectors.fixed_options, "min_ngram", "max_ngram", "buckets")  # options that cannot change later
+SHAPES = (
+    *TrainedVectors.fixed_options,
+    "min_ngram",
+    "max_ngram",
+    "buckets",
+)  # options that cannot change later
 
 
 @dataclass(frozen=True)
@@ -32,23 +37,33 @@ class NgramRows(WordRows):
 
     aggregate: str = "mean"  # how rows become one vector
     marks_alone: bool = False  # whether the marks of a word's ends are n-grams of length 1; in fastText they are not
-    buckets: np.ndarray = field(default_factory=NO_WEIGHTS.copy)  # int64 (B,), ascending: the n-grams of each have a row
-    weights: np.ndarray = field(default_factory=NO_WEIGHTS.copy)  # float32 (B,) or none: how much n-grams count
-    matrix: np.ndarray = field(default_factory=NO_WEIGHTS.copy)  # float32 (V, D): the words made of their rows
+    buckets: np.ndarray = field(
+        default_factory=NO_WEIGHTS.copy
+    )  # int64 (B,), ascending: the n-grams of each have a row
+    weights: np.ndarray = field(
+        default_factory=NO_WEIGHTS.copy
+    )  # float32 (B,) or none: how much n-grams count
+    matrix: np.ndarray = field(
+        default_factory=NO_WEIGHTS.copy
+    )  # float32 (V, D): the words made of their rows
 
     def bags(self, words: Words) -> tuple[Bags, np.ndarray]:
         hashed, ends = self._hashed(words.arena, words.offsets)
         buckets, rows = np.unique(hashed, return_inverse=True)
         if not self.own and not len(buckets):
-            raise ConfigError(f"no word has an n-gram of {self.config.min_ngram} characters or more; lower min_ngram "
-                              "(--min-ngram)")
+            raise ConfigError(
+                f"no word has an n-gram of {self.config.min_ngram} characters or more; lower min_ngram "
+                "(--min-ngram)"
+            )
         weights = self._first_weights(rows, len(words), len(buckets))
         if self.own:
             own = np.arange(len(words))
             rows = np.insert(len(words) + rows, np.concatenate([[0], ends[:-1]]), own)
             ends = ends + own + 1
         longest = int(np.diff(ends, prepend=0).max())
-        return Bags(ends, rows.astype(np.int32), longest, KINDS.index(self.aggregate), weights), buckets
+        return Bags(
+            ends, rows.astype(np.int32), longest, KINDS.index(self.aggregate), weights
+        ), buckets
 
     def _first_weights(self, rows: np.ndarray, n_words: int, n_buckets: int) -> np.ndarray:
         if self.aggregate == "attention":
@@ -63,12 +78,18 @@ class NgramRows(WordRows):
         from seqloom.kernels.char_ngrams import ngram_buckets
 
         c = self.config
-        return ngram_buckets(arena, offsets, c.min_ngram, c.max_ngram, c.buckets, alone=self.marks_alone)
+        return ngram_buckets(
+            arena, offsets, c.min_ngram, c.max_ngram, c.buckets, alone=self.marks_alone
+        )
 
-    def copy_ngrams(self, earlier: Self, known: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray) -> None:
-        _, here, there = np.intersect1d(buckets, earlier.buckets, assume_unique=True, return_indices=True)
+    def copy_ngrams(
+        self, earlier: Self, known: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray
+    ) -> None:
+        _, here, there = np.intersect1d(
+            buckets, earlier.buckets, assume_unique=True, return_indices=True
+        )
         first, before = len(inputs) - len(buckets), len(known) - len(earlier.buckets)
-        inputs[first + here, :self.config.dimensions] = known[before + there]
+        inputs[first + here, : self.config.dimensions] = known[before + there]
         if self.aggregate == "attention":
             bags.weights[here] = earlier.weights[there]
 
@@ -90,7 +111,13 @@ class NgramRows(WordRows):
         places = np.minimum(np.searchsorted(self.buckets, hashed), max(len(self.buckets) - 1, 0))
         known = self.buckets[places] == hashed if len(self.buckets) else np.zeros(len(hashed), bool)
         ends = np.concatenate([[0], np.cumsum(known)])[ends]
-        return _composed(table[len(table) - len(self.buckets):], ends, places[known], self.aggregate, self.weights)
+        return _composed(
+            table[len(table) - len(self.buckets) :],
+            ends,
+            places[known],
+            self.aggregate,
+            self.weights,
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         weights = {"weights": self.weights} if len(self.weights) else {}
@@ -98,15 +125,28 @@ class NgramRows(WordRows):
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size, n, width = length("offsets") - 1, length("buckets"), self.config.dimensions
-        weights = {"weights": Spec("float32", (n,))} if self.aggregate in ("weighted", "attention") else {}
-        return {"matrix": Spec("float32", (size, width)), "input": Spec("float32", (size * self.own + n, width)),
-                "buckets": Spec("int64", (n,), 0, self.config.buckets - 1), **weights}
+        weights = (
+            {"weights": Spec("float32", (n,))}
+            if self.aggregate in ("weighted", "attention")
+            else {}
+        )
+        return {
+            "matrix": Spec("float32", (size, width)),
+            "input": Spec("float32", (size * self.own + n, width)),
+            "buckets": Spec("int64", (n,), 0, self.config.buckets - 1),
+            **weights,
+        }
 
     def restored(self, arrays: dict[str, np.ndarray]) -> Self:
         buckets = arrays["buckets"]
         if not (buckets[1:] > buckets[:-1]).all():
             raise ModelError("the buckets of its n-grams do not increase: the file is damaged")
-        return replace(self, buckets=buckets, matrix=arrays["matrix"], weights=arrays.get("weights", NO_WEIGHTS))
+        return replace(
+            self,
+            buckets=buckets,
+            matrix=arrays["matrix"],
+            weights=arrays.get("weights", NO_WEIGHTS),
+        )
 
 
 class FastText(TrainedVectors, Embedder):
@@ -118,12 +158,18 @@ class FastText(TrainedVectors, Embedder):
         return NgramRows(self.config)
 
 
-def _composed(table: np.ndarray, ends: np.ndarray, rows: np.ndarray, aggregate: str, weights: np.ndarray) -> np.ndarray:
+def _composed(
+    table: np.ndarray, ends: np.ndarray, rows: np.ndarray, aggregate: str, weights: np.ndarray
+) -> np.ndarray:
     """The rows of each word as one vector, (n, D)."""
     from seqloom.kernels.char_ngrams import weighted_rows
 
     sizes = np.diff(ends, prepend=0)
-    shares = np.exp(weights[rows] - weights[rows].max(initial=0)) if len(weights) else np.ones(len(rows), np.float32)
+    shares = (
+        np.exp(weights[rows] - weights[rows].max(initial=0))
+        if len(weights)
+        else np.ones(len(rows), np.float32)
+    )
     if aggregate != "sum":
         totals = np.bincount(np.repeat(np.arange(len(sizes)), sizes), shares, len(sizes))
         shares = shares / np.repeat(totals, sizes)

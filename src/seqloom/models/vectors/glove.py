@@ -34,7 +34,10 @@ from seqloom.models.workspace import Workspace
 
 PART_BYTES = 5 << 19  # of the rows of a part: two parts a thread stay in the cache
 MOST_WORDS = 1 << 16  # of a part: places in it are 16 bits
-PARTS, PART_CELLS = 24, 1 << 16  # as many parts, for many threads, where there are so many cells for each
+PARTS, PART_CELLS = (
+    24,
+    1 << 16,
+)  # as many parts, for many threads, where there are so many cells for each
 SWEEPS = 8  # over all blocks in an epoch
 LANES = 8  # numbers that the processor takes at once; rows are whole multiples
 SHARES = 32  # of the cells, when they are put into blocks
@@ -50,20 +53,34 @@ class Glove(TrainedVectors, Embedder):
     def label(self) -> str:
         return f"glove{self.config.dimensions}"
 
-    def _learn(self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
+    def _learn(
+        self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]
+    ) -> None:
         """Going on, the pairs of the new text are learnt from where words, contexts and biases are; AdaGrad begins anew."""
         c, stream = self.config, text.stream
         if c.alpha == 0 and c.x_max != GloveConfig().x_max:
-            raise ConfigError("x_max has no effect with alpha 0, where all pairs weigh the same; leave x_max out")
-        cells = count_cells(stream.ids, len(stream.words), window=c.window, symmetric=c.symmetric, weighting=c.weighting,
-                            memory=how.memory)
+            raise ConfigError(
+                "x_max has no effect with alpha 0, where all pairs weigh the same; leave x_max out"
+            )
+        cells = count_cells(
+            stream.ids,
+            len(stream.words),
+            window=c.window,
+            symmetric=c.symmetric,
+            weighting=c.weighting,
+            memory=how.memory,
+        )
         learning = Factorisation(cells, c, how.memory)
         self.fit_info["cells"] = cells.count
         del cells
         if earlier is not None:
             learning.begin(text.places, earlier.input, earlier.output, earlier.biases)
-        passes = Passes("learning vectors", learning.rounds(), c.epochs, "cells", "weighted squares per pair")
-        losses = learn(passes, learning.round, learning.tables, deterministic=True, run=how.run, facts=facts)
+        passes = Passes(
+            "learning vectors", learning.rounds(), c.epochs, "cells", "weighted squares per pair"
+        )
+        losses = learn(
+            passes, learning.round, learning.tables, deterministic=True, run=how.run, facts=facts
+        )
         self.input, self.output, self.biases = learning.result()
         self.fit_info |= {"epochs": len(losses), "losses": losses}
 
@@ -88,7 +105,10 @@ class Glove(TrainedVectors, Embedder):
         return {**super().arrays(), "biases": self.biases}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        return {**super().array_specs(length), "biases": Spec("float32", (2, length("offsets") - 1))}
+        return {
+            **super().array_specs(length),
+            "biases": Spec("float32", (2, length("offsets") - 1)),
+        }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         super().restore_arrays(arrays)
@@ -101,15 +121,21 @@ class Factorisation:
     def __init__(self, cells: Cells, config: GloveConfig, memory: int | None = None) -> None:
         self.config, self.vocab_size = config, len(cells.offsets) - 1
         self.width = -(-(config.dimensions + 2) // LANES) * LANES
-        self.parts = max(-(-self.vocab_size * self.width * 8 // PART_BYTES), -(-self.vocab_size // MOST_WORDS),
-                         min(PARTS, len(cells.columns) // PART_CELLS + 1, self.vocab_size))
+        self.parts = max(
+            -(-self.vocab_size * self.width * 8 // PART_BYTES),
+            -(-self.vocab_size // MOST_WORDS),
+            min(PARTS, len(cells.columns) // PART_CELLS + 1, self.vocab_size),
+        )
         self.part = -(-self.vocab_size // self.parts)  # words of one
         self.blocks = Blocks.of(cells, self.parts, config, memory)
         ids = np.arange(self.vocab_size)
         self.places = ids % self.parts * self.part + ids // self.parts  # rows of the words
         draw = np.random.default_rng(config.seed)
         d = config.dimensions
-        self.tables = {"words": self._table(draw, d, d + 1), "contexts": self._table(draw, d + 1, d)}
+        self.tables = {
+            "words": self._table(draw, d, d + 1),
+            "contexts": self._table(draw, d + 1, d),
+        }
         self.starts = self._starts(d, d + 1), self._starts(d + 1, d)
 
     def _table(self, draw: np.random.Generator, bias: int, one: int) -> np.ndarray:
@@ -122,17 +148,22 @@ class Factorisation:
         shaped[:, one] = 1
         return table
 
-    def begin(self, places: np.ndarray, words: np.ndarray, contexts: np.ndarray, biases: np.ndarray) -> None:
+    def begin(
+        self, places: np.ndarray, words: np.ndarray, contexts: np.ndarray, biases: np.ndarray
+    ) -> None:
         """From vectors and biases that are known, for the words in these places."""
         d, rows = self.config.dimensions, self.places[places]
-        for name, known, bias, at in (("words", words, biases[0], d), ("contexts", contexts, biases[1], d + 1)):
+        for name, known, bias, at in (
+            ("words", words, biases[0], d),
+            ("contexts", contexts, biases[1], d + 1),
+        ):
             table = self.tables[name].reshape(-1, 2 * self.width)
             table[rows, :d], table[rows, at] = known, bias
 
     def _starts(self, bias: int, one: int) -> np.ndarray:
         """What the sums of squares begin with: eta g / sqrt(1 + sum (eta g)^2) is g / sqrt(1 / eta^2 + sum g^2)."""
-        starts = np.full(self.width, 1 / self.config.lr ** 2, np.float32)
-        starts[bias], starts[one] = 1 / self.config.bias_rate ** 2, np.inf
+        starts = np.full(self.width, 1 / self.config.lr**2, np.float32)
+        starts[bias], starts[one] = 1 / self.config.bias_rate**2, np.inf
         return starts
 
     def rounds(self) -> list[int]:
@@ -145,7 +176,9 @@ class Factorisation:
         from seqloom.kernels.glove import train_block
 
         sweep, shift = divmod(number, self.parts)
-        seeds = np.random.default_rng([self.config.seed, epoch]).integers(0, 1 << 62, (self.parts, self.parts))
+        seeds = np.random.default_rng([self.config.seed, epoch]).integers(
+            0, 1 << 62, (self.parts, self.parts)
+        )
         draw = np.random.default_rng([self.config.seed, epoch, sweep])
         words, contexts = draw.permutation(self.parts), draw.permutation(self.parts)
         tables, b = (self.tables["words"], self.tables["contexts"]), self.blocks
@@ -154,8 +187,21 @@ class Factorisation:
             w, c = int(words[i]), int(contexts[(i + shift) % self.parts])
             begin, end, swapped = b.where(w, c)
             low, high = ((end - begin) * k // SWEEPS for k in (sweep, sweep + 1))
-            loss = train_block(*tables, self.width, w * self.part, c * self.part, b.pairs, b.facts, begin, end, low, high,
-                               swapped, *self.starts, seeds[w, c])
+            loss = train_block(
+                *tables,
+                self.width,
+                w * self.part,
+                c * self.part,
+                b.pairs,
+                b.facts,
+                begin,
+                end,
+                low,
+                high,
+                swapped,
+                *self.starts,
+                seeds[w, c],
+            )
             return loss, high - low
 
         losses, counts = zip(*parallel_map(visit, range(self.parts)))
@@ -187,17 +233,36 @@ class Blocks:
         shares = list(pairwise(rows))
         counts = np.zeros((len(shares), parts, parts), np.int64)
         matrix = cells.offsets, cells.columns
-        parallel_run(lambda i: block_sizes(*matrix, *shares[i], parts, cells.symmetric, counts[i]), range(len(shares)))
+        parallel_run(
+            lambda i: block_sizes(*matrix, *shares[i], parts, cells.symmetric, counts[i]),
+            range(len(shares)),
+        )
         sizes = counts.sum(axis=0)
         ends = np.cumsum(sizes).reshape(sizes.shape)
         starts = ends - sizes + np.cumsum(counts, axis=0) - counts  # where each share writes
         room = 3 * int(sizes.sum())
         pairs = Workspace(memory, memory is not None and 8 * room > memory).empty(room, np.uint32)
         facts = pairs.view(np.float32)
-        parallel_run(lambda i: fill_blocks(*matrix, cells.values, *shares[i], parts, cells.symmetric, config.x_max,
-                                           config.alpha, starts[i], pairs, facts), range(len(shares)))
+        parallel_run(
+            lambda i: fill_blocks(
+                *matrix,
+                cells.values,
+                *shares[i],
+                parts,
+                cells.symmetric,
+                config.x_max,
+                config.alpha,
+                starts[i],
+                pairs,
+                facts,
+            ),
+            range(len(shares)),
+        )
         seeds = np.random.default_rng([config.seed, 1 << 32]).integers(0, 1 << 62, sizes.size)
-        parallel_run(lambda i: shuffle_block(pairs, ends.flat[i] - sizes.flat[i], ends.flat[i], seeds[i]), range(sizes.size))
+        parallel_run(
+            lambda i: shuffle_block(pairs, ends.flat[i] - sizes.flat[i], ends.flat[i], seeds[i]),
+            range(sizes.size),
+        )
         return cls(pairs, facts, ends, sizes, cells.symmetric)
 
     def where(self, a: int, b: int) -> tuple[int, int, bool]:

@@ -30,7 +30,9 @@ SHARE_OF_TIME = 0.03  # that writing checkpoints may take
 REPORTS = 200  # lines of the log
 
 Arrays = dict[str, np.ndarray]
-Work = Callable[[int, int], tuple[float, int]]  # (epoch, chunk) -> (sum of losses, of how many examples)
+Work = Callable[
+    [int, int], tuple[float, int]
+]  # (epoch, chunk) -> (sum of losses, of how many examples)
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,15 @@ class Passes:
     loss: str = "nats per prediction"  # what the loss is counted in
 
 
-def learn(passes: Passes, work: Work, arrays: Arrays, *, deterministic: bool, run: Path | None = None,
-          facts: dict[str, Any] | None = None) -> list[float]:
+def learn(
+    passes: Passes,
+    work: Work,
+    arrays: Arrays,
+    *,
+    deterministic: bool,
+    run: Path | None = None,
+    facts: dict[str, Any] | None = None,
+) -> list[float]:
     """Run all chunks and return the mean loss of every epoch. `arrays` is what checkpoints hold and what chunks change."""
     with opened(run, facts or {}) as keeper:
         state = _State(passes, keeper, arrays)
@@ -56,8 +65,11 @@ def learn(passes: Passes, work: Work, arrays: Arrays, *, deterministic: bool, ru
 
 def _run(passes: Passes, work: Work, state: _State, threads: int) -> None:
     chunks = len(passes.sizes)
-    with (Interrupts() as interrupts, progress.task(passes.label, passes.epochs * sum(passes.sizes), passes.unit) as bar,
-          ThreadPoolExecutor(threads) as pool):
+    with (
+        Interrupts() as interrupts,
+        progress.task(passes.label, passes.epochs * sum(passes.sizes), passes.unit) as bar,
+        ThreadPoolExecutor(threads) as pool,
+    ):
         bar.advance(sum(passes.sizes[i % chunks] for i in range(state.done)))
         waiting: deque[tuple[int, Future[tuple[float, int]]]] = deque()
         ahead = state.done
@@ -72,7 +84,9 @@ def _run(passes: Passes, work: Work, state: _State, threads: int) -> None:
                 bar.advance(passes.sizes[at % chunks])
                 bar.note(f"loss {state.recent():.4f}, epoch {at // chunks + 1} of {passes.epochs}")
             elif interrupts.asked == signal.SIGINT and state.keeper is None:
-                progress.say(f"interrupted after {state.share():.0%}; what was learnt so far is kept")
+                progress.say(
+                    f"interrupted after {state.share():.0%}; what was learnt so far is kept"
+                )
                 break  # there is nothing to go on from later, so what was reached is the result
             else:  # nothing is under way, so the arrays are those after `done` chunks
                 state.save()
@@ -110,12 +124,18 @@ class _State:
     def due(self) -> bool:
         """Whether a checkpoint is to be written; a large one is written less often."""
         wait = max(CHECKPOINT_SECONDS, self.cost / SHARE_OF_TIME)
-        return self.keeper is not None and self.done > self.held and time.monotonic() - self.saved > wait
+        return (
+            self.keeper is not None
+            and self.done > self.held
+            and time.monotonic() - self.saved > wait
+        )
 
     def add(self, at: int, loss: float, examples: int) -> None:
         if not math.isfinite(loss):
-            raise TrainingError(f"the loss is not a finite number any more, {self.share():.0%} of the way; "
-                                "lower the lr")
+            raise TrainingError(
+                f"the loss is not a finite number any more, {self.share():.0%} of the way; "
+                "lower the lr"
+            )
         self.done = at + 1
         self.sums[at // len(self.passes.sizes)] += loss, examples
         self.window += loss, examples
@@ -123,8 +143,12 @@ class _State:
             self.shown = self.recent()
             self.window[:] = 0
             if math.isfinite(self.shown):  # lines of one word predict nothing
-                report = {"step": self.done, "epoch": at // len(self.passes.sizes) + 1, "loss": self.shown,
-                          "unit": self.passes.loss}
+                report = {
+                    "step": self.done,
+                    "epoch": at // len(self.passes.sizes) + 1,
+                    "loss": self.shown,
+                    "unit": self.passes.loss,
+                }
                 history.record(report)
                 if self.keeper is not None:
                     self.keeper.log(report)
@@ -132,6 +156,8 @@ class _State:
     def save(self) -> None:
         if self.keeper is not None:
             begun = time.monotonic()
-            self.keeper.save({**self.arrays, "sums": self.sums, "pending": self.window}, {"step": self.done})
+            self.keeper.save(
+                {**self.arrays, "sums": self.sums, "pending": self.window}, {"step": self.done}
+            )
             self.saved, self.held = time.monotonic(), self.done
             self.cost = self.saved - begun

@@ -11,7 +11,7 @@ def aligned(n: int) -> np.ndarray:
     """n float32 zeros, the first at the beginning of a cache line."""
     room = np.zeros(n + _LINE // 4, np.float32)
     skip = -room.ctypes.data % _LINE // 4
-    return room[skip:skip + n]
+    return room[skip : skip + n]
 
 
 def combined(which: str, input: np.ndarray, output: np.ndarray) -> np.ndarray:

@@ -24,7 +24,9 @@ PERPLEXITY = 30.0  # of t-SNE, where there are words enough: about how many neig
 
 class Plane(NamedTuple):
     points: np.ndarray  # float64 (n, 2)
-    explained: tuple[float, float] | None  # the share of the variance along each axis; None of t-SNE
+    explained: (
+        tuple[float, float] | None
+    )  # the share of the variance along each axis; None of t-SNE
 
 
 def pca(matrix: np.ndarray) -> Plane:
@@ -46,7 +48,9 @@ def pca(matrix: np.ndarray) -> Plane:
     if sizes[0] > 0:
         shares[:width] = sizes[:width] ** 2 / (sizes**2).sum()
     size = np.abs(points)
-    furthest = points[(size >= size.max(axis=0) * (1 - 1e-6)).argmax(axis=0), [0, 1]]  # the first, whatever the rounding
+    furthest = points[
+        (size >= size.max(axis=0) * (1 - 1e-6)).argmax(axis=0), [0, 1]
+    ]  # the first, whatever the rounding
     return Plane(points * np.where(furthest < 0, -1, 1) + 0.0, (float(shares[0]), float(shares[1])))
 
 
@@ -56,12 +60,16 @@ def tsne(matrix: np.ndarray, *, perplexity: float | None = None, seed: int = 0) 
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits
     except ImportError:
-        raise MissingExtra("t-SNE needs scikit-learn; install it: pip install 'seqloom[maps]', or use method pca") from None
+        raise MissingExtra(
+            "t-SNE needs scikit-learn; install it: pip install 'seqloom[maps]', or use method pca"
+        ) from None
     rows = np.asarray(matrix, np.float64)
     if len(rows) < 4:
         raise ConfigError(f"t-SNE needs at least 4 words; got {len(rows)}")
     if perplexity is not None and not 1 <= perplexity < len(rows):
-        raise ConfigError(f"perplexity must be between 1 and the number of words, {len(rows):,}; got {perplexity}")
+        raise ConfigError(
+            f"perplexity must be between 1 and the number of words, {len(rows):,}; got {perplexity}"
+        )
     near = min(PERPLEXITY, (len(rows) - 1) / 3) if perplexity is None else perplexity
     if np.ptp(rows, axis=0).max() == 0:
         return Plane(np.zeros((len(rows), 2)), None)
@@ -70,8 +78,14 @@ def tsne(matrix: np.ndarray, *, perplexity: float | None = None, seed: int = 0) 
     return Plane(np.asarray(points, np.float64), None)
 
 
-def map_words(vectors: Embedder, groups: Mapping[str, Sequence[str]] | Sequence[str], *, method: Method = "pca",
-              perplexity: float | None = None, seed: int = 0) -> tuple[list[Spot], tuple[str, str]]:
+def map_words(
+    vectors: Embedder,
+    groups: Mapping[str, Sequence[str]] | Sequence[str],
+    *,
+    method: Method = "pca",
+    perplexity: float | None = None,
+    seed: int = 0,
+) -> tuple[list[Spot], tuple[str, str]]:
     """Words, or groups of words by name, as the points of a map, and the titles of its axes."""
     if method not in ("pca", "tsne"):
         raise ConfigError(f"method must be one of pca, tsne; got {method!r}")
@@ -84,7 +98,10 @@ def map_words(vectors: Embedder, groups: Mapping[str, Sequence[str]] | Sequence[
         raise ConfigError(f"a map needs at least 2 words; got {len(owner)}")
     rows = unit_rows(vectors.rows(list(owner)))
     plane = pca(rows) if method == "pca" else tsne(rows, perplexity=perplexity, seed=seed)
-    spots = [Spot(word, x, y, group) for (word, group), (x, y) in zip(owner.items(), plane.points.tolist())]
+    spots = [
+        Spot(word, x, y, group)
+        for (word, group), (x, y) in zip(owner.items(), plane.points.tolist())
+    ]
     return spots, titles(plane)
 
 
@@ -95,17 +112,23 @@ def titles(plane: Plane) -> tuple[str, str]:
     return f"first principal component, {first} of the variance", f"second, {second}"
 
 
-def map_pairs(vectors: Embedder, pairs: Sequence[tuple[str, str]]) -> tuple[list[Arrow], tuple[str, str]]:
+def map_pairs(
+    vectors: Embedder, pairs: Sequence[tuple[str, str]]
+) -> tuple[list[Arrow], tuple[str, str]]:
     """Pairs such as (man, king) as arrows, in the plane of the principal components of all their words."""
     if len(pairs) < 2:
-        raise ConfigError(f"an analogy is at least two pairs, such as man:king,woman:queen; got {len(pairs)}")
+        raise ConfigError(
+            f"an analogy is at least two pairs, such as man:king,woman:queen; got {len(pairs)}"
+        )
     rows = unit_rows(vectors.rows([word for pair in pairs for word in pair]))
     plane = pca(rows)
     ends = plane.points.reshape(len(pairs), 2, 2).tolist()
     return [Arrow(*pair, *start, *end) for pair, (start, end) in zip(pairs, ends)], titles(plane)
 
 
-def surroundings(vectors: Embedder, word: str, k: int = 12, further: int = 3, *, among: int | None = None) -> list[Branch]:
+def surroundings(
+    vectors: Embedder, word: str, k: int = 12, further: int = 3, *, among: int | None = None
+) -> list[Branch]:
     """The k nearest of a word, each with the nearest of its own that are not there yet; like ones stand side by side."""
     near = vectors.nearest(word, k, among=among)
     names = [name for name, _ in near]

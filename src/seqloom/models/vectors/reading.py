@@ -39,7 +39,7 @@ class WordStream:
         """Whether two words stand in one unit; those that are not in the list leave no gap."""
         last = np.array([END], np.uint32)
         for low in range(0, len(self.ids), BLOCK):
-            block = self.ids[low:low + BLOCK]
+            block = self.ids[low : low + BLOCK]
             block = np.concatenate([last, block[block != GONE]])
             if ((block[1:] != END) & (block[:-1] != END)).any():
                 return True
@@ -51,20 +51,27 @@ def check_text(corpus: Corpus) -> None:
     """Refuse finished vectors, before anything is made of them."""
     for document in corpus.documents:
         if isinstance(document, Document) and vectors_instead_of_text(document.head()):
-            raise DataError(f"{document.name} holds vectors already; give running text to learn vectors from, or make a model "
-                            "of it with `seqloom convert`")
+            raise DataError(
+                f"{document.name} holds vectors already; give running text to learn vectors from, or make a model "
+                "of it with `seqloom convert`"
+            )
 
 
-def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | None = None) -> WordStream:
+def read_words(
+    corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | None = None
+) -> WordStream:
     """The text, in memory or, where it is larger than `memory` bytes, in a file that nobody else sees."""
     from seqloom.kernels.sampling import place_and_count
 
     words = _words(tokenizer)
     if not len(words):
         size = tokenizer.config.vocab_size
-        raise DataError(f"no word of {corpus.name} is seen {tokenizer.config.min_count} times or more"
-                        + (f" and among the first {size} with </s> and <unk>" if size else "")
-                        + "; give more text or a lower min_count (--min-count)" + (", or a larger vocab_size" if size else ""))
+        raise DataError(
+            f"no word of {corpus.name} is seen {tokenizer.config.min_count} times or more"
+            + (f" and among the first {size} with </s> and <unk>" if size else "")
+            + "; give more text or a lower min_count (--min-count)"
+            + (", or a larger vocab_size" if size else "")
+        )
     first = tokenizer.vocab_size - len(words)
     table = np.concatenate([np.full(first, GONE), np.arange(len(words))]).astype(np.uint32)
     table[tokenizer.eos_id] = END
@@ -81,7 +88,9 @@ def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | N
             else:
                 parts.append(block)
         if not totals[first:].any():
-            raise DataError(f"none of the {len(words):,} words is in {corpus.name}; give text that has some of them")
+            raise DataError(
+                f"none of the {len(words):,} words is in {corpus.name}; give text that has some of them"
+            )
         if on_disk:
             file.flush()
             ids = np.memmap(file, np.uint32, "r").view(np.ndarray)
@@ -93,6 +102,10 @@ def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | N
 def _words(tokenizer: Tokenizer) -> Words:
     """Every word of the vocabulary in the order of its ids; a literal <unk> is one of them, the specials are not."""
     if tokenizer.kind not in SPLITTERS:
-        raise ConfigError(f"word vectors need words; tokenizer {tokenizer.kind!r} has none: use {', '.join(SPLITTERS)}")
+        raise ConfigError(
+            f"word vectors need words; tokenizer {tokenizer.kind!r} has none: use {', '.join(SPLITTERS)}"
+        )
     arena, offsets = tokenizer.spellings()
-    return Words.from_bytes(arena, offsets[np.count_nonzero(np.diff(offsets) == 0):])  # specials have no bytes
+    return Words.from_bytes(
+        arena, offsets[np.count_nonzero(np.diff(offsets) == 0) :]
+    )  # specials have no bytes

@@ -27,8 +27,13 @@ def alias_table(counts: np.ndarray, exponent: float) -> tuple[np.ndarray, np.nda
     from seqloom.kernels.sampling import fill_alias
 
     seen = np.maximum(counts, 1).astype(np.float64)
-    weights = np.exp(exponent * (np.log(seen) - np.log(seen.max(initial=1))))  # as large as 1 at most
-    alias, share = np.arange(len(counts), dtype=np.int32), weights / max(weights.sum(), 1e-300) * len(counts)
+    weights = np.exp(
+        exponent * (np.log(seen) - np.log(seen.max(initial=1)))
+    )  # as large as 1 at most
+    alias, share = (
+        np.arange(len(counts), dtype=np.int32),
+        weights / max(weights.sum(), 1e-300) * len(counts),
+    )
     fill_alias(share, alias)
     return alias, (np.minimum(share, 1.0) * _FULL).astype(np.uint32)
 

@@ -24,9 +24,13 @@ SHARE = 1 << 14  # rows that a thread looks through at least
 BATCH = 256  # queries that go through the rows together
 GROUP = 64  # queries of one matrix product
 STEP = 1024  # rows, about, whose scores are made and sifted at once
-ALONE = 1 << 18  # multiplications up to which OpenBLAS stays in one thread; its own threads get into the way of ours
+ALONE = (
+    1 << 18
+)  # multiplications up to which OpenBLAS stays in one thread; its own threads get into the way of ours
 FEW = 4  # fewer queries than this are faster one by one
-SMALL = 1 << 22  # numbers of a matrix up to which one product for a few queries is faster than sifting
+SMALL = (
+    1 << 22
+)  # numbers of a matrix up to which one product for a few queries is faster than sifting
 
 
 class Index:
@@ -36,7 +40,9 @@ class Index:
         from seqloom.kernels.vector_search import measure_rows
 
         self.matrix = matrix
-        self.inverse = np.empty(len(matrix), np.float32)  # (V,) one over the length, 0 for a row of zeros
+        self.inverse = np.empty(
+            len(matrix), np.float32
+        )  # (V,) one over the length, 0 for a row of zeros
         if (bad := measure_rows(matrix, self.inverse)) >= 0:
             raise DataError(f"row {bad} has a value that is not a finite number")
         self._threads: ThreadPoolExecutor | None = None
@@ -46,17 +52,24 @@ class Index:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_threads": None, "_process": None}  # copies make their own
 
-    def nearest(self, queries: np.ndarray, k: int, among: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(
+        self, queries: np.ndarray, k: int, among: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Rows and cosines (n, k) of the k best for each query (n, D), best first, ties by row; of the first `among`."""
         limit = len(self.matrix) if among is None else min(among, len(self.matrix))
         k = min(k, limit)
         queries = unit_rows(queries)
-        rows, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        rows, scores = (
+            np.empty((len(queries), k), np.int64),
+            np.empty((len(queries), k), np.float32),
+        )
         for part in _batches(len(queries)) if k else ():
             rows[part], scores[part] = self._search(queries[part], k, limit)
         return rows, scores
 
-    def nearest_to_row(self, row: int, k: int, among: int | None = None) -> tuple[list[int], list[float]]:
+    def nearest_to_row(
+        self, row: int, k: int, among: int | None = None
+    ) -> tuple[list[int], list[float]]:
         """The same for one row of the matrix. Among few rows what Python does takes as long as the product, so it is little."""
         limit = len(self.matrix) if among is None else min(among, len(self.matrix))
         wide, k = self.matrix[row].astype(np.float64), min(k, limit)
@@ -81,39 +94,64 @@ class Index:
 
         def share(bounds: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
             best = np.full((len(queries), k), -np.inf, np.float32)
-            rows = np.full(best.shape, len(self.matrix), np.int64)  # behind every row, should there be fewer than k
+            rows = np.full(
+                best.shape, len(self.matrix), np.int64
+            )  # behind every row, should there be fewer than k
             look(queries, *bounds, best, rows)
             return rows, best
 
         alone = limit <= SHARE or look == self._in_one_product
         size = limit if alone else max(-(-limit // thread_count()), SHARE)
         shares = self._at_once(share, chunk_bounds(limit, size))
-        rows, best = shares[0] if len(shares) == 1 else (np.concatenate(column, axis=1) for column in zip(*shares))
+        rows, best = (
+            shares[0]
+            if len(shares) == 1
+            else (np.concatenate(column, axis=1) for column in zip(*shares))
+        )
         order = np.lexsort((rows, -best), axis=1)[:, :k]
         query = np.arange(len(queries))[:, None]
         return rows[query, order], best[query, order]
 
-    def _at_once(self, share: Share, bounds: list[tuple[int, int]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _at_once(
+        self, share: Share, bounds: list[tuple[int, int]]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
         """The first share here, the others in threads that stay: a single question is answered before new ones would begin."""
         here, *others = bounds
-        if others and self._process != os.getpid():  # a forked child has none of its parent's threads
-            self._threads, self._process = ThreadPoolExecutor(max(thread_count() - 1, len(others))), os.getpid()
-        waiting = [self._threads.submit(share, bound) for bound in others] if self._threads is not None and others else []
+        if (
+            others and self._process != os.getpid()
+        ):  # a forked child has none of its parent's threads
+            self._threads, self._process = (
+                ThreadPoolExecutor(max(thread_count() - 1, len(others))),
+                os.getpid(),
+            )
+        waiting = (
+            [self._threads.submit(share, bound) for bound in others]
+            if self._threads is not None and others
+            else []
+        )
         return [share(here), *(future.result() for future in waiting)]
 
-    def _one_by_one(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:
+    def _one_by_one(
+        self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray
+    ) -> None:
         from seqloom.kernels.vector_search import search_one
 
         small, scales, rests = self._shrunk()
         for query, scores, places in zip(queries, best, rows):
-            search_one(self.matrix, self.inverse, small, scales, rests, low, high, query, scores, places)
+            search_one(
+                self.matrix, self.inverse, small, scales, rests, low, high, query, scores, places
+            )
 
-    def _in_one_product(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:
+    def _in_one_product(
+        self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray
+    ) -> None:
         from seqloom.kernels.vector_search import sift_block
 
         sift_block((queries @ self.matrix[low:high].T)[None, None], self.inverse, low, best, rows)
 
-    def _together(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:
+    def _together(
+        self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray
+    ) -> None:
         from seqloom.kernels.vector_search import sift_block
 
         group, width = min(GROUP, len(queries)), self.matrix.shape[1]
@@ -127,8 +165,10 @@ class Index:
             for begin, end, each in ((start, whole, size), (whole, stop, stop - whole)):
                 if begin < end:
                     block = self.matrix[begin:end].reshape(-1, 1, each, width).transpose(0, 1, 3, 2)
-                    out = room[:len(block)] if each == size else None
-                    sift_block(np.matmul(grouped, block, out=out), self.inverse, begin, best, rows)  # (B, G, Q, R)
+                    out = room[: len(block)] if each == size else None
+                    sift_block(
+                        np.matmul(grouped, block, out=out), self.inverse, begin, best, rows
+                    )  # (B, G, Q, R)
 
     def _shrunk(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         from seqloom.kernels.vector_search import LANES, shrink_rows
@@ -155,4 +195,6 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
 def _batches(n: int) -> list[slice]:
     """Queries that are searched for together: whole groups, and then what is left."""
     whole = n // GROUP * GROUP
-    return [slice(low, min(low + BATCH, whole)) for low in range(0, whole, BATCH)] + ([slice(whole, n)] if whole < n else [])
+    return [slice(low, min(low + BATCH, whole)) for low in range(0, whole, BATCH)] + (
+        [slice(whole, n)] if whole < n else []
+    )

@@ -16,10 +16,16 @@ from seqloom.models.vectors.reading import END, WordStream
 from seqloom.models.vectors.sampling import alias_table, huffman, keep_thresholds
 from seqloom.models.vectors.words import Words
 
-CHUNK, CHUNKS = 1 << 15, 64  # ids of a chunk, and how many there are at least where the text allows it
+CHUNK, CHUNKS = (
+    1 << 15,
+    64,
+)  # ids of a chunk, and how many there are at least where the text allows it
 LEAST_CHUNK = 256
 LEAST_PIECE = 1024  # ids from one place: windows end with them
-WORD_PLACES, NGRAM_PLACES = 3, 12  # of a long text that are read at once; rows that many words share forget sooner
+WORD_PLACES, NGRAM_PLACES = (
+    3,
+    12,
+)  # of a long text that are read at once; rows that many words share forget sooner
 LAST_RATE = 1e-4  # of the first, at the end
 
 KINDS = ("mean", "sum", "weighted", "attention", "own")  # the numbers of kernels/word2vec.py
@@ -47,9 +53,13 @@ class WordRows:
     def bags(self, words: Words) -> tuple[Bags, np.ndarray]:
         """Return the rows of each word, and which n-grams have rows too."""
         size, own = len(words), KINDS.index("own")
-        return Bags(np.arange(1, size + 1), np.arange(size, dtype=np.int32), 1, own, NO_WEIGHTS), np.zeros(0, np.int64)
+        return Bags(
+            np.arange(1, size + 1), np.arange(size, dtype=np.int32), 1, own, NO_WEIGHTS
+        ), np.zeros(0, np.int64)
 
-    def copy_ngrams(self, earlier: Self, known: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray) -> None:
+    def copy_ngrams(
+        self, earlier: Self, known: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray
+    ) -> None:
         """Copy the known rows of n-grams."""
 
     def learnt(self, table: np.ndarray, bags: Bags, buckets: np.ndarray) -> Self:
@@ -101,7 +111,11 @@ class Chunks(NamedTuple):
     @classmethod
     def of(cls, total: int, places: int) -> Chunks:
         size = max(LEAST_CHUNK, min(CHUNK, total // CHUNKS))
-        return cls(total, places, size // places) if size >= places * LEAST_PIECE else cls(total, 1, size)
+        return (
+            cls(total, places, size // places)
+            if size >= places * LEAST_PIECE
+            else cls(total, 1, size)
+        )
 
     @property
     def _part(self) -> int:
@@ -122,7 +136,9 @@ class Chunks(NamedTuple):
 
     def ids(self, ids: np.ndarray, chunk: int) -> np.ndarray:
         end = np.array([END], np.uint32)
-        return np.concatenate([part for low, high in self._bounds(chunk) for part in (ids[low:high], end)])
+        return np.concatenate(
+            [part for low, high in self._bounds(chunk) for part in (ids[low:high], end)]
+        )
 
 
 def make_outputs(counts: np.ndarray, loss: str, negatives: int, noise_exponent: float) -> Outputs:
@@ -140,8 +156,17 @@ def tables() -> tuple[np.ndarray, np.ndarray]:
     return (1 / (1 + np.exp(-x))).astype(np.float32), np.log1p(np.exp(x)).astype(np.float32)
 
 
-def train_windows(stream: WordStream, bags: Bags, inputs: np.ndarray, outputs: np.ndarray,
-                  noise_counts: np.ndarray, config: WindowConfig, *, run: Path | None, facts: dict[str, Any]) -> list[float]:
+def train_windows(
+    stream: WordStream,
+    bags: Bags,
+    inputs: np.ndarray,
+    outputs: np.ndarray,
+    noise_counts: np.ndarray,
+    config: WindowConfig,
+    *,
+    run: Path | None,
+    facts: dict[str, Any],
+) -> list[float]:
     """Change `inputs` and `outputs` (see `rows`) in place; returns the mean loss of each epoch.
 
     The loss is that of one prediction: of the word and its negatives (ns), or -log p(word) (hs, softmax).
@@ -149,17 +174,37 @@ def train_windows(stream: WordStream, bags: Bags, inputs: np.ndarray, outputs: n
     from seqloom.kernels.word2vec import train
 
     c = config
-    target, (sigmoid, softplus) = make_outputs(noise_counts, c.loss, c.negatives, c.noise_exponent), tables()
+    target, (sigmoid, softplus) = (
+        make_outputs(noise_counts, c.loss, c.negatives, c.noise_exponent),
+        tables(),
+    )
     keep = keep_thresholds(stream.counts, c.sample)
-    chunks = Chunks.of(len(stream.ids), WORD_PLACES if bags.kind == KINDS.index("own") else NGRAM_PLACES)
+    chunks = Chunks.of(
+        len(stream.ids), WORD_PLACES if bags.kind == KINDS.index("own") else NGRAM_PLACES
+    )
 
     def work(epoch: int, chunk: int) -> tuple[float, int]:
         step = epoch * chunks.number + chunk
         rate = c.rate * max(1 - step / (c.epochs * chunks.number), LAST_RATE)
-        return train(chunks.ids(stream.ids, chunk), c.architecture == "cbow", inputs, bags, outputs, target, keep, c.window,
-                     c.shrink, np.float32(rate), np.uint64(_mix(c.seed, step)), sigmoid, softplus)
+        return train(
+            chunks.ids(stream.ids, chunk),
+            c.architecture == "cbow",
+            inputs,
+            bags,
+            outputs,
+            target,
+            keep,
+            c.window,
+            c.shrink,
+            np.float32(rate),
+            np.uint64(_mix(c.seed, step)),
+            sigmoid,
+            softplus,
+        )
 
-    arrays = {"input": inputs, "output": outputs} | ({"weights": bags.weights} if len(bags.weights) else {})
+    arrays = {"input": inputs, "output": outputs} | (
+        {"weights": bags.weights} if len(bags.weights) else {}
+    )
     passes = Passes("training vectors", [chunks.size(i) for i in range(chunks.number)], c.epochs)
     return learn(passes, work, arrays, deterministic=c.deterministic, run=run, facts=facts)
 
@@ -174,7 +219,10 @@ def rows(n: int, dimensions: int) -> np.ndarray:
 
 def random_rows(n: int, dimensions: int, seed: int) -> np.ndarray:
     """The beginning of input vectors: small, and different for every word."""
-    made, random = rows(n, dimensions), np.random.default_rng(seed).random((n, dimensions), np.float32)
+    made, random = (
+        rows(n, dimensions),
+        np.random.default_rng(seed).random((n, dimensions), np.float32),
+    )
     random -= np.float32(0.5)
     np.multiply(random, np.float32(2 / dimensions), out=made[:, :dimensions])
     return made

@@ -38,8 +38,10 @@ class Words(Sequence[str]):
         np.cumsum([len(s) for s in spelled], out=offsets[1:])
         table = cls.from_bytes(padded(b"".join(spelled)), offsets)
         if len(again := table.repeated()):
-            raise DataError(f"the word {table[int(again[0])]!r} appears twice, at positions "
-                            f"{table.find([table[int(again[0])]])[0]} and {again[0]}; every word has one vector")
+            raise DataError(
+                f"the word {table[int(again[0])]!r} appears twice, at positions "
+                f"{table.find([table[int(again[0])]])[0]} and {again[0]}; every word has one vector"
+            )
         return table
 
     @classmethod
@@ -57,12 +59,15 @@ class Words(Sequence[str]):
         return len(self.offsets) - 1
 
     def spelling(self, place: int) -> bytes:
-        return self.arena[self.offsets[place]:self.offsets[place + 1]].tobytes()
+        return self.arena[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
     def named(self, places: Iterable[int]) -> list[str]:
         """The words of these places."""
-        arena, offsets = self.arena.data, self.offsets.data  # each access of NumPy costs as much as the rest
-        return [from_spelling(bytes(arena[offsets[i]:offsets[i + 1]])) for i in places]
+        arena, offsets = (
+            self.arena.data,
+            self.offsets.data,
+        )  # each access of NumPy costs as much as the rest
+        return [from_spelling(bytes(arena[offsets[i] : offsets[i + 1]])) for i in places]
 
     @overload
     def __getitem__(self, place: int) -> str: ...
@@ -87,14 +92,30 @@ class Words(Sequence[str]):
         borders = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=borders[1:])
         places = np.empty(len(spelled), np.int64)
-        self._find_tokens(padded(b"".join(spelled)), borders[:-1], borders[1:], self.arena, self.offsets, self.slots, places)
+        self._find_tokens(
+            padded(b"".join(spelled)),
+            borders[:-1],
+            borders[1:],
+            self.arena,
+            self.offsets,
+            self.slots,
+            places,
+        )
         return np.maximum(places, -1)
 
     def place(self, word: str) -> int:
         """The place of one word, or -1; what `find` says of many."""
         spelled = to_spelling(word)
         places = np.empty(1, np.int64)
-        self._find_tokens(padded(spelled), _FIRST, np.array([len(spelled)]), self.arena, self.offsets, self.slots, places)
+        self._find_tokens(
+            padded(spelled),
+            _FIRST,
+            np.array([len(spelled)]),
+            self.arena,
+            self.offsets,
+            self.slots,
+            places,
+        )
         return max(int(places[0]), -1)
 
     @cached_property
@@ -110,21 +131,31 @@ class Words(Sequence[str]):
     def repeated(self) -> np.ndarray:
         """Places whose word has an earlier place too, before anybody relies on there being none."""
         first_places = np.empty(len(self), np.int64)
-        self._find_tokens(self.arena, self.offsets[:-1], self.offsets[1:], self.arena, self.offsets, self.slots, first_places)
+        self._find_tokens(
+            self.arena,
+            self.offsets[:-1],
+            self.offsets[1:],
+            self.arena,
+            self.offsets,
+            self.slots,
+            first_places,
+        )
         return np.flatnonzero(first_places != np.arange(len(self)))
 
     def near(self, word: str, most: int = 3) -> list[str]:
         """Words that are spelled almost like this one, the nearest first, ties as they are ordered here."""
         from seqloom.kernels.spelling import edit_distances
 
-        other_case = [w for w in (word.lower(), word.capitalize(), word.upper()) if w != word and w in self]
+        other_case = [
+            w for w in (word.lower(), word.capitalize(), word.upper()) if w != word and w in self
+        ]
         if not 0 < len(to_spelling(word)) <= _LONGEST_ASKED:
             return other_case[:most]
         limit = 1 + len(to_spelling(word)) // 5
         distances = np.full(len(self), limit + 1, np.int64)
         for spelled in {to_spelling(word), to_spelling(word.lower())[:_LONGEST_ASKED]}:
             edits = np.empty(len(self), np.int64)
-            edit_distances(padded(spelled)[:len(spelled)], self.arena, self.offsets, limit, edits)
+            edit_distances(padded(spelled)[: len(spelled)], self.arena, self.offsets, limit, edits)
             np.minimum(distances, edits, out=distances)
         close = np.flatnonzero(distances <= limit)
         close = close[np.argsort(distances[close], kind="stable")][:most]
