@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.side_by_side import collect, data, sized, table
-from seqloom.data.series import read_series
+from seqloom.data.forecasting import read_series
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
 

@@ -96,7 +96,7 @@ def chart() -> Iterator[Row]:
     import altair as alt
 
     from seqloom.charts import theme
-    from seqloom.charts.files import png, write
+    from seqloom.charts.theme import png, write
 
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     colours = alt.Scale(domain=list(SIZES), range=list(theme.HUES[: len(SIZES)]))

@@ -54,7 +54,7 @@ def run_quality(quick: bool, only: str) -> None:
 
 
 def sst2(quick: bool) -> Iterator[Row]:
-    from seqloom.data.labelled import read_labelled
+    from seqloom.data.classification import read_labelled
     from seqloom.metrics import bootstrap
     from seqloom.models.classify.naive_bayes import NaiveBayes
     from seqloom.models.classify.neural_classifier import NeuralClassifier
@@ -96,7 +96,7 @@ def sst2(quick: bool) -> Iterator[Row]:
 
 
 def ecg(quick: bool) -> Iterator[Row]:
-    from seqloom.data.labelled import read_labelled
+    from seqloom.data.classification import read_labelled
     from seqloom.models.classify.majority import Majority
     from seqloom.models.classify.neural_classifier import NeuralClassifier
     from seqloom.training.config import TrainConfig
@@ -161,7 +161,7 @@ class Speed:
         )
 
     def _texts(self) -> list[tuple[str, str]] | None:
-        from seqloom.data.labelled import read_labelled
+        from seqloom.data.classification import read_labelled
 
         if (path := data("sst2", "stsa.binary.train")) is None:
             return None

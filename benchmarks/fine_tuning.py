@@ -58,7 +58,7 @@ def run(quick: bool, only: str) -> None:
 
 
 def parts() -> list[Any] | None:
-    from seqloom.data.labelled import read_labelled
+    from seqloom.data.classification import read_labelled
 
     paths = [data("sst2", f"stsa.binary.{part}") for part in ("train", "dev", "test")]
     return (
@@ -70,7 +70,7 @@ def parts() -> list[Any] | None:
 
 def place(quick: bool) -> Path:
     """Where runs are kept that go on."""
-    from seqloom.paths import cache_directory
+    from seqloom.directories import cache_directory
 
     home = cache_directory() / ("fine-tuning-quick" if quick else "fine-tuning")
     home.mkdir(parents=True, exist_ok=True)

@@ -173,7 +173,7 @@ class Bench:
             )
 
     def _sst2(self) -> tuple[Any, Any, Any] | None:
-        from seqloom.data.labelled import read_labelled
+        from seqloom.data.classification import read_labelled
 
         paths = [data("sst2", f"stsa.binary.{part}") for part in ("train", "dev", "test")]
         if None in paths:

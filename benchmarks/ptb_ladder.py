@@ -113,8 +113,8 @@ def _show(ladder: Ladder, quick: bool, only: str) -> None:
 def _rows(ladder: Ladder, paths: list[Any], quick: bool, only: str) -> Iterator[Row]:
     import seqloom
     from seqloom import Mixture, NGram, progress
+    from seqloom.directories import cache_directory
     from seqloom.models.language.neural_cache import NeuralCache
-    from seqloom.paths import cache_directory
     from seqloom.registry import model_class
     from seqloom.reporters import PlainReporter
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.side_by_side import collect, data, sized, table
-from seqloom.data.series import Series, read_series
+from seqloom.data.forecasting import Series, read_series
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
 

@@ -111,7 +111,7 @@ class Speed:
         )
 
     def _sentences(self) -> list[tuple[list[str], list[str]]] | None:
-        from seqloom.data.tagged import read_tagged
+        from seqloom.data.tagging import read_tagged
 
         if (path := data("ud_english_ewt", "en_ewt-ud-train.conllu")) is None:
             return None
@@ -295,9 +295,9 @@ def run_quality(quick: bool, only: str) -> None:
 
 def quality(name: str, train: dict[str, Any], quick: bool) -> Row | None:
     from seqloom import progress
-    from seqloom.data.tagged import read_tagged
+    from seqloom.data.tagging import read_tagged
+    from seqloom.directories import cache_directory
     from seqloom.models.tag.neural_tagger import NeuralTagger
-    from seqloom.paths import cache_directory
     from seqloom.reporters import PlainReporter
     from seqloom.training.config import TrainConfig
 
@@ -334,7 +334,7 @@ def quality(name: str, train: dict[str, Any], quick: bool) -> Row | None:
 
 def glove() -> Path | None:
     """GloVe 6B, 50 dimensions, as a saved model below the user's cache."""
-    from seqloom.paths import cache_directory
+    from seqloom.directories import cache_directory
 
     if SMOKE:
         return data("glove")

@@ -173,7 +173,7 @@ class Bench:
 
     def stem(self) -> Iterator[Row]:
         """Running words and different words, each time by a new stemmer."""
-        from seqloom.text.stems import Stemmer
+        from seqloom.text.word_forms import Stemmer
 
         running, nltk = self.words(), peer("nltk.stem")
         peers = {
@@ -201,7 +201,7 @@ class Bench:
 
     def lemma(self) -> Iterator[Row]:
         """Against the lemmas that people wrote into the English Web Treebank, and NLTK's WordNet where it is there."""
-        from seqloom.text.lemmas import Lemmatizer
+        from seqloom.text.word_forms import Lemmatizer
 
         folder = data("ud_english_ewt")
         if folder is None:

@@ -131,7 +131,7 @@ class Bench:
         )
 
     def _prediction(self, name: str, files: list[Path], ngrams: int) -> Row:
-        from seqloom.data.labelled import read_labelled
+        from seqloom.data.classification import read_labelled
 
         model = self._fit(name, files[0], ngrams, 0)
         other = self.fasttext and self._peer(name, files[0], ngrams, 0, 2)
@@ -189,7 +189,7 @@ class Bench:
     # ---- data
 
     def _sst2(self) -> list[Path] | None:
-        from seqloom.data.labelled import read_labelled
+        from seqloom.data.classification import read_labelled
 
         found = []
         for part in ("train", "dev", "test"):

@@ -89,7 +89,7 @@ def multi30k(name: str, quick: bool) -> Iterator[Row]:
 def difference() -> Iterator[Row]:
     """Attention and the summary alone, on the same sentences."""
     from seqloom import inspect
-    from seqloom.metrics.bleu import bleu
+    from seqloom.metrics.text_scores import bleu
 
     models = {
         name: model for name in MULTI30K if (model := translator(name, fit=False)) is not None
@@ -110,7 +110,7 @@ def difference() -> Iterator[Row]:
 
 def beams() -> Iterator[Row]:
     """Beam 5 against greedy search; wide beams with and without the division by length."""
-    from seqloom.metrics.bleu import bleu
+    from seqloom.metrics.text_scores import bleu
 
     for name in ("attention", "transformer"):
         if (model := translator(name, fit=False)) is None or (test := part("val")) is None:
@@ -201,7 +201,7 @@ def fitted(name: str, model: Any, train: Any, valid: Any, training: dict[str, An
 
 
 def saved(name: str) -> Path:
-    from seqloom.paths import cache_directory
+    from seqloom.directories import cache_directory
 
     return cache_directory() / "bench" / f"translate-{name}"
 

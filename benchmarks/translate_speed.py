@@ -207,8 +207,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def seqloom_engine(model: Any, vocabulary: int) -> Engine:
-    from seqloom.decoding.beam import beam_search
-    from seqloom.decoding.greedy import greedy
+    from seqloom.decoding.beam import beam_search, greedy
 
     def translate(n: int, beams: int, turn: int) -> tuple[float, list[int]]:
         texts = source_texts(n, vocabulary, turn)

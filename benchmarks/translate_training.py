@@ -121,7 +121,7 @@ def our_updates(kind: str, pairs: list[tuple[str, str]]) -> tuple[Any, Any]:
     """What updates our network, and its batches."""
     import torch
 
-    from seqloom.data.parallel import Parallel
+    from seqloom.data.translation import Parallel
     from seqloom.models.translate.seq2seq import Seq2Seq
     from seqloom.models.translate.transformer import Transformer
     from seqloom.training.config import TrainConfig

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seqloom import NGram, read
-from seqloom.decoding import sharing
+from seqloom.decoding import generation
 from seqloom.errors import SeqloomError
 from seqloom.interop.vectors import write_vectors
 from seqloom.registry import model_class
@@ -93,7 +93,7 @@ def test_a_decoder_that_was_being_made_is_made_anew():
     """The thread that was making it, and held the lock, does not come along."""
     used, unused = NGram(order=2).fit(TEXT), NGram(order=2).fit(TEXT)
     here = used.generate("the", max_tokens=5)
-    with sharing._making:
+    with generation._making:
         assert forked(
             lambda: (used.generate("the", max_tokens=5), unused.generate("the", max_tokens=5))
         ) == (here, here)
@@ -105,7 +105,7 @@ def test_tables_and_pictures_are_refused_at_once(tmp_path):
     import altair
     import polars
 
-    from seqloom.charts.files import png
+    from seqloom.charts.theme import png
 
     polars.DataFrame({"text": ["a b", "c d"]}).write_parquet(tmp_path / "t.parquet")
     chart = altair.Chart(altair.Data(values=[{"a": 1}])).mark_point()

@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from seqloom.contracts import Tagger as Tagger
     from seqloom.contracts import TextEmbedder as TextEmbedder
     from seqloom.contracts import Translator as Translator
+    from seqloom.data.classification import Labelled as Labelled
+    from seqloom.data.classification import read_labelled as read_labelled
     from seqloom.data.corpus import Corpus as Corpus
     from seqloom.data.corpus import bundled as bundled
     from seqloom.data.corpus import read as read
-    from seqloom.data.labelled import Labelled as Labelled
-    from seqloom.data.labelled import read_labelled as read_labelled
-    from seqloom.data.parallel import Parallel as Parallel
-    from seqloom.data.parallel import read_parallel as read_parallel
-    from seqloom.data.series import Series as Series
-    from seqloom.data.series import read_series as read_series
-    from seqloom.data.tagged import Tagged as Tagged
-    from seqloom.data.tagged import read_tagged as read_tagged
+    from seqloom.data.forecasting import Series as Series
+    from seqloom.data.forecasting import read_series as read_series
+    from seqloom.data.tagging import Tagged as Tagged
+    from seqloom.data.tagging import read_tagged as read_tagged
+    from seqloom.data.translation import Parallel as Parallel
+    from seqloom.data.translation import read_parallel as read_parallel
     from seqloom.interop.arpa import read_arpa as read_arpa
     from seqloom.interop.arpa import write_arpa as write_arpa
     from seqloom.interop.vectors import read_vectors as read_vectors

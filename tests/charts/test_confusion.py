@@ -9,13 +9,26 @@ import math
 import numpy as np
 import pytest
 
-from seqloom.charts import files, theme
+from seqloom.charts import theme
 from seqloom.charts.belief import belief_chart, forgetting_chart
-from seqloom.charts.confidence import reliability_chart
-from seqloom.charts.confusion import EITHER, RIGHT, WRONG, confusion_chart, gathered, short_number
-from seqloom.charts.heat import NAME, blend, ink_on, room, short_name, text_width
-from seqloom.charts.spec import specification
-from seqloom.charts.transitions import shares, transition_chart
+from seqloom.charts.calibration import reliability_chart
+from seqloom.charts.heat import (
+    EITHER,
+    NAME,
+    RIGHT,
+    WRONG,
+    blend,
+    confusion_chart,
+    gathered,
+    ink_on,
+    room,
+    shares,
+    short_name,
+    short_number,
+    text_width,
+    transition_chart,
+)
+from seqloom.charts.theme import specification
 from tests.charts.test_theme import contrast
 
 
@@ -238,13 +251,13 @@ def test_names_are_data_and_not_code():
 
 def test_they_are_drawn():
     """vl-convert takes them, names with quotes and East Asian ones too, and writes the text that was given."""
-    picture = files.svg(confusion_chart(['say "no"', "新闻"], [[7, 1], [2, 31]]))
+    picture = theme.svg(confusion_chart(['say "no"', "新闻"], [[7, 1], [2, 31]]))
     for text in ("say &quot;no&quot;", "新闻", ">31<", ">predicted<", ">gold<"):
         assert text in picture or text.replace("&quot;", '"') in picture
     words = ["我们", "看", "电影", "看"]
-    picture = files.svg(belief_chart(np.full((4, 2), 0.5), words, ["a", "b"]))
+    picture = theme.svg(belief_chart(np.full((4, 2), 0.5), words, ["a", "b"]))
     assert picture.count(">看<") == 2
-    assert files.png(transition_chart(np.eye(3), list("abc")))[:4] == b"\x89PNG"
+    assert theme.png(transition_chart(np.eye(3), list("abc")))[:4] == b"\x89PNG"
 
 
 def test_room_for_digits():

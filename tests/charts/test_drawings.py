@@ -8,15 +8,11 @@ import numpy as np
 import pytest
 
 from seqloom.charts.calibration import Forecasts, logit, reliability
+from seqloom.charts.comparison import CurvePoint, Row, ladder, learning_curves, quality_against
 from seqloom.charts.costs import along, cost_shares, histogram, windows
-from seqloom.charts.curve import Point, learning_curves
-from seqloom.charts.labels import LINE
-from seqloom.charts.ladder import Row, ladder
-from seqloom.charts.passage import cells, passage_chart, passage_html
-from seqloom.charts.pieces import Piece
-from seqloom.charts.quality import quality_against
-from seqloom.charts.scales import decades, log_domain, log_moved, log_share, round_ticks
-from seqloom.charts.spec import specification
+from seqloom.charts.passage import Piece, cells, passage_chart, passage_html
+from seqloom.charts.scales import LINE, decades, log_domain, log_moved, log_share, round_ticks
+from seqloom.charts.theme import specification
 
 ROWS = [
     Row("byte-1", "byte", 4.8, 4.7, 4.9, 0.02, 5e3),
@@ -67,7 +63,7 @@ def test_scales():
 
 def test_curves_are_named_at_their_last_point_without_overlap():
     points = [
-        Point(f"r{i}", "g", size, 2 + 0.001 * i + 100 / size)
+        CurvePoint(f"r{i}", "g", size, 2 + 0.001 * i + 100 / size)
         for i in range(12)
         for size in (100, 1000)
     ]

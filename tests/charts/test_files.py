@@ -8,10 +8,9 @@ import altair as alt
 import pytest
 import vl_convert
 
-from seqloom.charts import files, spec, theme
-from seqloom.charts.page import Page
-from seqloom.charts.sheet import Sheet
-from seqloom.charts.spec import specification, version
+from seqloom.charts import theme
+from seqloom.charts.page import Page, Sheet
+from seqloom.charts.theme import specification, version
 from seqloom.errors import ConfigError, SeqloomError
 
 
@@ -39,13 +38,13 @@ def pixels(png):
 
 def test_png_is_smaller_and_the_same_picture():
     fast = vl_convert.vegalite_to_png(specification(chart()), vl_version=version(), scale=1.5)
-    small = files.smaller_png(fast)
+    small = theme.smaller_png(fast)
     assert pixels(small) == pixels(fast)
     assert len(small) < len(fast) / 2
 
 
 def test_save_writes_what_the_ending_says(tmp_path):
-    for kind in files.KINDS:
+    for kind in theme.KINDS:
         Sheet("picture", lambda page: {"picture": chart()}).save(tmp_path / f"picture.{kind}")
     (width, height), _ = pixels((tmp_path / "picture.png").read_bytes())
     assert width > 1.5 * theme.WIDTH
@@ -69,19 +68,19 @@ def test_save_writes_what_the_ending_says(tmp_path):
 )
 def test_bad_names_are_refused_before_the_work(tmp_path, name, says):
     with pytest.raises(ConfigError, match=re.escape(says)):
-        files.check_target(tmp_path / name)
+        theme.check_target(tmp_path / name)
 
 
 def test_what_cannot_be_written_is_said(tmp_path):
     (tmp_path / "taken.png").mkdir()
     with pytest.raises(SeqloomError, match=r"taken\.png: cannot be written"):
-        files.write(tmp_path / "taken.png", b"x")
+        theme.write(tmp_path / "taken.png", b"x")
     assert [p.name for p in tmp_path.iterdir()] == ["taken.png"]
 
 
 def test_too_many_rows_are_refused(monkeypatch):
-    assert spec.MOST_ROWS == 5000
-    monkeypatch.setattr(spec, "MOST_ROWS", 50)
+    assert theme.MOST_ROWS == 5000
+    monkeypatch.setattr(theme, "MOST_ROWS", 50)
     assert specification(chart(50))
     both = alt.vconcat(chart(3), alt.layer(chart(51), chart(2)))
     with pytest.raises(ValueError, match="51 rows: aggregate"):

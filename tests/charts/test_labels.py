@@ -7,7 +7,7 @@ import random
 import pytest
 
 from seqloom.charts import theme
-from seqloom.charts.labels import GAP, LEADER, LINE, POINT, label_box, overlap, place_labels, spread
+from seqloom.charts.scales import GAP, LEADER, LINE, POINT, label_box, overlap, place_labels, spread
 
 
 def pixels(box, width):

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from seqloom.charts import theme
-from seqloom.charts.pieces import Piece, whole_characters
-from seqloom.charts.terminal import legend, show, visible, wanted
+from seqloom.charts.passage import Piece, legend, show, visible, wanted, whole_characters
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -7,12 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from seqloom.charts.files import png, svg
 from seqloom.charts.heat import text_width
-from seqloom.charts.labels import LINE
-from seqloom.charts.leaning import MOST, leaning
-from seqloom.charts.spec import specification
-from seqloom.charts.word_graph import Arrow, Branch, analogy_chart, star_chart
+from seqloom.charts.scales import LINE
+from seqloom.charts.theme import png, specification, svg
+from seqloom.charts.word_graph import MOST, Arrow, Branch, analogy_chart, leaning, star_chart
 from seqloom.charts.word_map import DOT, NEVER, PAGE, ZOOMS, Spot, place_names, word_map
 
 

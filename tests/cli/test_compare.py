@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from seqloom import Corpus, compare, load, progress
-from seqloom.cli.live import Table, shown
+from seqloom.cli.compare import Table, shown
 from seqloom.comparison.table import chosen, columns, lines
 from tests.comparison.test_tasks import reviews, sentences
 

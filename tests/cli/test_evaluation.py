@@ -6,7 +6,7 @@ import random
 import pytest
 
 import seqloom as library
-from seqloom.data.label_forms import Choice
+from seqloom.data.classification_forms import Choice
 
 
 @pytest.fixture(scope="module")

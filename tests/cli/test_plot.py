@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from seqloom.charts.scales import log_share, spaced_ticks
-from seqloom.charts.spec import specification
+from seqloom.charts.theme import specification
 from seqloom.charts.training import Curves, losses, norms, rates, thinned
 from seqloom.cli import plot
 from seqloom.errors import ConfigError

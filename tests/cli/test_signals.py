@@ -319,7 +319,7 @@ def test_what_another_run_left_without_a_checkpoint_is_not_mixed_in(seqloom, tmp
 
 
 def test_a_place_without_locks_still_works(seqloom, tmp_path, monkeypatch):
-    monkeypatch.setattr("seqloom.locks.fcntl", None)
+    monkeypatch.setattr("seqloom.directories.fcntl", None)
     assert seqloom(*VECTORS, "-o", "m").code == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "text"]
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import seqloom as library
-from seqloom.cli.resumable import contents
-from seqloom.cli.translate import Job
-from seqloom.decoding.translation_config import TranslationConfig
+from seqloom.cli.translate import Job, contents
+from seqloom.decoding.configs import TranslationConfig
 from seqloom.tasks.task import TextReading
 from tests.fuzz.specimens import SPECIMENS
 from tests.own_models import Backwards

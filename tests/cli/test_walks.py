@@ -18,7 +18,7 @@ from seqloom.comparison import bench, run
 from seqloom.comparison.classification import ClassificationLadder
 from seqloom.contracts import Forecaster
 from seqloom.data.documents import CHUNK, Document
-from seqloom.data.parquet import Parquet
+from seqloom.data.tables import Parquet
 from seqloom.models.vectors.reading import read_words
 from seqloom.text.tokenizer import Tokenizer
 from tests.comparison.test_tasks import reviews

@@ -22,8 +22,8 @@ from seqloom.comparison.ab import ab
 from seqloom.comparison.classification import ClassificationLadder, macro_f1
 from seqloom.comparison.forecasting import ForecastingLadder
 from seqloom.comparison.tagging import TaggingLadder
-from seqloom.data.labelled import Labelled
-from seqloom.data.tagged import Tagged
+from seqloom.data.classification import Labelled
+from seqloom.data.tagging import Tagged
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bootstrap import paired, paired_statistic, ratio
 from seqloom.testing.forecaster import hours

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from seqloom import Corpus, compare
-from seqloom.charts.spec import specification
+from seqloom.charts.theme import specification
 from seqloom.cli.main import main
 from seqloom.comparison.curve import CurvePoint
 from seqloom.comparison.language import LanguageLadder
@@ -144,7 +144,7 @@ def test_pictures_of_an_earlier_report_are_removed(report, found, tmp_path):
 
 def test_a_report_is_there_whole_or_not_at_all(found, tmp_path, monkeypatch):
     """Wherever it ends: while the last part is made, or while the last file is written."""
-    monkeypatch.setattr("seqloom.charts.files.png", lambda chart: b"drawn")
+    monkeypatch.setattr("seqloom.charts.theme.png", lambda chart: b"drawn")
     short, place, write = (
         dataclasses.replace(found, curve={}, bench=None),
         tmp_path / "report",

@@ -11,10 +11,10 @@ from seqloom.comparison import ladder as ladders
 from seqloom.comparison.ab import ab
 from seqloom.comparison.report import write_report
 from seqloom.comparison.translation import RUNGS, ManyLadder, ShortLadder, TranslationLadder
-from seqloom.data.parallel_parts import has_many_targets
 from seqloom.data.recognise import pairs_in
+from seqloom.data.translation import has_many_targets
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics.bleu import bleu
+from seqloom.metrics.text_scores import bleu
 from tests.comparison.folding import folds
 
 NOUNS = [

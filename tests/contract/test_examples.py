@@ -7,9 +7,9 @@ from seqloom import NaiveBayes
 from seqloom.arrays import Spec
 from seqloom.config import Config
 from seqloom.contracts import Classifier
-from seqloom.data.labelled import Labelled
+from seqloom.data.classification import Labelled
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import multilabel
+from seqloom.metrics import classification
 
 RNG = np.random.default_rng(0)
 NAMES = ["cold", "dry", "late"]
@@ -95,7 +95,7 @@ def test_several_labels_are_judged_as_scikit_learn_does():
 
 
 def test_a_label_never_seen_is_missed_and_said():
-    found, details, notes = multilabel.judge(
+    found, details, notes = classification.evaluate_label_sets(
         ["a"], [["a"], ["b"]], np.array([[0.9], [0.1]]), 0.5, samples=0
     )
     assert (found["exact_match"], found["micro_f1"]) == (0.5, pytest.approx(2 / 3))

@@ -9,7 +9,7 @@ import pytest
 
 import seqloom
 from seqloom import registry
-from seqloom.data.labelled import Labelled
+from seqloom.data.classification import Labelled
 from seqloom.errors import ConfigError, DataError, ModelError
 
 CLASSIFIERS = [

@@ -9,7 +9,7 @@ from seqloom import Copy
 from seqloom.contracts import Translator
 from seqloom.contracts.translations import TranslationConfig
 from seqloom.contracts.translator import BATCH
-from seqloom.decoding.forced import forced_log_probs
+from seqloom.decoding.beam import forced_log_probs
 from seqloom.errors import ConfigError, DataError
 from tests.own_models import Backwards
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from seqloom.charts.spec import specification
+from seqloom.charts.theme import specification
 from seqloom.cli.main import main
 from seqloom.data.corpus import Corpus, read
 from seqloom.data.describe import describe

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.data import download as module
-from seqloom.data.download import download
+from seqloom.data import catalogue as module
+from seqloom.data.catalogue import download
 from seqloom.errors import DataError
 from tests.data.server import Server, serving
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from seqloom.data.classification import as_labelled
 from seqloom.data.corpus import Corpus, as_corpus
-from seqloom.data.in_memory import values
-from seqloom.data.labelled import as_labelled
+from seqloom.data.examples import values
 from seqloom.errors import DataError
 from seqloom.text.file_names import looks_like_file, refuse_existing_file
 from seqloom.text.tokenizer import Tokenizer

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.data import documents, lines
-from seqloom.data.labelled import Labelled, as_labelled, read_labelled, stream_labelled
+from seqloom.data import documents
+from seqloom.data.classification import Labelled, as_labelled, read_labelled, stream_labelled
 from seqloom.errors import ConfigError, DataError
 
 ROWS = [
@@ -280,7 +280,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows, end, size):
     folder = tmp_path_factory.mktemp("forms")
     patch = pytest.MonkeyPatch()
     patch.setattr(documents, "CHUNK", 5)
-    patch.setattr(lines.line_blocks, "__defaults__", (size,))
+    patch.setattr(documents.line_blocks, "__defaults__", (size,))
     try:
         for name, text in {
             "a.csv": as_csv(rows, end=end, quoting=csv.QUOTE_ALL),
@@ -298,7 +298,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows, end, size):
 
 def test_stream(tmp_path, monkeypatch):
     rows = [(f"text {i}", str(i % 3)) for i in range(1000)]
-    monkeypatch.setattr("seqloom.data.lines.line_blocks.__defaults__", (200,))
+    monkeypatch.setattr("seqloom.data.documents.line_blocks.__defaults__", (200,))
     monkeypatch.setattr(documents, "CHUNK", 100)
     write(tmp_path / "1.tsv", as_tsv(rows[:600]))
     write(tmp_path / "2.jsonl", as_jsonl(rows[600:]))

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom.data.alignment import first_mismatch
-from seqloom.data.parallel import Parallel, read_parallel
-from seqloom.data.parallel_report import filter_pairs, report_pairs, seen_sources
+from seqloom.data.translation import Parallel, read_parallel
+from seqloom.data.translation_forms import first_mismatch
+from seqloom.data.translation_report import filter_pairs, report_pairs, seen_sources
 from seqloom.errors import ConfigError, DataError, EncodingError
 
 PAIRS = [

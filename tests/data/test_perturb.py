@@ -8,10 +8,10 @@ from itertools import chain
 import pytest
 
 from seqloom.data import perturb
-from seqloom.data.labelled import Labelled
+from seqloom.data.classification import Labelled
 from seqloom.data.perturb import PERTURBATIONS, perturb_labelled, perturb_tagged, with_typos
 from seqloom.data.spans import spans
-from seqloom.data.tagged import Tagged
+from seqloom.data.tagging import Tagged
 
 TEXTS = [
     "The quick brown  fox\njumps over it",

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from seqloom.data import lines
-from seqloom.data.delimited import Delimited
+from seqloom.data import documents
 from seqloom.data.documents import Document
-from seqloom.data.json_lines import JsonLines
-from seqloom.data.rows import open_rows
+from seqloom.data.rows import Delimited, JsonLines, open_rows
 from seqloom.data.tables import Table
 from seqloom.errors import DataError
 from tests.twins.rows import csv_texts, json_texts, tsv_texts
@@ -71,7 +69,7 @@ def closed(found):
 def small_blocks(chunk: int, size: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("seqloom.data.documents.CHUNK", chunk)
-        patch.setattr(lines.line_blocks, "__defaults__", (size,))
+        patch.setattr(documents.line_blocks, "__defaults__", (size,))
         yield
 
 

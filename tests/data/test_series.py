@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from seqloom import Series, read_series
+from seqloom.data.forecasting import as_series
 from seqloom.data.recognise import times_in
-from seqloom.data.series import as_series
 from seqloom.data.times import Clock, Step, infer_step, read_times
 from seqloom.errors import ConfigError, DataError
 

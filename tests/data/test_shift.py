@@ -5,7 +5,7 @@ import random
 import pytest
 
 from seqloom.data.corpus import Corpus
-from seqloom.data.shift import Shift, shift
+from seqloom.data.describe import Shift, shift
 
 
 def invented(words: list[str], n: int, seed: int, blank: str = " ") -> str:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.data import contents, documents
+from seqloom.data import documents, tables
+from seqloom.data.classification import read_labelled
 from seqloom.data.corpus import Corpus, overlap, read
 from seqloom.data.encode import encode_corpus
-from seqloom.data.labelled import read_labelled
 from seqloom.errors import DataError, MissingExtra
 from seqloom.text.boundaries import cut_before_space
 from seqloom.text.tokenizer import Tokenizer
@@ -164,7 +164,7 @@ def test_split_at_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(list(part.each_document())) for part in inner] == [10, 10, 5]
     assert splits.test.n_bytes == len(splits.test.text().encode())
     assert overlap(corpus, splits.test) == 1.0
-    monkeypatch.setattr(contents, "_MOST_ENDS", 8)  # very many rows: some ends are enough
+    monkeypatch.setattr(tables, "_MOST_ENDS", 8)  # very many rows: some ends are enough
     thinned = read(tmp_path / "a.jsonl", column="body").split((0.5, 0.3, 0.2))
     assert [text for part in thinned for _, text in part.each_document()] == [
         text + "\n" for _, text in rows
@@ -326,7 +326,7 @@ def test_paths(tmp_path: Path) -> None:
 
 
 def test_tables_without_header(tmp_path: Path, said: list[str]) -> None:
-    """One rule for all data: `data/delimited.py`."""
+    """One rule for all data: `data/rows.py`."""
     numbers = write(tmp_path / "a.csv", "1,hello there\n2,good bye\n")  # a number above numbers
     assert read(numbers).text() == read(numbers, column="2").text() == "hello there\ngood bye\n"
     again = write(tmp_path / "b.tsv", "yes\nno\nyes\n")  # a cell that comes again
@@ -503,7 +503,7 @@ def test_one_line_of_100_megabytes_as_plain_text(tmp_path: Path) -> None:
 
 def test_wrong_rows_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = b"".join(b'{"t": "row %d"}\n' % i for i in range(1, 1000))
-    monkeypatch.setattr("seqloom.data.lines.line_blocks.__defaults__", (300,))
+    monkeypatch.setattr("seqloom.data.documents.line_blocks.__defaults__", (300,))
     monkeypatch.setattr(documents.Document._raw, "__defaults__", (0, 100))
     for last, message in {
         b'{"t": 5}': r"a\.jsonl, line 1000, column 't': a number, not text",
@@ -534,7 +534,7 @@ def test_not_one_object_a_line(tmp_path: Path) -> None:
 
 
 def test_ragged_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.data.lines.line_blocks.__defaults__", (100,))
+    monkeypatch.setattr("seqloom.data.documents.line_blocks.__defaults__", (100,))
     monkeypatch.setattr(documents.Document._raw, "__defaults__", (0, 50))
     many = b'"two\nlines",x\n' * 500
     for last, message in {
@@ -582,7 +582,7 @@ def test_parquet_in_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     polars = pytest.importorskip("polars")
     rows = [(str(i), f"row {i}" if i % 3 else "") for i in range(5000)]
     write(tmp_path / "a.parquet", parquet(rows, row_group_size=300))
-    monkeypatch.setattr("seqloom.data.parquet._BLOCK", 1000)
+    monkeypatch.setattr("seqloom.data.tables._BLOCK", 1000)
     corpus = read(tmp_path / "a.parquet", column="body")
     assert corpus.text() == "".join(text + "\n" for _, text in rows if text)
     assert [name.rpartition(":")[2] for name, _ in corpus.each_document()] == [

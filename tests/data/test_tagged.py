@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.data import documents
-from seqloom.data.tagged import Tagged, as_tagged, read_tagged
+from seqloom.data.tagging import Tagged, as_tagged, read_tagged
 from seqloom.errors import ConfigError, DataError
 
 CONLL = """-DOCSTART- -X- O O

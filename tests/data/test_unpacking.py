@@ -6,7 +6,7 @@ import lzma
 import pytest
 
 from seqloom import read, read_vectors
-from seqloom.data import unpacking
+from seqloom.data import pieces
 from seqloom.errors import ConfigError, DataError
 
 
@@ -19,17 +19,15 @@ def packed(place, suffix, data):
     return place
 
 
-@pytest.mark.parametrize("suffix", unpacking.COMPRESSED)
+@pytest.mark.parametrize("suffix", pieces.COMPRESSED)
 def test_a_bomb_is_refused_in_one_line_and_the_limit_can_be_raised(suffix, tmp_path, monkeypatch):
-    monkeypatch.setattr(unpacking, "ROOM", 1 << 20)
+    monkeypatch.setattr(pieces, "ROOM", 1 << 20)
     bomb = packed(tmp_path / f"a.txt{suffix}", suffix, b"a" * (8 << 20))
-    with pytest.raises(
-        DataError, match=f"unpacks to more than 200 times .* set {unpacking.VARIABLE}"
-    ):
+    with pytest.raises(DataError, match=f"unpacks to more than 200 times .* set {pieces.VARIABLE}"):
         _ = read(bomb).fingerprint
-    monkeypatch.setenv(unpacking.VARIABLE, "100000")
+    monkeypatch.setenv(pieces.VARIABLE, "100000")
     assert len(read(bomb).text()) == 8 << 20
-    monkeypatch.setenv(unpacking.VARIABLE, "many")
+    monkeypatch.setenv(pieces.VARIABLE, "many")
     with pytest.raises(ConfigError, match="whole number"):
         _ = read(bomb).fingerprint
 
@@ -40,10 +38,10 @@ def test_what_is_small_may_expand_far(tmp_path):
 
 def test_pieces_are_small_however_well_they_pack(tmp_path):
     place = packed(tmp_path / "a.txt.zst", ".zst", b"a" * (64 << 20))
-    assert max(map(len, unpacking.unpacked(place, "a", ".zst", 1 << 20))) < 40 << 20
+    assert max(map(len, pieces.unpacked(place, "a", ".zst", 1 << 20))) < 40 << 20
 
 
 def test_vectors_are_refused_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(unpacking, "ROOM", 1 << 20)
+    monkeypatch.setattr(pieces, "ROOM", 1 << 20)
     with pytest.raises(DataError, match="unpacks to more than"):
         read_vectors(packed(tmp_path / "v.txt.gz", ".gz", b"word 0 0 0\n" * (1 << 20)))

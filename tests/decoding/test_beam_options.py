@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.decoding import beam
-from seqloom.decoding.beam import BeamConfig, beam_search
-from seqloom.decoding.coverage import LEAST, log_coverage
+from seqloom.decoding.beam import LEAST, BeamConfig, beam_search, log_coverage
 from seqloom.errors import ConfigError, ModelError
 
 from ..twins import beam as twin

@@ -7,8 +7,8 @@ import pytest
 
 from seqloom.decoding.beam import beam_search
 from seqloom.decoding.ensemble import Ensemble
+from seqloom.decoding.generation import search
 from seqloom.decoding.sampling import SamplingConfig
-from seqloom.decoding.search import search
 from seqloom.decoding.stepper import prefill
 from seqloom.errors import ConfigError, ModelError
 

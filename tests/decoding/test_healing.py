@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqloom.decoding.healing import PrefixIndex, heal, restrict
+from seqloom.decoding.constraints import PrefixIndex, heal, restrict
 from seqloom.decoding.sampling import SamplingConfig, sample
 
 from .toy import Bigrams, run

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom.decoding.configs import TranslationConfig
 from seqloom.decoding.constraints import Without
 from seqloom.decoding.generation import Draft, Generator
 from seqloom.decoding.sampling import SamplingConfig
-from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.errors import ModelError
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig

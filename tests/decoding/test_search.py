@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from seqloom.decoding.beam import beam_search
+from seqloom.decoding.generation import search
 from seqloom.decoding.sampling import SamplingConfig
-from seqloom.decoding.search import search
 from seqloom.errors import ConfigError
 
 from .toy import Translations, log_probs_after

@@ -9,7 +9,7 @@ import pytest
 
 import seqloom
 from seqloom import NGram
-from seqloom.decoding import sharing
+from seqloom.decoding import generation
 from seqloom.errors import ConfigError
 from seqloom.models.language.mixture import Mixture
 
@@ -114,9 +114,9 @@ def test_an_error_while_making_leaves_nothing_behind(monkeypatch):
             greedy(model)
     with ThreadPoolExecutor(1) as other:
         assert other.submit(
-            sharing._making.acquire, blocking=False
+            generation._making.acquire, blocking=False
         ).result()  # which fails where this thread still has it
-        other.submit(sharing._making.release).result()
+        other.submit(generation._making.release).result()
     assert greedy(model) == greedy(fitted())
 
 

@@ -25,7 +25,7 @@ def glove(package):
     """Of the 60,000 most frequent words of GloVe 6B those that the tests of bias ask for, in half precision."""
     import polars
 
-    from seqloom.metrics.bias_words import built_in
+    from seqloom.metrics.bias import built_in
 
     known = built_in()
     wanted = {

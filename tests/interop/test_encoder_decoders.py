@@ -183,7 +183,7 @@ def test_known_targets_have_the_same_scores(pair):
 
 
 def test_steps_without_torch_have_the_same_scores(pair):
-    from seqloom.decoding.forced import forced_log_probs
+    from seqloom.decoding.beam import forced_log_probs
 
     _, network, model = pair
     by_steps = forced_log_probs(

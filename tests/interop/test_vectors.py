@@ -477,7 +477,7 @@ def fnv(data):
 
 def test_character_ngrams_without_fasttext():
     """The slow way over Python strings; the counts of running, runner and runs are the documents', less the word itself."""
-    from seqloom.kernels.char_ngrams import ngram_buckets
+    from seqloom.kernels.features import ngram_buckets
     from seqloom.text.vocabulary import padded
 
     words = ["running", "runner", "runs", "日本é", "", "a"]

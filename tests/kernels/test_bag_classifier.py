@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from seqloom.kernels import bag_classifier, bag_features, centroids
+from seqloom.kernels import bag_classifier, vector_search
+from seqloom.kernels import features as bag_features
 from seqloom.models.vectors.sampling import huffman
 
 END, UNKNOWN = bag_features.END, bag_features.UNKNOWN
@@ -18,7 +19,7 @@ def features(ids, longest=1, words=100, buckets=1000, spelled=NONE, ends=NONE):
         np.empty(len(ids) * longest + len(spelled), np.uint32),
         np.zeros(np.sum(ids == END) + 1, np.int64),
     )
-    n = bag_features.list_features(ids, 0, longest, words, buckets, spelled, ends, out, borders)
+    n = bag_features.list_bag_features(ids, 0, longest, words, buckets, spelled, ends, out, borders)
     return [out[a:b].tolist() for a, b in pairwise(borders)], n
 
 
@@ -206,7 +207,7 @@ def test_the_nearest_centroid_is_found():
         draw.normal(size=(256, 2)).astype(np.float32),
     )
     codes = np.empty(500, np.uint8)
-    apart = centroids.nearest(points, places, codes)
+    apart = vector_search.nearest(points, places, codes)
     distances = ((points[:, None] - places) ** 2).sum(axis=2)
     assert (distances[np.arange(500), codes] <= distances.min(axis=1) + 1e-5).all()
     assert apart == pytest.approx(distances.min(axis=1).sum(), rel=1e-3)
@@ -216,9 +217,9 @@ def test_centroids_move_to_their_points_and_none_stays_idle():
     points = np.array([[0, 0], [0, 2], [9, 9], [9, 9.5]], np.float32)
     places = np.array([[0, 1], [500, 500], [9, 9]], np.float32)
     codes = np.empty(4, np.uint8)
-    centroids.nearest(points, places, codes)
+    vector_search.nearest(points, places, codes)
     assert codes.tolist() == [0, 0, 2, 2]
-    centroids.improve(points, codes, places)
+    vector_search.improve(points, codes, places)
     assert places[0].tolist() == [0, 1]
     assert places[2].tolist() == [9, 9.25]
     assert places[1].tolist() in points.tolist()

@@ -7,9 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.kernels.dropout import drop  # noqa: E402
+from seqloom.kernels.sampling import drop  # noqa: E402
 from seqloom.nn.attention import Attention, dropped_attention  # noqa: E402
-from seqloom.nn.dropout import dropout  # noqa: E402
+from seqloom.nn.layers import dropout  # noqa: E402
 from seqloom.nn.position import alibi_slopes  # noqa: E402
 from seqloom.nn.transformer import causal_places  # noqa: E402
 

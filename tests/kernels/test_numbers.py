@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.kernels.numbers import parse_binary_vectors, parse_numbers, parse_vectors
+from seqloom.kernels.decimals import parse_binary_vectors, parse_numbers, parse_vectors
 
 
 def bytes_of(text):

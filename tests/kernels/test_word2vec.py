@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqloom.kernels import word2vec as kernel
-from seqloom.kernels.char_ngrams import weighted_rows
+from seqloom.kernels.features import weighted_rows
 from seqloom.models.vectors.reading import END, GONE
 from seqloom.models.vectors.sampling import alias_table, huffman, keep_thresholds
 from seqloom.models.vectors.windows import Bags, make_outputs, rows, tables

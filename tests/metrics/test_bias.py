@@ -10,9 +10,18 @@ import numpy as np
 import pytest
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import bias, bias_words
-from seqloom.metrics.bias import direct_bias, p_of_partition, told_by_neighbours, weat
-from seqloom.metrics.bias_words import as_pairs, built_in, read_word_lists, with_built_in, word_list
+from seqloom.metrics import bias
+from seqloom.metrics.bias import (
+    as_pairs,
+    built_in,
+    direct_bias,
+    p_of_partition,
+    read_word_lists,
+    told_by_neighbours,
+    weat,
+    with_built_in,
+    word_list,
+)
 
 
 class Table:
@@ -223,7 +232,7 @@ def test_names_that_are_not_there():
             as_pairs(text)
 
 
-@pytest.mark.parametrize("module", [bias, bias_words])
+@pytest.mark.parametrize("module", [bias, bias])
 def test_examples_in_docstrings(module):
     outcome = doctest.testmod(module)
     assert outcome.attempted > 0

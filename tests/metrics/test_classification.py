@@ -9,7 +9,7 @@ import pytest
 
 from seqloom.errors import DataError
 from seqloom.metrics import classification, tables
-from seqloom.metrics.classification import judge
+from seqloom.metrics.classification import evaluate_labels
 from seqloom.metrics.result import Result, Signature
 
 CLASSES = ["ham", "spam"]
@@ -25,7 +25,9 @@ def judged(classes=CLASSES, gold=GOLD, texts=None, probs=PROBS, samples=200, exa
         else texts or [f"text {i}" for i in range(len(gold))]
     )
     with np.errstate(divide="ignore"):
-        return judge(classes, gold, texts, np.log(probs), samples=samples, examples=examples)
+        return evaluate_labels(
+            classes, gold, texts, np.log(probs), samples=samples, examples=examples
+        )
 
 
 def random_case(seed, n=400, classes=5, unseen=0):
@@ -247,7 +249,7 @@ def test_a_vast_matrix_is_left_out(monkeypatch):
 
 def test_what_cannot_be_judged_is_refused():
     with pytest.raises(DataError, match="no texts"):
-        judge(CLASSES, [], [], np.empty((0, 2)), samples=10, examples=1)
+        evaluate_labels(CLASSES, [], [], np.empty((0, 2)), samples=10, examples=1)
     with pytest.raises(ValueError, match=r"4 labels, 4 texts and 2 classes .* \(4, 3\)"):
         judged(probs=np.full((4, 3), 1 / 3))
     with pytest.raises(ValueError, match="NaN"):

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from seqloom.metrics.error_words import SURE, characteristic_words, text_counts, words_of_errors
+from seqloom.metrics.classification import SURE, characteristic_words, text_counts, words_of_errors
 
 
 def z_score(word, inside, outside):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from seqloom import Uniform
 from seqloom.errors import DataError
-from seqloom.metrics.likelihood import (
+from seqloom.metrics.language import (
     bits_per_byte,
     bits_per_token,
     nats,

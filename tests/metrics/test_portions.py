@@ -5,9 +5,8 @@ import pytest
 
 from seqloom.data.corpus import Corpus
 from seqloom.data.encode import encode_corpus
-from seqloom.metrics import likelihood
-from seqloom.metrics.costs import SegmentCosts, segment_costs
-from seqloom.metrics.segments import line_segments, segment_ends
+from seqloom.metrics import language
+from seqloom.metrics.language import SegmentCosts, line_segments, segment_costs, segment_ends
 from seqloom.text.tokenizer import Tokenizer
 
 TEXT = "a few words\n\n" + "long " * 900 + "line\n" + "short one\n" * 40 + "no newline at the end"
@@ -55,9 +54,9 @@ def test_costs_of_segments_do_not_depend_on_the_portions(kind, unit):
 def test_a_tally_of_portions_is_that_of_the_whole():
     rng = np.random.default_rng(1)
     log_probs, oov = np.log(rng.random(1000)).astype(np.float32), rng.random(1000) < 0.1
-    total = likelihood.Tally()
+    total = language.Tally()
     for at in range(0, 1000, 70):
         total.add(log_probs[at : at + 70], oov[at : at + 70])
-    whole = likelihood.summarize(log_probs, oov, 4000)
+    whole = language.summarize(log_probs, oov, 4000)
     assert total.summary(4000) == pytest.approx(whole)
-    assert whole["perplexity_without_oov"] == likelihood.perplexity_without_oov(log_probs, oov)
+    assert whole["perplexity_without_oov"] == language.perplexity_without_oov(log_probs, oov)

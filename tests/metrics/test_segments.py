@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqloom.metrics.segments import line_segments, segment_sums
+from seqloom.metrics.language import line_segments, segment_sums
 
 
 @given(st.lists(st.integers(0, 5), max_size=12), st.data())

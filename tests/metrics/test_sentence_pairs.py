@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from seqloom.errors import DataError
-from seqloom.metrics.sentence_pairs import as_pairs, read_pairs
-from seqloom.metrics.vectors import read_questions
+from seqloom.metrics.sentence_vectors import as_pairs, read_pairs
+from seqloom.metrics.word_vectors import read_questions
 
 PAIRS = [("a cat, here", "# a dog", 3.5), (": one", "two; three", 0.0)]
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from seqloom.data.tagged import Tagged
+from seqloom.data.tagging import Tagged
 from seqloom.errors import DataError
 from seqloom.metrics import tables, tagging
 from seqloom.metrics.result import Result, Signature

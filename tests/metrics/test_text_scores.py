@@ -7,13 +7,22 @@ import numpy as np
 import pytest
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics.bleu import bleu, tokenize_13a
 from seqloom.metrics.bootstrap import interval_of_sums, paired_statistic, paired_sums
-from seqloom.metrics.chrf import chrf
-from seqloom.metrics.corpus_score import exact_match
-from seqloom.metrics.edits import character_error_rate, word_error_rate
-from seqloom.metrics.ngram_overlap import Symbols, ngram_overlap, numbered
-from seqloom.metrics.rouge import common_subsequences, rouge
+from seqloom.metrics.text_scores import (
+    Symbols,
+    bleu,
+    exact_match,
+    ngram_overlap,
+    numbered,
+    tokenize_13a,
+)
+from seqloom.metrics.translation import (
+    character_error_rate,
+    chrf,
+    common_subsequences,
+    rouge,
+    word_error_rate,
+)
 from tests.golden import text_scores_answers
 
 CASES = ["odd", "mixed", "nothing", "empty", "silent"]

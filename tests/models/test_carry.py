@@ -13,9 +13,9 @@ from seqloom import GPT, GRU, LSTM, NPLM, RNN, TrainConfig  # noqa: E402
 from seqloom.models.language.task_net import LanguageTraining  # noqa: E402
 from seqloom.models.network.sizes import Size  # noqa: E402
 from seqloom.training import loop  # noqa: E402
+from seqloom.training.batches import Separate  # noqa: E402
 from seqloom.training.devices import on_device  # noqa: E402
-from seqloom.training.states import leading  # noqa: E402
-from seqloom.training.windows import Separate  # noqa: E402
+from seqloom.training.update import leading  # noqa: E402
 
 NETWORKS = [RNN, LSTM, GRU, NPLM, GPT]
 CPU = torch.device("cpu")

@@ -9,7 +9,7 @@ import pytest
 
 import seqloom
 from seqloom import interop
-from seqloom.decoding.stops import TextStream
+from seqloom.decoding.generation import TextStream
 from seqloom.errors import SeqloomError
 from seqloom.interop.hugging_face_tokenizers import read_template
 from seqloom.models.language.chatting import encode_chat

@@ -16,7 +16,7 @@ from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
 from seqloom.models.series.forecaster import NeuralForecaster  # noqa: E402
 from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
-from seqloom.nn.pooling import POOLINGS  # noqa: E402
+from seqloom.nn.composition import POOLINGS  # noqa: E402
 from seqloom.testing.forecaster import hours  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 

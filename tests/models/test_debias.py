@@ -7,7 +7,7 @@ import pytest
 
 import seqloom
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics.bias_words import built_in
+from seqloom.metrics.bias import built_in
 from seqloom.models.vectors.debias import (
     bias_direction,
     debias,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom.data.labelled import Labelled
+from seqloom.data.classification import Labelled
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.classify import bag_training, quantised, tuning
 from seqloom.models.classify.fasttext_classifier import FastTextClassifier

@@ -78,7 +78,7 @@ def test_a_frozen_encoder_gives_what_the_whole_network_gives(place):
 
 
 def test_the_encoder_is_read_once_and_not_in_every_epoch(place, monkeypatch):
-    from seqloom.nn.published import PublishedEncoder
+    from seqloom.nn.bert import PublishedEncoder
 
     real, calls = PublishedEncoder.forward, []
     monkeypatch.setattr(

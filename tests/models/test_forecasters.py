@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seqloom import Arima, ExponentialSmoothing, LinearWindow, Naive, SeasonalNaive, Series, load
-from seqloom.data.series_windows import Prepared, Windows
+from seqloom.data.forecasting_windows import Prepared, Windows
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.testing.forecaster import hours
 

@@ -9,8 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from seqloom.decoding.beam import beam_search
-from seqloom.decoding.greedy import greedy
+from seqloom.decoding.beam import beam_search, greedy
 from seqloom.errors import ModelError
 from seqloom.models.translate.seq2seq import Seq2Seq
 from seqloom.models.translate.transformer import Transformer

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from seqloom.data.tagged import Tagged
+from seqloom.data.tagging import Tagged
 from seqloom.errors import ConfigError
 from seqloom.models.tag.configs import HMMTaggerConfig
 from seqloom.models.tag.hmm_tagger import HMMTagger

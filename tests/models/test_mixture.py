@@ -10,7 +10,7 @@ import pytest
 import seqloom
 from seqloom import LSTM, Cache, Mixture, NGram, TrainConfig, Uniform, progress
 from seqloom.errors import ConfigError
-from seqloom.metrics.costs import unit_lengths
+from seqloom.metrics.language import unit_lengths
 
 
 @pytest.fixture(scope="module")

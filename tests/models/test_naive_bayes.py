@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seqloom import Tokenizer, progress
-from seqloom.data.labelled import Labelled, stream_labelled
+from seqloom.data.classification import Labelled, stream_labelled
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.models.classify.naive_bayes import NaiveBayes
 from seqloom.storage import Saved

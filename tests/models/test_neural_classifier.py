@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom.contracts.base import Fitting  # noqa: E402
-from seqloom.data.labelled import as_labelled  # noqa: E402
+from seqloom.data.classification import as_labelled  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.classify.attribution import token_shares  # noqa: E402
 from seqloom.models.classify.decisions import best_shift, best_temperature, shifted  # noqa: E402

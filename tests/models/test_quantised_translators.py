@@ -5,7 +5,7 @@ import pytest
 
 import seqloom
 from seqloom import interop
-from seqloom.decoding.translation_config import TranslationConfig
+from seqloom.decoding.configs import TranslationConfig
 from seqloom.models.translate.pairs import encode_texts
 from seqloom.models.translate.seq2seq import Seq2Seq
 from seqloom.models.translate.transformer import Transformer

@@ -16,7 +16,7 @@ from seqloom.errors import ConfigError, DataError, NotFitted
 from seqloom.models.classify.neural_classifier import NeuralClassifier
 from seqloom.models.sequence import streaming
 from seqloom.models.tag.neural_tagger import NeuralTagger
-from seqloom.nn.pooling import POOLINGS
+from seqloom.nn.composition import POOLINGS
 from seqloom.runtime.cells import GRUCell
 from seqloom.runtime.composition import Pooling, RunningPool
 from seqloom.runtime.encoders import Bag

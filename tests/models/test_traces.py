@@ -13,10 +13,14 @@ from seqloom.models.language.gpt_net import GPTLanguageNet  # noqa: E402
 from seqloom.models.language.neural_configs import GPTConfig, LSTMConfig  # noqa: E402
 from seqloom.models.language.recurrent_net import RecurrentNet  # noqa: E402
 from seqloom.models.series.forecaster_net import ForecastNet  # noqa: E402
-from seqloom.nn.composition import Sentences, SequenceNetwork  # noqa: E402
+from seqloom.nn.composition import (  # noqa: E402  # noqa: E402
+    LabelHead,
+    Pooling,  # noqa: E402
+    Sentences,
+    SequenceNetwork,
+    TagHead,
+)
 from seqloom.nn.encoders import make_encoder  # noqa: E402
-from seqloom.nn.heads import LabelHead, TagHead  # noqa: E402
-from seqloom.nn.pooling import Pooling  # noqa: E402
 from seqloom.nn.readers import TokenReader  # noqa: E402
 from seqloom.trace import Trace  # noqa: E402
 

@@ -14,10 +14,12 @@ torch = pytest.importorskip("torch")
 
 
 import seqloom  # noqa: E402
-from seqloom.decoding.beam import beam_search  # noqa: E402
-from seqloom.decoding.forced import forced_log_probs  # noqa: E402
+from seqloom.decoding.beam import (
+    beam_search,  # noqa: E402
+    forced_log_probs,  # noqa: E402
+)
+from seqloom.decoding.configs import TranslationConfig  # noqa: E402
 from seqloom.decoding.stepper import select  # noqa: E402
-from seqloom.decoding.translation_config import TranslationConfig  # noqa: E402
 from seqloom.errors import ConfigError, DataError, ModelError  # noqa: E402
 from seqloom.models.sequence.sizes import Sizes  # noqa: E402
 from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import seqloom  # noqa: E402
-from seqloom.data.parallel import Parallel  # noqa: E402
-from seqloom.decoding.forced import forced_log_probs  # noqa: E402
+from seqloom.data.translation import Parallel  # noqa: E402
+from seqloom.decoding.beam import forced_log_probs  # noqa: E402
 from seqloom.decoding.stepper import select  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.sequence.encoded import Encoded  # noqa: E402

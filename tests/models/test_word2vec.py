@@ -9,7 +9,7 @@ import pytest
 import seqloom
 from seqloom import registry
 from seqloom.errors import ConfigError, DataError
-from seqloom.kernels.char_ngrams import ngram_buckets
+from seqloom.kernels.features import ngram_buckets
 from seqloom.models.vectors import learning
 from seqloom.models.vectors.reading import END
 from seqloom.models.vectors.windows import NGRAM_PLACES, WORD_PLACES, Chunks, random_rows

@@ -11,7 +11,7 @@ import pytest
 import seqloom
 from seqloom.errors import ConfigError, DataError, MissingExtra, ModelError, NotFitted
 from seqloom.interop.vectors import read_vectors
-from seqloom.metrics.vectors import read_questions, spearman
+from seqloom.metrics.word_vectors import read_questions, spearman
 from seqloom.models.vectors.search import Index
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
@@ -274,7 +274,7 @@ def edit_distance(a, b):
 
 
 def test_spelling_distances():
-    from seqloom.kernels.spelling import edit_distances
+    from seqloom.kernels.alignment import edit_distances
 
     rng = np.random.default_rng(1)
     spellings = {
@@ -435,10 +435,10 @@ def test_fit_takes_finished_vectors():
 
 
 def test_constants_of_kernels_that_are_repeated():
-    from seqloom.kernels import spelling
+    from seqloom.kernels import alignment
     from seqloom.models.vectors import words
 
-    assert words._LONGEST_ASKED == spelling.LONGEST
+    assert words._LONGEST_ASKED == alignment.LONGEST
 
 
 def test_an_embedder_with_vectors_for_unseen_words(people):

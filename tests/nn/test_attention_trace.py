@@ -12,11 +12,13 @@ torch = pytest.importorskip("torch")
 from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.nn import attention  # noqa: E402
 from seqloom.nn.attention import Attention, Mask  # noqa: E402
-from seqloom.nn.bert import BertNet  # noqa: E402
+from seqloom.nn.bert import (
+    BertNet,  # noqa: E402
+    parted,  # noqa: E402
+)
 from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
 from seqloom.nn.encoders import make_encoder  # noqa: E402
 from seqloom.nn.position import alibi_slopes, rotary_angles, rotate  # noqa: E402
-from seqloom.nn.published import parted  # noqa: E402
 from seqloom.nn.readers import TokenReader  # noqa: E402
 from seqloom.nn.transformer import GPTNet  # noqa: E402
 from seqloom.trace import Trace  # noqa: E402

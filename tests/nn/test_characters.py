@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from seqloom.nn.characters import CharacterReader
+from seqloom.nn.readers import CharacterReader
 
 WORDS = [[3, 1, 4, 1, 5], [2], [], [6, 5], [1, 2, 3, 4, 5, 6, 1]]
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from seqloom.nn.cells import LSTMCell
-from seqloom.nn.dropout import (
+from seqloom.nn.layers import (
     VariationalDropout,
     draw_mask,
     locked_dropout,

@@ -7,9 +7,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.nn.composition import rows_of  # noqa: E402
+from seqloom.nn.composition import (  # noqa: E402
+    POOLINGS,
+    Pooling,
+    rows_of,  # noqa: E402
+)
 from seqloom.nn.encoders import make_encoder, neighbours  # noqa: E402
-from seqloom.nn.pooling import POOLINGS, Pooling  # noqa: E402
 from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
 
 LENGTHS = torch.tensor([7, 4, 1])

@@ -6,9 +6,12 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 
+from seqloom.nn.composition import (  # noqa: E402
+    LabelHead,
+    Pooling,  # noqa: E402
+    TagHead,
+)
 from seqloom.nn.crf import CRF  # noqa: E402
-from seqloom.nn.heads import LabelHead, TagHead  # noqa: E402
-from seqloom.nn.pooling import Pooling  # noqa: E402
 
 B, T, C = 5, 4, 3
 

@@ -13,12 +13,15 @@ from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.nn import fused  # noqa: E402
 from seqloom.nn.bert import BertNet  # noqa: E402
 from seqloom.nn.cells import Cell  # noqa: E402
+from seqloom.nn.composition import (  # noqa: E402
+    LabelHead,
+    Pooling,  # noqa: E402
+    TagHead,
+)
 from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
 from seqloom.nn.encoders import make_encoder  # noqa: E402
-from seqloom.nn.heads import LabelHead, TagHead  # noqa: E402
-from seqloom.nn.linear import linear_rows, original, own_weights  # noqa: E402
+from seqloom.nn.layers import linear_rows, original, own_weights  # noqa: E402
 from seqloom.nn.memory import SCORES  # noqa: E402
-from seqloom.nn.pooling import Pooling  # noqa: E402
 from seqloom.nn.readers import TokenReader  # noqa: E402
 from seqloom.nn.recurrent import RecurrentStack  # noqa: E402
 from seqloom.nn.seq2seq import Seq2Seq  # noqa: E402

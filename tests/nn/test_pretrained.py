@@ -5,7 +5,7 @@ import pytest
 
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.vectors.word_vectors import WordVectors
-from seqloom.nn.pretrained import table
+from seqloom.nn.readers import table
 
 WORDS = [f"w{i}" for i in range(50)]
 MATRIX = (np.random.default_rng(1).normal(size=(50, 40)) * 3).astype(np.float32)

@@ -12,7 +12,7 @@ from seqloom.reference import (
     numerical_gradient,
     relative_error,
 )
-from seqloom.reference.activations import ACTIVATIONS
+from seqloom.reference.sequences import ACTIVATIONS
 from tests.reference.cells import CELLS, D, H, data, make
 
 MASK = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 1, 0]], bool)  # padding at the end, and a gap

@@ -12,7 +12,7 @@ import pytest
 
 from seqloom.text.bundled import read_tables
 from seqloom.text.segment import _abbreviations
-from seqloom.text.stopwords import LANGUAGES
+from seqloom.text.word_forms import LANGUAGES
 
 # words, and what they are with their order: as they were when they were part of the source
 LISTS = {
@@ -54,7 +54,7 @@ def test_all_of_them_are_part_of_the_package():
 
 def test_importing_reads_none():
     code = (
-        "import seqloom.cli.main, seqloom.text.segment, seqloom.text.normalize, seqloom.metrics.bias_words, "
+        "import seqloom.cli.main, seqloom.text.segment, seqloom.text.normalize, seqloom.metrics.bias, "
         "seqloom.data.catalogue\nfrom seqloom.text.bundled import read_tables\n"
         "assert not read_tables.cache_info().currsize"
     )

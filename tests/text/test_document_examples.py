@@ -7,8 +7,8 @@ lemmas in test_lemmas.
 import pytest
 
 from seqloom.data.describe import describe
-from seqloom.text.stems import Stemmer
 from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.word_forms import Stemmer
 
 PREFIXES = (
     "un un un un unhappy unkind undo unfair untie unlock happy happy happiness happiness happily kind kindness\n"

@@ -5,10 +5,9 @@ import sys
 import pytest
 
 from seqloom.errors import ConfigError, MissingExtra
-from seqloom.text import lemmas
-from seqloom.text.lemmas import Lemmatizer
+from seqloom.text import word_forms
 from seqloom.text.normalize import Normalizer
-from seqloom.text.stopwords import LANGUAGES, negation_words, stop_words
+from seqloom.text.word_forms import LANGUAGES, Lemmatizer, negation_words, stop_words
 
 EXAMPLES = [
     ("better", "ADJ", "good"),
@@ -70,8 +69,8 @@ def test_in_a_normaliser() -> None:
 def test_missing_package_is_one_line(
     package: str, language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lemmas._english.cache_clear()
-    lemmas._listed.cache_clear()
+    word_forms._english.cache_clear()
+    word_forms._listed.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
         MissingExtra, match=rf"need {package}; install it: pip install 'seqloom\[lang\]'"

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from seqloom.errors import ConfigError
-from seqloom.text.contractions import clitics
-from seqloom.text.segment import sentences, words
+from seqloom.text.segment import clitics, sentences, words
 from tests.text.strategies import texts
 from tests.twins import tokens as twin
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seqloom.errors import ConfigError, MissingExtra
-from seqloom.text import stems
-from seqloom.text.stems import SNOWBALL, Stemmer
+from seqloom.text import word_forms
+from seqloom.text.word_forms import SNOWBALL, Stemmer
 
 EXAMPLES = {  # E-16: caring is care to Porter (car to Lancaster); conditional and easily are condit and easili
     "porter": {
@@ -89,7 +89,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         Stemmer("snowball", "xx")
     with pytest.raises(ConfigError, match="one of porter"):
         Stemmer("poter")  # type: ignore[arg-type]
-    stems._engine.cache_clear()
+    word_forms._engine.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "nltk.stem.lancaster", None)
     with pytest.raises(MissingExtra, match=r"pip install 'seqloom\[lang\]'"):
         Stemmer("lancaster")
@@ -105,7 +105,7 @@ def test_threads_share_one_stemmer(vocabulary: list[str]) -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stems, "_MOST", 10)
+    monkeypatch.setattr(word_forms, "_MOST", 10)
     stemmer = Stemmer("porter")
     assert stemmer.all([f"running{i}" for i in range(30)])[0] == "running0"
     assert len(stemmer._known) <= 10

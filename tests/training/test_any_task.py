@@ -137,11 +137,11 @@ def test_every_example_once_an_epoch_like_lengths_together():
 
 
 def test_minutes_are_timed_with_the_very_step_that_trains(monkeypatch):
-    from seqloom.training import budget
+    from seqloom.training import loop
 
     steps = []
-    monkeypatch.setattr(budget.Updater, "update", lambda self, step, *rest: steps.append(step))
-    assert budget.count_steps(Lines(), TrainConfig(minutes=0.01), CPU)[0] > 0
+    monkeypatch.setattr(loop.Updater, "update", lambda self, step, *rest: steps.append(step))
+    assert loop.count_steps(Lines(), TrainConfig(minutes=0.01), CPU)[0] > 0
     assert len(steps) >= 10
 
 

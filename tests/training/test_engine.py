@@ -17,11 +17,11 @@ from torch import nn  # noqa: E402
 
 from seqloom.errors import ConfigError, TrainingError  # noqa: E402
 from seqloom.training import devices, loop  # noqa: E402
+from seqloom.training.batches import Carried  # noqa: E402
 from seqloom.training.checkpoint import Run, read_log  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from seqloom.training.devices import check_precision, find_device, on_device  # noqa: E402
 from seqloom.training.trainable import Criterion  # noqa: E402
-from seqloom.training.windows import Carried  # noqa: E402
 
 IDS = np.random.default_rng(0).integers(0, 5, 600)
 CPU = torch.device("cpu")

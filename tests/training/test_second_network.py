@@ -12,11 +12,10 @@ from torch import nn  # noqa: E402
 
 from seqloom.errors import ConfigError  # noqa: E402
 from seqloom.training import loop  # noqa: E402
-from seqloom.training.batches import Batch, Corrupted, Examples  # noqa: E402
+from seqloom.training.batches import Batch, Carried, Corrupted, Examples, Separate, Shuffled  # noqa: E402  # noqa: E402
 from seqloom.training.checkpoint import Run  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from seqloom.training.trainable import Criterion  # noqa: E402
-from seqloom.training.windows import Carried, Separate, Shuffled  # noqa: E402
 
 CPU = torch.device("cpu")
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 import seqloom
 from seqloom import inspect
 from seqloom.contracts import Translator
-from seqloom.decoding.forced import forced_log_probs
+from seqloom.decoding.beam import forced_log_probs
 from seqloom.errors import ConfigError
 from seqloom.views import exposure
 from tests.own_models import Backwards

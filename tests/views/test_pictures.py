@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 import seqloom
 from seqloom import inspect
-from seqloom.charts.sheet import Sheet
-from seqloom.charts.spec import specification
-from seqloom.cli import word_map as flags
+from seqloom.charts.page import Sheet
+from seqloom.charts.theme import specification
+from seqloom.cli import plot as flags
 from seqloom.cli.main import commands, main
 from seqloom.errors import ConfigError, NotFitted
 from seqloom.models.vectors.debias import bias_direction, debias, report

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from seqloom.charts import theme
-from seqloom.charts.heat import Cell, Side, heat_map, room, text_width
+from seqloom.charts.heat import Cell, Side, heat_map, room, text_width, written
 from seqloom.charts.scales import decades, log_domain
 from seqloom.charts.training import thinned
-from seqloom.charts.transitions import written
 
 WORDS = 60  # columns; of a longer text each is the mean of some words
 STATES = 20  # rows; of more, the likeliest have their own and the rest one together

@@ -1,17 +1,24 @@
 """Tables as pictures: a cell for each number, dark where it is large, with the number written where it fits.
 
 The size is fixed by the cells, also in a page, so that names and numbers stay legible; a wide one is scrolled.
+
+Which classes are taken for which: a confusion matrix as a heat map, blue where the model is right and orange where not.
+
+Where the hidden states go: transition probabilities as a heat map.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from seqloom.charts import theme
-from seqloom.charts.labels import CHARACTER
-from seqloom.charts.pieces import columns_of
+from seqloom.charts.passage import columns_of
+from seqloom.charts.scales import CHARACTER
 
 SMALL = 0.75  # of a character's width and size in a cell that is small
 TIGHT = 34  # pixels of a cell below which its text is small
@@ -164,3 +171,132 @@ def _axis(alt: Any, names: Sequence[str], **more: Any) -> Any:
 
 def _columns(text: str) -> int:
     return sum(map(columns_of, text))
+
+
+# ---- confusion
+
+MAX_CLASSES = 45  # classes; of more, the commonest are drawn and the rest stand together
+LEAST, LARGEST, SPACE = 26, 76, 660  # pixels of a cell, and of all where cells need not be smaller
+RIGHT, WRONG, EITHER = theme.HUES[0], theme.HUES[1], "#8a8a8a"
+
+
+def confusion_chart(classes: Sequence[str], counts: Sequence[Sequence[int]] | np.ndarray) -> Any:
+    """Counts (C, C), rows gold and columns predicted; the shade is the share of the row, its root, so that rare errors show."""
+    table = np.asarray(counts, dtype=np.int64)
+    if table.shape != (len(classes), len(classes)) or not table.size:
+        raise ValueError(f"{len(classes)} classes, but counts of shape {table.shape}")
+    names, table = gathered(classes, table)
+    size = min(max(SPACE / len(names), LEAST), LARGEST)
+    shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)  # (C, C)
+    cells = [
+        Cell(
+            i,
+            j,
+            math.sqrt(shares[i, j]),
+            short_number(int(table[i, j]), room(size)) if table[i, j] else "",
+            f"{table[i, j]:,} ({shares[i, j]:.1%} of the row)",
+            _hue(i, j, len(classes)),
+        )
+        for i in range(len(names))
+        for j in range(len(names))
+    ]
+    return heat_map(
+        cells, Side("gold", names, size), Side("predicted", names, size, "darker: more of the row")
+    )
+
+
+def _hue(row: int, column: int, classes: int) -> str:
+    """Right, wrong, or either, where the rarest classes stand together."""
+    if row != column:
+        return WRONG
+    return EITHER if classes > MAX_CLASSES and row == MAX_CLASSES - 1 else RIGHT
+
+
+def gathered(
+    classes: Sequence[str], counts: np.ndarray, most: int = MAX_CLASSES
+) -> tuple[list[str], np.ndarray]:
+    """The table as it is, or with the rarest classes in one row and column at its end.
+
+    >>> names, table = gathered(["a", "b", "c"], np.array([[5, 0, 1], [0, 1, 1], [2, 0, 3]]), most=2)
+    >>> names, table.tolist()
+    (['a', '2 others'], [[5, 1], [2, 5]])
+    """
+    if len(classes) <= most:
+        return list(classes), counts
+    often = counts.sum(axis=1) + counts.sum(axis=0)
+    kept = np.sort(np.argsort(-often, kind="stable")[: most - 1])
+    group = np.full(len(classes), most - 1)
+    group[kept] = np.arange(most - 1)
+    table = np.zeros((most, most), dtype=np.int64)
+    np.add.at(table, (group[:, None], group[None, :]), counts)
+    return [*(classes[i] for i in kept), f"{len(classes) - most + 1} others"], table
+
+
+def short_number(number: int, digits: int) -> str:
+    """A count in at most so many characters, where that can be; the page tells the whole.
+
+    >>> [short_number(n, 4) for n in (7, 1234, 12345, 999_999, 2_500_000)]
+    ['7', '1234', '12k', '1M', '2.5M']
+    """
+    if len(f"{number:,}") <= digits:
+        return f"{number:,}"
+    if len(str(number)) <= digits:
+        return str(number)
+    unit, sign = next(
+        (u, s)
+        for u, s in ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+        if round(number / u) < 1000
+    )
+    tenths = f"{number / unit:.1f}".removesuffix(".0")
+    return (tenths if len(tenths) < digits else f"{number / unit:.0f}") + sign
+
+
+# ---- transitions
+
+MAX_STATES = 45  # states; of more, those where the chain is most often
+STEPS = 500  # of the chain, after which its shares hardly change
+
+
+def transition_chart(transitions: np.ndarray, names: Sequence[str]) -> Any:
+    """Probabilities (S, S), from the state of the row to that of the column; what rounds to zero is not written."""
+    table = np.asarray(transitions, dtype=np.float64)
+    if table.shape != (len(names), len(names)) or not table.size:
+        raise ValueError(f"{len(names)} states, but transitions of shape {table.shape}")
+    rows = list(range(len(names)))
+    columns = list(names)
+    if len(names) > MAX_STATES:
+        rows = sorted(np.argsort(-shares(table), kind="stable")[: MAX_STATES - 1].tolist())
+        rest = 1 - table[np.ix_(rows, rows)].sum(axis=1, keepdims=True)
+        table = np.concatenate([table[np.ix_(rows, rows)], rest], axis=1)
+        columns = [*(names[i] for i in rows), f"{len(names) - len(rows)} others"]
+    size = min(max(SPACE / len(columns), LEAST), LARGEST)
+    cells = [
+        Cell(i, j, float(p), written(float(p), room(size)), f"{p:.4g}")
+        for i, row in enumerate(table)
+        for j, p in enumerate(row)
+    ]
+    return heat_map(cells, Side("from", [names[i] for i in rows], size), Side("to", columns, size))
+
+
+def shares(transitions: np.ndarray) -> np.ndarray:
+    """How often the chain is in each state, from a start in all alike; staying half of the time settles cycles too.
+
+    >>> shares(np.array([[0.9, 0.1], [0.3, 0.7]])).round(6).tolist()
+    [0.75, 0.25]
+    """
+    often = np.full(len(transitions), 1 / len(transitions))
+    for _ in range(STEPS):
+        often = (often + often @ transitions) / 2
+    return often  # (S,)
+
+
+def written(probability: float, digits: int) -> str:
+    """Two digits after the point, without a leading zero where there is no room for it; nothing for what is almost zero.
+
+    >>> written(0.256, 4), written(0.256, 3), written(0.004, 4), written(1.0, 3)
+    ('0.26', '.26', '', '1')
+    """
+    shown = f"{probability:.2f}"
+    if shown == "0.00" or digits < 3:
+        return ""
+    return shown if digits >= 4 else "1" if shown == "1.00" else shown[1:]

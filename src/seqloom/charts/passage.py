@@ -1,15 +1,74 @@
-"""A passage with every piece coloured by its cost: as a picture, and for a page with a choice between models."""
+"""Text in the pieces that a model paid for: tokens, joined where a character lies in several of them.
+
+A passage with every piece coloured by its cost: as a picture, and for a page with a choice between models.
+
+Text in a terminal, every piece coloured by its cost, with a legend.
+
+Colours are sent where somebody can see them: on a terminal that is not dumb, unless NO_COLOR is set (no-color.org);
+FORCE_COLOR (force-color.org) sends them into pipes too. Without colours the steps of the ramp stand as digits below the
+text.
+"""
 
 from __future__ import annotations
 
 import math
+import os
+import unicodedata
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
 from seqloom.charts import theme
-from seqloom.charts.pieces import Piece, columns_of
-from seqloom.charts.spec import script_json
+from seqloom.charts.theme import script_json
+
+
+class Piece(NamedTuple):
+    """Some text and its cost; `weight` is what the cost is divided by for its colour: bytes, or 1 for a word."""
+
+    text: str
+    bits: float
+    weight: int = 1
+
+    @property
+    def level(self) -> float:
+        return self.bits / max(self.weight, 1)
+
+
+def whole_characters(tokens: Sequence[bytes], bits: Sequence[float]) -> list[Piece]:
+    """One piece a token, but never a part of a character; tokens without bytes (ends of units) keep their place.
+
+    >>> [tuple(p) for p in whole_characters(["é".encode()[:1], "é".encode()[1:], b"t"], [3.0, 1.0, 2.0])]
+    [('é', 4.0, 2), ('t', 2.0, 1)]
+    """
+    pieces: list[Piece] = []
+    waiting, cost = b"", 0.0
+    for token, token_bits in zip(tokens, bits, strict=True):
+        waiting, cost = waiting + token, cost + float(token_bits)
+        try:
+            text = waiting.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if error.end == len(waiting) and error.reason == "unexpected end of data":
+                continue  # the rest of the character is in the next token
+            text = waiting.decode("utf-8", "replace")
+        pieces.append(Piece(text, cost, len(waiting)))
+        waiting, cost = b"", 0.0
+    if waiting:
+        pieces.append(Piece(waiting.decode("utf-8", "replace"), cost, len(waiting)))
+    return pieces
+
+
+def columns_of(sign: str) -> int:
+    """How many columns of a grid a character takes: two in East Asian scripts and emoji, none for marks.
+
+    >>> [columns_of(sign) for sign in ("a", "猫", "\u0301")]
+    [1, 2, 0]
+    """
+    if unicodedata.category(sign) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(sign) in "WF" else 1
+
+
+# ---- passage
 
 COLUMNS = 60  # characters of a line in a picture
 CELL = (8.2, 19)  # pixels of a character
@@ -172,3 +231,79 @@ def cells(pieces: Sequence[Piece], columns: int) -> tuple[list[dict[str, Any]], 
             )
             row, column = (row + 1, 0) if sign == "\n" else (row, column + size)
     return grid, row + (column > 0)
+
+
+# ---- terminal
+
+WIDTH = 78  # columns of plain text, whose digits must stay below it
+
+
+def wanted(
+    stream: TextIO, *, forced: bool = False, environment: Mapping[str, str] = os.environ
+) -> bool:
+    """Whether to send colours to this stream."""
+    if forced:
+        return True
+    if environment.get("NO_COLOR"):
+        return False
+    return bool(environment.get("FORCE_COLOR")) or (
+        stream.isatty() and environment.get("TERM") != "dumb"
+    )
+
+
+def legend(
+    borders: Sequence[float] = theme.BITS, unit: str = "byte", *, colour: bool = True
+) -> str:
+    """One line that says what the colours or digits mean."""
+    names = theme.steps_named(borders)
+    shown = [_paint(f" {name} ", i) if colour else f"{i}: {name}" for i, name in enumerate(names)]
+    return f"bits per {unit}: " + (" " if colour else ", ").join(shown)
+
+
+def show(
+    pieces: Sequence[Piece], borders: Sequence[float] = theme.BITS, *, colour: bool = True
+) -> str:
+    r"""The text with a background for each piece, or without colours with a digit below each character.
+
+    >>> show([Piece("a", 0.1), Piece("b", 9.0)])
+    '\x1b[38;5;16;48;5;231ma\x1b[0m\x1b[38;5;231;48;5;124mb\x1b[0m'
+    >>> print(show([Piece("to ", 2.0, 3), Piece("be", 9.0, 2)], colour=False))
+    to be
+    11144
+    """
+    runs: list[tuple[int, str]] = []  # neighbours of one colour share their codes
+    for piece in pieces:
+        step = theme.step(piece.level, borders)
+        if runs and runs[-1][0] == step:
+            runs[-1] = step, runs[-1][1] + visible(piece.text)
+        else:
+            runs.append((step, visible(piece.text)))
+    return "".join(_paint(text, step) for step, text in runs if text) if colour else _digits(runs)
+
+
+def visible(text: str) -> str:
+    """Ends of lines and tabs as signs; control characters could move the cursor or change colours themselves."""
+    shown = text.replace("\n", "↵\n")
+    return "".join(
+        c if c == "\n" or c.isprintable() else "→" if c == "\t" else "\ufffd" for c in shown
+    )
+
+
+def _paint(text: str, step: int) -> str:
+    """Codes around each line, so that a background never runs to the edge of the window."""
+    code = f"\x1b[38;5;{theme.TERMINAL_INK[step]};48;5;{theme.TERMINAL[step]}m"
+    return "\n".join(f"{code}{line}\x1b[0m" if line else "" for line in text.split("\n"))
+
+
+def _digits(runs: Sequence[tuple[int, str]]) -> str:
+    marks = [(sign, str(step)) for step, text in runs for sign in text]
+    lines: list[str] = []
+    above, below = "", ""
+    for sign, digit in marks:
+        wide = columns_of(sign)
+        if sign == "\n" or len(below) + wide > WIDTH:
+            lines += [above, below]
+            above = below = ""
+        if sign != "\n":
+            above, below = above + sign, below + digit * wide
+    return "\n".join(lines + ([above, below] if above else []))

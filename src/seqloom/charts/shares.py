@@ -8,8 +8,7 @@ from typing import Any
 
 from seqloom.charts import theme
 from seqloom.charts.heat import blend, ink_on, short_name
-from seqloom.charts.passage import CELL, SIGNS
-from seqloom.charts.pieces import columns_of
+from seqloom.charts.passage import CELL, SIGNS, columns_of
 
 COLUMNS = 76  # characters of a line
 ROW = 22  # pixels of a bar

@@ -4,15 +4,27 @@ Hues are those of Okabe and Ito, "Color Universal Design" (2008), without their 
 and with a darker purple, so that it can be read as text. Their order is ours: with the first four, readers of any
 colour vision can tell all pairs apart (a test computes it). Costs in bits have their own ramp, whose steps differ in
 lightness, so it survives grey printing too.
+
+An altair chart as the Vega-Lite that is drawn: our theme, a size, and no more rows than a picture can show.
+
+A chart as PNG or SVG, and files that are whole or not there. vl-convert draws; no browser is needed.
 """
 
 from __future__ import annotations
 
 import colorsys
 import itertools
+import json
+import struct
+import zlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from seqloom.directories import writing_file
+from seqloom.errors import ConfigError, MissingExtra, suggest
+from seqloom.forks import needs_threads
 
 HUES = ("#0072B2", "#D55E00", "#B65A91", "#000000", "#009E73", "#E69F00", "#56B4E9")
 INK, FAINT, GRID = "#222222", "#5c5c5c", "#e3e3e3"
@@ -134,3 +146,149 @@ def config(font: str = SANS) -> dict[str, Any]:
         "point": {"filled": True, "size": 70},
         "line": {"strokeWidth": 2},
     }
+
+
+# ---- spec
+
+MOST_ROWS = 5000  # altair's own limit; more is not a picture but a file
+
+
+def specification(chart: Any, *, responsive: bool = False) -> dict[str, Any]:
+    """The chart as plain values; a `responsive` one takes the width of its window."""
+    spec = chart.to_dict()
+    rows = max((len(values) for values in _datasets(spec)), default=0)
+    if rows > MOST_ROWS:
+        raise ValueError(
+            f"a chart of {rows:,} rows: aggregate to at most {MOST_ROWS:,} before plotting"
+        )
+    if not {"hconcat", "vconcat", "concat", "facet", "spec"} & spec.keys():
+        spec["width"] = "container" if responsive else spec.get("width", WIDTH)
+        spec.setdefault("height", HEIGHT)
+        spec["autosize"] = (
+            {"type": "fit-x", "contains": "padding"} if responsive else {"type": "pad"}
+        )
+    return spec | {"config": config(SANS if responsive else "sans-serif")}
+
+
+def _datasets(spec: dict[str, Any]) -> list[list[Any]]:
+    own = spec["data"].get("values") if isinstance(spec.get("data"), dict) else None
+    inner = [
+        part for key in ("layer", "hconcat", "vconcat", "concat") for part in spec.get(key, ())
+    ]
+    return [
+        *spec.get("datasets", {}).values(),
+        *([own] if isinstance(own, list) else []),
+        *(dataset for part in inner for dataset in _datasets(part)),
+    ]
+
+
+def version() -> str:
+    """The Vega-Lite that altair writes for, as vl-convert names it."""
+    import altair
+    import vl_convert
+
+    wanted = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    known = vl_convert.get_vegalite_versions()
+    return wanted if wanted in known else known[-1]
+
+
+def require_charts() -> None:
+    """Refuse to draw where the extra is not installed."""
+    try:
+        import altair  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError:
+        raise MissingExtra(
+            "charts need altair and vl-convert, which are not installed: "
+            "pip install 'seqloom[charts]'"
+        ) from None
+
+
+def vega_lite() -> str:
+    """The MIME type of what `specification` gives."""
+    import altair
+
+    return f"application/vnd.vegalite.{altair.SCHEMA_VERSION.split('.')[0]}+json"
+
+
+def script_json(value: Any) -> str:
+    r"""JSON that may stand inside a <script>: nothing in it can end the element.
+
+    >>> script_json(["</script>"])
+    '["\\u003c/script>"]'
+    """
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace(
+        "<", "\\u003c"
+    )
+
+
+# ---- files
+
+KINDS = ("png", "svg", "html")
+
+
+def check_target(path: str | Path) -> str:
+    """The kind of picture that a name asks for; a bad name is refused before the work begins.
+
+    >>> check_target("costs.svg")
+    'svg'
+    """
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in KINDS:
+        raise ConfigError(
+            f"{path}: a chart is written as .png, .svg or .html{suggest(kind, KINDS)}"
+        )
+    if not Path(path).absolute().parent.is_dir():
+        raise ConfigError(f"{path}: there is no directory {Path(path).parent}; make it first")
+    require_charts()
+    return kind
+
+
+def write(path: str | Path, data: bytes) -> None:
+    """The file whole or not at all."""
+    with writing_file(path) as partial:
+        partial.write_bytes(data)
+
+
+def png(chart: Any, *, scale: float = 1.5) -> bytes:
+    import vl_convert
+
+    needs_threads("vl-convert")
+    return smaller_png(
+        vl_convert.vegalite_to_png(specification(chart), vl_version=version(), scale=scale)
+    )
+
+
+def svg(chart: Any) -> str:
+    import vl_convert
+
+    needs_threads("vl-convert")
+    return vl_convert.vegalite_to_svg(specification(chart), vl_version=version())
+
+
+def smaller_png(data: bytes) -> bytes:
+    """The same picture compressed again: vl-convert prefers speed, and its files are several times as large."""
+    head, body, at = b"", b"", 8
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at : at + 8])
+        chunk = data[at : at + 12 + size]
+        if kind == b"IDAT":
+            body += chunk[8:-4]
+        elif kind != b"IEND":
+            head += chunk
+        at += 12 + size
+    return (
+        data[:8]
+        + head
+        + _chunk(b"IDAT", zlib.compress(zlib.decompress(body), 9))
+        + _chunk(b"IEND", b"")
+    )
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )

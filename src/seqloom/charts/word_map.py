@@ -15,7 +15,7 @@ import numpy as np
 
 from seqloom.charts import theme
 from seqloom.charts.heat import text_width
-from seqloom.charts.labels import LINE
+from seqloom.charts.scales import LINE
 
 WIDTH, HEIGHT = 860, 600  # pixels of a map in an image
 PAGE = (theme.MIDDLE, theme.WIDEST)  # of a page, whose window may have any width between

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from seqloom.cli.options import Choice, common, emit
-from seqloom.cli.vectors import among, approximate
+from seqloom.cli.options import Choice, among, approximate, common, emit
 from seqloom.config import MOST
 from seqloom.tasks import open_model
 

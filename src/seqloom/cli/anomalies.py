@@ -55,7 +55,7 @@ def command(
     error in units of the usual one.
     """
     if chart is not None:
-        from seqloom.charts.files import check_target
+        from seqloom.charts.theme import check_target
 
         check_target(chart)
     loaded = open_model("anomalies", model)

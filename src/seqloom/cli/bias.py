@@ -13,7 +13,7 @@ from seqloom.progress import say
 from seqloom.tasks import open_model
 
 if TYPE_CHECKING:
-    from seqloom.metrics.bias_words import Pairs, WordLists
+    from seqloom.metrics.bias import Pairs, WordLists
 
 SHOWN = 6  # words at either end
 LISTED = 10  # words of a note
@@ -103,7 +103,7 @@ def command(
     such as he to she. With --neutralise, results are shown before and after. VECTORS: a saved model, or a file of
     word2vec, GloVe or fastText.
     """
-    from seqloom.metrics.bias_words import read_word_lists, with_built_in, word_list
+    from seqloom.metrics.bias import read_word_lists, with_built_in, word_list
 
     _check(neutralise, equalise, output, chart)
     own = read_word_lists(words) if words else None
@@ -189,13 +189,13 @@ def _check(
 
         check_target(output)
     if chart is not None:
-        from seqloom.charts import files
+        from seqloom.charts import theme
 
-        files.check_target(chart)
+        theme.check_target(chart)
 
 
 def _pairs(text: str, known: WordLists) -> Pairs:
-    from seqloom.metrics.bias_words import as_pairs
+    from seqloom.metrics.bias import as_pairs
 
     return known.pairs[text] if text in known.pairs else as_pairs(text)
 

@@ -60,7 +60,7 @@ def command(
     from seqloom.errors import ConfigError
 
     if chart is not None:
-        from seqloom.charts.files import check_target
+        from seqloom.charts.theme import check_target
 
         check_target(chart)
     try:

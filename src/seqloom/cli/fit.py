@@ -8,9 +8,15 @@ from typing import Any
 import click
 
 from seqloom import progress, tasks
-from seqloom.cli.fitting import fit_and_save, fitting_options, make_model, prepare
+from seqloom.cli.fitting import (
+    SectionedCommand,
+    fit_and_save,
+    fit_sections,
+    fitting_options,
+    make_model,
+    prepare,
+)
 from seqloom.cli.options import common, config_options, emit, given
-from seqloom.cli.sections import SectionedCommand, fit_sections
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, Entry, config_class, load_plugins
 

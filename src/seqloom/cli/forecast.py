@@ -53,7 +53,7 @@ def command(
     DATA: a table with a column of times; without it, or with -, standard input is read.
     """
     if chart is not None:
-        from seqloom.charts.files import check_target
+        from seqloom.charts.theme import check_target
 
         check_target(chart)
     loaded = open_model("forecast", model)

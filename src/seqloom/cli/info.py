@@ -88,7 +88,7 @@ def _in_force(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _draw(model: str, chart: str | None, text: str | None) -> None:
-    from seqloom.charts.files import check_target
+    from seqloom.charts.theme import check_target
     from seqloom.storage import load
     from seqloom.views import states
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from seqloom import tasks
-from seqloom.cli.groups import LazyGroup
+from seqloom.cli.options import LazyGroup
 from seqloom.tasks.task import Command
 
 PREFIX = "inspect "

@@ -15,8 +15,8 @@ import click
 
 from seqloom import registry, tasks
 from seqloom._version import __version__
-from seqloom.cli.groups import LazyGroup
 from seqloom.cli.interruptions import CODES, Interruptions
+from seqloom.cli.options import LazyGroup
 from seqloom.errors import SeqloomError, Terminated, lacks_memory, shortened
 from seqloom.tasks.task import Command
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from seqloom.cli.options import common, emit, stdin_lines
-from seqloom.cli.vectors import approximate
+from seqloom.cli.options import approximate, common, emit, stdin_lines
 from seqloom.config import MOST
 from seqloom.errors import ConfigError
 from seqloom.tasks import open_model

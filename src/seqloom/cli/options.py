@@ -1,6 +1,10 @@
 """Command-line options made from config dataclasses, and those that every command has.
 
 A field `min_count` becomes `--min-count`; its help, default, range and choices are the field's own.
+
+Commands that are loaded when they are asked for.
+
+What the commands for word vectors share.
 """
 
 from __future__ import annotations
@@ -13,23 +17,27 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from seqloom import tasks
-from seqloom.config import Config, choices, field_types
+from seqloom.config import MOST, Config, choices, field_types
 from seqloom.describing import renamed
 from seqloom.errors import ConfigError, DataError, either, suggest
 from seqloom.progress import current, reporting
 from seqloom.reporters import RemarksOnly, reporter_for
-from seqloom.tasks.task import TextReading, read_text
+from seqloom.tasks.task import Command, TextReading, read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from seqloom.data.corpus import Corpus
     from seqloom.tasks.task import Task
+
 
 _WIDE = 60  # characters of choices that do not fit beside a flag
 
@@ -320,3 +328,59 @@ def stdin_lines() -> Iterator[str]:
                 f"stdin is not UTF-8 text: line {number}, byte {error.start + 1} of it "
                 f"is 0x{line[error.start]:02X}"
             ) from None
+
+
+# ---- groups
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for."""
+
+    heading = "Commands"
+
+    def entries(self) -> Mapping[str, Command]:
+        """Its commands by name."""
+        raise NotImplementedError
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.entries())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if (entry := self.entries().get(cmd_name)) is None:
+            return None
+        module, _, attribute = entry.target.partition(":")
+        return getattr(import_module(module), attribute)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in (known := self.entries()) and not args[0].startswith("-"):
+            raise click.UsageError(
+                f"unknown {self.heading.lower()[:-1]} {args[0]!r}{suggest(args[0], known)}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section(self.heading):
+            formatter.write_dl([(name, command.help) for name, command in self.entries().items()])
+
+
+# ---- vectors
+
+
+def among(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--among",
+        type=click.IntRange(1, MOST),
+        metavar="N",
+        help="Only among the N most frequent words.",
+    )(function)
+
+
+def approximate(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--approximate",
+        is_flag=True,
+        help="Approximate search in a neighbour graph, which misses a few. "
+        "Building it takes minutes for 400,000 words: only for many queries on millions of words.",
+    )(function)

@@ -47,7 +47,7 @@ def command(model: str, data: tuple[str, ...], as_json: bool, **options: Any) ->
     task = tasks.of(loaded)
     perturbing, reading = options_of(task, model, _configs(task), options, _configs)
     if perturbing.chart is not None:
-        from seqloom.charts.files import check_target
+        from seqloom.charts.theme import check_target
 
         check_target(perturbing.chart)
     result = robustness(

@@ -82,7 +82,7 @@ def command(
 
 
 def _show_coloured(model: LanguageModel, corpus: Corpus, forced: bool) -> None:
-    from seqloom.charts.terminal import legend, show, wanted
+    from seqloom.charts.passage import legend, show, wanted
     from seqloom.tasks.text_scores import units
     from seqloom.views.costs import scale
     from seqloom.views.passage import pieces

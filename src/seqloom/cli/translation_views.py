@@ -8,7 +8,7 @@ import click
 
 from seqloom import tasks
 from seqloom.cli.options import common, config_options, emit, given, stdin_lines
-from seqloom.decoding.translation_config import TranslationConfig
+from seqloom.decoding.configs import TranslationConfig
 from seqloom.errors import ConfigError, DataError
 from seqloom.tasks.translation import PairsReading
 
@@ -46,7 +46,7 @@ def trace_command(
     likeliest next tokens with their probabilities and what becomes of them, and which hypotheses ended. * marks what became
     the best translation. SOURCE is one text; without it, the first line of standard input.
     """
-    from seqloom.charts.files import check_target
+    from seqloom.charts.theme import check_target
     from seqloom.views import trace
 
     if chart is not None:
@@ -90,7 +90,7 @@ def exposure_command(
     DATA are pairs. The nats per token of the targets after the true tokens before each (teacher forcing), and after the
     model's own greedy translation up to there (free running); their difference is the exposure-bias gap.
     """
-    from seqloom.charts.files import check_target
+    from seqloom.charts.theme import check_target
     from seqloom.metrics.tables import numbers
     from seqloom.views import exposure_bias
 

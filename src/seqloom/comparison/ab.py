@@ -35,8 +35,8 @@ from seqloom.comparison.table import aligned
 from seqloom.contracts.base import Model
 from seqloom.errors import ConfigError
 from seqloom.metrics import bootstrap
+from seqloom.metrics.language import MOST
 from seqloom.metrics.result import plain
-from seqloom.metrics.segments import MOST
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
 

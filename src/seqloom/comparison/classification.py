@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom.charts.calibration import Forecasts, reliability
-from seqloom.charts.confusion import confusion_chart
-from seqloom.charts.measure import Measure
+from seqloom.charts.comparison import Measure
+from seqloom.charts.heat import confusion_chart
 from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score, columns
 from seqloom.comparison.pictures import best_of_groups
-from seqloom.data.in_memory import has_labels
-from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.data.classification import Labelled, as_labelled
+from seqloom.data.examples import example_digest, has_labels, hashed_order, hashed_parts
 from seqloom.data.recognise import labels_in
-from seqloom.data.splitting import example_digest, hashed_order, hashed_parts
 from seqloom.encoder_table import has_encoder
 from seqloom.errors import ConfigError
 from seqloom.metrics import classification
@@ -278,7 +277,7 @@ class ClassificationLadder(AnnotatedLadder):
         if model.multi_label:
             return Judged({}, _several_labels(test.labels, said), len(test), seconds, said)
         names, gold = list(map(str, model.classes)), list(map(str, test.labels))
-        metrics, _, _ = classification.judge(
+        metrics, _, _ = classification.evaluate_labels(
             names, gold, [""] * len(test), log_probs, samples=0, examples=0
         )
         both = np.array([gold, list(map(str, said))]).T

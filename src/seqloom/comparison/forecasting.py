@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from seqloom.charts.measure import Measure
-from seqloom.charts.series import Line, forecast_chart
+from seqloom.charts.comparison import Measure
+from seqloom.charts.forecasting import Line, forecast_chart
 from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
 from seqloom.comparison.ladder import FOLDS, Column, Judged, Ladder, Parts, Score, Trial, columns
+from seqloom.data.forecasting import Series, as_series, second_of
 from seqloom.data.recognise import times_in
-from seqloom.data.series import Series, as_series, second_of
 from seqloom.encoder_table import has_encoder
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import forecasting

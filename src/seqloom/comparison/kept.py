@@ -18,8 +18,8 @@ import numpy as np
 from seqloom import progress, storage
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.comparison.result import RungResult
+from seqloom.directories import InUse, locked
 from seqloom.errors import SeqloomError
-from seqloom.locks import InUse, locked
 from seqloom.metrics.result import plain
 
 MOST = 4 << 30  # bytes of all comparisons but the one that begins

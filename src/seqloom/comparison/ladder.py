@@ -27,7 +27,7 @@ from seqloom.metrics import bootstrap
 from seqloom.progress import reporting
 
 if TYPE_CHECKING:
-    from seqloom.charts.measure import Measure
+    from seqloom.charts.comparison import Measure
     from seqloom.charts.page import Page
     from seqloom.comparison.result import Comparison, RungResult
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom.charts.measure import BITS
+from seqloom.charts.comparison import BITS
 from seqloom.charts.passage import SCRIPT, STYLE, passage_chart, passage_html
 from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
 from seqloom.comparison.ladder import (
@@ -29,12 +29,11 @@ from seqloom.comparison.pictures import best_of_groups, shown_first
 from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, network_rung, tokenizer_config
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
-from seqloom.data.describe import known_types
+from seqloom.data.describe import known_types, shift
 from seqloom.data.encode import encode_corpus
-from seqloom.data.shift import shift
 from seqloom.errors import DataError
-from seqloom.metrics import likelihood
-from seqloom.metrics.costs import segment_costs
+from seqloom.metrics import language
+from seqloom.metrics.language import segment_costs
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.views.calibration import Calibration, calibration, calibration_chart
 from seqloom.views.passage import Passage, passage
@@ -153,8 +152,8 @@ class LanguageLadder(Ladder):
             else Score("nats per token", columns(nats, weights), better="lower")
         )
         measures = {
-            "bits_per_byte": likelihood.bits_per_byte(log_probs, parts.test.n_bytes or 0),
-            "perplexity": likelihood.perplexity(log_probs),
+            "bits_per_byte": language.bits_per_byte(log_probs, parts.test.n_bytes or 0),
+            "perplexity": language.perplexity(log_probs),
             "tokens": len(ids),
         }
         return Judged(measures, [score], len(ids), seconds)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqloom.charts.ladder import ladder
+from seqloom.charts.comparison import ladder, quality_against
 from seqloom.charts.page import Page
-from seqloom.charts.quality import quality_against
 from seqloom.comparison.curve import best_by_size
 from seqloom.comparison.pictures import curve_chart, drawn, priced, rows
 from seqloom.comparison.result import Comparison

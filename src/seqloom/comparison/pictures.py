@@ -8,10 +8,15 @@ from functools import cache
 from typing import Any
 
 from seqloom.charts import theme
-from seqloom.charts.curve import Point, learning_curves
-from seqloom.charts.ladder import Row, ladder
-from seqloom.charts.quality import Price, quality_against
-from seqloom.charts.sheet import Sheet
+from seqloom.charts.comparison import (
+    CurvePoint,
+    Price,
+    Row,
+    ladder,
+    learning_curves,
+    quality_against,
+)
+from seqloom.charts.page import Sheet
 from seqloom.comparison.result import Comparison, RungResult
 from seqloom.errors import ConfigError
 
@@ -126,7 +131,7 @@ def curve_chart(comparison: Comparison) -> Any:
     groups = {r.name: comparison.ladder.group(r) for r in comparison.results}
     return learning_curves(
         [
-            Point(name, groups[name], p.size, p.value)
+            CurvePoint(name, groups[name], p.size, p.value)
             for name, points in comparison.curve.items()
             for p in points
         ],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seqloom import directories, progress
-from seqloom.charts.spec import require_charts
+from seqloom.charts.theme import require_charts
 from seqloom.comparison.result import Comparison
 from seqloom.comparison.table import (
     NOTES,
@@ -112,7 +112,7 @@ def write_report(comparison: Comparison, directory: str | Path) -> None:
 
     In a directory that holds other files too, which stay, they are replaced one by one.
     """
-    from seqloom.charts.files import write
+    from seqloom.charts.theme import write
 
     check_place(directory)
     progress.say("drawing the report")
@@ -142,7 +142,7 @@ def _is_report(place: Path) -> bool:
 
 def _files(comparison: Comparison) -> dict[str, bytes]:
     """What the report consists of, by the names of its files."""
-    from seqloom.charts.files import png
+    from seqloom.charts.theme import png
     from seqloom.comparison.page import report_page
     from seqloom.comparison.pictures import NAMES, details, overview, pictures
 

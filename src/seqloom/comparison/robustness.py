@@ -14,9 +14,9 @@ from seqloom import progress
 from seqloom.comparison import ladder as ladders
 from seqloom.comparison.ladder import Judged, Ladder, Parts
 from seqloom.contracts import Classifier, Tagger
-from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.data.classification import Labelled, as_labelled
 from seqloom.data.perturb import PERTURBATIONS, TYPO_RATE, perturb_labelled, perturb_tagged
-from seqloom.data.tagged import Tagged, as_tagged
+from seqloom.data.tagging import Tagged, as_tagged
 from seqloom.errors import ConfigError, suggest_known
 from seqloom.metrics.bootstrap import paired_rows, ratio
 from seqloom.metrics.result import Result

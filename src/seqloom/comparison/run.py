@@ -28,8 +28,8 @@ from seqloom.comparison.memory import peak_memory
 from seqloom.comparison.result import Comparison, RungResult, Skipped
 from seqloom.comparison.timing import check_time
 from seqloom.describing import renamed
+from seqloom.directories import cache_directory
 from seqloom.errors import ConfigError, SeqloomError, suggest, suggest_known
-from seqloom.paths import cache_directory
 
 LIMIT = 10.0  # minutes that a rung may take, by default
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.charts.measure import Measure
+from seqloom.charts.comparison import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.classification import AnnotatedLadder
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score, columns
 from seqloom.data.recognise import tags_in
-from seqloom.data.tagged import Tagged, as_tagged
+from seqloom.data.tagging import Tagged, as_tagged
 from seqloom.encoder_table import has_encoder
 from seqloom.metrics import tagging
 

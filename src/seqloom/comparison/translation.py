@@ -16,19 +16,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from seqloom.charts.alignment import length_chart
-from seqloom.charts.measure import Measure
+from seqloom.charts.comparison import Measure
+from seqloom.charts.translation import length_chart
 from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score
-from seqloom.data.parallel import Parallel
-from seqloom.data.parallel_parts import has_many_targets, known_pairs, repeats_sources, undivided
-from seqloom.data.parallel_report import count_words
+from seqloom.data.examples import hashed_order, hashed_parts
 from seqloom.data.recognise import pairs_in
-from seqloom.data.splitting import hashed_order, hashed_parts
+from seqloom.data.translation import (
+    Parallel,
+    has_many_targets,
+    known_pairs,
+    repeats_sources,
+    undivided,
+)
+from seqloom.data.translation_report import count_words
 from seqloom.encoder_table import has_cell
 from seqloom.metrics import bootstrap
-from seqloom.metrics.bleu import bleu_of
-from seqloom.metrics.corpus_score import CorpusScore, Formula, mean_of
+from seqloom.metrics.text_scores import CorpusScore, Formula, bleu_of, mean_of
 from seqloom.metrics.translation import by_length, lengths_of, text_scores
 from seqloom.registry import model_class
 
@@ -188,7 +192,7 @@ class TranslationLadder(Ladder):
         return Judged(measures, [_score(one) for one in named.values()], len(test), seconds)
 
     def signature(self, model: Any, parts: Parts) -> str:
-        from seqloom.decoding.translation_config import TranslationConfig
+        from seqloom.decoding.configs import TranslationConfig
 
         return str(model.signature(parts.test, TranslationConfig(beams=1)))
 

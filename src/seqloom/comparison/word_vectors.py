@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom.charts.measure import Measure
+from seqloom.charts.comparison import Measure
 from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung, unfitted
 from seqloom.comparison.ladder import Column, Judged, Ladder, Parts, Score, Trial
 from seqloom.data.corpus import Corpus, as_corpus, bundled
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
-from seqloom.metrics.vectors import Questions, as_questions, ranks, spearman
+from seqloom.metrics.word_vectors import Questions, as_questions, ranks, spearman
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Page

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from seqloom import history, progress, storage
+from seqloom import progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, config_with, declared_options, make, parse_size
 from seqloom.contracts import attributes
@@ -40,9 +40,9 @@ from seqloom.errors import (
 )
 from seqloom.frames import as_frame
 from seqloom.kernels.compiling import announce_compiling
-from seqloom.text.choosing import KINDS, choose_tokenizer
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.tokenizer_directory import KINDS, choose_tokenizer
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
@@ -142,7 +142,7 @@ class Model(ABC):
         self.tokenizers: dict[str, Tokenizer] = {}  # by name; the one of a model of text is `text`
         self.learnt: dict[str, Any] = {}  # besides its arrays: what `learnt_values` says
         self.fit_info: dict[str, Any] = {}  # the record of how the fit went; nothing relies on it
-        self.log: history.Lines = []  # of its training, report by report
+        self.log: progress.Lines = []  # of its training, report by report
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -212,7 +212,7 @@ class Model(ABC):
         return self.get_params()
 
     @property
-    def history(self) -> Any:
+    def progress(self) -> Any:
         """The log of its training, a row for each report: a frame of pandas or polars where one is installed, else a light
         table. Models that count have none. A loaded model has what was saved with it, which may be less."""
         self.check_fitted()
@@ -340,7 +340,7 @@ class Model(ABC):
             self.learnt = copy.deepcopy(origin.learnt)
         announce_compiling()
         try:
-            with history.recording() as log:
+            with progress.recording() as log:
                 yield
             self.fitted, self.log = True, log
         except BaseException as error:

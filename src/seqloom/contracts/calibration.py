@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seqloom.contracts import series_scale
-from seqloom.data.series import Series
-from seqloom.data.series_windows import Prepared
+from seqloom.data.forecasting import Series
+from seqloom.data.forecasting_windows import Prepared
 from seqloom.errors import DataError
 
 if TYPE_CHECKING:

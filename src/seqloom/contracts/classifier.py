@@ -21,16 +21,15 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, labels, one_of, optional
 from seqloom.contracts.slicing import slices_of_labelled
 from seqloom.contracts.starting import labels_of_start
-from seqloom.data.examples import extent, in_one_line, is_pair
-from seqloom.data.in_memory import values
-from seqloom.data.labelled import Labelled, as_labelled
-from seqloom.decoding.sanity import check_scores, check_table
+from seqloom.data.classification import Labelled, as_labelled
+from seqloom.data.examples import extent, in_one_line, is_pair, values
+from seqloom.decoding.stepper import check_scores, check_table
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import classification, multilabel
-from seqloom.metrics.error_words import words_of_errors
+from seqloom.metrics import classification
+from seqloom.metrics.classification import words_of_errors
 from seqloom.metrics.fairness import judge_groups
-from seqloom.metrics.latency import latency as measure_latency
 from seqloom.metrics.result import Result, Signature
+from seqloom.metrics.result import latency as measure_latency
 from seqloom.metrics.slices import by_name, further_columns, length_record
 from seqloom.text.file_names import refuse_existing_file
 
@@ -295,7 +294,7 @@ class Classifier(Model):
             for some in (labelled.labels if labelled.multi_label else zip(labelled.labels))
         ]
         if self.multi_label:
-            metrics, details, notes = multilabel.judge(
+            metrics, details, notes = classification.evaluate_label_sets(
                 names, gold, np.exp(log_probs), THRESHOLD, samples=samples
             )
         else:
@@ -304,7 +303,7 @@ class Classifier(Model):
                 for i, example in enumerate(labelled.examples)
             ]
             first = [some[0] for some in gold]
-            metrics, details, notes = classification.judge(
+            metrics, details, notes = classification.evaluate_labels(
                 names, first, shown, log_probs, samples=samples, examples=examples
             )
             if error_words:
@@ -319,7 +318,7 @@ class Classifier(Model):
                 else np.equal.outer(log_probs.argmax(axis=1), np.arange(log_probs.shape[1]))
             )
             more = self._by_parts(
-                labelled, multilabel.decisions(names, gold, chosen), slice_by, group_by, samples
+                labelled, classification.decisions(names, gold, chosen), slice_by, group_by, samples
             )
             metrics, details, notes = metrics | more[0], details | more[1], notes + more[2]
         if latency:

@@ -19,7 +19,7 @@ from seqloom.contracts.base import Fitting, Model, data_record
 from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, least_alike, nearest_texts
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
-from seqloom.metrics import vectors as judging
+from seqloom.metrics import word_vectors as judging
 from seqloom.metrics.result import Result, Signature
 from seqloom.text.vocabulary import SPLITTERS, split
 

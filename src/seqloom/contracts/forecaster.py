@@ -2,7 +2,7 @@
 
 A forecaster writes `fit_series` and `forecast_windows`: it gets the last steps before each origin, scaled by the mean and
 standard deviation of the training data, and answers the next steps. From that come `forecast`, `evaluate` (a backtest from
-rolling origins) and `anomalies`. A window ends before its origin (`data/series_windows`), so no model can see the future.
+rolling origins) and `anomalies`. A window ends before its origin (`data/forecasting_windows`), so no model can see the future.
 
 Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the model did not learn from, in
 units of how large errors were lately, so that intervals grow and shrink with them (`contracts/calibration`). Where a model was
@@ -27,8 +27,8 @@ from seqloom.contracts.forecasts import Ahead, Anomalies, Answers, Backtest, For
 from seqloom.contracts.learnt import Kind, names, optional, positive
 from seqloom.contracts.series_scale import RATES, SMALLEST
 from seqloom.contracts.starting import columns_of_start
-from seqloom.data.series import Series, as_series, second_of
-from seqloom.data.series_windows import Prepared, Windows
+from seqloom.data.forecasting import Series, as_series, second_of
+from seqloom.data.forecasting_windows import Prepared, Windows
 from seqloom.data.times import Step
 from seqloom.describing import renamed
 from seqloom.errors import ConfigError, DataError, ModelError

@@ -37,12 +37,11 @@ from seqloom.contracts.scoring import score_batch, sums
 from seqloom.contracts.starting import check_tokenizer_alone
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
-from seqloom.decoding.contexts import ContextStepper
-from seqloom.decoding.sharing import Decoders
-from seqloom.decoding.stepper import Stepper, sized, stepper_log_probs
+from seqloom.decoding.generation import Decoders
+from seqloom.decoding.stepper import ContextStepper, Stepper, sized, stepper_log_probs
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
-from seqloom.metrics.costs import SegmentCosts, corpus_bytes, unit_lengths
+from seqloom.metrics.language import SegmentCosts, corpus_bytes, unit_lengths
 from seqloom.metrics.result import Result, Signature, Value
 from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.tokenizer import Tokenizer

@@ -21,7 +21,7 @@ from seqloom.contracts.starting import check_tokenizer_alone
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, quoted
 from seqloom.metrics import bootstrap
-from seqloom.metrics.likelihood import perplexity
+from seqloom.metrics.language import perplexity
 from seqloom.metrics.result import Result, Signature, Value
 from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.masks import HIDDEN, encode_masked, write_tokens

@@ -13,8 +13,7 @@ import numpy as np
 
 from seqloom.data.corpus import Corpus
 from seqloom.data.encode import encoded_blocks
-from seqloom.metrics.costs import SegmentCosts, unit_lengths
-from seqloom.metrics.likelihood import Tally
+from seqloom.metrics.language import SegmentCosts, Tally, unit_lengths
 
 if TYPE_CHECKING:
     from seqloom.contracts.language import LanguageModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seqloom.arrays import Spec
-from seqloom.data.series import Series
+from seqloom.data.forecasting import Series
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import forecasting
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from seqloom.contracts.base import Model
+from seqloom.data.classification import Labelled
 from seqloom.data.examples import extent
-from seqloom.data.labelled import Labelled
-from seqloom.data.tagged import Tagged
+from seqloom.data.tagging import Tagged
 from seqloom.errors import ConfigError, suggest_known
 from seqloom.metrics.classification import with_unseen
 from seqloom.metrics.slices import (

@@ -22,9 +22,9 @@ from seqloom.errors import ConfigError, DataError, quoted
 
 if TYPE_CHECKING:
     from seqloom.contracts.base import Fitting, Model
-    from seqloom.data.labelled import Labelled
-    from seqloom.data.series import Series
-    from seqloom.data.tagged import Tagged
+    from seqloom.data.classification import Labelled
+    from seqloom.data.forecasting import Series
+    from seqloom.data.tagging import Tagged
 
 M = TypeVar("M", bound="Model")
 

@@ -20,13 +20,13 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, names, one_of
 from seqloom.contracts.slicing import slices_of_tagged
 from seqloom.contracts.starting import tags_of_start
-from seqloom.data.in_memory import values
+from seqloom.data.examples import values
 from seqloom.data.spans import SCHEMES, Scheme, convert
-from seqloom.data.tagged import Tagged, as_tagged
+from seqloom.data.tagging import Tagged, as_tagged
 from seqloom.errors import DataError, ModelError
 from seqloom.metrics import tagging
-from seqloom.metrics.latency import latency as measure_latency
 from seqloom.metrics.result import Result, Signature
+from seqloom.metrics.result import latency as measure_latency
 from seqloom.metrics.slices import length_record
 from seqloom.text.file_names import refuse_existing_file
 

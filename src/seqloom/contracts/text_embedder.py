@@ -20,9 +20,9 @@ from seqloom.contracts.embedder import Among, Embedder, Unknown, checked, fit_co
 from seqloom.contracts.nearness import cosines_of_pairs, least_alike, nearest_texts, portions
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError, quoted
-from seqloom.metrics import vectors as judging
+from seqloom.metrics import word_vectors as judging
 from seqloom.metrics.result import Result, Signature
-from seqloom.metrics.sentence_pairs import as_pairs
+from seqloom.metrics.sentence_vectors import as_pairs
 
 if TYPE_CHECKING:
     from seqloom.models.vectors.word_vectors import WordVectors

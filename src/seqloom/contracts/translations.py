@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom.decoding.translation_config import TranslationConfig as TranslationConfig
+from seqloom.decoding.configs import TranslationConfig as TranslationConfig
 from seqloom.text.coding import to_bytes
 from seqloom.text.tokenizer import Tokenizer
 

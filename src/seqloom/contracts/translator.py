@@ -30,13 +30,11 @@ from seqloom.contracts.translations import (
     TranslationConfig,
     token_counts,
 )
-from seqloom.data.parallel import Parallel
-from seqloom.decoding.beam import BeamConfig, beam_search
-from seqloom.decoding.beam_options import BeamOptions
+from seqloom.data.translation import Parallel
+from seqloom.decoding.beam import BeamConfig, beam_search, forced_log_probs, greedy
+from seqloom.decoding.configs import BeamOptions
 from seqloom.decoding.constraints import Without
 from seqloom.decoding.ensemble import Ensemble
-from seqloom.decoding.forced import forced_log_probs
-from seqloom.decoding.greedy import greedy
 from seqloom.decoding.sampling import SamplingConfig, sample
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, DataError

@@ -26,12 +26,10 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, full_name
-from seqloom.data.document_list import DocumentList, leave_out
 from seqloom.data.documents import Document
-from seqloom.data.in_memory import is_frame, refuse_name, units
+from seqloom.data.examples import is_frame, refuse_name, units, whole_files
 from seqloom.data.pieces import Block, blocks_of, lines_of
-from seqloom.data.sources import find_documents
-from seqloom.data.splitting import whole_files
+from seqloom.data.sources import DocumentList, find_documents, leave_out
 from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError, EncodingError
 from seqloom.text.coding import to_bytes

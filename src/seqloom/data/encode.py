@@ -21,9 +21,9 @@ import numpy as np
 from seqloom import progress
 from seqloom.data.corpus import Corpus
 from seqloom.data.pieces import Block
+from seqloom.directories import locked
 from seqloom.errors import DataError
 from seqloom.kernels.parallel import parallel_map
-from seqloom.locks import locked
 from seqloom.text.tokenizer import Tokenizer
 
 Unit = Literal["line", "document", "stream"]

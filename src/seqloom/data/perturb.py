@@ -16,9 +16,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from seqloom.data.labelled import Labelled
+from seqloom.data.classification import Labelled
 from seqloom.data.spans import spans
-from seqloom.data.tagged import Tagged
+from seqloom.data.tagging import Tagged
 
 Perturbation = Literal["typos", "lower", "upper", "truncated", "lengthened", "shuffled"]
 PERTURBATIONS: tuple[str, ...] = get_args(Perturbation)

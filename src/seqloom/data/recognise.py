@@ -9,14 +9,13 @@ import re
 from pathlib import Path
 
 from seqloom.data import columns
+from seqloom.data.classification_forms import MARK
 from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
-from seqloom.data.documents import Document
-from seqloom.data.label_forms import MARK
-from seqloom.data.lines import line_blocks
-from seqloom.data.number_rows import looks_numeric
+from seqloom.data.documents import Document, line_blocks
+from seqloom.data.pieces import COMPRESSED
 from seqloom.data.rows import open_rows, table_kind
 from seqloom.data.sources import find_documents
-from seqloom.data.unpacking import COMPRESSED
+from seqloom.data.translation_sides import looks_numeric
 from seqloom.errors import SeqloomError
 
 TAGGED = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes")
@@ -107,7 +106,7 @@ def times_in(path: Path) -> str:
     document = _document(path)
     if document is None or (kind := table_kind(document.name)) is None:
         return ""
-    from seqloom.data.series_forms import time_column
+    from seqloom.data.forecasting_forms import time_column
 
     try:
         rows = open_rows(document, kind, ())
@@ -132,7 +131,7 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
     document = _document(data)
     if document is None or (kind := table_kind(document.name)) is None:
         return ""
-    from seqloom.data.parallel_sides import choose_sides
+    from seqloom.data.translation_sides import choose_sides
 
     try:
         rows = open_rows(document, kind, (None, None), doubtful=False)
@@ -148,7 +147,7 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
         len(set(its[:_HEAD])) < _DIFFERENT * len(its[:_HEAD]) for its in block.values
     ):
         return ""
-    from seqloom.data.parallel_forms import is_side
+    from seqloom.data.translation_forms import is_side
 
     named = [side for side in sides if side is not None and not side.isdecimal()]
     if named and not all(is_side(side.rsplit(".", 1)[-1]) for side in named):
@@ -162,7 +161,7 @@ def _are_translations(texts: list[str]) -> bool:
 
 
 def _sides_in(first: Path, second: Path) -> str:
-    from seqloom.data.parallel_forms import ARRAY_FILES, is_side
+    from seqloom.data.translation_forms import ARRAY_FILES, is_side
 
     if first.suffix in ARRAY_FILES and second.suffix not in ARRAY_FILES:
         return f"{first.name} has arrays, for which {second.name} may have texts"

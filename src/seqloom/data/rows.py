@@ -2,7 +2,7 @@
 
 `open_rows` looks at the first rows and says which columns there are and what they hold; `blocks` then streams the values
 of some of them, about a megabyte of the file at a time, with the numbers and lines of the rows. Corpora read one column of
-text (`data/tables.py`), labelled data a text and a label (`data/label_forms.py`).
+text (`data/tables.py`), labelled data a text and a label (`data/classification_forms.py`).
 
 A value is text in CSV and TSV, where a cell may be empty but is never missing; in JSON Lines and Parquet it is what the file
 holds, and None where a row has null or lacks the column.
@@ -12,16 +12,41 @@ holds, and None where a row has null or lacks the column.
     {'n': 'number', 'text': 'text'}
     >>> [(block.values, block.place(1)) for block in rows.blocks(["text", "n"])]
     [([['one', 'two'], ['1', '2']], 'a.csv, line 3')]
+
+The rows of CSV and TSV, with or without a header.
+
+CSV is read as RFC 4180 has it, with quotes; where the first line has semicolons and no commas, semicolons separate. In TSV
+there are no quotes: a cell is what stands between tabs. All rows must have as many cells as the first.
+
+The first row is a header if a column is asked for by name, if it holds a usual name (`text`, `label`, ...) that does not
+come again below, or a word above numbers. It is none if nothing stands below it, if one of its cells comes again in its
+column, is a number above numbers, or has no letter in it, or if columns are asked for by number. If nothing of this holds
+it is taken as a header for text and as a row for labelled data, and that is said. Without a header, a column is called by
+its number, from 1.
+
+The rows of JSON Lines: a JSON object a line, or a list in every line.
+
+A column is a key, or a path such as `meta.body`; of two equal keys the last one counts. JSON can write half of a surrogate
+pair, which is no character and becomes U+FFFD.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from seqloom.data.documents import Document
-from seqloom.data.unpacking import COMPRESSED
+from seqloom import progress
+from seqloom.data import columns
+from seqloom.data.documents import Document, line_blocks, numbered_lines
+from seqloom.data.pieces import COMPRESSED
+from seqloom.errors import DataError, quoted
 
 KINDS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
@@ -81,13 +106,316 @@ def open_rows(
     `doubtful`: whether the first row of CSV and TSV is a header where that cannot be known.
     """
     if kind == "jsonl":
-        from seqloom.data.json_lines import JsonLines
-
         return JsonLines.open(document, asked)
     if kind == "parquet":
-        from seqloom.data.parquet import Parquet
+        from seqloom.data.tables import Parquet
 
         return Parquet.open(document, asked)
-    from seqloom.data.delimited import Delimited
 
     return Delimited.open(document, asked, quotes=kind == "csv", doubtful=doubtful)
+
+
+# ---- delimited
+
+LONGEST = (
+    1 << 28
+)  # characters of a cell, of which the module keeps four bytes each; more is a quote that was never closed
+
+_DELIMITED_HEAD_ROWS = 1000
+_LONGEST_NUMBER = 50  # the pattern takes the square of a cell's length
+_NUMBER = re.compile(
+    r"\s*[-+]?[\d.,:/%eE+-]*\d[\d.,:/%eE+-]*\s*|true|false|nan|null|none|n/?a", re.IGNORECASE
+)
+
+Batch = tuple[
+    list[list[str]], list[int]
+]  # rows that are not blank, and the lines in which they begin
+
+
+@dataclass(frozen=True)
+class Delimited:
+    """A file and what its columns are called."""
+
+    document: Document
+    kinds: dict[str, str]
+    asked: tuple[str | None, ...]
+    names: list[str]
+    header: bool
+    separator: str
+    quotes: bool
+    untyped: bool = True
+
+    @classmethod
+    def open(
+        cls, document: Document, asked: Sequence[str | None], *, quotes: bool, doubtful: bool = True
+    ) -> Delimited:
+        """Look at the first rows; `doubtful`: whether a first row that may be a header or not is one."""
+        separator = _separator(document) if quotes else "\t"
+        batches = (rows for rows, _ in _batches(document, separator, quotes) if rows)
+        head = next(batches, [])[:_DELIMITED_HEAD_ROWS]
+        if len(head) == 1:  # it may fill the block
+            head += next(batches, [])[:_DELIMITED_HEAD_ROWS]
+        if not head:
+            return cls(document, {}, tuple(asked), [], False, separator, quotes)
+        names = [cell.strip() for cell in head[0]]
+        below = [[row[k].strip() for row in head[1:] if k < len(row)] for k in range(len(names))]
+        header = _is_header(names, below, asked)
+        if header is None:
+            header = doubtful
+            shown = columns.listed(list(map(quoted, names)))
+            progress.say(
+                f"{document.name}: the first row is taken as the header: {shown}; if it is not, give columns by "
+                "number"
+                if doubtful
+                else f"{document.name}: the first row is taken as data; if it is a header, give columns by name"
+            )
+        if not header:
+            below = [[name, *cells] for name, cells in zip(names, below)]
+            names = [str(k + 1) for k in range(len(names))]
+        called = tuple(
+            names[columns.number(column) - 1]
+            if column is not None
+            and column not in names
+            and 0 < columns.number(column) <= len(names)
+            else column
+            for column in asked
+        )
+        for column in called:
+            if column is not None and names.count(column) > 1:
+                raise DataError(
+                    f"{document.name} has {names.count(column)} columns called {column!r}; rename one"
+                )
+        return cls(
+            document, dict(zip(names, map(_kind, below))), called, names, header, separator, quotes
+        )
+
+    def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+        """The values of some columns."""
+        places = [self.names.index(column) for column in wanted]
+        name, width, before = self.document.name, len(self.names), 0
+        skip = self.header
+        for rows, lines in _batches(self.document, self.separator, self.quotes):
+            if skip and rows:
+                rows, lines, skip = rows[1:], lines[1:], False
+            if set(map(len, rows)) - {width}:
+                at, row = next((at, row) for at, row in zip(lines, rows) if len(row) != width)
+                raise DataError(
+                    f"{name}, line {at}: {len(row)} fields where the first row has {width}"
+                )
+            if rows:
+                yield Block(
+                    [[row[k] for row in rows] for k in places],
+                    range(before + 1, before + len(rows) + 1),
+                    name,
+                    lines,
+                )
+            before += len(rows)
+
+
+def _is_header(
+    names: list[str], below: list[list[str]], asked: Sequence[str | None]
+) -> bool | None:
+    """Whether the first row holds names; None where it cannot be known."""
+    if any(column is not None and not column.isdecimal() for column in asked):
+        return True
+    usual = columns.TEXT_NAMES + columns.LABEL_NAMES
+    numbers = [_kind(cells) == columns.NUMBER for cells in below]
+    for name, cells, numeric in zip(names, below, numbers):
+        if (name.lower() in usual and name not in cells) or (numeric and not _is_number(name)):
+            return True
+    if not any(below):
+        return False
+    if any(
+        name in cells or numeric or not any(map(str.isalpha, name))
+        for name, cells, numeric in zip(names, below, numbers)
+    ):
+        return False
+    return False if any(column is not None for column in asked) else None
+
+
+def _kind(cells: Sequence[str]) -> str:
+    """Text, unless all that is there are numbers, dates and the like."""
+    filled = [cell for cell in cells if cell]
+    return columns.NUMBER if filled and all(map(_is_number, filled)) else columns.TEXT
+
+
+def _is_number(cell: str) -> bool:
+    return len(cell) <= _LONGEST_NUMBER and _NUMBER.fullmatch(cell) is not None
+
+
+def _separator(document: Document) -> str:
+    """A comma, unless the first line has none and has semicolons."""
+    head = next(document.chunks(), b"").lstrip(b"\r\n")[: 1 << 16].decode("utf-8", "ignore")
+    first = re.sub(r'"[^"]*"', "", re.split(r"[\r\n]", head, maxsplit=1)[0])
+    return ";" if "," not in first and ";" in first else ","
+
+
+def _batches(document: Document, separator: str, quotes: bool) -> Iterator[Batch]:
+    if quotes:
+        yield from _quoted(document, separator)
+        return
+    for first, lines in numbered_lines(document):
+        filled = [(number, line) for number, line in enumerate(lines, first) if line]
+        for number, line in filled:
+            if len(line) >= columns.MOST and line.count(separator) >= columns.MOST:
+                raise _too_wide(document.name, number, line.count(separator) + 1)
+        yield [line.split(separator) for _, line in filled], [number for number, _ in filled]
+
+
+def _quoted(document: Document, separator: str) -> Iterator[Batch]:
+    """Rows of CSV, those of a block of the file together."""
+    fed = 0
+
+    def texts() -> Iterator[io.StringIO]:
+        nonlocal fed
+        for block in line_blocks(document, returns=True):
+            fed += 1
+            yield io.StringIO(
+                block.decode("utf-8"), newline=""
+            )  # lines end with \n, \r\n or \r, and keep it
+
+    if (
+        csv.field_size_limit() < LONGEST
+    ):  # one for the whole program; whoever put it back would cut off other threads
+        csv.field_size_limit(LONGEST)
+    reader = csv.reader(chain.from_iterable(texts()), delimiter=separator, strict=True)
+    first, more = 1, True
+    while more:
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        block, more = max(fed, 1), False
+        try:
+            for row in reader:
+                if row:
+                    if len(row) > columns.MOST:
+                        raise _too_wide(document.name, first, len(row))
+                    rows.append(row)
+                    lines.append(first)
+                first = reader.line_num + 1
+                if fed > block:
+                    more = True
+                    break
+        except csv.Error as error:
+            raise _refuse(document.name, first, reader.line_num, str(error)) from None
+        yield rows, lines
+
+
+def _too_wide(name: str, line: int, cells: int) -> DataError:
+    return DataError(f"{name}, line {line}: {cells:,} fields; a row can have {columns.MOST:,}")
+
+
+def _refuse(name: str, first: int, line: int, why: str) -> DataError:
+    if "expected after" in why:
+        return DataError(
+            f'{name}, line {line}: text after a closing quote; inside quotes a quote is written twice: ""'
+        )
+    return DataError(f"{name}, line {first}: an opening quote is never closed ({why})")
+
+
+# ---- json lines
+
+_JSON_HEAD_ROWS = 100
+_BLANK = " \t\r"
+_SURROGATE = re.compile(rb"\\u[dD]")
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """A file, its columns, and whether its rows are objects or lists."""
+
+    document: Document
+    kinds: dict[str, str]
+    asked: tuple[str | None, ...]
+    names: frozenset[str]
+    shape: type
+    untyped: bool = False
+
+    @classmethod
+    def open(cls, document: Document, asked: Sequence[str | None]) -> JsonLines:
+        """Look at the first rows."""
+        block = next(line_blocks(document, 1), b"").decode("utf-8")
+        shape: type = list if block.lstrip().startswith("[") else dict
+        filled = (
+            (number, line) for number, line in enumerate(block.split("\n"), 1) if line.strip(_BLANK)
+        )
+        head = [
+            _parse(document, number, line, shape)
+            for number, line in islice(filled, _JSON_HEAD_ROWS)
+        ]
+        names = frozenset(key for row in head if isinstance(row, dict) for key in row)
+        return cls(document, columns.kinds_in(head, names, asked), tuple(asked), names, shape)
+
+    def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+        """The values of some columns."""
+        document, shape = self.document, self.shape
+        scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # half of what `json.loads` costs for a short line
+        paths = [columns.steps_to(column, self.names) for column in wanted]
+        only = (
+            paths[0][0] if len(paths) == len(paths[0]) == 1 and shape is dict else None
+        )  # the usual case, and faster
+        first = 1
+        for block in line_blocks(document):
+            values: list[list[Any]] = [[] for _ in paths]
+            numbers: list[int] = []
+            text = block.decode("utf-8")
+            lines = (text.replace("\r\n", "\n") if "\r" in text else text).split("\n")
+            for number, line in enumerate(lines, first):
+                try:
+                    row, end = scan(line, 0)
+                except (StopIteration, ValueError, RecursionError):
+                    end = -1
+                if end != len(line) or type(row) is not shape:
+                    if not line.strip(_BLANK):
+                        continue
+                    row = _parse(document, number, line, shape)
+                numbers.append(number)
+                if only is not None:
+                    values[0].append(row.get(only))
+                    continue
+                for column, path in zip(values, paths):
+                    column.append(columns.look(row, path))
+            first += len(lines) - 1
+            if numbers:
+                halves = sum(map(_replace_halves, values)) if _SURROGATE.search(block) else 0
+                yield Block(values, numbers, document.name, numbers, halves)
+
+
+def _parse(document: Document, number: int, line: str, shape: type) -> Any:
+    """The value of a line, which must be an object or list; what is wrong with it is said."""
+    place = f"{document.name}, line {number}"
+    try:
+        row = json.loads(line)
+    except RecursionError:
+        raise DataError(f"{place}: nested too deeply") from None
+    except ValueError as error:
+        why = (
+            f"{error.msg}, character {error.pos + 1}"
+            if isinstance(error, json.JSONDecodeError)
+            else error
+        )
+        raise DataError(
+            f"{place}: not valid JSON ({why}); there must be one object per line"
+        ) from None
+    if type(row) is not shape:
+        actual, wanted = (columns.with_article(columns.kind_of(value)) for value in (row, shape()))
+        raise DataError(
+            f'{place}: {actual}, not {wanted}; there must be one per line, such as {{"text": "..."}}'
+        )
+    return row
+
+
+def _replace_halves(values: list[Any]) -> int:
+    """Put U+FFFD in place of halves of surrogate pairs; how many there were."""
+    texts = [value for value in values if isinstance(value, str)]
+    try:
+        "".join(texts).encode("utf-8")
+        return 0
+    except UnicodeEncodeError:  # rare
+        halves = sum("\ud800" <= character <= "\udfff" for text in texts for character in text)
+        values[:] = [
+            "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in value)
+            if isinstance(value, str)
+            else value
+            for value in values
+        ]
+        return halves

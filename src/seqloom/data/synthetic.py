@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from seqloom.data.labelled import Labelled
+from seqloom.data.classification import Labelled
 from seqloom.errors import ConfigError
 
 NOUNS = [

@@ -1,4 +1,14 @@
-"""Beam search: the sequences that a model finds most likely, many prompts at a time.
+"""Coverage penalty: hypotheses that leave parts of the source unattended score lower.
+
+Wu et al. 2016 ("Google's Neural Machine Translation System"), equation 14: with p_ij, how much attention the j-th target token
+pays to the i-th source token,
+
+    coverage(X, Y) = penalty * sum over i of log(min(sum over j of p_ij, 1))
+
+It is zero where each source token got a whole token's worth of attention, and it can only rise as a hypothesis grows; that is
+why beam search may ignore it when it asks what an open hypothesis can still reach. The end symbol is a target token here.
+
+Beam search: the sequences that a model finds most likely, many prompts at a time.
 
 The score of a hypothesis is its log-probability divided by a power of its length (Wu et al. 2016, "Google's Neural Machine
 Translation System", section 7): length ** penalty (`simple`) or ((5 + length) / 6) ** penalty (`gnmt`), plus a coverage penalty
@@ -13,6 +23,10 @@ open hypothesis can reach at most what it has now, divided by the divisor of the
 therefore finds what the full search would. The tighter the limit on the length, the earlier that is known.
 
 The step itself is a kernel (`kernels/beam`): with a vocabulary of thousands the search must not cost more than the model.
+
+Greedy search without scores: the likeliest token at every step, by any Stepper.
+
+Log-probabilities of known outputs, token by token, from any Stepper.
 """
 
 from __future__ import annotations
@@ -20,18 +34,63 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from seqloom.config import MOST, option
-from seqloom.decoding.beam_options import BeamOptions
-from seqloom.decoding.constraints import Prefixes, postpone_end
-from seqloom.decoding.coverage import Coverage
-from seqloom.decoding.healing import restrict
-from seqloom.decoding.sanity import ABOVE_ONE, check_log_probs
-from seqloom.decoding.stepper import State, Stepper, prefill, select
+from seqloom.decoding.configs import BeamOptions
+from seqloom.decoding.constraints import Prefixes, postpone_end, restrict
+from seqloom.decoding.stepper import ABOVE_ONE, State, Stepper, check_log_probs, prefill, select
 from seqloom.errors import ConfigError
+
+LEAST = 1e-9  # attention that a source token is credited with, so that one that got none does not make all scores -inf
+
+
+@runtime_checkable
+class Attending(Protocol):
+    """A Stepper that shows its attention; one that has none simply lacks the method."""
+
+    def attention(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """The weights (n, S) behind the log-probabilities that came with this state, and each row's source length (n,).
+
+        S is the same at every step; weights beyond a row's length are ignored.
+        """
+        ...
+
+
+class Coverage:
+    """The attention that the sources of open hypotheses have got so far."""
+
+    def __init__(self, stepper: Any, penalty: float) -> None:
+        if not isinstance(stepper, Attending):
+            raise ConfigError(
+                "coverage_penalty needs the attention to the source, which this model does not have; "
+                "set coverage_penalty to 0"
+            )
+        self.stepper, self.penalty = stepper, penalty
+        self.sums: np.ndarray | None = None  # (R, S) float64
+
+    def follow(self, state: State, rows: np.ndarray) -> np.ndarray:
+        """Add the attention for the next token of each hypothesis, which continues one of the earlier `rows` (R,); returns the
+        penalties (R,) of those that end with that token."""
+        weights, lengths = self.stepper.attention(state)
+        weights = np.asarray(weights, np.float64)
+        self.sums = weights if self.sums is None else self.sums[rows] + weights
+        return self.penalty * log_coverage(self.sums, np.asarray(lengths))
+
+
+def log_coverage(sums: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The sum of log(min(attention, 1)) over the source tokens of each row, (n,) from (n, S).
+
+    >>> log_coverage(np.array([[1.5, 0.5, 0.0]]), np.array([2])).round(4).tolist()
+    [-0.6931]
+    """
+    there = np.arange(sums.shape[1]) < lengths[:, None]
+    return np.where(there, np.log(np.clip(sums, LEAST, 1.0)), 0.0).sum(axis=1)
+
+
+# ---- beam
 
 NO_COVERAGE = np.empty(0)
 
@@ -241,3 +300,69 @@ def _limits(max_tokens: int, limits: Sequence[int] | np.ndarray | None, n: int) 
     if min(limits) < 1:
         raise ConfigError(f"the limit of an output must be at least 1 token; got {min(limits)}")
     return np.minimum(np.asarray(limits, np.int64), max_tokens)
+
+
+# ---- greedy
+
+
+def greedy(stepper: Stepper, n: int, max_tokens: int) -> list[tuple[np.ndarray, bool]]:
+    """Return the tokens of each of n empty sequences, without the end symbol, and whether it came:
+    what beam search of one beam finds, without its bookkeeping.
+    """
+    from seqloom.kernels.beam import all_usable
+
+    if not n:
+        return []
+    found: list[list[int]] = [[] for _ in range(n)]
+    ended = [False] * n
+    state, log_probs = stepper.start(n)
+    rows = list(range(n))  # those that go on
+    for length in range(1, max_tokens + 1):
+        ids = log_probs.argmax(axis=1)
+        if not all_usable(log_probs, ids, ABOVE_ONE):
+            check_log_probs(log_probs)
+        chosen = ids.tolist()
+        for row, token in zip(rows, chosen):
+            ended[row] = token == stepper.eos_id
+            if not ended[row]:
+                found[row].append(token)
+        if length == max_tokens:
+            break
+        if stepper.eos_id in chosen:
+            kept = np.flatnonzero(ids != stepper.eos_id)
+            if not len(kept):
+                break
+            state, ids, rows = select(state, kept), ids[kept], [rows[i] for i in kept.tolist()]
+        state, log_probs = stepper.step(state, ids)
+    return [(np.array(tokens, np.int64), end) for tokens, end in zip(found, ended)]
+
+
+# ---- forced
+
+
+def forced_log_probs(
+    stepper: Stepper, targets: list[np.ndarray], *, greedy: bool = False
+) -> list[np.ndarray]:
+    """Log-probability of each token of row i's target, by moving the state through it; rows that end are set aside.
+
+    `greedy`: the tokens before it are not the target's but the model's own likeliest ones. Where these end first, so does the
+    row: its answer has no more tokens than they have, the end symbol included.
+    """
+    lengths = np.array([len(target) for target in targets], np.int64)
+    out = [np.empty(length, np.float32) for length in lengths.tolist()]
+    state, log_probs = stepper.start(len(targets))
+    rows = np.arange(len(targets))
+    for t in range(int(lengths.max(initial=0))):
+        if not (there := lengths[rows] > t).all():
+            kept = np.flatnonzero(there)
+            state, log_probs, rows = select(state, kept), log_probs[kept], rows[kept]
+        ids = np.array([targets[row][t] for row in rows.tolist()], np.int64)
+        for row, log_prob in zip(rows.tolist(), log_probs[np.arange(len(rows)), ids].tolist()):
+            out[row][t] = log_prob
+        if greedy:
+            ids = log_probs.argmax(axis=1)
+            lengths[rows[ids == stepper.eos_id]] = t + 1
+        if t + 1 >= lengths.max():
+            break
+        state, log_probs = stepper.step(state, ids)
+    return [log_probs[:length] for log_probs, length in zip(out, lengths.tolist())]

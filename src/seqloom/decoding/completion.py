@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqloom.decoding.constraints import restrict
 from seqloom.decoding.generation import Generator
-from seqloom.decoding.healing import restrict
 from seqloom.decoding.sampling import normalize, top_indices
-from seqloom.decoding.sanity import check_scores
-from seqloom.decoding.stepper import State, prefill, select
+from seqloom.decoding.stepper import State, check_scores, prefill, select
 from seqloom.text.coding import to_bytes
 
 WORD_TOKENS = 32  # a suggested word may have so many tokens at most

@@ -3,15 +3,24 @@ never the search.
 
 A forced token keeps the log-probability that the model gives it, so hypotheses are scored as if they had been found; one that
 the model finds impossible counts as certain, since nothing else may stand there (as in `healing.restrict`).
+
+Subword healing: a prompt that ends inside a token is continued as if it had not been cut there.
+
+"The qui" is tokenized so that "qui" is a token of its own, after which a model that has learnt " quick"
+as one token almost never sees "ck". Healing takes the last word back and follows all ways to spell it; the
+last token of such a way may reach beyond the prompt's end. The text that is then generated begins with bytes
+that were taken back, which the caller leaves out when showing it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from seqloom.decoding.stepper import State, Stepper
+from seqloom.decoding.stepper import State, Stepper, check_scores, prefill, select
 from seqloom.errors import ConfigError
 
 
@@ -109,3 +118,110 @@ class Without:
 
     def _extend(self, state: State, ids: np.ndarray) -> tuple[list[State], np.ndarray]:
         return self._mask(self.inner.extend(state, ids))  # type: ignore[attr-defined]
+
+
+# ---- healing
+
+
+class PrefixIndex:
+    """Finds the tokens whose bytes start with a given prefix; made once for a tokenizer.
+
+    `token_bytes[i]` is what token i spells; special tokens spell nothing (b"") and are never found.
+
+    >>> index = PrefixIndex([b"", b"qui", b"q", b"quick", b"qu", b"r"])
+    >>> index.starting_with(b"qu")
+    array([1, 3, 4])
+    """
+
+    def __init__(self, token_bytes: Sequence[bytes]) -> None:
+        self.token_bytes = token_bytes
+        spelling = [i for i in range(len(token_bytes)) if token_bytes[i]]
+        spelling.sort(key=token_bytes.__getitem__)
+        self._ids = np.array(spelling, np.int64)
+        self._sorted = [token_bytes[i] for i in spelling]
+
+    def starting_with(self, prefix: bytes) -> np.ndarray:
+        """The ids, ascending, int64 (k,)."""
+        low = bisect_left(self._sorted, prefix)
+        high = bisect_right(self._sorted, prefix, lo=low, key=lambda token: token[: len(prefix)])
+        return np.sort(self._ids[low:high])
+
+    def prefixes_of(self, text: bytes) -> list[int]:
+        """The tokens that spell a beginning of the text, but not all of it.
+
+        >>> PrefixIndex([b"qu", b"q", b"quick", b"u"]).prefixes_of(b"quick")
+        [1, 0]
+        """
+        tokens = []
+        for length in range(1, len(text)):
+            at = bisect_left(self._sorted, text[:length])
+            if at < len(self._sorted) and self._sorted[at] == text[:length]:
+                tokens.append(int(self._ids[at]))
+        return tokens
+
+
+class HealedPrompt(NamedTuple):
+    """One spelling of a prompt with the constraint that its last bytes are a prefix of the first generated token."""
+
+    ids: np.ndarray
+    allowed: np.ndarray | None = None  # for the first generated token; None: any
+    dropped: bytes = b""  # what the first generated token spells again of the prompt
+    log_prob: float = 0.0  # of reaching exactly this spelling, all allowed tokens together
+
+
+def heal(
+    stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, width: int = 16
+) -> list[HealedPrompt]:
+    """The spellings of `text` after the tokens of `base` whose last token may reach beyond its end, best first.
+
+    A prompt can break off inside a word of several tokens (" l" + "or" where " lord" is one), so taking back one
+    token is not enough. All ways to spell the text are followed, the `width` likeliest at a time; drawing one of
+    them by its probability and then a token that it allows continues the prompt as the model would have.
+    """
+    healed: list[HealedPrompt] = []
+    paths = [(np.asarray(base, np.int64), text, 0.0)]
+    state, log_probs = prefill(stepper, [paths[0][0]])
+    while paths:
+        further, rows, tokens = [], [], []
+        for row, (ids, rest, cost) in enumerate(paths):
+            allowed = index.starting_with(rest)
+            if len(allowed):
+                mass = float(np.logaddexp.reduce(log_probs[row, allowed].astype(np.float64)))
+                healed.append(HealedPrompt(ids, allowed, rest, cost + mass))
+            for token in index.prefixes_of(rest):
+                left = rest[len(index.token_bytes[token]) :]
+                further.append((np.append(ids, token), left, cost + float(log_probs[row, token])))
+                rows.append(row)
+                tokens.append(token)
+        best = sorted(range(len(further)), key=lambda i: -further[i][2])[:width]
+        paths = [further[i] for i in best]
+        if paths:
+            state, log_probs = stepper.step(
+                select(state, np.array(rows)[best]), np.array(tokens, np.int64)[best]
+            )
+            check_scores(log_probs, exact=False)
+    return sorted((c for c in healed if c.log_prob > -np.inf), key=lambda c: -c.log_prob)
+
+
+def restrict(log_probs: np.ndarray, allowed: Sequence[np.ndarray | None] | None) -> np.ndarray:
+    """Rule out (-inf) all but the allowed ids of each row; None allows everything. Not renormalised.
+
+    Where the model finds all allowed tokens impossible they become equally likely, since another token
+    would contradict the prompt.
+    """
+    if allowed is None:
+        return log_probs
+    if len(allowed) != len(log_probs):
+        raise ValueError(
+            f"first tokens are given for {len(allowed)} rows, but there are {len(log_probs)}"
+        )
+    restricted = log_probs.copy()
+    for row, ids in enumerate(allowed):
+        if ids is None:
+            continue
+        if len(ids) == 0:
+            raise ValueError(f"row {row} allows no token at all")
+        kept = log_probs[row, ids]
+        restricted[row] = -np.inf
+        restricted[row, ids] = kept if (kept > -np.inf).any() else -np.log(len(ids))
+    return restricted

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from seqloom.decoding.constraints import postpone_end
-from seqloom.decoding.healing import restrict
+from seqloom.decoding.constraints import postpone_end, restrict
 from seqloom.decoding.sampling import SamplingConfig, filter_log_probs
 from seqloom.decoding.stepper import State, Stepper, branch, extend, prefill
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seqloom.decoding.coverage import Attending
+from seqloom.decoding.beam import Attending
 from seqloom.decoding.stepper import State, Stepper, prefill
 from seqloom.errors import ConfigError
 

@@ -1,25 +1,183 @@
-"""Text in, text out: what ties the search over a Stepper, healing and stop strings to a tokenizer.
+"""From token bytes to text that can be shown at once: whole characters, and nothing past a stop string.
+
+A token may end in the middle of a character, and a stop string may be spread over several tokens. So a
+tail that could still become one of the two is held back until the next tokens decide.
+
+Ids in, ids out: one call for drawing and for beam search over any Stepper.
+
+Row i of `stepper.start(n)` is where prompt i begins. A language model begins all rows alike; a translator begins row i with
+source i, and its prompts are empty.
+
+Text in, text out: what ties the search over a Stepper, healing and stop strings to a tokenizer.
 
 A `Generator` is made of a Stepper and the tokenizer that belongs to it. Nothing of it changes after it was made, so threads
 share it.
+
+One decoder for all calls: made when it is first needed, then shared by all threads of a process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+import codecs
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import fields
+from threading import RLock
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from seqloom.decoding.constraints import Without
+from seqloom.decoding.beam import BeamConfig, beam_search
+from seqloom.decoding.constraints import HealedPrompt, PrefixIndex, Without, heal
 from seqloom.decoding.drafting import DRAFTED, Chance, draw_drafted
-from seqloom.decoding.healing import HealedPrompt, PrefixIndex, heal
 from seqloom.decoding.sampling import SamplingConfig, sample
-from seqloom.decoding.search import search
 from seqloom.decoding.stepper import Stepper
-from seqloom.decoding.stops import TextStream
 from seqloom.errors import ConfigError
 from seqloom.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    pass
+
+
+class StopStrings:
+    r"""Passes text through until the first stop string is complete; the stop string itself is left out.
+
+    The result does not depend on how the text is cut into pieces. Of stop strings that overlap, the one
+    that is complete first counts, and of several that end at the same place the longest.
+
+    >>> stops = StopStrings(["\n\n", "END"])
+    >>> stops.feed("one E"), stops.feed("Nough, two EN"), stops.feed("D three")
+    (('one ', False), ('ENough, two ', False), ('', True))
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        if isinstance(stops, str):
+            raise ConfigError(f"stop strings are a list; write [{stops!r}]")
+        if "" in stops:
+            raise ConfigError("a stop string must not be empty")
+        self.hit: str | None = None  # the stop string that ended the text
+        self._stops = tuple(stops)
+        self._held = ""
+
+    def feed(self, piece: str) -> tuple[str, bool]:
+        """The text that is safe to show now, and whether a stop string was reached (then and ever after)."""
+        if self.hit is not None:
+            return "", True
+        text = self._held + piece
+        matches = [
+            (start + len(stop), start, stop)
+            for stop in self._stops
+            if (start := text.find(stop)) >= 0
+        ]
+        if matches:
+            _, start, self.hit = min(matches)
+            self._held = ""
+            return text[:start], True
+        safe = len(text) - self._undecided(text)
+        self._held = text[safe:]
+        return text[:safe], False
+
+    def flush(self) -> str:
+        """What was held back, once it is known that nothing follows."""
+        held, self._held = self._held, ""
+        return held
+
+    def _undecided(self, text: str) -> int:
+        """The length of the longest end of the text that is the beginning of a stop string."""
+        longest = max((len(stop) - 1 for stop in self._stops), default=0)
+        for length in range(min(longest, len(text)), 0, -1):
+            tail = text[-length:]
+            if any(stop.startswith(tail) for stop in self._stops):
+                return length
+        return 0
+
+
+class Utf8Decoder:
+    """Bytes in, whole characters out; bytes that are not UTF-8 become U+FFFD, as in `bytes.decode`.
+
+    >>> decoder = Utf8Decoder()
+    >>> decoder.feed(b"caf\\xc3"), decoder.feed(b"\\xa9")
+    ('caf', 'é')
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def feed(self, data: bytes) -> str:
+        return self._decoder.decode(data)
+
+    def flush(self) -> str:
+        """The replacement of a character that was never completed, if there is one."""
+        return self._decoder.decode(b"", final=True)
+
+
+class TextStream:
+    """Token bytes in, text out: both of the above, less the bytes that healing took back.
+
+    >>> stream = TextStream(["."], skip=len(b"qui"))
+    >>> stream.feed(b"quick"), stream.feed(b" fox. The")
+    (('ck', False), (' fox', True))
+    """
+
+    def __init__(self, stops: Sequence[str] = (), *, skip: int = 0) -> None:
+        self._stops = StopStrings(stops)
+        self._decoder = Utf8Decoder()
+        self._skip = skip
+
+    @property
+    def hit(self) -> str | None:
+        """The stop string that ended the text."""
+        return self._stops.hit
+
+    def feed(self, data: bytes) -> tuple[str, bool]:
+        """The text that is safe to show now, and whether generation should stop."""
+        fresh = data[self._skip :]
+        self._skip -= len(data) - len(fresh)
+        return self._stops.feed(self._decoder.feed(fresh))
+
+    def flush(self, *, cut: bool = False) -> tuple[str, bool]:
+        """The rest, once no token follows; where it was cut off, without a character that was not complete."""
+        text, stopped = self._stops.feed("" if cut else self._decoder.flush())
+        return (text, True) if stopped else (text + self._stops.flush(), False)
+
+
+# ---- search
+
+
+def search(
+    stepper: Stepper,
+    prompts: Sequence[np.ndarray],
+    config: SamplingConfig,
+    *,
+    beams: int | None = None,
+    length_penalty: float = 1.0,
+    first_allowed: Sequence[np.ndarray | None] | None = None,
+) -> list[list[int]]:
+    """What follows each prompt, with the end symbol if it was reached: drawn as the config says, or the best of `beams`."""
+    if beams is None:
+        drawn = list(sample(stepper, prompts, config, first_allowed=first_allowed))
+        return [[int(ids[row]) for ids in drawn if ids[row] >= 0] for row in range(len(prompts))]
+    used = ("max_tokens", "min_tokens", "seed", "allow_eos")
+    idle = [
+        f.name
+        for f in fields(config)
+        if f.name not in used and getattr(config, f.name) != f.default
+    ]
+    if idle:
+        raise ConfigError(
+            f"beam search does not sample, so {', '.join(idle)} has no effect; drop it or beams"
+        )
+    how = BeamConfig(
+        beams=beams,
+        max_tokens=config.max_tokens,
+        min_tokens=config.min_tokens,
+        length_penalty=length_penalty,
+    )
+    hypotheses = beam_search(stepper, prompts, how, first_allowed=first_allowed)
+    return [[*best.ids.tolist(), *[stepper.eos_id] * best.finished] for best, *_ in hypotheses]
+
+
+# ---- generation
 
 LAST_WORD = 8  # tokens of a prompt's last word that may be spelled anew
 
@@ -222,3 +380,41 @@ class Draft(NamedTuple):
 
     generator: Generator
     tokens: int = DRAFTED
+
+
+# ---- sharing
+
+_making = RLock()  # of all models: it is held once for each decoder, and so that not every thread rounds the weights
+
+
+def _renew() -> None:
+    global _making
+    _making = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)  # the thread that held it may not have come along
+
+
+class Decoders:
+    """Those of one fitted model: with its weights as they are, and rounded to 8 bits."""
+
+    def __init__(self) -> None:
+        self._generators: dict[bool, tuple[Sequence[Decoders], Generator]] = {}
+
+    def get(
+        self, eight_bit: bool, members: Sequence[Decoders], make: Callable[[], Generator]
+    ) -> Generator:
+        """The decoder that was made while the members of the model had these decoders, else a new one."""
+        entry = self._generators.get(eight_bit)
+        if entry is None or not _same(entry[0], members):
+            with _making:
+                entry = self._generators.get(eight_bit)
+                if entry is None or not _same(entry[0], members):
+                    entry = self._generators[eight_bit] = members, make()
+        return entry[1]
+
+
+def _same(these: Sequence[Decoders], those: Sequence[Decoders]) -> bool:
+    """Whether all members are as they were: one that is fitted again gets new decoders."""
+    return len(these) == len(those) and all(a is b for a, b in zip(these, those))

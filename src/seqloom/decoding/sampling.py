@@ -19,10 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqloom.config import MOST, MOST_SEED, Config, option
-from seqloom.decoding.constraints import postpone_end
-from seqloom.decoding.healing import restrict
-from seqloom.decoding.sanity import check_log_probs
-from seqloom.decoding.stepper import Stepper, prefill, select
+from seqloom.decoding.constraints import postpone_end, restrict
+from seqloom.decoding.stepper import Stepper, check_log_probs, prefill, select
 
 NUCLEUS = 256  # tokens that top-p sorts first; few distributions need more
 

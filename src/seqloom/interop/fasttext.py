@@ -131,7 +131,7 @@ class FastTextFile:
 
     def _ngrams(self, words: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the n-grams of all words, and how many there are up to each word; the end of a sentence has none."""
-        from seqloom.kernels.char_ngrams import ngram_buckets
+        from seqloom.kernels.features import ngram_buckets
 
         longest, buckets = self.options["maxn"], self.options["bucket"]
         if longest <= 0 or buckets <= 0 or not words:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from seqloom import progress, storage
-from seqloom.data.unpacking import unpacked
+from seqloom.data.pieces import unpacked
 from seqloom.data.vector_files import HEAD, Sniffed, is_number, sniff_vectors
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError
@@ -111,7 +111,7 @@ def _unknown_behind(data: np.ndarray, size: int) -> bool:
 
 
 def _read_text(data: np.ndarray, sniffed: Sniffed, name: str) -> WordVectors:
-    from seqloom.kernels.numbers import parse_vectors
+    from seqloom.kernels.decimals import parse_vectors
     from seqloom.kernels.parallel import parallel_map
 
     width = sniffed.dimensions or 0
@@ -211,7 +211,7 @@ def _pieces(data: np.ndarray, start: int, size: int) -> list[tuple[int, int]]:
 
 
 def _read_binary(data: np.ndarray, sniffed: Sniffed, name: str) -> WordVectors:
-    from seqloom.kernels.numbers import parse_binary_vectors
+    from seqloom.kernels.decimals import parse_binary_vectors
 
     total, width = sniffed.words or 0, sniffed.dimensions or 0
     least = total * (4 * width + 2)
@@ -247,7 +247,7 @@ def _finish(
 ) -> WordVectors:
     """Words and matrix together; later vectors of a word that was there already are left out."""
     from seqloom.kernels import PAD
-    from seqloom.kernels.numbers import gather_words
+    from seqloom.kernels.decimals import gather_words
 
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(stops - starts, out=offsets[1:])

@@ -1,4 +1,18 @@
-"""Word n-grams of documents: counted for each class, looked up and summed, without a matrix of documents in between.
+"""Character n-grams of words, hashed into buckets as fastText does (Bojanowski et al. 2017).
+
+A word stands between `<` and `>`. An n-gram counts characters, not bytes; for fastText the marks alone are none (`alone`: they
+are), and </s> has none. The hash is 32-bit FNV-1a over bytes that are sign-extended first: fastText once wrote `char` there,
+and every file since depends on it.
+
+The features of texts as numbers: words, their character n-grams and n-grams of words, hashed (Joulin et al. 2016).
+
+Texts come as one array of word ids, int32, with END after each and UNKNOWN where a word is not in the vocabulary; no n-gram
+reaches over an unknown word. The end of a text is a word too, so that a text without any other still has one. A feature's
+number is the id of a word, or V + the bucket of an n-gram (uint32). Which numbers have a row, and which, is told by `bits`,
+one for each number, and `ranks`: how many bits are set before each 64 of them. For two million buckets that is 0.4 MB, which
+stays in the cache.
+
+Word n-grams of documents: counted for each class, looked up and summed, without a matrix of documents in between.
 
 Documents come as one array of word ids, int32, with END after each; UNKNOWN stands where a word is no feature, and no
 n-gram reaches over it. An n-gram is the pair (feature before its last word, last word) in one number of 64 bits:
@@ -15,10 +29,182 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+_BASIS, _FNV_PRIME = np.uint32(2166136261), np.uint32(16777619)
+
+
+@njit(nogil=True, cache=True)
+def weighted_rows(table, ends, rows, shares, out):
+    """out[w] = the sum of shares[k] table[rows[k]] for k from ends[w - 1] to ends[w]."""
+    low = 0
+    for w in range(len(ends)):
+        out[w] = 0
+        for k in range(low, ends[w]):
+            for d in range(out.shape[1]):
+                out[w, d] += shares[k] * table[rows[k], d]
+        low = ends[w]
+
+
+def ngram_buckets(
+    arena: np.ndarray,
+    offsets: np.ndarray,
+    shortest: int,
+    longest: int,
+    buckets: int,
+    *,
+    alone: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bucket of every n-gram, int64, word after word, and how many there are up to the end of each word."""
+    ends = np.zeros(len(offsets) - 1, np.int64)
+    given = arena, offsets, shortest, longest, buckets, alone
+    bucket_ids = np.empty(hash_ngrams(*given, np.zeros(0, np.int64), ends), np.int64)
+    hash_ngrams(*given, bucket_ids, ends)
+    return bucket_ids, ends
+
+
+@njit(nogil=True, cache=True)
+def hash_ngrams(arena, offsets, shortest, longest, buckets, alone, out, ends):
+    """The bucket of every n-gram of every word, word after word in `out`; ends[k]: how many there are up to word k.
+
+    Returns how many there are; where `out` is shorter it is filled as far as it goes: call with an empty one to count.
+    """
+    n = 0
+    widest = 0
+    for k in range(len(offsets) - 1):
+        widest = max(widest, offsets[k + 1] - offsets[k])
+    framed = np.empty(widest + 2, np.uint8)
+    for k in range(len(offsets) - 1):
+        size = offsets[k + 1] - offsets[k] + 2
+        framed[0] = 60
+        for j in range(size - 2):
+            framed[1 + j] = arena[offsets[k] + j]
+        framed[size - 1] = 62
+        whole = (
+            size == 6
+            and framed[1] == 60
+            and framed[2] == 47
+            and framed[3] == 115
+            and framed[4] == 62
+        )  # </s> has none
+        for i in range(0 if whole else size):
+            if framed[i] & 0xC0 == 0x80:
+                continue
+            j, h = i, _BASIS
+            for length in range(1, longest + 1):
+                if j >= size:
+                    break
+                h = np.uint32((h ^ np.uint32(np.int32(np.int8(framed[j])))) * _FNV_PRIME)
+                j += 1
+                while j < size and framed[j] & 0xC0 == 0x80:
+                    h = np.uint32((h ^ np.uint32(np.int32(np.int8(framed[j])))) * _FNV_PRIME)
+                    j += 1
+                if length >= shortest and (alone or length > 1 or (i > 0 and j < size)):
+                    if n < len(out):
+                        out[n] = np.int64(h) % buckets
+                    n += 1
+        ends[k] = n
+    return n
+
+
+# ---- bag features
+
 END, UNKNOWN = -1, -2
-GROWING = 1 << 31
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
+
+@njit(nogil=True, cache=True)
+def list_bag_features(ids, end, longest, words, buckets, spelled, spelled_ends, out, borders):
+    """The features of every text into `out`, text after text; borders (n + 1,) begins with 0. Returns how many there are.
+
+    `end`: the number of the end of a text. `words`: V. `spelled`: buckets of the character n-grams of the words one after the
+    other, up to spelled_ends[i] for the i-th id; both are empty where there are none.
+    """
+    n, doc, size = 0, 0, np.uint64(buckets)
+    for i in range(len(ids)):
+        w = np.int64(ids[i])
+        if w != UNKNOWN:
+            out[n] = end if w == END else w
+            n += 1
+        if len(spelled_ends):
+            for k in range(spelled_ends[i - 1] if i > 0 else 0, spelled_ends[i]):
+                out[n] = words + spelled[k]
+                n += 1
+        if w >= 0:
+            h = np.uint64(w + 1) * _PRIME
+            for j in range(i + 1, min(i + longest, len(ids))):
+                if ids[j] == UNKNOWN:
+                    break
+                h = ((h ^ (h >> _HALF)) + np.uint64(ids[j] + 2)) * _PRIME
+                out[n] = words + np.int64(((h >> _HALF) * size) >> _HALF)
+                n += 1
+                if ids[j] == END:
+                    break
+        elif w == END:
+            doc += 1
+            borders[doc] = n
+    return n
+
+
+@njit(nogil=True, cache=True)
+def mark(features, bits):
+    for k in range(len(features)):
+        f = np.int64(features[k])
+        bits[f >> 6] |= np.uint64(1) << np.uint64(f & 63)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _count(x):
+    """How many bits of 64 are set."""
+    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@njit(nogil=True, cache=True)
+def rank(bits, ranks):
+    """Fill `ranks` (int32, as long as bits); returns how many bits are set."""
+    n = 0
+    for k in range(len(bits)):
+        ranks[k] = n
+        n += _count(bits[k])
+    return n
+
+
+@njit(nogil=True, cache=True)
+def marked(bits, out):
+    """The numbers whose bits are set, ascending."""
+    n = 0
+    for k in range(len(bits)):
+        x = bits[k]
+        while x != 0:
+            low = x & (~x + np.uint64(1))
+            out[n] = (k << 6) + _count(low - np.uint64(1))
+            n += 1
+            x ^= low
+
+
+@njit(nogil=True, cache=True)
+def find_rows(features, borders, bits, ranks, rows):
+    """The rows of features; those without one are left out, and the borders (n + 1,) move. Returns how many there are."""
+    n = 0
+    low = borders[0]
+    for doc in range(len(borders) - 1):
+        for k in range(low, borders[doc + 1]):
+            f = np.int64(features[k])
+            word, bit = bits[f >> 6], np.uint64(1) << np.uint64(f & 63)
+            if word & bit:
+                rows[n] = ranks[f >> 6] + _count(word & (bit - np.uint64(1)))
+                n += 1
+        low = borders[doc + 1]
+        borders[doc + 1] = n
+    return n
+
+
+# ---- features
+
+GROWING = 1 << 31
 
 
 @njit(nogil=True, cache=True, inline="always")

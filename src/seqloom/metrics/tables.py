@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from seqloom.charts.pieces import columns_of
-from seqloom.charts.terminal import visible
+from seqloom.charts.passage import columns_of, visible
 from seqloom.metrics.result import Result
 
 MATRIX = 20  # classes up to which the confusion matrix is printed

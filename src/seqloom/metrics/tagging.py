@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.data.spans import Scheme, Span, spans
-from seqloom.data.tagged import Tagged
+from seqloom.data.tagging import Tagged
 from seqloom.errors import DataError
 from seqloom.metrics.bootstrap import interval
 from seqloom.metrics.classification import (

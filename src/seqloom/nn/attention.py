@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seqloom.nn.dropout import dropout
-from seqloom.nn.linear import MakeLinear, linear_rows
+from seqloom.nn.layers import MakeLinear, dropout, linear_rows
 from seqloom.nn.position import relative_rows, relative_scores, rotate
 from seqloom.trace import Trace
 

@@ -5,6 +5,11 @@ kin differ in what stands around the blocks: RoBERTa (Liu et al. 2019) counts po
 (Sanh et al. 2019) has no types; ALBERT (Lan et al. 2020) has one block that is applied `n_layers` times, and narrow token
 vectors (`d_embed`) that a projection widens; ELECTRA (Clark et al. 2020) has the latter alone. Blocks are those of
 `nn.transformer` with norms after each sum.
+
+A published encoder (`nn.bert`) as reader and encoder of a composed network: its first layer reads the ids, its blocks relate
+the vectors. So every head stands on it as on any other encoder (`nn.composition`).
+
+For a head on an encoder that learns nothing, `Given` takes the vectors that it gave once.
 """
 
 from __future__ import annotations
@@ -15,8 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.nn.attention import UNMASKED, Attention, padding_mask
-from seqloom.nn.dropout import dropout
-from seqloom.nn.linear import MakeLinear, own_weights
+from seqloom.nn.encoders import Encoder, cleared, present
+from seqloom.nn.layers import MakeLinear, dropout, own_weights
+from seqloom.nn.readers import Arrays
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Activation, Block, make_norm
 from seqloom.trace import Trace, within
 
@@ -157,3 +163,60 @@ class BertNet(nn.Module):
         """Of the tokens that may stand where these vectors (..., D) are: (..., V)."""
         assert self.head is not None, "this network has no head that guesses tokens"
         return self.head(hidden, self.embedding.weight)
+
+
+# ---- published
+
+
+class PublishedReader(nn.Module):
+    """`ids` (B, T), marks included, to vectors of tokens and positions (B, T, D); of pairs also the `types` of the tokens."""
+
+    def __init__(self, first: BertNet) -> None:
+        super().__init__()
+        self.first = first  # without blocks
+
+    def forward(self, batch: Arrays) -> Tensor:
+        vectors: Tensor = self.first(batch["ids"], batch.get("types"))
+        return vectors
+
+
+class PublishedEncoder(Encoder):
+    streams = False
+
+    def __init__(self, blocks: nn.ModuleList, n_layers: int, d_model: int) -> None:
+        super().__init__()
+        self.blocks, self.n_layers, self.d_out = blocks, n_layers, d_model
+
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
+    ) -> Tensor:
+        there = present(x, lengths)
+        mask = UNMASKED if there is None or bool(there.all()) else padding_mask(there)
+        for i in range(self.n_layers):
+            x, _ = self.blocks[i % len(self.blocks)](x, mask, trace=within(trace, f"blocks.{i}"))
+        return cleared(x, lengths)
+
+
+def parted(network: BertNet, d_model: int) -> tuple[PublishedReader, PublishedEncoder]:
+    """Its first layer and its blocks, as the two parts of a composed network, which itself drops what is read."""
+    encoder = PublishedEncoder(network.blocks, network.n_layers, d_model)
+    network.blocks, network.n_layers, network.dropout = nn.ModuleList(), 0, 0.0
+    return PublishedReader(network), encoder
+
+
+class Given(nn.Module):
+    """`values` (B, T, D) that an encoder gave, as they are."""
+
+    def __init__(self, d_out: int) -> None:
+        super().__init__()
+        self.d_out = d_out
+
+    def forward(self, batch: Arrays) -> Tensor:
+        return batch["values"]
+
+
+def of_words(x: Tensor, batch: Arrays) -> Tensor:
+    """The vectors of words (B, W, D) from those of rows (R, T, D): of each word that of its first step, which is at `places`
+    (B, W) of row `rows` (B, W) of its example; an example has so many rows as `counts` (B,) says."""
+    first = torch.cumsum(batch["counts"], 0) - batch["counts"]
+    return x[first.unsqueeze(1) + batch["rows"], batch["places"]]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seqloom.nn.linear import MakeLinear, register_matrix
+from seqloom.nn.layers import MakeLinear, register_matrix
 from seqloom.trace import Trace
 
 State = tuple[Tensor, ...]  # h, and c in the LSTM; each (B, H), or h (B, P) with a projection

@@ -1,4 +1,16 @@
-"""Reader, encoder and head as one network: the composition behind every classifier, tagger and forecaster.
+"""One vector for a whole sequence (B, T, D): its last state, the mean, the largest of each feature, or an attention mean.
+
+Attention (Yang et al. 2016, "Hierarchical Attention Networks"; Bahdanau et al. 2015): each step is scored by a small network
+and a learned vector, and the steps are averaged by the softmax of their scores, which also shows what the answer looked at.
+Padding has no part in any of them; an empty sequence gives zeros.
+
+Heads: what an encoder's vectors become. A label or several for the sequence, or a tag for each step.
+
+Losses are sums over examples or steps, each by its weight, as the training engine wants them. A head that predicts labels pools
+the steps first (`nn.pooling`); a head that predicts tags may score whole sequences of them by a conditional random field
+(`nn.crf`), in which illegal tags never follow each other.
+
+Reader, encoder and head as one network: the composition behind every classifier, tagger and forecaster.
 
 A batch is a set of named tensors. Documents may be read in two levels (Yang et al. 2016): the rows of a batch are then their
 sentences, `counts` says how many each document has, and a second encoder reads the vectors of the sentences. Where a word is
@@ -7,15 +19,177 @@ several steps, as of a published encoder, `places` says which of them the head r
 
 from __future__ import annotations
 
+import math
+from typing import Any, Literal
+
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seqloom.nn.dropout import dropout
-from seqloom.nn.encoders import Encoder
-from seqloom.nn.pooling import Pooling
-from seqloom.nn.published import of_words
+from seqloom.nn.bert import of_words
+from seqloom.nn.encoders import Encoder, present
+from seqloom.nn.initialisation import xavier
+from seqloom.nn.layers import MakeLinear, dropout, original
 from seqloom.nn.readers import Arrays
 from seqloom.trace import Trace, within
+
+PoolingName = Literal["last", "mean", "max", "attention"]
+POOLINGS = ("last", "mean", "max", "attention")
+
+
+class Pooling(nn.Module):
+    """x (B, T, D) and lengths (B,) to (B, D). `last`: of a bidirectional encoder, the ends of both directions."""
+
+    def __init__(
+        self,
+        kind: PoolingName,
+        d_in: int,
+        *,
+        bidirectional: bool = False,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
+        super().__init__()
+        if kind not in POOLINGS:
+            raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}; it is {kind!r}")
+        self.kind, self.bidirectional = kind, bidirectional
+        if kind == "attention":
+            self.project = linear(d_in, d_in, bias=True)
+            self.score = linear(d_in, 1, bias=False)
+            xavier(original(self.project))
+            nn.init.zeros_(self.project.bias)
+            nn.init.normal_(original(self.score), std=d_in**-0.5)
+
+    def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
+        """A trace gets the `weights` (B, T) of attention."""
+        empty = (lengths == 0).to(x.device).unsqueeze(1)
+        return self._pooled(x, lengths.to(x.device), trace).masked_fill(empty, 0.0)
+
+    def _pooled(self, x: Tensor, lengths: Tensor, trace: Trace | None) -> Tensor:
+        if self.kind == "last":
+            rows = torch.arange(len(x), device=x.device)
+            last = x[rows, (lengths - 1).clamp(min=0)]
+            half = x.shape[2] // 2
+            return torch.cat([last[:, :half], x[:, 0, half:]], 1) if self.bidirectional else last
+        if self.kind == "attention":
+            weights = self.weights(x, lengths)
+            if trace is not None:
+                trace.add("weights", weights)
+            return (weights.unsqueeze(2) * x).sum(1)
+        there = present(x, lengths)
+        assert there is not None
+        if self.kind == "max":
+            return x.masked_fill(~there.unsqueeze(2), -math.inf).amax(1)
+        return x.masked_fill(~there.unsqueeze(2), 0.0).sum(1) / lengths.clamp(min=1).unsqueeze(1)
+
+    def weights(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """How much attention looks at each step, (B, T); rows sum to one, or are zero where a sequence is empty."""
+        scores = self.score(torch.tanh(self.project(x))).squeeze(2)
+        there = present(x, lengths)
+        assert there is not None
+        scores = scores.masked_fill(~(there | (lengths == 0).to(x.device).unsqueeze(1)), -math.inf)
+        return torch.softmax(scores, 1).masked_fill(~there, 0.0)
+
+
+# ---- heads
+
+
+def xavier_linear(d_in: int, d_out: int, linear: MakeLinear = nn.Linear) -> nn.Linear:
+    """Make a layer whose weight is initialised by Xavier's method, with a bias of zeros."""
+    layer = linear(d_in, d_out, bias=True)
+    xavier(original(layer))
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class LabelHead(nn.Module):
+    """(B, T, D) to the scores of classes (B, C): of one class by a softmax, of several each by a sigmoid."""
+
+    def __init__(
+        self,
+        d_in: int,
+        n_classes: int,
+        pooling: Pooling,
+        *,
+        several: bool = False,
+        label_smoothing: float = 0.0,
+        linear: MakeLinear = nn.Linear,
+    ) -> None:
+        super().__init__()
+        self.pooling, self.linear = pooling, xavier_linear(d_in, n_classes, linear)
+        self.several, self.label_smoothing = several, label_smoothing
+
+    def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
+        return self.linear(self.pooling(x, lengths, within(trace, "pooling")))
+
+    def loss(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return the sum over the examples, each by its weight (B,).
+
+        Targets: (B,) of one class each, or soft ones (B, C) that sum to one; of several labels (B, C) from 0
+        to 1.
+        """
+        soft = targets.to(scores.dtype) if targets.ndim == 2 else targets
+        if self.several:
+            each = F.binary_cross_entropy_with_logits(scores, soft, reduction="none")  # (B, C)
+        else:
+            smoothing = self.label_smoothing
+            each = F.cross_entropy(
+                scores, soft, reduction="none", label_smoothing=smoothing
+            )  # (B,)
+        if weights is None:
+            return each.sum()
+        return (each * (weights[:, None] if self.several else weights)).sum()
+
+    def log_probs(self, scores: Tensor) -> Tensor:
+        return F.logsigmoid(scores) if self.several else torch.log_softmax(scores, 1)
+
+
+class TagHead(nn.Module):
+    """(B, T, D) to the scores of tags (B, T, K); `crf` scores whole sequences of tags instead of single ones."""
+
+    def __init__(
+        self, d_in: int, n_tags: int, *, crf: Any = None, linear: MakeLinear = nn.Linear
+    ) -> None:
+        super().__init__()
+        self.linear, self.crf = xavier_linear(d_in, n_tags, linear), crf
+
+    def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
+        return self.linear(x)
+
+    def loss(
+        self, scores: Tensor, targets: Tensor, lengths: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
+        """Return the sum over the steps that are there, each by its weight (B, T).
+
+        Targets: tags (B, T), or soft ones (B, T, K); a CRF, which scores whole sequences, takes neither these
+        nor weights.
+        """
+        if self.crf is not None:
+            if weights is not None or targets.ndim != 2:
+                raise ValueError(
+                    "a CRF scores whole sequences of tags; soft targets and weights of steps "
+                    "need a head without"
+                )
+            loss: Tensor = self.crf(scores, targets, lengths)
+            return loss
+        there = torch.arange(scores.shape[1], device=scores.device) < lengths.to(
+            scores.device
+        ).unsqueeze(1)
+        if weights is None:
+            return F.cross_entropy(scores[there], targets[there], reduction="sum")
+        return (
+            F.cross_entropy(scores[there], targets[there], reduction="none") * weights[there]
+        ).sum()
+
+    def decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
+        """The best tags (B, T); what stands beyond a row's length means nothing."""
+        best: np.ndarray = (
+            scores.argmax(2).cpu().numpy() if self.crf is None else self.crf.decode(scores, lengths)
+        )
+        return best
+
+
+# ---- composition
 
 
 class Sentences(nn.Module):

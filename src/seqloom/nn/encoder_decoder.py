@@ -30,10 +30,9 @@ from seqloom.nn.attention import (
     padding_mask,
     seen_keys,
 )
-from seqloom.nn.dropout import dropout
 from seqloom.nn.encoders import cleared, present
 from seqloom.nn.initialisation import xavier
-from seqloom.nn.linear import MakeLinear, own_weights
+from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.outputs import FullSoftmax
 from seqloom.nn.position import distance_buckets, sinusoids
 from seqloom.nn.readers import Arrays

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from seqloom.encoder_table import find_encoder
 from seqloom.nn.attention import UNMASKED, Attention, Places, padding_mask
-from seqloom.nn.dropout import dropout
 from seqloom.nn.initialisation import scaled_residual, xavier
-from seqloom.nn.linear import MakeLinear, original, own_weights
+from seqloom.nn.layers import MakeLinear, dropout, original, own_weights
 from seqloom.nn.position import rotary_angles
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block

@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from seqloom.nn.alignment import aligned
 from seqloom.nn.cells import Cell, GRUCell, LSTMCell, RNNCell, State
+from seqloom.nn.layers import aligned
 
 REAL = (torch.float32, torch.float64)  # what the kernel is compiled for
 

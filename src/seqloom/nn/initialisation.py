@@ -18,7 +18,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from seqloom.nn.cells import Cell, GRUCell, LSTMCell
-from seqloom.nn.linear import original
+from seqloom.nn.layers import original
 
 Method = Literal["xavier", "he", "orthogonal", "uniform"]
 

@@ -5,7 +5,7 @@
 `nn.crf` puts it under torch; to tag with saved weights no torch is needed. Batches are cut into chunks by their shape
 alone, and sums are made chunk by chunk, so results are the same for any number of threads.
 
-Passes are scaled (`kernels/crf`); a sequence with scores so far apart that scaling would lose some is done again with
+Passes are scaled (`kernels/hmm`); a sequence with scores so far apart that scaling would lose some is done again with
 logarithms. A sequence of length 0 has one path, the empty one, of score 0.
 """
 
@@ -178,7 +178,7 @@ class Chain:
         self, packed: _Packed, tags: np.ndarray | None, weights: np.ndarray, gradients: bool
     ) -> tuple[np.ndarray, Expected | None]:
         """Losses of one chunk, or log Z where there are no tags, and what is expected."""
-        from seqloom.kernels import crf
+        from seqloom.kernels import hmm
         from seqloom.kernels.hmm import forward, log_products, smooth
 
         k, n, width = self.n_tags, len(packed.order), len(self.transitions)
@@ -187,8 +187,8 @@ class Chain:
         if tags is not None:
             tags = tags.reshape(-1)
             _check_tags(tags[packed.where], k)
-            crf.score_paths(table, self.transitions, tags, packed.where, packed.offsets, joints)
-        crf.exponentiate(table, packed.offsets, shifts, clear)
+            hmm.score_paths(table, self.transitions, tags, packed.where, packed.offsets, joints)
+        hmm.exponentiate(table, packed.offsets, shifts, clear)
         beliefs, scales = np.empty_like(table), np.empty(len(table))
         forward(
             np.ones(width),
@@ -200,7 +200,7 @@ class Chain:
             scales,
         )
         clear &= self.scaled.exact | (packed.lengths < 2)
-        crf.set_aside(beliefs, scales, packed.offsets, clear)
+        hmm.set_aside(beliefs, scales, packed.offsets, clear)
         log_products(scales, packed.offsets, log_z)
         log_z += shifts + self.scaled.shift * np.maximum(packed.lengths - 1, 0)
         counts, pairs = np.zeros((len(table), width)), np.zeros((width, width))
@@ -229,9 +229,9 @@ class Chain:
         if not gradients:
             return losses, None
         if tags is not None:
-            crf.subtract_paths(tags, packed.where, packed.offsets, weights, counts, pairs)
+            hmm.subtract_paths(tags, packed.where, packed.offsets, weights, counts, pairs)
         out, start, end = np.zeros(packed.shape, packed.flat.dtype), np.zeros(k), np.zeros(k)
-        crf.spread(
+        hmm.spread(
             counts, packed.where, packed.offsets, packed.lengths, out.reshape(-1, k), start, end
         )
         return losses, Expected(out, start, pairs[:k, :k], end)
@@ -277,7 +277,7 @@ class _Scaled:
 
     @classmethod
     def of(cls, log_transitions: np.ndarray) -> _Scaled:
-        from seqloom.kernels.crf import STEP
+        from seqloom.kernels.hmm import STEP
 
         possible = log_transitions[np.isfinite(log_transitions)]
         shift = float(possible.max()) if len(possible) else 0.0
@@ -309,7 +309,7 @@ class _Packed:
 
     def table(self, chain: Chain) -> np.ndarray:
         """Scores of the tags (rows, P), those of the first and last tag among them."""
-        from seqloom.kernels.crf import gather
+        from seqloom.kernels.hmm import gather
 
         table = np.empty((len(self.where), len(chain.transitions)))
         gather(self.flat, self.where, self.offsets, self.lengths, chain.start, chain.end, table)

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from seqloom.nn.alignment import aligned_empty
+from seqloom.nn.layers import aligned_empty
 
 CHUNK_BYTES = (
     32 << 20

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from seqloom.nn.initialisation import xavier
-from seqloom.nn.linear import MakeLinear, original
+from seqloom.nn.layers import MakeLinear, original
 
 Score = Literal["additive", "dot", "general", "concat", "scaled"]
 SCORES = ("additive", "dot", "general", "concat", "scaled")

@@ -24,9 +24,8 @@ from torch.nn import functional
 from seqloom.encoder_table import CELL_NAMES, find_cell
 from seqloom.nn import fused
 from seqloom.nn.cells import Activation, Cell, LSTMCell, Reset, State, Update
-from seqloom.nn.dropout import check_rate, draw_mask, locked_dropout, weight_drop
 from seqloom.nn.initialisation import initialise
-from seqloom.nn.linear import MakeLinear
+from seqloom.nn.layers import MakeLinear, check_rate, draw_mask, locked_dropout, weight_drop
 from seqloom.trace import Trace, within
 
 States = tuple[State, ...]  # one a layer

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 
 from seqloom.encoder_table import find_cell
 from seqloom.nn.cells import Cell, State
-from seqloom.nn.dropout import dropout
 from seqloom.nn.encoders import Encoder, Recurrent, present
 from seqloom.nn.initialisation import xavier
-from seqloom.nn.linear import MakeLinear, original
+from seqloom.nn.layers import MakeLinear, dropout, original
 from seqloom.nn.memory import BY_WIDTH, MemoryAttention, Score
 from seqloom.nn.outputs import FullSoftmax
 from seqloom.nn.readers import Arrays

@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as recomputed
 
 from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Past, Places, seen_keys
-from seqloom.nn.dropout import dropout
-from seqloom.nn.linear import MakeLinear, own_weights
+from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoids
 from seqloom.trace import Trace, within
 

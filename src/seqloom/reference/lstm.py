@@ -24,8 +24,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seqloom.reference.activations import sigmoid, sigmoid_slope, tanh_slope
-from seqloom.reference.sequences import Gradients, Params, State, check_params, prepare, stack_steps
+from seqloom.reference.sequences import (
+    Gradients,
+    Params,
+    State,
+    check_params,
+    prepare,
+    sigmoid,
+    sigmoid_slope,
+    stack_steps,
+    tanh_slope,
+)
 
 
 class Forget(NamedTuple):

@@ -20,8 +20,16 @@ from typing import NamedTuple
 import numpy as np
 
 from seqloom.errors import ConfigError, suggest
-from seqloom.reference.activations import ACTIVATIONS, ActivationName
-from seqloom.reference.sequences import Gradients, Params, State, check_params, prepare, stack_steps
+from seqloom.reference.sequences import (
+    ACTIVATIONS,
+    ActivationName,
+    Gradients,
+    Params,
+    State,
+    check_params,
+    prepare,
+    stack_steps,
+)
 
 
 class RNNTrace(NamedTuple):

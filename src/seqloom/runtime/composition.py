@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom.kernels.maths import POOLING, TANH, activate, pool_rows
+from seqloom.runtime.declarations import Examples
 from seqloom.runtime.encoders import Encoder
-from seqloom.runtime.examples import Examples
 from seqloom.runtime.weights import Linear, Weights
 from seqloom.trace import Trace, within
 

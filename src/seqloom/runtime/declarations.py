@@ -1,9 +1,14 @@
-"""What a network says of its weights: the name, shape and role of each array that it takes."""
+"""What a network says of its weights: the name, shape and role of each array that it takes.
+
+What a network without torch reads: steps of examples one after the other. It loads neither torch nor numba.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from seqloom.arrays import Spec
 
@@ -32,3 +37,21 @@ def float_spec(declared: Declared) -> Spec:
     if declared.role == "index":
         return Spec("int64", declared.shape, 0, declared.shape[0] - 1)
     return Spec("float32", declared.shape)
+
+
+# ---- examples
+
+
+class Examples(NamedTuple):
+    """Steps of examples one after the other, as readers take them;
+    an example is one row of steps, or several.
+    """
+
+    steps: Any  # named arrays
+    offsets: np.ndarray  # (R + 1,): of the rows
+    first_row: np.ndarray  # (E + 1,): of the examples among the rows
+    spellings: Any = None
+    word_places: np.ndarray | None = (
+        None  # (W,): the step of each word, where words are several steps
+    )
+    word_offsets: np.ndarray | None = None  # (E + 1,)

@@ -18,8 +18,8 @@ from seqloom.errors import DataError
 from seqloom.kernels.attention import store_tokens
 from seqloom.kernels.transformer import Norm, Tokens
 from seqloom.runtime.attention import Attention, Cache, Pages, Scratch
+from seqloom.runtime.declarations import Examples
 from seqloom.runtime.encoders import read_all
-from seqloom.runtime.examples import Examples
 from seqloom.runtime.outputs import FullSoftmax
 from seqloom.runtime.position import bucket_biases, positions_in, sinusoids
 from seqloom.runtime.readers import read_sources

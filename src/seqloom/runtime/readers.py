@@ -16,7 +16,7 @@ import numpy as np
 from seqloom.kernels.maths import LAST, character_maxima, pool_rows
 from seqloom.runtime.bert import BertNet
 from seqloom.runtime.cells import Sequences
-from seqloom.runtime.examples import Examples
+from seqloom.runtime.declarations import Examples
 from seqloom.runtime.recurrent import RecurrentStack
 from seqloom.runtime.weights import Weights
 

@@ -18,8 +18,8 @@ from seqloom.kernels.attention import read_memory
 from seqloom.kernels.maths import TANH, activate
 from seqloom.runtime.cells import Sequences
 from seqloom.runtime.composition import Pooling
+from seqloom.runtime.declarations import Examples
 from seqloom.runtime.encoders import Encoder
-from seqloom.runtime.examples import Examples
 from seqloom.runtime.outputs import FullSoftmax
 from seqloom.runtime.readers import read_sources
 from seqloom.runtime.recurrent import RecurrentStack, States

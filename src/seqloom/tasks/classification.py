@@ -24,7 +24,7 @@ from seqloom.tasks.task import (
 
 if TYPE_CHECKING:
     from seqloom.contracts import Classifier
-    from seqloom.data.labelled import Labelled
+    from seqloom.data.classification import Labelled
     from seqloom.metrics.result import Result
 
 PREDICT = Command(
@@ -166,14 +166,14 @@ class Classification(Task):
     commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
     def read(self, paths: tuple[str, ...], reading: LabelledReading) -> Labelled:
-        from seqloom.data.labelled import read_labelled
+        from seqloom.data.classification import read_labelled
 
         return read_labelled(list(paths) or ["-"], **reading.to_dict())
 
     def judge(
         self, model: Any, paths: tuple[str, ...], reading: LabelledReading, judging: LabelJudging
     ) -> Result:
-        from seqloom.data.labelled import read_labelled
+        from seqloom.data.classification import read_labelled
         from seqloom.metrics.slices import further_columns
 
         columns = further_columns(judging.slice_by, judging.group_by)
@@ -215,7 +215,7 @@ class Classification(Task):
     ) -> Iterator[Outcome]:
         import numpy as np
 
-        from seqloom.data.number_rows import cells_of, parse_values
+        from seqloom.data.translation_sides import cells_of, parse_values
 
         probs = stream.feed(
             parse_values(cells_of(line), f"line {number}") if model.reads_numbers else line
@@ -298,7 +298,7 @@ def _documents(paths: tuple[str, ...], options: Classifying) -> tuple[list[Any],
 
 def _pairs(paths: tuple[str, ...], options: Classifying) -> Iterator[list[Any]]:
     """The pairs of texts of tables in batches."""
-    from seqloom.data.text_pairs import read_pairs
+    from seqloom.data.classification_forms import read_pairs
 
     documents, n_bytes = _documents(paths, options)
     pairs = (
@@ -312,7 +312,7 @@ def _pairs(paths: tuple[str, ...], options: Classifying) -> Iterator[list[Any]]:
 
 def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[list[str]]:
     """The lines of files in batches, whatever the names of the files: each line is a series."""
-    from seqloom.data.number_rows import lines_of_numbers
+    from seqloom.data.translation_sides import lines_of_numbers
 
     documents, n_bytes = _documents(paths, options)
     lines = (line for document in documents for _, line in lines_of_numbers(document))
@@ -323,7 +323,7 @@ def _series(
     model: Classifier, batches: Iterator[list[str]]
 ) -> Iterator[tuple[list[str], list[Any]]]:
     """Lines of numbers, and their series as arrays. Labels before the values, as in the data of `fit`, are left out."""
-    from seqloom.data.number_rows import begin_with_labels, cells_of, parse_values
+    from seqloom.data.translation_sides import begin_with_labels, cells_of, parse_values
 
     classes, length, said, first = set(map(str, model.classes)), _usual_length(model), False, 1
     for lines in batches:

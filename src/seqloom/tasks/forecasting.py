@@ -10,7 +10,7 @@ from seqloom.tasks.task import Command, Judging, Outcome, Task, check_chart, sho
 
 if TYPE_CHECKING:
     from seqloom.contracts import Forecaster
-    from seqloom.data.series import Series
+    from seqloom.data.forecasting import Series
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class Forecasting(Task):
         self, paths: tuple[str, ...], reading: SeriesReading, model: Forecaster | None = None
     ) -> Series:
         """The series in files; `model`: which is to look at them, and may have learnt which column tells series apart."""
-        from seqloom.data.series import read_series
+        from seqloom.data.forecasting import read_series
 
         return read_series(
             list(paths) if len(paths) > 1 else (paths or ("-",))[0],

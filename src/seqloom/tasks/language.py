@@ -179,7 +179,7 @@ def _difference(first: LanguageModel, second: LanguageModel, corpus: Corpus) -> 
 
     from seqloom.contracts.reading import tally
     from seqloom.metrics.bootstrap import paired
-    from seqloom.metrics.costs import SegmentCosts
+    from seqloom.metrics.language import SegmentCosts
 
     by_bytes = first.tokenizer.lossless and second.tokenizer.lossless
     if not by_bytes and (first.tokenizer != second.tokenizer or first.unit != second.unit):

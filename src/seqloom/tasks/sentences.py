@@ -31,7 +31,7 @@ class SentenceVectorsTask(Task):
     read = staticmethod(read_text)
 
     def read_valid(self, path: str, reading: TextReading) -> Any:
-        from seqloom.metrics.sentence_pairs import as_pairs
+        from seqloom.metrics.sentence_vectors import as_pairs
 
         return as_pairs(Path(path))
 

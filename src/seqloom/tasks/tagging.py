@@ -13,7 +13,7 @@ from seqloom.tasks.task import Outcome, Predicting, Task, strict_option, text_ba
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
     from seqloom.data.spans import Scheme
-    from seqloom.data.tagged import Tagged
+    from seqloom.data.tagging import Tagged
     from seqloom.metrics.result import Result
 
 
@@ -59,7 +59,7 @@ class Tagging(Task):
     commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
     def read(self, paths: tuple[str, ...], reading: TaggedReading) -> Tagged:
-        from seqloom.data.tagged import read_tagged
+        from seqloom.data.tagging import read_tagged
 
         return read_tagged(list(paths) or ["-"], **reading.to_dict())
 

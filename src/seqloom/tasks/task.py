@@ -16,7 +16,7 @@ from seqloom.config import Config, OnlyWith, option
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seqloom.charts.sheet import Sheet
+    from seqloom.charts.page import Sheet
 
 BATCH, MOST = 10_000, 1 << 22  # texts that are predicted together, and of their characters
 
@@ -194,7 +194,7 @@ class Task(ABC):
 def check_chart(path: str | None) -> None:
     """Refuse, before any work, a place where a chart could not be written."""
     if path is not None:
-        from seqloom.charts.files import check_target
+        from seqloom.charts.theme import check_target
 
         check_target(path)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, option
-from seqloom.decoding.translation_config import TranslationConfig
+from seqloom.decoding.configs import TranslationConfig
 from seqloom.tasks.task import Command, Outcome, Task, in_one_field
 
 if TYPE_CHECKING:
-    from seqloom.charts.sheet import Sheet
+    from seqloom.charts.page import Sheet
     from seqloom.contracts import Translator
-    from seqloom.data.parallel import Parallel
+    from seqloom.data.translation import Parallel
     from seqloom.metrics.result import Result
 
 SCORED = 1000  # pairs that are scored together
@@ -81,14 +81,14 @@ class Translating(Task):
     }
 
     def read(self, paths: tuple[str, ...], reading: PairsReading) -> Parallel:
-        from seqloom.data.parallel import read_parallel
+        from seqloom.data.translation import read_parallel
 
         options = reading.to_dict()
         drop = options.pop("drop", "nothing")
         data = read_parallel(list(paths) or ["-"], **options)
         if drop == "nothing":
             return data
-        from seqloom.data.parallel_report import filter_pairs
+        from seqloom.data.translation_report import filter_pairs
 
         return filter_pairs(
             data,

@@ -42,7 +42,7 @@ class WordVectorsTask(Task):
     read = staticmethod(read_text)
 
     def read_valid(self, path: str, reading: TextReading) -> Any:
-        from seqloom.metrics.vectors import as_questions
+        from seqloom.metrics.word_vectors import as_questions
 
         return as_questions(Path(path))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.contracts import Classifier
-from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.data.classification import Labelled, as_labelled
 from seqloom.errors import ConfigError, DataError, NotFitted
 from seqloom.testing.rules import (
     SHARED,

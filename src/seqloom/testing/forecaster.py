@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.contracts import Forecaster
-from seqloom.data.series import Series, as_series
+from seqloom.data.forecasting import Series, as_series
 from seqloom.errors import ConfigError, DataError, NotFitted
 from seqloom.testing.rules import (
     SHARED,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.contracts import Tagger
-from seqloom.data.tagged import Tagged, as_tagged
+from seqloom.data.tagging import Tagged, as_tagged
 from seqloom.errors import DataError, NotFitted
 from seqloom.testing.rules import (
     SHARED,

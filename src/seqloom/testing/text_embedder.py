@@ -8,7 +8,7 @@ import numpy as np
 
 from seqloom.contracts import TextEmbedder
 from seqloom.errors import ConfigError, DataError, NotFitted
-from seqloom.metrics.vectors import spearman
+from seqloom.metrics.word_vectors import spearman
 from seqloom.testing.rules import (
     SHARED,
     Rule,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from seqloom.contracts import Translator
-from seqloom.data.parallel import Parallel
-from seqloom.decoding.forced import forced_log_probs
+from seqloom.data.translation import Parallel
+from seqloom.decoding.beam import forced_log_probs
 from seqloom.errors import ConfigError, DataError, NotFitted
 from seqloom.testing.rules import (
     SHARED,

@@ -26,7 +26,7 @@ from typing import Literal
 from seqloom.config import Config, option
 from seqloom.errors import ConfigError, suggest
 from seqloom.text.boundaries import beyond_ascii, cut_before_word
-from seqloom.text.contractions import expand
+from seqloom.text.segment import expand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ class Normalizer:
         c = self.config
         self._words = None
         if (c.stopwords, c.stem, c.lemma) != ("keep", "keep", "keep"):
-            from seqloom.text.word_steps import WordSteps
+            from seqloom.text.word_forms import WordSteps
 
             self._words = WordSteps(
                 stopwords=c.stopwords, stem=c.stem, lemma=c.lemma, language=c.language

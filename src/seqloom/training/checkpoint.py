@@ -1,4 +1,11 @@
-"""The directory of a training run, from which it goes on after any interruption.
+"""Several processes that train one network (torchrun): which one this is, and what only the first one does.
+
+A single process is the first of one. Files are written by the first alone; what it decides, the
+others hear from it.
+
+Ctrl-C between two steps, not in the middle of one: the step is finished, the checkpoint written, then it is heard.
+
+The directory of a training run, from which it goes on after any interruption.
 
     run.json            what is trained: model and training options, data, number of steps
     log.jsonl           one line for each report: step, loss, learning rate, gradient norm, tokens/s; evaluations
@@ -14,20 +21,93 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Self
 
 import numpy as np
 
-from seqloom import history
+from seqloom import progress
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.describing import differences
+from seqloom.directories import locked
 from seqloom.errors import ConfigError, ModelError
-from seqloom.locks import locked
 from seqloom.storage import EVENTS, TRAINING_LOG
-from seqloom.training.ranks import is_first
+
+
+def _distributed() -> Any:
+    """torch's module where a group of processes was begun, else None; torch is not loaded for the question."""
+    torch = sys.modules.get("torch")
+    module = getattr(torch, "distributed", None)
+    return (
+        module if module is not None and module.is_available() and module.is_initialized() else None
+    )
+
+
+def is_first() -> bool:
+    """Also where other processes run beside this one, but no group was begun: each is on its own then."""
+    group = _distributed()
+    return group is None or group.get_rank() == 0
+
+
+def from_first(decide: Callable[[], Any]) -> Any:
+    """What the first process decides; the others wait for it."""
+    group = _distributed()
+    if group is None or group.get_world_size() == 1:
+        return decide()
+    decided = [decide() if is_first() else None]
+    group.broadcast_object_list(decided, src=0)
+    return decided[0]
+
+
+# ---- interrupts
+
+
+class Interrupts:
+    """While open, the first Ctrl-C (or SIGTERM) only sets `asked`; a second one acts at once.
+
+    At the end it is heard by whoever listened before: Python raises KeyboardInterrupt, and ends at SIGTERM.
+    """
+
+    def __init__(self) -> None:
+        self.asked: int | None = None
+        self.obeyed = False  # by ending early with what there is, so that nobody else need hear it
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python has no signals
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) not in (
+                    signal.SIG_IGN,
+                    None,
+                ):  # nohup, a job in the background
+                    self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+        if self.asked is not None and not self.obeyed and not any(exception):
+            signal.raise_signal(self.asked)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked is not None:
+            self.give_way()
+        self.asked = number
+
+    def give_way(self) -> None:
+        """Let what was asked for be heard, now that all is safe."""
+        if self.asked is not None:
+            self.__exit__()
+
+
+# ---- checkpoint
 
 RUN, LOG, LAST, BEST, LOCK = (
     "run.json",
@@ -161,7 +241,7 @@ class Run:
                 for line in path.read_text(encoding="utf-8").splitlines()
                 if _step_of(line) <= step
             ]
-            history.resume(map(json.loads, lines))
+            progress.resume(map(json.loads, lines))
             self._write(path, "".join(line + "\n" for line in lines).encode())
 
     def log(self, values: dict[str, Any]) -> None:

@@ -12,12 +12,11 @@ import shutil
 import time
 from typing import Any, Self
 
-from seqloom import history
+from seqloom import progress
 from seqloom.errors import ConfigError, MissingExtra
 from seqloom.storage import EVENTS
-from seqloom.training.checkpoint import LOG, Run, read_log
+from seqloom.training.checkpoint import LOG, Run, is_first, read_log
 from seqloom.training.config import TrainConfig
-from seqloom.training.ranks import is_first
 from seqloom.training.trainable import Trainable
 
 _FLUSH = 10  # seconds that an event may wait before it is on disk
@@ -127,7 +126,7 @@ class Log:
         return {self.task.counted: round(self.count), "seconds": round(self._seconds(), 2)}
 
     def _write(self, values: dict[str, Any]) -> None:
-        history.record(values)
+        progress.record(values)
         if self.run is not None:
             self.run.log(values)
         if self._writer is not None:

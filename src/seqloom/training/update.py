@@ -1,25 +1,231 @@
-"""One update of the weights: the same in training and where steps are timed."""
+"""Carried states: nested tuples of tensors, cut off from the graph, flattened for a checkpoint and put together again.
+
+Cutting gradients that are too large, and a record of how often and where.
+
+By global norm (Pascanu et al. 2013) the direction is kept; by value it is not. Adaptive clipping allows a multiple of
+a running mean of the norm, and there is no limit during the first steps. What enters that mean is capped at twice the
+limit: an explosion of any size then raises it by a few hundredths at most, a lasting rise is followed all the same,
+and ordinary norms enter as they are. (Were they cut at the limit itself, the mean would sink, and the limit with it.)
+
+Which weights of a network learn later, more slowly or not at all: patterns of names become groups.
+
+A model has groups of its own (pretrained vectors that are frozen at first, the layers of a published
+encoder); the options `freeze`, `delay` and `lr_scale` of training overrule them weight by weight. Of several
+patterns that match a weight the first counts.
+
+One update of the weights: the same in training and where steps are timed.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
-from seqloom.errors import ConfigError, TrainingError
+from seqloom.errors import ConfigError, TrainingError, quoted, suggest
 from seqloom.training.batches import Batch, Cursor
-from seqloom.training.clipping import Clipper
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import autocast, on_device, scaler_for
-from seqloom.training.groups import delayed_groups
 from seqloom.training.optimizers import make_optimizer
 from seqloom.training.schedules import DelayedGroup
-from seqloom.training.states import detached, leading
 from seqloom.training.trainable import Trainable
+
+
+def detached(state: Any) -> Any:
+    """The same values without their history, so that gradients stop at the border of the window."""
+    if isinstance(state, tuple):
+        return tuple(detached(part) for part in state)
+    return None if state is None else state.detach()
+
+
+def leading(state: Any, rows: int) -> Any:
+    """The state of the first rows: those that go on."""
+    if isinstance(state, tuple):
+        return tuple(leading(part, rows) for part in state)
+    return None if state is None else state[:rows]
+
+
+def leaves(state: Any) -> list[torch.Tensor]:
+    if isinstance(state, tuple):
+        return [leaf for part in state for leaf in leaves(part)]
+    return [] if state is None else [state]
+
+
+def shape_of(state: Any) -> Any:
+    """Its nesting as plain JSON: lists, 0 for a tensor, None."""
+    if isinstance(state, tuple):
+        return [shape_of(part) for part in state]
+    return None if state is None else 0
+
+
+def rebuilt(shape: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    if isinstance(shape, list):
+        return tuple(rebuilt(part, tensors) for part in shape)
+    return None if shape is None else next(tensors)
+
+
+# ---- clipping
+
+_WARM_UP, _MEMORY = 20, 0.99
+_CAP = 2.0  # limits that a norm may count for in the mean
+
+
+class Clipper:
+    def __init__(self, config: TrainConfig) -> None:
+        self.kind, self.at = config.clip, config.limit
+        self.steps = self.clipped = 0
+        self.usual = 0.0  # running mean of the norm
+        self.largest: Counter[str] = Counter()  # whose gradient was largest when it was clipped
+
+    def __call__(self, named: Iterable[tuple[str, torch.nn.Parameter]]) -> float:
+        """Cut in place; the norm before. A norm that is not finite is returned and nothing is cut."""
+        grads = {name: p.grad for name, p in named if p.grad is not None}
+        norms = torch._foreach_norm(list(grads.values()))
+        norm = float(torch.linalg.vector_norm(torch.stack(norms)))
+        self.steps += 1
+        if self.kind == "none" or norm != norm or norm == float("inf"):
+            return norm
+        if self.kind == "value":
+            self._count(
+                norm, max(float(g.abs().max()) for g in grads.values()) > self.at, grads, norms
+            )
+            torch._foreach_clamp_min_(list(grads.values()), -self.at)
+            torch._foreach_clamp_max_(list(grads.values()), self.at)
+            return norm
+        limit = self.at if self.kind == "norm" else self._adaptive_limit()
+        self._count(norm, norm > limit, grads, norms)
+        if norm > limit:
+            torch._foreach_mul_(list(grads.values()), limit / norm)
+        share = max(1 - _MEMORY, 1 / self.steps)
+        self.usual += share * (min(norm, _CAP * limit) - self.usual)
+        return norm
+
+    def _adaptive_limit(self) -> float:
+        return float("inf") if self.steps <= _WARM_UP else self.at * self.usual
+
+    def _count(
+        self, norm: float, cut: bool, grads: dict[str, torch.Tensor], norms: Iterable[torch.Tensor]
+    ) -> None:
+        if cut:
+            self.clipped += 1
+            self.largest[max(zip(norms, grads), key=lambda pair: float(pair[0]))[1]] += 1
+
+    def report(self) -> dict[str, Any]:
+        """How often it cut, and in which parameter the gradient was then largest."""
+        share = self.clipped / max(self.steps, 1)
+        return {
+            "clipped": round(share, 4),
+            "largest_in": [name for name, _ in self.largest.most_common(3)],
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "steps": self.steps,
+            "clipped": self.clipped,
+            "usual": self.usual,
+            "largest": dict(self.largest),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.steps, self.clipped, self.usual = state["steps"], state["clipped"], state["usual"]
+        self.largest = Counter(state["largest"])
+
+
+# ---- groups
+
+FROZEN = 1.0  # `frozen_for` of what never learns: a share of all steps
+SHOWN = 4  # names that an error lists
+
+
+def delayed_groups(
+    network: nn.Module, groups: Sequence[DelayedGroup], config: TrainConfig
+) -> list[DelayedGroup]:
+    """Return groups with full names of weights, none of them in two, from groups and options with
+    patterns."""
+    named = dict(network.named_parameters())
+    learning = [name for name, weight in named.items() if weight.requires_grad]
+    own = [list(matching(group.patterns, named, "a group of weights")) for group in groups]
+    made = [
+        DelayedGroup(tuple(names), group.frozen_for, group.lr_scale, group.fraction)
+        for names, group in zip(_apart(own), groups)
+    ]
+    if config.freeze or config.delay or config.lr_scale:
+        made = _overruled(learning, named, made, config)
+    waiting = {
+        name for group in made if group.frozen_for or not group.lr_scale for name in group.patterns
+    }
+    if waiting.issuperset(learning):
+        raise ConfigError(
+            "all weights are frozen at first, so that there is nothing to learn; leave some "
+            "out of freeze, delay and lr_scale"
+        )
+    return made
+
+
+def matching(patterns: Iterable[str], names: Iterable[str], what: str) -> dict[str, str]:
+    """Return the names that match a pattern, each with the first; a pattern that matches none is refused."""
+    known = list(names)
+    found: dict[str, str] = {}
+    for pattern in patterns:
+        chosen = [name for name in known if fnmatchcase(name, pattern)]
+        if not chosen:
+            others = ", ".join(known[:SHOWN]) + (", ..." if len(known) > SHOWN else "")
+            hint = suggest(pattern, known) or f"; there are {others}"
+            raise ConfigError(f"{what}: no weight has a name like {quoted(pattern)}{hint}")
+        for name in chosen:
+            found.setdefault(name, pattern)
+    return found
+
+
+def _apart(groups: list[list[str]]) -> list[list[str]]:
+    """Leave each name only in the first of the groups that have it."""
+    seen: set[str] = set()
+    out = []
+    for names in groups:
+        out.append([name for name in names if name not in seen])
+        seen.update(names)
+    return out
+
+
+def _overruled(
+    learning: Iterable[str],
+    names: Iterable[str],
+    groups: Sequence[DelayedGroup],
+    config: TrainConfig,
+) -> list[DelayedGroup]:
+    """Regroup the weights after the options of training have changed what groups say of them."""
+    settings = dict.fromkeys(learning, (0.0, 1.0, 1.0))  # frozen for, scale of the rate, fraction
+    for group in groups:
+        own = group.frozen_for, group.lr_scale, group.fraction
+        settings |= {name: own for name in group.patterns if name in settings}
+    scales, delays = config.by_pattern("lr_scale"), config.by_pattern("delay")
+    for name, pattern in matching(scales, names, "lr_scale").items():
+        if name in settings:
+            frozen_for, _, fraction = settings[name]
+            settings[name] = frozen_for, scales[pattern], fraction
+    for name, pattern in matching(delays, names, "delay").items():
+        if name in settings:
+            settings[name] = delays[pattern], settings[name][1], 1.0
+    for name in matching(config.freeze, names, "freeze"):
+        if name in settings:
+            settings[name] = FROZEN, 1.0, 1.0
+    alike: dict[tuple[float, float, float], list[str]] = {}
+    for name, values in settings.items():
+        alike.setdefault(values, []).append(name)
+    return [
+        DelayedGroup(tuple(some), *values)
+        for values, some in alike.items()
+        if values != (0.0, 1.0, 1.0)
+    ]
+
+
+# ---- update
 
 _HOPELESS = 3.0  # a loss so many times the first one, and above it by this much, is no learning
 

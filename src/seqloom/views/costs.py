@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.charts import terminal, theme
+from seqloom.charts import passage as terminal
+from seqloom.charts import theme
 from seqloom.charts.costs import along, histogram
-from seqloom.charts.page import Page
+from seqloom.charts.page import Charts, Page, Sheet, with_headings
 from seqloom.charts.passage import SCRIPT, STYLE, passage_html
-from seqloom.charts.sheet import Charts, Sheet, with_headings
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from seqloom.charts.page import Charts, Sheet
 from seqloom.charts.shares import MOST, bars_of_shares, coloured_tokens
-from seqloom.charts.sheet import Charts, Sheet
 from seqloom.contracts import Classifier
 from seqloom.data.examples import in_one_line
 from seqloom.errors import ConfigError

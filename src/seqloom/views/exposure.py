@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom.charts.alignment import band_chart
-from seqloom.charts.sheet import Sheet
-from seqloom.data.parallel import Parallel
-from seqloom.decoding.forced import forced_log_probs
+from seqloom.charts.page import Sheet
+from seqloom.charts.translation import band_chart
+from seqloom.data.translation import Parallel
+from seqloom.decoding.beam import forced_log_probs
 from seqloom.metrics.bootstrap import interval_of_sums
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom.charts.belief import FLOOR, belief_chart, forgetting_chart
-from seqloom.charts.sheet import Sheet
-from seqloom.charts.transitions import transition_chart
+from seqloom.charts.heat import transition_chart
+from seqloom.charts.page import Sheet
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqloom.charts.pieces import Piece, whole_characters
+from seqloom.charts.passage import Piece, whole_characters
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqloom.charts.confidence import reliability_chart
-from seqloom.charts.confusion import confusion_chart
-from seqloom.charts.page import Page
-from seqloom.charts.sheet import Charts, Sheet, with_headings
-from seqloom.charts.slices import Point, points_with_intervals
+from seqloom.charts.calibration import reliability_chart
+from seqloom.charts.comparison import SlicePoint, points_with_intervals
+from seqloom.charts.heat import confusion_chart
+from seqloom.charts.page import Charts, Page, Sheet, with_headings
 from seqloom.charts.vocabulary import Bar, Covered, bars, coverage, lengths
 from seqloom.errors import ConfigError
 
@@ -63,9 +62,9 @@ def _slices(result: Result, rows: list[dict[str, Any]]) -> Any:
     return points_with_intervals(points, metric.replace("_", " "), overall)
 
 
-def _point(name: str, group: str, row: dict[str, Any], key: str, size: int) -> Point:
+def _point(name: str, group: str, row: dict[str, Any], key: str, size: int) -> SlicePoint:
     low, high = row.get(f"{key}_interval", (row[key], row[key]))
-    return Point(name, group, row[key], low, high, size)
+    return SlicePoint(name, group, row[key], low, high, size)
 
 
 def robustness(result: Result) -> Sheet:

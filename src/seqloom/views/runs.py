@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seqloom.charts.sheet import Sheet
+from seqloom.charts.page import Sheet
 from seqloom.charts.training import Curves, judged, losses, norms, panels, rates
 from seqloom.errors import ConfigError, ModelError, suggest
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom.charts.series import Line, forecast_chart, marks_chart
-from seqloom.charts.sheet import Sheet
-from seqloom.data.series import as_series
+from seqloom.charts.forecasting import Line, forecast_chart, marks_chart
+from seqloom.charts.page import Sheet
+from seqloom.data.forecasting import as_series
 from seqloom.describing import renamed
 
 if TYPE_CHECKING:
     from seqloom.contracts import Forecaster
     from seqloom.contracts.forecasts import Anomalies, Forecast
-    from seqloom.data.series import Series
+    from seqloom.data.forecasting import Series
 
 MOST = 8  # charts of one sheet
 BEFORE = 4  # horizons of history that are drawn before a forecast

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom.charts.alignment import alignment_chart
-from seqloom.charts.beam import beam_chart
-from seqloom.charts.page import Page
-from seqloom.charts.sheet import Sheet, with_headings
+from seqloom.charts.page import Page, Sheet, with_headings
+from seqloom.charts.translation import alignment_chart, beam_chart
 from seqloom.config import make
-from seqloom.decoding.beam import BeamConfig, BeamStep, beam_search
-from seqloom.decoding.coverage import Attending
+from seqloom.decoding.beam import Attending, BeamConfig, BeamStep, beam_search
+from seqloom.decoding.configs import TranslationConfig
 from seqloom.decoding.sampling import top_indices
-from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.errors import ConfigError
 from seqloom.views.hidden import visible
 from seqloom.views.translations import END, source_tokens

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom.charts.alignment import alignment_chart, length_chart
-from seqloom.charts.sheet import Sheet
+from seqloom.charts.page import Sheet
+from seqloom.charts.translation import alignment_chart, length_chart
 from seqloom.errors import ConfigError
 from seqloom.views.hidden import visible
 

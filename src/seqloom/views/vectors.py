@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from seqloom.charts.leaning import leaning as leaning_chart
-from seqloom.charts.page import Page
-from seqloom.charts.sheet import Sheet, with_headings
+from seqloom.charts.page import Page, Sheet, with_headings
 from seqloom.charts.word_graph import analogy_chart, star_chart
+from seqloom.charts.word_graph import leaning as leaning_chart
 from seqloom.charts.word_map import word_map as word_map_chart
 from seqloom.contracts import Embedder
 from seqloom.errors import ConfigError

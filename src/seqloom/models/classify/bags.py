@@ -32,11 +32,11 @@ class Bags:
 
 
 class FeatureRows:
-    """Which features have a row: `numbers` (R,), ascending, uint32 (see kernels/bag_features.py)."""
+    """Which features have a row: `numbers` (R,), ascending, uint32 (see kernels/features.py)."""
 
     def __init__(self, numbers: np.ndarray, most: int) -> None:
         """`most`: how many numbers there could be."""
-        from seqloom.kernels.bag_features import mark, rank
+        from seqloom.kernels.features import mark, rank
 
         self.numbers = numbers
         self.bits, self.ranks = (
@@ -49,7 +49,7 @@ class FeatureRows:
     @classmethod
     def seen(cls, features: Sequence[np.ndarray], most: int) -> FeatureRows:
         """Those that occur."""
-        from seqloom.kernels.bag_features import mark, marked, rank
+        from seqloom.kernels.features import mark, marked, rank
 
         bits = np.zeros(most // 64 + 1, np.uint64)
         for part in features:
@@ -63,7 +63,7 @@ class FeatureRows:
 
     def find(self, features: np.ndarray, borders: np.ndarray) -> np.ndarray:
         """int32 rows; what has none is left out, and the borders move in place."""
-        from seqloom.kernels.bag_features import find_rows
+        from seqloom.kernels.features import find_rows
 
         rows = np.empty(len(features), np.int32)
         return rows[: find_rows(features, borders, self.bits, self.ranks, rows)]
@@ -94,7 +94,7 @@ class BagReader:
 
     def features(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """uint32 numbers of all features of the texts, and their borders (n + 1,)."""
-        from seqloom.kernels.bag_features import list_features
+        from seqloom.kernels.features import list_bag_features
 
         c = self.config
         spelled, ends = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -106,7 +106,7 @@ class BagReader:
             np.empty(len(ids) * c.ngrams + len(spelled), np.uint32),
             np.zeros(len(texts) + 1, np.int64),
         )
-        n = list_features(
+        n = list_bag_features(
             ids,
             self.tokenizer.eos_id,
             c.ngrams,
@@ -121,8 +121,7 @@ class BagReader:
 
     def _spell(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ids, the buckets of the character n-grams of every word, also of unknown ones, and where each word's end."""
-        from seqloom.kernels.char_ngrams import ngram_buckets
-        from seqloom.kernels.features import END, UNKNOWN, gather
+        from seqloom.kernels.features import END, UNKNOWN, gather, ngram_buckets
         from seqloom.kernels.tokens import find_tokens, split_tokens
 
         c, vocabulary, kind = self.config, self.tokenizer._fitted, self.tokenizer.kind

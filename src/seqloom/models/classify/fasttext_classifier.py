@@ -21,12 +21,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from seqloom import history, progress, registry
+from seqloom import progress, registry
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
+from seqloom.data.classification import Labelled
 from seqloom.data.corpus import Corpus
-from seqloom.data.labelled import Labelled
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.classify.bag_training import Learning, Tree, tree_of
 from seqloom.models.classify.bags import BagReader, Bags, FeatureRows
@@ -125,7 +125,7 @@ class FastTextClassifier(Classifier):
             other.fitted,
         )
         self.fit_info = dict(other.fit_info)
-        history.resume(other.log)
+        progress.resume(other.log)
         self.features, self.input, self.output, self.counts = (
             other.features,
             other.input,

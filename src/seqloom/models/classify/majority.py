@@ -16,7 +16,7 @@ import numpy as np
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
-from seqloom.data.labelled import Labelled
+from seqloom.data.classification import Labelled
 from seqloom.models.classify.configs import MajorityConfig
 
 MOST = 1 << 53  # of a count

@@ -31,9 +31,9 @@ from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
+from seqloom.data.classification import Labelled, as_labelled
 from seqloom.data.corpus import Corpus
-from seqloom.data.labelled import Labelled, as_labelled
-from seqloom.decoding.sanity import check_scores
+from seqloom.decoding.stepper import check_scores
 from seqloom.errors import ConfigError, DataError, ModelError, suggest_known
 from seqloom.models.classify.configs import NaiveBayesConfig
 from seqloom.models.classify.explanation import Explanation, Share, by_token

@@ -20,8 +20,8 @@ from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
 from seqloom.contracts.learnt import Kind, names, optional
 from seqloom.contracts.starting import check_numeric
+from seqloom.data.classification import Labelled
 from seqloom.data.corpus import Corpus
-from seqloom.data.labelled import Labelled
 from seqloom.encoder_table import find_encoder
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.classify import attribution
@@ -213,7 +213,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         """What turns examples into what the trained network reads: steps, or what a frozen encoder gave for them."""
         if opened is None or not self.config.frozen:
             return self.encode
-        from seqloom.nn.pooling import Pooling
+        from seqloom.nn.composition import Pooling
 
         kind = self.config.pools  # attention learns, so it needs the vectors of all steps
         features = features_of(
@@ -324,7 +324,7 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
         from seqloom.models.sequence.building_net import make_reader_and_encoder
-        from seqloom.nn import composition, heads, pooling
+        from seqloom.nn import composition
 
         c = self.config
         reader, encoder = make_reader_and_encoder(
@@ -336,13 +336,13 @@ class NeuralClassifier(SequenceModel, Classifier):
                 width, c.d_hidden, c.n_sentence_layers, {}, dropout=c.drops
             )
             sentences = composition.Sentences(
-                pooling.Pooling(c.pools, width, bidirectional=bidirectional), upper
+                composition.Pooling(c.pools, width, bidirectional=bidirectional), upper
             )
             bidirectional, width = True, upper.d_out
-        head = heads.LabelHead(
+        head = composition.LabelHead(
             width,
             len(self.classes),
-            pooling.Pooling(c.pools, width, bidirectional=bidirectional),
+            composition.Pooling(c.pools, width, bidirectional=bidirectional),
             several=self.multi_label,
             label_smoothing=c.label_smoothing,
         )

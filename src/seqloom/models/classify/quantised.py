@@ -55,8 +55,8 @@ def code_specs(rows: int, dimensions: int) -> dict[str, Spec]:
 
 def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
     """The codes of a matrix (R, D), float32; an odd D gets a dimension of zeros."""
-    from seqloom.kernels.centroids import nearest
     from seqloom.kernels.parallel import chunk_bounds, parallel_map, parallel_run
+    from seqloom.kernels.vector_search import nearest
 
     n, width = matrix.shape
     parts = -(-width // 2)
@@ -108,7 +108,7 @@ def _directions(rows: np.ndarray, lengths: np.ndarray, parts: int) -> np.ndarray
 
 def _learn(points: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """256 centroids of points (n, 2)."""
-    from seqloom.kernels.centroids import improve, nearest
+    from seqloom.kernels.vector_search import improve, nearest
 
     centroids = points[draw.choice(len(points), CENTROIDS, replace=len(points) < CENTROIDS)].copy()
     codes = np.empty(len(points), np.uint8)

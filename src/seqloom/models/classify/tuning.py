@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom import history, progress
-from seqloom.data.labelled import Labelled
+from seqloom import progress
+from seqloom.data.classification import Labelled
 from seqloom.errors import DataError, Interrupted, TrainingError
 from seqloom.models.classify.bag_training import OutOfTime, default_epochs
 from seqloom.models.classify.configs import MINUTES, FastTextClassifierConfig
@@ -168,7 +168,7 @@ class Tuning:
             dict(self.model.fit_info),
             True,
         )
-        with history.recording() as model.log:
+        with progress.recording() as model.log:
             whole = model.learn(
                 self.data, deadline=self.begun + self.limit if self.best else math.inf
             )

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from seqloom import history, progress
+from seqloom import progress
 from seqloom.models.hidden.chain import CategoricalHMM
 from seqloom.models.hidden.em import State, baum_welch
-from seqloom.training.checkpoint import opened
-from seqloom.training.interrupts import Interrupts
+from seqloom.training.checkpoint import Interrupts, opened
 
 CHECKPOINT_SECONDS = 10.0
 
@@ -58,7 +57,7 @@ def learn(
                     "log_likelihood": likelihood,
                     "restart": int(state["restart"]),
                 }
-                history.record(report)
+                progress.record(report)
                 if keeper is not None:
                     keeper.log(report)
             if keeper is not None and (

@@ -29,7 +29,7 @@ class Cache(Arrayless, LanguageModel):
         return self.config.window
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        from seqloom.kernels.cache import window_counts
+        from seqloom.kernels.ngram_count import window_counts
 
         c, v = self.config, self.tokenizer.vocab_size
         shares = np.empty(len(ids), np.float64)

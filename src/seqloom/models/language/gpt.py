@@ -19,7 +19,7 @@ import numpy as np
 
 from seqloom.contracts.language import LanguageModel, draft_of
 from seqloom.contracts.learnt import Kind, natural, one_of, optional
-from seqloom.decoding.sanity import check_scores
+from seqloom.decoding.stepper import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.kernels.parallel import chunk_bounds
 from seqloom.models.language.chatting import (
@@ -177,7 +177,7 @@ class GPTLayers(Layers):
         )
 
     def batches(self, model: Any, ids: np.ndarray, train: TrainConfig) -> Batches:
-        from seqloom.training.windows import Separate, Shuffled
+        from seqloom.training.batches import Separate, Shuffled
 
         layout = Shuffled if model.carry else Separate
         return layout(

@@ -17,7 +17,7 @@ import numpy as np
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.reading import PORTION
-from seqloom.metrics.costs import unit_lengths
+from seqloom.metrics.language import unit_lengths
 from seqloom.models.hidden.chain import CategoricalHMM
 from seqloom.models.language.configs import HMMConfig
 

@@ -19,7 +19,7 @@ from seqloom.contracts.reading import Reading
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, ModelError
-from seqloom.metrics.costs import unit_lengths
+from seqloom.metrics.language import unit_lengths
 from seqloom.models.language.configs import MixtureConfig
 from seqloom.text.tokenizer import Tokenizer
 

@@ -20,7 +20,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.learnt import Kind, optional, positive
 from seqloom.contracts.reading import continued_by_steps
-from seqloom.decoding.sanity import check_scores
+from seqloom.decoding.stepper import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.neural_configs import NeuralConfig
 from seqloom.models.network.first_layer import (

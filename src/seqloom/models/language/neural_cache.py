@@ -21,10 +21,9 @@ from seqloom.arrays import Length, Spec
 from seqloom.config import Unit
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.data.corpus import Corpus
-from seqloom.decoding.sanity import check_scores
-from seqloom.decoding.stepper import Stepper
+from seqloom.decoding.stepper import Stepper, check_scores
 from seqloom.errors import ConfigError, ModelError
-from seqloom.metrics.costs import unit_lengths
+from seqloom.metrics.language import unit_lengths
 from seqloom.models.language.configs import NeuralCacheConfig
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.text.tokenizer import Tokenizer

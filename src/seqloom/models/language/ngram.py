@@ -17,9 +17,9 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
-from seqloom.decoding.sanity import check_scores, check_sums
+from seqloom.decoding.stepper import check_scores, check_sums
 from seqloom.errors import DataError
-from seqloom.metrics.costs import unit_lengths
+from seqloom.metrics.language import unit_lengths
 from seqloom.models.language.configs import NGramConfig
 from seqloom.models.language.counting import count_ngrams, memory_needed
 from seqloom.models.language.estimation import build

@@ -62,7 +62,7 @@ class NPLMLayers(Layers):
         return (config.order - 1) * (config.d_embed or NPLM_EMBED) * width
 
     def batches(self, model: NeuralLanguageModel, ids: np.ndarray, train: TrainConfig) -> Batches:
-        from seqloom.training.windows import Separate, Shuffled
+        from seqloom.training.batches import Separate, Shuffled
 
         layout = Shuffled if model.carry else Separate
         return layout(

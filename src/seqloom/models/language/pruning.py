@@ -18,7 +18,7 @@ CHUNK = 1 << 15
 
 def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
     """A smaller trie; words themselves are never left out."""
-    from seqloom.kernels import ngram_prune as kernel
+    from seqloom.kernels import ngram_estimate as kernel
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
     starts = trie.level_starts
@@ -45,7 +45,7 @@ def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
 
 def _without(trie: Trie, keep: np.ndarray) -> Trie:
     """The trie with only these nodes; back-off weights still the old ones."""
-    from seqloom.kernels.ngram_prune import relink
+    from seqloom.kernels.ngram_estimate import relink
 
     numbers = np.cumsum(keep, dtype=np.int64) - 1
     starts = np.append(
@@ -78,7 +78,7 @@ def _without(trie: Trie, keep: np.ndarray) -> Trie:
 
 def _reweighted(trie: Trie) -> Trie:
     """New back-off weights, shorter histories first, because longer ones are measured against them."""
-    from seqloom.kernels.ngram_prune import new_backoffs
+    from seqloom.kernels.ngram_estimate import new_backoffs
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
     first, backoffs = np.ascontiguousarray(trie.first), np.ascontiguousarray(trie.backoffs)

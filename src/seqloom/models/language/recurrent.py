@@ -82,7 +82,7 @@ class RecurrentLayers(Layers):
         return 8 * config.n_layers * width * width
 
     def batches(self, model: NeuralLanguageModel, ids: np.ndarray, train: TrainConfig) -> Batches:
-        from seqloom.training.windows import Carried, Separate
+        from seqloom.training.batches import Carried, Separate
 
         if not model.carry:
             return Separate(
@@ -118,7 +118,7 @@ class RecurrentLayers(Layers):
         """Sequences of like length side by side, window by window; a row leaves when its sequence ends."""
         import torch
 
-        from seqloom.training.states import detached, leading
+        from seqloom.training.update import detached, leading
 
         device = next(network.parameters()).device
         eos, starts, chunk = model.tokenizer.eos_id, np.cumsum(lengths) - lengths, together or CHUNK

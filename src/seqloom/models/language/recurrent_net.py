@@ -14,8 +14,8 @@ from seqloom.encoder_table import find_cell
 from seqloom.models.language.neural_configs import RECURRENT_SHAPE, RecurrentConfig
 from seqloom.models.network.configs import options_of
 from seqloom.models.network.output_net import Output, make_output
-from seqloom.nn.dropout import VariationalDropout, word_dropout
 from seqloom.nn.initialisation import initialise
+from seqloom.nn.layers import VariationalDropout, word_dropout
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.trace import Trace, within
 

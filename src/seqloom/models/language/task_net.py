@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from seqloom.errors import ConfigError
-from seqloom.metrics.costs import token_widths, unit_lengths
+from seqloom.metrics.language import token_widths, unit_lengths
 from seqloom.models.network.output_net import summed_loss
 from seqloom.models.network.sizes import Size
 from seqloom.training.batches import Batches

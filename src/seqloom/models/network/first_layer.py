@@ -93,7 +93,7 @@ def open_first_layer(
     """
     if path is None:
         return None
-    from seqloom.nn.pretrained import table
+    from seqloom.nn.readers import table
 
     vectors = registry.open_vectors(path)
     check_width(vectors.vectors.dimensions)

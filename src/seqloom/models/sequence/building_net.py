@@ -15,8 +15,8 @@ from seqloom.models.encode.encoder_net import build_encoder
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
+from seqloom.nn.bert import Given, parted
 from seqloom.nn.encoders import Bag, Encoder
-from seqloom.nn.published import Given, parted
 from seqloom.nn.readers import NumberReader, TokenReader
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def make_reader(c: EncoderConfig, sizes: Sizes, start: Start) -> TokenReader | N
         )
     characters = None
     if c.characters != "none":
-        from seqloom.nn.characters import CharacterReader
+        from seqloom.nn.readers import CharacterReader
 
         characters = CharacterReader(
             sizes.characters, min(c.d_characters, 50), c.d_characters, kind=c.characters

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from seqloom.runtime.examples import Examples
+from seqloom.runtime.declarations import Examples
 
 PADDING = 0  # of characters
 

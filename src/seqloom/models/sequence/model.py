@@ -14,7 +14,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind, optional
 from seqloom.contracts.starting import Origin
-from seqloom.data.splitting import hashed_order
+from seqloom.data.examples import hashed_order
 from seqloom.errors import ModelError
 from seqloom.kernels.parallel import parallel_map
 from seqloom.models.encode.running import encoder_shapes
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from seqloom.models.sequence.encoded import Encoded
     from seqloom.models.sequence.task_net import SequenceTraining
     from seqloom.runtime.composition import SequenceNetwork
-    from seqloom.runtime.examples import Examples
+    from seqloom.runtime.declarations import Examples
     from seqloom.training.config import TrainConfig
     from seqloom.training.schedules import DelayedGroup
 

@@ -13,8 +13,8 @@ import numpy as np
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, Forecaster
 from seqloom.contracts.learnt import Kind, one_of, positive
-from seqloom.data.series import Series
-from seqloom.data.series_windows import Windows
+from seqloom.data.forecasting import Series
+from seqloom.data.forecasting_windows import Windows
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import chunk_bounds, parallel_map
 from seqloom.models.network.fitting import prepare, train_model

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seqloom.encoder_table import find_encoder
 from seqloom.models.series.configs import REACH
-from seqloom.nn.heads import xavier_linear
+from seqloom.nn.composition import xavier_linear
 from seqloom.trace import Trace, within
 
 QUANTILES = (0.1, 0.9)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from seqloom.data.series import Series
+from seqloom.data.forecasting import Series
 from seqloom.errors import DataError
 from seqloom.training.batches import Batch, Batches, Examples
 from seqloom.training.trainable import Criterion

@@ -16,8 +16,8 @@ import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, Forecaster
-from seqloom.data.series import Series
-from seqloom.data.series_windows import Windows
+from seqloom.data.forecasting import Series
+from seqloom.data.forecasting_windows import Windows
 from seqloom.models.series.configs import NaiveConfig, SeasonalNaiveConfig
 
 if TYPE_CHECKING:

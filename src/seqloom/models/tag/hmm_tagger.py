@@ -15,7 +15,7 @@ import numpy as np
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, Tagger
 from seqloom.data.spans import Scheme
-from seqloom.data.tagged import Tagged
+from seqloom.data.tagging import Tagged
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.hidden.pairs import viterbi_pairs
 from seqloom.models.tag.configs import HMMTaggerConfig

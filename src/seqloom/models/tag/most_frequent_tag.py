@@ -14,7 +14,7 @@ import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, Tagger
-from seqloom.data.tagged import Tagged
+from seqloom.data.tagging import Tagged
 from seqloom.models.tag.configs import MostFrequentTagConfig
 from seqloom.models.tag.words import pack_words, unpack_words
 

@@ -19,7 +19,7 @@ from seqloom.contracts.learnt import Kind, names, optional
 from seqloom.contracts.starting import Origin
 from seqloom.contracts.tagger import Tagger
 from seqloom.data.spans import Scheme, legal_transitions
-from seqloom.data.tagged import Tagged
+from seqloom.data.tagging import Tagged
 from seqloom.errors import ConfigError, ModelError
 from seqloom.metrics.tagging import span_counts
 from seqloom.models.sequence.encoded import Encoded, Spellings, flat
@@ -215,7 +215,7 @@ class NeuralTagger(SequenceModel, Tagger):
 
     def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
         from seqloom.models.sequence.building_net import make_reader_and_encoder
-        from seqloom.nn import composition, heads
+        from seqloom.nn import composition
         from seqloom.nn.crf import CRF
 
         c, scheme = self.config, self.learnt["working_scheme"]
@@ -224,7 +224,7 @@ class NeuralTagger(SequenceModel, Tagger):
         )
         allowed = legal_transitions(self.tags, scheme) if scheme else None
         field = CRF(len(self.tags), allowed=allowed) if c.crf else None
-        head = heads.TagHead(encoder.d_out, len(self.tags), crf=field)
+        head = composition.TagHead(encoder.d_out, len(self.tags), crf=field)
         return composition.SequenceNetwork(reader, encoder, head, dropout=c.drops)
 
     @property

@@ -16,7 +16,7 @@ from seqloom.contracts.arrayless import Arrayless
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.contracts.translator import Translator
-from seqloom.data.parallel import Parallel
+from seqloom.data.translation import Parallel
 from seqloom.models.translate.configs import CopyConfig
 from seqloom.text.tokenizer import Tokenizer
 

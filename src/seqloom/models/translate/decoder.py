@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.models.translate.pairs import in_source_order
-from seqloom.runtime.examples import Examples
+from seqloom.runtime.declarations import Examples
 
 
 class Decoder:

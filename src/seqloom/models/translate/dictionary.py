@@ -18,7 +18,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.contracts.translator import Translator
-from seqloom.data.parallel import Parallel
+from seqloom.data.translation import Parallel
 from seqloom.errors import DataError, ModelError, quoted
 from seqloom.models.translate.configs import DictionaryConfig
 from seqloom.models.translate.lexical_table import LexicalTable, Words, learn_table

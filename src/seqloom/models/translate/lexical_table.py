@@ -95,7 +95,7 @@ def learn_table(
 ) -> tuple[LexicalTable, list[float]]:
     """The table after so many iterations, and the log-likelihood before each; the empty word is among the words of each
     source."""
-    from seqloom.kernels.word_alignment import expected_counts
+    from seqloom.kernels.alignment import expected_counts
 
     keys = _met(sources, targets, n_targets)
     rows, words = keys // n_targets, (keys % n_targets).astype(np.int32)
@@ -138,7 +138,7 @@ class _Places:
             yield first, last, self._find(first, last) if self.kept is None else self.kept[number]
 
     def _find(self, first: int, last: int) -> np.ndarray:
-        from seqloom.kernels.word_alignment import find_places
+        from seqloom.kernels.alignment import find_places
 
         places = np.empty(self.sizes[first:last].sum(), np.int32)
         find_places(

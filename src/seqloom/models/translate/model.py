@@ -17,10 +17,9 @@ from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind
 from seqloom.contracts.translations import ReadSources
 from seqloom.contracts.translator import Translator
-from seqloom.data.parallel import Parallel
-from seqloom.decoding.sanity import check_scores
-from seqloom.decoding.stepper import Stepper
-from seqloom.decoding.translation_config import TranslationConfig
+from seqloom.data.translation import Parallel
+from seqloom.decoding.configs import TranslationConfig
+from seqloom.decoding.stepper import Stepper, check_scores
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.network.fitting import check_held_out, prepare, train_model
 from seqloom.models.network.model import NetworkModel
@@ -234,7 +233,7 @@ class TranslationModel(Mixin):
 
     def _greedy_bleu(self, network: Any, pairs: EncodedPairs) -> float:
         from seqloom.decoding.beam import beam_search
-        from seqloom.metrics.bleu import bleu
+        from seqloom.metrics.text_scores import bleu
 
         most = min(2 * int(pairs.targets.lengths.max()) + 10, (self.longest or MOST_TOKENS) - 1)
         said: list[str] = [""] * len(pairs.data)

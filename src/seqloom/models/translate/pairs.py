@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from seqloom.contracts.translations import ReadSources
-from seqloom.data.parallel import Parallel
+from seqloom.data.translation import Parallel
 from seqloom.decoding.stepper import Stepper
 from seqloom.models.classify.features import check_texts, join
 from seqloom.models.sequence.encoded import Encoded

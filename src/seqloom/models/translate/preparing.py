@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from seqloom import progress
-from seqloom.data.parallel import Parallel
-from seqloom.data.parallel_parts import undivided
-from seqloom.data.splitting import hashed_order
+from seqloom.data.examples import hashed_order
+from seqloom.data.translation import Parallel, undivided
 from seqloom.errors import DataError
 from seqloom.models.translate.pairs import EncodedPairs
-from seqloom.text.choosing import choose_tokenizer
 from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.tokenizer_directory import choose_tokenizer
 
 HELD_OUT, MOST_HELD_OUT = (
     0.05,

@@ -111,7 +111,7 @@ def _stretch_tasks(
     ids: np.ndarray, low: int, high: int, vocab_size: int, weights: np.ndarray, symmetric: bool
 ) -> Iterator[tuple[int, Job]]:
     """Counting the rows of a stretch of text, some rows a task."""
-    from seqloom.kernels.cooccurrence import (
+    from seqloom.kernels.glove import (
         END,
         compact,
         count_rows,
@@ -156,7 +156,7 @@ def _merging_tasks(
     runs: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
 ) -> Iterator[tuple[int, Job]]:
     """Adding up the same rows of all runs, some rows a task."""
-    from seqloom.kernels.cooccurrence import merge_rows
+    from seqloom.kernels.glove import merge_rows
 
     sizes = np.sum([np.diff(offsets) for offsets, _, _ in runs], axis=0)
 

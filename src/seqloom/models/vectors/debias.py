@@ -21,8 +21,14 @@ import numpy as np
 
 from seqloom.contracts.embedder import Embedder, unknown_word
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics.bias import direct_bias, known_words, told_by_neighbours, unit_rows, weat
-from seqloom.metrics.bias_words import Pairs
+from seqloom.metrics.bias import (
+    Pairs,
+    direct_bias,
+    known_words,
+    told_by_neighbours,
+    unit_rows,
+    weat,
+)
 from seqloom.models.vectors.word_vectors import WordVectors
 
 TINY = 1e-7  # of a length: less is the rounding of float32

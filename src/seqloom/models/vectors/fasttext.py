@@ -75,7 +75,7 @@ class NgramRows(WordRows):
 
     def _hashed(self, arena: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The buckets of all n-grams, word after word, and where each word's end."""
-        from seqloom.kernels.char_ngrams import ngram_buckets
+        from seqloom.kernels.features import ngram_buckets
 
         c = self.config
         return ngram_buckets(
@@ -162,7 +162,7 @@ def _composed(
     table: np.ndarray, ends: np.ndarray, rows: np.ndarray, aggregate: str, weights: np.ndarray
 ) -> np.ndarray:
     """The rows of each word as one vector, (n, D)."""
-    from seqloom.kernels.char_ngrams import weighted_rows
+    from seqloom.kernels.features import weighted_rows
 
     sizes = np.diff(ends, prepend=0)
     shares = (

@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from seqloom import history, progress
+from seqloom import progress
 from seqloom.errors import TrainingError
 from seqloom.kernels.parallel import thread_count
-from seqloom.training.checkpoint import Run, opened
-from seqloom.training.interrupts import Interrupts
+from seqloom.training.checkpoint import Interrupts, Run, opened
 
 CHECKPOINT_SECONDS = 20.0
 SHARE_OF_TIME = 0.03  # that writing checkpoints may take
@@ -149,7 +148,7 @@ class _State:
                     "loss": self.shown,
                     "unit": self.passes.loss,
                 }
-                history.record(report)
+                progress.record(report)
                 if self.keeper is not None:
                     self.keeper.log(report)
 

@@ -18,7 +18,7 @@ from seqloom.errors import DataError
 from seqloom.text.coding import from_spelling, to_spelling
 from seqloom.text.vocabulary import SPELLINGS, check_spellings, padded
 
-_LONGEST_ASKED = 64  # bytes: LONGEST of kernels/spelling.py, which loads numba
+_LONGEST_ASKED = 64  # bytes: LONGEST of kernels/alignment.py, which loads numba
 
 _FIRST = np.zeros(1, np.int64)
 
@@ -144,7 +144,7 @@ class Words(Sequence[str]):
 
     def near(self, word: str, most: int = 3) -> list[str]:
         """Words that are spelled almost like this one, the nearest first, ties as they are ordered here."""
-        from seqloom.kernels.spelling import edit_distances
+        from seqloom.kernels.alignment import edit_distances
 
         other_case = [
             w for w in (word.lower(), word.capitalize(), word.upper()) if w != word and w in self
@@ -165,7 +165,7 @@ class Words(Sequence[str]):
 
     def take(self, places: np.ndarray) -> Words:
         """The words of these places, in this order."""
-        from seqloom.kernels.numbers import gather_words
+        from seqloom.kernels.decimals import gather_words
         from seqloom.kernels.tokens import PAD
 
         starts, stops = self.offsets[places], self.offsets[places + 1]

@@ -1,0 +1,430 @@
+"""Texts with one label each, from files of many forms or from memory.
+
+`read_labelled` takes TSV, CSV, JSON Lines, Parquet, `label sentence` lines, fastText's `__label__` lines and folders per
+class; what it is given it mostly finds out itself. `stream_labelled` gives the same rows in parts, for data that does not
+fit into memory. A row without a label is an error that names file and line; an empty text is kept, and counted.
+
+    >>> data = Labelled.of([("a fine film", "good"), ("dull", "bad")])
+    >>> data.classes, len(data), data.part([1]).texts
+    (['bad', 'good'], 2, ['dull'])
+    >>> Labelled.of(["a fine film", "dull"], [1, 0]).classes
+    [0, 1]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from operator import index
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data.catalogue import PREFIX, full_name
+from seqloom.data.classification_forms import (
+    Batch,
+    Choice,
+    Form,
+    check_form,
+    has_folders,
+    read_folders,
+    read_rows,
+)
+from seqloom.data.documents import check_encoding
+from seqloom.data.examples import (
+    check_examples,
+    digest,
+    digest_examples,
+    is_column,
+    is_frame,
+    is_pair,
+    refuse_name,
+    text_and_label,
+    values,
+)
+from seqloom.data.sources import find_documents
+from seqloom.errors import ConfigError, DataError, quoted, suggest_known
+
+Source = str | Path | Iterable[str | Path]
+Label = str | int | bool
+LARGEST = 2**63  # of labels that are whole numbers, without its sign
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Examples and their labels, of equal length. An example is a text; for models that take those, a pair of texts (a tuple)
+    or an array of numbers. A label is a name, a whole number, or true or false, or a tuple of those where an example may have
+    several (or none). All labels are of one type; those of files are names. `columns`: further values of each example by name,
+    such as its source, which no model learns from, but by which results can be told apart."""
+
+    examples: list[Any]
+    labels: list[Any]
+    name: str = "texts"
+    columns: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        labels: Any = None,
+        *,
+        name: str = "texts",
+        columns: Mapping[str, Any] | None = None,
+    ) -> Labelled:
+        """From examples and labels (lists, arrays, columns), a tuple of the two, a list of (example, label), or a frame with
+        such columns. A label that is a list, tuple or set is several labels. `columns`: further values of the examples."""
+        if labels is not None:
+            examples, labels = values(data, name), _label_values(labels, name)
+        elif is_frame(data):
+            examples, labels = text_and_label(data)
+        elif isinstance(data, tuple) and len(data) == 2 and all(map(is_column, data)):
+            examples, labels = values(data[0], name), _label_values(data[1], name)
+        else:
+            pairs = values(data, name)
+            for row, pair in enumerate(pairs, 1):
+                if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                    raise DataError(
+                        f"row {row} of {name} must be a pair of text and label; got {pair!r:.60}"
+                    )
+            examples, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        if len(examples) != len(labels):
+            raise DataError(f"{name} has {len(examples)} texts and {len(labels)} labels")
+        if not examples:
+            raise DataError(f"{name} has no texts; give some")
+        several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
+        read = _labels if several else _label
+        further = {
+            str(key): list(map(str, values(column, f"column {key}")))
+            for key, column in (columns or {}).items()
+        }
+        if wrong := [key for key, column in further.items() if len(column) != len(examples)]:
+            raise DataError(
+                f"{name} has {len(examples)} texts, but column {quoted(wrong[0])} {len(further[wrong[0]])} values"
+            )
+        read_labels = [read(label, row, name) for row, label in enumerate(labels, 1)]
+        made = cls(check_examples(examples, name), read_labels, name, further)
+        made._check_types()
+        return made
+
+    def _check_types(self) -> None:
+        kinds = [
+            (row, label)
+            for row, labels in enumerate(self.labels, 1)
+            for label in (labels if isinstance(labels, tuple) else (labels,))
+        ]
+        for row, label in kinds:
+            if type(label) is not type(kinds[0][1]):
+                raise DataError(
+                    f"row {row} of {self.name}: the label is {label!r:.60}, that of row {kinds[0][0]} is "
+                    f"{kinds[0][1]!r:.60}; all must be text, all whole numbers, or all true and false"
+                )
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @property
+    def texts(self) -> list[str]:
+        """The examples, for models that read texts."""
+        if self.pairs:
+            raise DataError(
+                f"the examples of {self.name} are pairs of texts; this model reads single texts"
+            )
+        if not isinstance(self.examples[0] if self.examples else "", str):
+            raise DataError(
+                f"the examples of {self.name} are arrays of numbers; this model reads texts"
+            )
+        return self.examples
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the examples are pairs of texts."""
+        return bool(self.examples) and is_pair(self.examples[0])
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an example may have several labels."""
+        return bool(self.labels) and isinstance(self.labels[0], tuple)
+
+    @cached_property
+    def classes(self) -> list[Any]:
+        """The different labels, sorted."""
+        return sorted(set(chain.from_iterable(self.labels) if self.multi_label else self.labels))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all examples and labels."""
+        whole = hashlib.sha256(digest_examples(self.examples))
+        if self.multi_label:
+            whole.update(np.fromiter(map(len, self.labels), "<i8", len(self)).tobytes())
+        whole.update(
+            digest(
+                list(
+                    map(str, chain.from_iterable(self.labels) if self.multi_label else self.labels)
+                )
+            )
+        )
+        return whole.hexdigest()
+
+    def like(self, classes: Sequence[Label], *, strict: bool = True) -> Labelled:
+        """The same with labels of the type of these: those of a file are text where those of a list are numbers. `strict`:
+        what cannot be of that type is refused, else it stays."""
+        if not classes or not self.classes or type(self.classes[0]) is type(classes[0]):
+            return self
+        known = {label: _converted(label, classes) for label in self.classes}
+        strange = [label for label, value in known.items() if value is None]
+        if strange and strict:
+            raise DataError(
+                f"{self.name} has the label {quoted(strange[0])}, but the model learned labels such as "
+                f"{quoted(classes[0])}; give labels of the same type"
+            )
+        known |= {label: label for label in strange}
+        several = self.multi_label
+        return replace(
+            self,
+            labels=[
+                tuple(known[one] for one in label) if several else known[label]
+                for label in self.labels
+            ],
+        )
+
+    def part(self, rows: Sequence[int] | np.ndarray | slice) -> Labelled:
+        """Some of the rows, by number, mask or slice."""
+        chosen = np.arange(len(self))[rows].tolist()
+        return replace(
+            self,
+            examples=[self.examples[i] for i in chosen],
+            labels=[self.labels[i] for i in chosen],
+            columns={name: [column[i] for i in chosen] for name, column in self.columns.items()},
+        )
+
+
+def read_labelled(
+    source: Source,
+    *,
+    form: Form = "auto",
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    label_column: str | None = None,
+    columns: Sequence[str] = (),
+    encoding: str = "utf-8",
+    strict: bool = False,
+) -> Labelled:
+    """Labelled texts from a file, several files, a directory, a pattern, or `-` for standard input.
+
+    Forms: `tsv`, `csv`, `jsonl` and `parquet`, where columns are found by usual names or named (without a header by number,
+    from 1); `lines`, `label sentence`; `fasttext`, `__label__x text`; `folders`, a directory a class. `auto` goes by the
+    end of the name and by the first lines. `pair_column`: of the second texts, where an example is a pair of texts; `columns`:
+    further columns of a table to keep, as text. Files may be packed (.gz, .xz, .zst). Of a directory or pattern, binary and
+    badly encoded files are skipped and reported; `strict` refuses them.
+    """
+    names = tuple(dict.fromkeys(columns))
+    name, batches = _open(
+        source, form, Choice(text_column, label_column, pair_column, names), encoding, strict
+    )
+    texts: list[Any] = []
+    labels: list[str] = []
+    further: dict[str, list[str]] = {column: [] for column in names}
+    for batch in batches:
+        texts += batch.texts
+        labels += batch.labels
+        for column, some in zip(names, batch.more):
+            further[column] += some
+    return Labelled(texts, labels, name, further)
+
+
+def stream_labelled(
+    source: Source,
+    *,
+    form: Form = "auto",
+    text_column: str | None = None,
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    strict: bool = False,
+    size: int = 50_000,
+) -> Iterator[Labelled]:
+    """The same rows in the same order, `size` at a time (the last part may be smaller)."""
+    if size < 1:
+        raise ConfigError(f"size must be at least 1; got {size}")
+    name, batches = _open(source, form, Choice(text_column, label_column), encoding, strict)
+    return _parts(name, batches, size)
+
+
+def as_labelled(data: Any, labels: Any = None, *, columns: Sequence[str] = ()) -> Labelled:
+    """What `fit` and `evaluate` of a classifier accept: a Labelled, a Path, texts and labels, a list of (text, label), or a
+    frame; texts and labels are lists, generators, arrays or columns. `columns`: further ones that it must have."""
+    if isinstance(data, str):
+        refuse_name(data, "seqloom.read_labelled")
+    if isinstance(data, (Labelled, Path)):
+        if labels is not None:
+            raise DataError(f"a {type(data).__name__} has labels of its own; leave labels out")
+        return (
+            _having(data, columns)
+            if isinstance(data, Labelled)
+            else read_labelled(data, columns=columns)
+        )
+    if isinstance(data, (str, bytes, dict)) or not (isinstance(data, Iterable) or is_frame(data)):
+        raise DataError(
+            f"cannot read labels from a {type(data).__name__}; give texts and labels, a list of (text, label), a "
+            "Path, or what read_labelled returns"
+        )
+    if labels is None and is_frame(data):
+        return Labelled.of(
+            data,
+            columns={
+                name: data[_having_name(list(data.columns), name, "the frame")] for name in columns
+            },
+        )
+    return _having(Labelled.of(data, labels), columns)
+
+
+def _having(data: Labelled, columns: Sequence[str]) -> Labelled:
+    for name in columns:
+        _having_name(list(data.columns), name, data.name)
+    return data
+
+
+def _having_name(known: Sequence[Any], name: str, of: str) -> str:
+    if name not in known:
+        there = (
+            suggest_known(name, map(str, known))
+            if known
+            else "; give it as Labelled.of(texts, labels, columns=...)"
+        )
+        raise DataError(f"{of} has no column {quoted(name)}{there}")
+    return name
+
+
+def dataset_name(source: Source, documents: Sequence[str]) -> str:
+    """How data is called in results: by its file, or by how many files there are."""
+    if not isinstance(source, (str, Path)):
+        return documents[0] if len(documents) == 1 else f"{len(documents)} files"
+    first = str(source)
+    return (
+        "stdin"
+        if first == "-"
+        else full_name(first)
+        if first.startswith(PREFIX)
+        else Path(first).name or first
+    )
+
+
+def _open(
+    source: Source, form: Form, choice: Choice, encoding: str, strict: bool
+) -> tuple[str, Iterator[Batch]]:
+    """The name of the data and its rows; what can be said before reading is said now."""
+    check_form(form)
+    encoding = check_encoding(encoding)
+    opened: list[tuple[str, Iterator[Batch]]] = []
+    for one in [source] if isinstance(source, (str, Path)) else list(source):
+        folder = Path(one).expanduser()
+        if form == "folders" and not folder.is_dir():
+            raise DataError(
+                f"{one} is not a directory; the format folders needs one with a folder for each class"
+            )
+        if (
+            folder.is_dir()
+            and form in ("auto", "folders")
+            and (form == "folders" or has_folders(folder))
+        ):
+            if choice.named():
+                raise DataError(
+                    f"{one} holds folders per class and has no columns; leave out the column names"
+                )
+            opened.append((str(one), read_folders(folder, encoding, strict)))
+        else:
+            opened += [
+                (document.name, read_rows(document, form, choice))
+                for document in find_documents(one, encoding, strict=strict)
+            ]
+    if not opened:
+        raise DataError("the list of files is empty; name at least one")
+    return dataset_name(source, [name for name, _ in opened]), _all_rows(opened)
+
+
+def _all_rows(opened: list[tuple[str, Iterator[Batch]]]) -> Iterator[Batch]:
+    for name, batches in opened:
+        rows = empty = 0
+        for batch in batches:
+            rows += len(batch.texts)
+            empty += sum(
+                not text.strip()
+                for example in batch.texts
+                for text in (example if is_pair(example) else (example,))
+                if isinstance(text, str)
+            )
+            yield batch
+        if not rows:
+            raise DataError(f"{name} has no labelled text; give a file with some")
+        if empty:
+            texts = rows * 2 if is_pair(batch.texts[0]) else rows
+            progress.say(
+                f"{name}: {empty:,} of {texts:,} texts {'is' if empty == 1 else 'are'} empty"
+            )
+
+
+def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]:
+    texts: list[str] = []
+    labels: list[str] = []
+    for batch in batches:
+        texts += batch.texts
+        labels += batch.labels
+        whole = len(texts) - len(texts) % size
+        for start in range(0, whole, size):
+            yield Labelled(texts[start : start + size], labels[start : start + size], name)
+        texts, labels = texts[whole:], labels[whole:]
+    if texts:
+        yield Labelled(texts, labels, name)
+
+
+def _label_values(labels: Any, name: str) -> list[Any]:
+    if getattr(labels, "ndim", 1) != 1:
+        raise DataError(
+            f"{name} has labels in {labels.ndim} dimensions; give a list of names, or of lists of names "
+            "where an example has several"
+        )
+    return values(labels, f"the labels of {name}")
+
+
+def _labels(value: Any, row: int, name: str) -> tuple[Label, ...]:
+    """Several labels, in an order that is always the same."""
+    one = not isinstance(value, (list, tuple, set, frozenset))
+    different = {_label(label, row, name) for label in ([value] if one else value)}
+    return tuple(sorted(different, key=lambda label: (type(label).__name__, label)))
+
+
+def _label(value: Any, row: int, name: str) -> Label:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value) is bool:
+        return value
+    if isinstance(value, str) and value:
+        return str(value)
+    with suppress(TypeError):
+        if -LARGEST <= index(value) < LARGEST:
+            return index(value)
+    raise DataError(
+        f"row {row} of {name}: the label is {quoted(value)}; it must be non-empty text, a whole number, "
+        "or true or false"
+    )
+
+
+def _converted(label: Label, classes: Sequence[Label]) -> Label | None:
+    """A label as one of the type that these classes have; None: it cannot be."""
+    kind, text = type(classes[0]), str(label)
+    if kind is str:
+        return (
+            text.lower() if text.lower() in classes and text not in classes else text
+        )  # JSON has true for True
+    if kind is bool:
+        return {"true": True, "false": False}.get(text.lower())
+    return (
+        int(text)
+        if len(text) < 20 and text.removeprefix("-").isdecimal() and str(int(text)) == text
+        else None
+    )

@@ -1,0 +1,422 @@
+"""The forms of labelled text, and how a form is recognised.
+
+Of a table two columns are read, text and label: those that are named, those with usual names (`text`, `review`, ...;
+`label`, `class`, ...), or, when there are two and neither is known, the one with fewer different values is the label, and
+that is said. Where a second column of text is named, an example is a pair of texts. Labels may be numbers or true and false;
+they become the text that JSON has for them, and so do the values of further columns that are asked for.
+
+`lines` has a label, a blank and a sentence a line (the files of the Stanford Sentiment Treebank); `fasttext` the same with
+`__label__` before each label (fasttext.cc/docs/en/supervised-tutorial.html), of which there must be one; `folders` one
+directory a class and one file a text.
+
+Pairs of texts in tables: a question and an answer, a premise and a hypothesis, two sentences that may mean the same.
+
+Labelled pairs are read like labelled texts (`data/classification_forms.py`); `read_pairs` reads those that have no label yet. Without a
+name that says what it is, a file is JSON Lines if its first line begins with a brace, else TSV.
+
+    >>> list(read_pairs(Document("stdin", data=b"is it so?\\tit is\\nwho?\\tnobody\\n")))
+    [[('is it so?', 'it is'), ('who?', 'nobody')]]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from seqloom import progress
+from seqloom.data import columns
+from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
+from seqloom.data.documents import Document, line_blocks, numbered_lines
+from seqloom.data.pieces import COMPRESSED
+from seqloom.data.rows import KINDS, Block, Rows, open_rows, table_kind
+from seqloom.data.sources import report_skipped
+from seqloom.data.translation_sides import cells_of, label_of, looks_numeric, parse_values
+from seqloom.errors import ConfigError, DataError, EncodingError, quoted, suggest
+
+Form = Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders", "numbers"]
+
+MARK = "__label__"
+
+_FORMS = ("auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders", "numbers")
+_HEAD_LINES = 100
+_HEAD_ROWS = 1000  # that are looked at to find out which column has the labels
+_FEW = 8  # classes that are believed however short the file is
+_FILES = 1000  # of a folder that are read together
+
+
+class Batch(NamedTuple):
+    """Some rows."""
+
+    texts: list[Any]  # or pairs of texts, or series of numbers
+    labels: list[str]
+    more: Sequence[list[str]] = ()  # of each further column that was asked for
+
+
+class Choice(NamedTuple):
+    """The columns of text and label, as they are called or None, that of the second text if examples are pairs, and further
+    ones to keep."""
+
+    text: str | None = None
+    label: str | None = None
+    pair: str | None = None
+    more: tuple[str, ...] = ()
+
+    def named(self) -> dict[str, str]:
+        """What was asked for by name, and for what."""
+        pairs = [
+            ("text", self.text),
+            ("pair", self.pair),
+            ("label", self.label),
+            *(("further", column) for column in self.more),
+        ]
+        return {what: column for what, column in pairs if column is not None}
+
+
+def check_form(form: str) -> None:
+    """Refuse a form that there is not."""
+    if form not in _FORMS:
+        raise ConfigError(
+            f"form must be one of {', '.join(_FORMS)}; got {form!r}{suggest(str(form), _FORMS)}"
+        )
+
+
+def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]:
+    """Texts and labels of a document, some thousands at a time."""
+    kind = recognise(document) if form == "auto" else form
+    if kind in KINDS.values():
+        return _table(document, kind, choice)
+    for what, column in choice.named().items():
+        raise DataError(
+            f"{document.name} is of the form {kind} and has no columns; leave out the {what} column "
+            f"{quoted(column)}, or say that it is a table (--form tsv, csv or jsonl)"
+        )
+    return {"lines": _lines, "fasttext": _fasttext, "numbers": _numbers}[kind](document)
+
+
+def recognise(document: Document) -> str:
+    """The form by the end of the name and by the first lines."""
+    kind = table_kind(document.name)
+    if kind == "parquet":
+        return kind
+    block = next(line_blocks(document, 1), b"").decode("utf-8")
+    head = [line for line in islice(block.split("\n"), _HEAD_LINES) if line and not line.isspace()]
+    if head and head[0].lstrip().startswith(MARK):
+        return "fasttext"
+    if kind in (None, "tsv", "csv") and looks_numeric(document):
+        progress.say(f"{document.name}: each line is taken as a label and a series of numbers")
+        return "numbers"
+    if kind is not None or not head:
+        return kind or "lines"
+    if head[0].lstrip().startswith("{"):
+        return "jsonl"
+    tabs = {line.count("\t") for line in head}
+    if len(tabs) == 1 and tabs != {0}:
+        return "tsv"
+    names = {cell.strip(' "\r').lower() for cell in head[0].replace(";", ",").split(",")}
+    if names & set(TEXT_NAMES) and names & set(LABEL_NAMES):
+        return "csv"
+    classes = {line.split(None, 1)[0] for line in head}
+    if len(classes) > max(_FEW, len(head) // 2):
+        raise DataError(
+            f"{document.name} does not look like labelled text: its first {len(head)} lines begin with "
+            f"{len(classes)} different words; say what it is with --form (form=...): {', '.join(_FORMS[1:])}"
+        )
+    progress.say(f"{document.name}: the first word of each line is taken as its label")
+    return "lines"
+
+
+def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
+    """Text, label and further columns of a table; every row must have a label, all else may be empty."""
+    asked = [choice.text, choice.label, choice.pair, *choice.more]
+    rows = open_rows(document, kind, asked, doubtful=False)  # a text and its label look like names
+    if not rows.kinds:
+        return
+    pair, further = (
+        rows.asked[2],
+        [
+            columns.check_name(document.name, rows.kinds, column)
+            for column in rows.asked[3:]
+            if column is not None
+        ],
+    )
+    kinds = (
+        rows.kinds
+        if pair is None
+        else columns.without(document.name, rows.kinds, pair, rows.asked[:2])
+    )
+    text, label = columns.choose_pair(document.name, kinds, rows.asked[:2]) or _by_values(
+        rows, kinds
+    )
+    texts_in = [text] if pair is None else [text, pair]
+    halves = 0
+    for block in rows.blocks([*texts_in, label, *further]):
+        labels, *more = block.values[len(texts_in) :]
+        texts: list[Any] = texts_of(block, 0, text) if pair is None else joined(block, texts_in)
+        if rows.untyped:
+            labels = list(map(str.strip, labels))
+        elif set(map(type, labels)) - {str}:
+            labels = [
+                json.dumps(value) if isinstance(value, (bool, int, float)) else value
+                for value in labels
+            ]
+        if "" in labels or set(map(type, labels)) - {str}:
+            at = next(
+                k for k, value in enumerate(labels) if not isinstance(value, str) or not value
+            )
+            raise columns.wrong_value(block.place(at), label, labels[at], "label")
+        halves += block.halves
+        yield Batch(
+            texts,
+            labels,
+            [
+                [_plain(value, block, k, column) for k, value in enumerate(its)]
+                for column, its in zip(further, more)
+            ],
+        )
+    if halves:
+        progress.say(
+            f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD"
+        )
+
+
+def _plain(value: Any, block: Block, k: int, column: str) -> str:
+    """A value of a further column as text; none is empty text."""
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
+    if isinstance(value, (dict, list, bytes)):
+        raise columns.wrong_value(block.place(k), column, value, "single value")
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)
+
+
+def _by_values(rows: Rows, kinds: Mapping[str, str]) -> list[str]:
+    """Of two columns the one with fewer different values is the label; when there are as many, the shorter ones."""
+    pair = [column for column, kind in kinds.items() if kind not in (columns.OBJECT, columns.LIST)]
+    head = next(rows.blocks(pair), None)
+    values = [list(map(str, column[:_HEAD_ROWS])) for column in head.values] if head else [[], []]
+    sizes = [
+        (len(set(map(str.strip, column) if rows.untyped else column)), sum(map(len, column)))
+        for column in values
+    ]
+    label = 0 if sizes[0] <= sizes[1] else 1
+    why = "it has fewer distinct values" if sizes[0][0] != sizes[1][0] else "its values are shorter"
+    progress.say(f"{rows.document.name}: column {pair[label]!r} is taken as the label, as {why}")
+    return [pair[1 - label], pair[label]]
+
+
+def _lines(document: Document) -> Iterator[Batch]:
+    """`label sentence`; a label alone has an empty text."""
+    for first, lines in numbered_lines(document):
+        texts: list[str] = []
+        labels: list[str] = []
+        for number, line in enumerate(lines, first):
+            cells = line.split(None, 1)
+            if not cells:
+                continue
+            if line[0].isspace():
+                raise DataError(
+                    f"{document.name}, line {number}: no label; the line begins with a space"
+                )
+            labels.append(cells[0])
+            texts.append(cells[1] if len(cells) == 2 else "")
+        if texts:
+            yield Batch(texts, labels)
+
+
+def _fasttext(document: Document) -> Iterator[Batch]:
+    """`__label__x text`."""
+    for first, lines in numbered_lines(document):
+        texts: list[str] = []
+        labels: list[str] = []
+        for number, line in enumerate(lines, first):
+            cells = line.split(None, 1)
+            if not cells:
+                continue
+            label, text = cells[0], cells[1] if len(cells) == 2 else ""
+            if not label.startswith(MARK) or label == MARK:
+                raise DataError(
+                    f"{document.name}, line {number}: no label; it must begin with {MARK} and a name"
+                )
+            if MARK in text and any(word.startswith(MARK) for word in text.split()):
+                raise DataError(
+                    f"{document.name}, line {number}: several labels; a text can have one here, so choose one, "
+                    "or write a line for each"
+                )
+            labels.append(label.removeprefix(MARK))
+            texts.append(text)
+        if texts:
+            yield Batch(texts, labels)
+
+
+def _numbers(document: Document) -> Iterator[Batch]:
+    """A label and the values of a series."""
+    for first, lines in numbered_lines(document):
+        series: list[Any] = []
+        labels: list[str] = []
+        for number, line in enumerate(lines, first):
+            if not line.strip():
+                continue
+            label, *cells = cells_of(line)
+            if not label or not cells:
+                raise DataError(
+                    f"{document.name}, line {number}: no {'values' if label else 'label'}; a line is a label and "
+                    "its values"
+                )
+            labels.append(label_of(label))
+            series.append(parse_values(cells, f"{document.name}, line {number}"))
+        if series:
+            yield Batch(series, labels)
+
+
+def has_folders(path: Path) -> bool:
+    """Whether there are directories in a directory."""
+    return any(True for _ in _subfolders(path))
+
+
+def read_folders(path: Path, encoding: str, strict: bool = False) -> Iterator[Batch]:
+    """Each file below a directory is a text, and the directory right below `path` its label."""
+    classes = sorted(_subfolders(path))
+    if not classes:
+        raise DataError(f"{path} has no folders in it; the format folders needs one for each class")
+    loose = sum(entry.is_file() and not entry.name.startswith(".") for entry in os.scandir(path))
+    if loose:
+        progress.say(f"{path}: skipped {loose:,} file{'s' * (loose > 1)} next to the class folders")
+    for label in classes:
+        inside = sorted(_subfolders(path / label))
+        if inside and not any(entry.is_file() for entry in (path / label).iterdir()):
+            raise DataError(
+                f"{path / label} has folders in it ({', '.join(inside[:3])}) and no files; give the folder "
+                "whose folders are the classes"
+            )
+        yield from _folder(path / label, label, encoding, strict)
+
+
+def _folder(path: Path, label: str, encoding: str, strict: bool) -> Iterator[Batch]:
+    """The texts of one class; files that are not text are skipped and reported, or refused."""
+    names = sorted(
+        os.path.join(folder, name)
+        for folder, _, files in os.walk(path)
+        for name in files
+        if not name.startswith(".") and "/." not in folder[len(str(path)) :].replace(os.sep, "/")
+    )
+    binary, misread = 0, []
+    for start in range(0, len(names), _FILES):
+        texts = []
+        for name in names[start : start + _FILES]:
+            try:
+                text = _file_text(name, encoding, strict)
+            except EncodingError as error:
+                if strict:
+                    raise
+                misread.append((name, error))
+                continue
+            if text is None:
+                binary += 1
+            else:
+                texts.append(text)
+        yield Batch(texts, [label] * len(texts))
+    report_skipped(str(path), binary, [name for name, _ in misread], encoding)
+    if misread and len(misread) + binary == len(names):
+        raise misread[0][1]
+    if binary == len(names):
+        raise DataError(f"there is no text file in the directory {path}")
+
+
+def _file_text(name: str, encoding: str, strict: bool) -> str | None:
+    """What a file holds, None if that is binary, which `strict` refuses; most are small, so that opening is what costs."""
+    document = Document(name, Path(name), encoding=encoding)
+    if encoding == "utf-8" and not name.endswith(COMPRESSED):
+        try:
+            with open(name, "rb") as file:
+                data = file.read()
+            if b"\0" not in data:
+                return data.removeprefix(BOM_UTF8).decode("utf-8")
+        except (OSError, UnicodeDecodeError):
+            pass  # the document says what is wrong
+    if not strict and encoding == "utf-8" and document.looks_binary():
+        return None
+    document.check_head()
+    return next(document.documents())[1]
+
+
+def _subfolders(path: Path) -> Iterator[str]:
+    try:
+        return iter(
+            [
+                entry.name
+                for entry in os.scandir(path)
+                if entry.is_dir() and not entry.name.startswith(".")
+            ]
+        )
+    except OSError as error:
+        raise DataError(f"cannot read the directory {path}: {error.strerror}") from None
+
+
+# ---- text pairs
+
+FLAGS = ("--text-column", "--pair-column")
+
+
+def read_pairs(
+    document: Document, text_column: str | None = None, pair_column: str | None = None
+) -> Iterator[list[Any]]:
+    """The pairs of a table, some thousands at a time; columns that are not named are the two that there are."""
+    kind = table_kind(document.name)
+    if kind is None:
+        head = next(line_blocks(document, 1), b"").lstrip()
+        kind = "jsonl" if head.startswith(b"{") else "tsv"
+    rows = open_rows(document, kind, (text_column, pair_column), doubtful=False)
+    if not rows.kinds:
+        return
+    chosen = _choose(document.name, rows.kinds, rows.asked)
+    for block in rows.blocks(chosen):
+        yield joined(block, chosen)
+
+
+def joined(block: Block, names: list[str]) -> list[Any]:
+    """The pairs of some rows, whose first two values are those of these columns."""
+    firsts, seconds = (texts_of(block, k, name) for k, name in enumerate(names))
+    return list(zip(firsts, seconds))
+
+
+def texts_of(block: Block, k: int, column: str) -> list[str]:
+    """The values of the k-th column that was asked for, which must be texts."""
+    texts = block.values[k]
+    if set(map(type, texts)) - {str}:
+        at = next(row for row, value in enumerate(texts) if not isinstance(value, str))
+        raise columns.wrong_value(block.place(at), column, texts[at], "text")
+    return texts
+
+
+def _choose(name: str, kinds: Mapping[str, str], asked: tuple[str | None, ...]) -> list[str]:
+    """The columns of the two texts."""
+    chosen = [
+        None if column is None else columns.check_name(name, kinds, column) for column in asked
+    ]
+    if None in chosen and len(kinds) == 2:
+        rest = [column for column in kinds if column not in chosen]
+        chosen = [rest.pop(0) if column is None else column for column in chosen]
+    if len(kinds) == 1:
+        raise DataError(
+            f"{name} has one column; this model reads pairs of texts: two columns, which a tab separates"
+        )
+    if None in chosen:
+        which = (
+            "the pair"
+            if chosen == [None, None]
+            else "the first text"
+            if chosen[0] is None
+            else "the second text"
+        )
+        flags = " and ".join(flag for flag, column in zip(FLAGS, chosen) if column is None)
+        raise DataError(
+            f"{name} has the columns {columns.listed(kinds)}; this model reads pairs of texts: say which holds "
+            f"{which} with {flags}"
+        )
+    if chosen[0] == chosen[1]:
+        raise DataError(f"{name}: the column {chosen[0]!r} cannot be both texts of a pair")
+    return [column for column in chosen if column is not None]

@@ -1,0 +1,437 @@
+"""Series of numbers over time: one or several, with one or several columns, on a regular grid of steps.
+
+`read_series` takes tables (CSV, TSV, JSON Lines, Parquet) with a column of times; `Series.of` takes arrays, columns and
+frames. Whatever is odd about times is settled once, here, and said: rows out of order are sorted, equal times averaged,
+steps without a row become missing values (NaN), times beside the grid go to the nearest step. A key column tells several
+series apart. Columns that are known in advance (a holiday, a price) may go on after the last value.
+
+    >>> series = Series.of([3.0, None, 5.0], ["2024-01-01", "2024-01-02", "2024-01-03"])
+    >>> len(series), str(series.step), series.tracks[0].values[:, 0].tolist()
+    (3, '1 day', [3.0, nan, 5.0])
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom.data.classification import Source, dataset_name
+from seqloom.data.examples import is_frame, refuse_name, values
+from seqloom.data.forecasting_forms import (
+    Columns,
+    SeriesForm,
+    Table,
+    columns_in_memory,
+    numbers,
+    read_table,
+)
+from seqloom.data.forecasting_grid import Notes, Track, check_unit, common_step, forward, on_grid
+from seqloom.data.sources import find_documents
+from seqloom.data.times import Clock, Step, read_times
+from seqloom.errors import ConfigError, DataError
+
+UTC = Clock()
+
+
+@dataclass(frozen=True)
+class Series:
+    """One or several series with the same columns and the same step."""
+
+    tracks: tuple[Track, ...]
+    columns: tuple[str, ...]
+    step: Step
+    clock: Clock = UTC
+    known_columns: tuple[str, ...] = ()
+    name: str = "series"
+    key_column: str | None = None  # that told them apart in a table
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        times: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        time_column: str | None = None,
+        key_column: str | None = None,
+        known_columns: Sequence[str] = (),
+        step: str | None = None,
+        time_zone: str | None = None,
+        name: str = "series",
+    ) -> Series:
+        """From numbers (T,) or (T, C) as a list or array, with times or without; or from a frame or dict of columns, whose
+        times are found or named, or are the index. `columns`: of the values to take, or what those of an array are called."""
+        if times is None and time_column is None:
+            data = _with_index(data)
+        if is_frame(data) or isinstance(data, Mapping):
+            if times is not None:
+                data = {**{str(c): data[c] for c in getattr(data, "columns", data)}, "time": times}
+                time_column = "time"
+            table = columns_in_memory(
+                data,
+                Columns(time_column, tuple(columns or ()), key_column, tuple(known_columns)),
+                name,
+            )
+            return assemble([table], step=step, time_zone=time_zone, name=name)
+        if key_column is not None or known_columns:
+            raise DataError(
+                f"{name}: key_column and known_columns name columns of a frame; an array has none"
+            )
+        array = _array(data, name)
+        names = (
+            tuple(map(str, columns))
+            if columns
+            else tuple(
+                ["value"]
+                if array.shape[1] == 1
+                else [f"value {k + 1}" for k in range(array.shape[1])]
+            )
+        )
+        if len(names) != array.shape[1] or len(set(names)) < len(names):
+            raise DataError(
+                f"{name} has {array.shape[1]} columns; give each a name of its own, got {', '.join(names)}"
+            )
+        moments = (
+            list(range(len(array))) if times is None else values(times, f"the times of {name}")
+        )
+        if len(moments) != len(array):
+            raise DataError(f"{name} has {len(array)} values and {len(moments)} times")
+        table = Table(
+            name,
+            moments,
+            None,
+            array,
+            np.empty((len(array), 0)),
+            names,
+            (),
+            lambda k: f"row {k + 1} of {name}",
+        )
+        return assemble([table], step=step, time_zone=time_zone, name=name)
+
+    def __len__(self) -> int:
+        """Steps of all series, without history."""
+        return sum(len(track) - track.begin for track in self.tracks)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of times, values and names."""
+        whole = hashlib.sha256(
+            repr((self.columns, self.known_columns, self.step, self.clock)).encode()
+        )
+        for track in self.tracks:
+            whole.update(
+                repr(
+                    (track.key, track.first, track.begin, track.values.shape, track.known.shape)
+                ).encode()
+            )
+            whole.update(
+                np.ascontiguousarray(track.values).tobytes()
+                + np.ascontiguousarray(track.known).tobytes()
+            )
+        return whole.hexdigest()
+
+    def like(self, columns: tuple[str, ...], known_columns: tuple[str, ...]) -> Series:
+        """The same with these columns, in this order; values without names are taken as they are."""
+        if (self.columns, self.known_columns) == (columns, known_columns):
+            return self
+        if (
+            not known_columns
+            and len(self.columns) == len(columns)
+            and (self.columns[0].startswith("value") or columns[0].startswith("value"))
+        ):
+            return replace(self, columns=columns)
+        if missing := [
+            c for c in (*columns, *known_columns) if c not in self.columns + self.known_columns
+        ]:
+            raise DataError(
+                f"{self.name} has no column {missing[0]!r}, which the model learned from; it has "
+                f"{', '.join(self.columns + self.known_columns)}"
+            )
+        tracks = []
+        for track in self.tracks:
+            more = np.full((len(track.known) - len(track), len(self.columns)), np.nan)
+            whole = np.concatenate([np.concatenate([track.values, more]), track.known], axis=1)
+            place = [
+                (self.columns + self.known_columns).index(c) for c in (*columns, *known_columns)
+            ]
+            rows, known = whole[:, place[: len(columns)]], forward(whole[:, place[len(columns) :]])
+            there = np.flatnonzero(np.isfinite(rows).any(axis=1))
+            end = int(there[-1]) + 1 if known_columns and len(there) else len(track)
+            tracks.append(
+                replace(track, values=rows[:end], known=known, begin=min(track.begin, end))
+            )
+        return replace(self, tracks=tuple(tracks), columns=columns, known_columns=known_columns)
+
+    def times(self, track: Track, begin: int = 0, end: int | None = None) -> np.ndarray:
+        """Seconds of UTC of the steps of a track, also of those after its end."""
+        return self.clock.grid(track.first, self.step, len(track) if end is None else end, begin)
+
+    @property
+    def last_time(self) -> int:
+        return max(int(self.times(track, len(track) - 1)[0]) for track in self.tracks)
+
+    def between(self, low: float | int, high: float | int) -> Series:
+        """A part of each series, what comes before it as history; whole numbers are steps, others shares of the steps.
+
+        What is known in advance stays known after the end.
+        """
+
+        def place(at: float | int, track: Track) -> int:
+            span = len(track) - track.begin
+            return track.begin + (min(at, span) if isinstance(at, int) else round(at * span))
+
+        cut = [
+            replace(track, values=track.values[: place(high, track)], begin=place(low, track))
+            for track in self.tracks
+        ]
+        return replace(self, tracks=tuple(track for track in cut if len(track) > track.begin))
+
+    def alone(self) -> Series:
+        """Without history."""
+        tracks = [
+            replace(
+                t,
+                first=int(self.times(t, t.begin, t.begin + 1)[0]),
+                values=t.values[t.begin :],
+                known=t.known[t.begin :],
+                begin=0,
+            )
+            for t in self.tracks
+        ]
+        return replace(self, tracks=tuple(tracks))
+
+    def before(self, second: int) -> Series:
+        """What came before a time; what is known in advance stays."""
+        ends = [int(np.searchsorted(self.times(track), second)) for track in self.tracks]
+        if all(second > self.times(track, len(track), len(track) + 1)[0] for track in self.tracks):
+            raise DataError(
+                f"{self.name} ends at {self.clock.show(self.last_time)}, more than a step before "
+                f"{self.clock.show(second)}; give an earlier start"
+            )
+        tracks = [
+            replace(track, values=track.values[:end]) for track, end in zip(self.tracks, ends)
+        ]
+        if not (left := tuple(track for track in tracks if len(track) > track.begin)):
+            raise DataError(
+                f"{self.name} has nothing before {self.clock.show(second)}; give a later start"
+            )
+        return replace(self, tracks=left)
+
+    def starting(self, second: int) -> Series:
+        """The same where all that comes before a time is history."""
+
+        def begin(track: Track) -> int:
+            return max(int(np.searchsorted(self.times(track), second)), track.begin)
+
+        tracks = [replace(track, begin=begin(track)) for track in self.tracks]
+        return replace(self, tracks=tuple(track for track in tracks if len(track) > track.begin))
+
+    def following(self, other: Series) -> Series:
+        """The same with the series that come before as history, where both have the same keys and it goes on after them."""
+        before = {track.key: track for track in other.tracks}
+        if (self.columns, self.known_columns, self.step) != (
+            other.columns,
+            other.known_columns,
+            other.step,
+        ):
+            return self
+        tracks = []
+        for track in self.tracks:
+            past = before.get(track.key)
+            if (
+                past is None
+                or track.begin
+                or track.first <= int(other.times(past, len(past) - 1)[0])
+            ):
+                tracks.append(track)
+                continue
+            place = int(self.clock.slots(np.array([past.first, track.first]), self.step)[0][1])
+            gap = np.full((place - len(past), len(self.columns)), np.nan)
+            lost = np.full((max(place - len(past.known), 0), len(self.known_columns)), np.nan)
+            known = np.concatenate([past.known[:place], lost, track.known])
+            values_ = np.concatenate([past.values, gap, track.values])
+            tracks.append(Track(track.key, past.first, values_, forward(known), place))
+        return replace(self, tracks=tuple(tracks))
+
+
+def read_series(
+    source: Source,
+    *,
+    form: SeriesForm = "auto",
+    time_column: str | None = None,
+    value_columns: Sequence[str] = (),
+    key_column: str | None = None,
+    known_columns: Sequence[str] = (),
+    step: str | None = None,
+    time_zone: str | None = None,
+    encoding: str = "utf-8",
+    strict: bool = False,
+    usual_key: str | None = None,
+) -> Series:
+    """Series from a table, several tables, a directory, a pattern, or `-` for standard input.
+
+    The time column is found by its name (`date`, `time`, `timestamp`, ...) or its values; all other columns of numbers are
+    values, unless some are named. Several files without a key column are several series, named by their files. `usual_key`: the
+    key column if none is named and the table has it.
+    """
+    sources = [source] if isinstance(source, (str, Path)) else list(source)
+    documents = [
+        document for one in sources for document in find_documents(one, encoding, strict=strict)
+    ]
+    if not documents:
+        raise DataError("the list of files is empty; name at least one")
+    asked = Columns(time_column, tuple(value_columns), key_column, tuple(known_columns), usual_key)
+    tables = [read_table(document, form, asked) for document in documents]
+    if len(tables) > 1:
+        tables = [
+            table
+            if table.keys is not None
+            else replace(table, keys=[Path(table.name).stem] * len(table.times))
+            for table in tables
+        ]
+    return assemble(
+        tables,
+        step=step,
+        time_zone=time_zone,
+        name=dataset_name(source, [document.name for document in documents]),
+    )
+
+
+def as_series(data: Any, usual_key: str | None = None) -> Series:
+    """What `fit` and `evaluate` of a forecaster accept: a Series, a Path, numbers, a frame. `usual_key`: see `read_series`."""
+    if isinstance(data, str):
+        refuse_name(data, "seqloom.read_series")
+        raise DataError(
+            "cannot read a series from text; give numbers, a frame, a Path, or what read_series returns"
+        )
+    if isinstance(data, Series):
+        return data
+    if isinstance(data, Path):
+        return read_series(data, usual_key=usual_key)
+    if isinstance(data, bytes) or not (hasattr(data, "__iter__") or hasattr(data, "__array__")):
+        raise DataError(
+            f"cannot read a series from a {type(data).__name__}; give numbers, a frame, a Path, or what "
+            "read_series returns"
+        )
+    named = (
+        list(map(str, getattr(data, "columns", data)))
+        if is_frame(data) or isinstance(data, Mapping)
+        else []
+    )
+    return Series.of(data, key_column=usual_key if usual_key in named else None)
+
+
+def second_of(start: Any, series: Series) -> int:
+    """A time that was given, in seconds of UTC."""
+    clock, seconds = read_times([start], zone=series.clock.zone)
+    if clock.rows != series.clock.rows:
+        raise ConfigError(
+            f"start {start!s:.40} does not suit {series.name}, whose times are "
+            f"{'numbers' if series.clock.rows else 'dates'}"
+        )
+    return int(seconds[0])
+
+
+def assemble(
+    tables: Sequence[Table], *, step: str | None, time_zone: str | None, name: str
+) -> Series:
+    """Rows of tables as series on one grid."""
+    first = tables[0]
+    if wrong := [
+        t for t in tables if (t.columns, t.known_columns) != (first.columns, first.known_columns)
+    ]:
+        raise DataError(
+            f"{wrong[0].name} has the columns {', '.join(wrong[0].columns)}, {first.name} has "
+            f"{', '.join(first.columns)}; all files must have the same"
+        )
+    read = [
+        read_times(table.times, zone=time_zone, place=table.place, keys=table.keys)
+        for table in tables
+    ]
+    clock = read[0][0]
+    if any(other != clock for other, _ in read):
+        raise DataError(f"{name}: some files have times and others numbers of steps")
+    seconds = np.concatenate([s for _, s in read])
+    numbers_, known = (
+        np.concatenate(parts)
+        for parts in ([table.values for table in tables], [table.known for table in tables])
+    )
+    keys = np.array(
+        [str(key) for table in tables for key in (table.keys or [""] * len(table.times))]
+    )
+    if not np.isfinite(numbers_).any():
+        raise DataError(f"{name} has no numbers in {', '.join(first.columns)}; give some")
+    names, owner = np.unique(keys, return_inverse=True)
+    rows = [np.flatnonzero(owner == k) for k in range(len(names))]
+    rows = [row[np.argsort(seconds[row], kind="stable")] for row in rows]
+    chosen = (
+        Step.parse(step)
+        if step
+        else common_step(clock, [np.unique(seconds[row]) for row in rows], name)
+    )
+    check_unit(chosen, clock, name)
+    notes = Notes(name, len(names) > 1)
+    notes.unsorted = int(
+        sum(np.count_nonzero(np.diff(seconds[owner == k]) < 0) for k in range(len(names)))
+    )
+    tracks = [
+        on_grid(str(key), seconds[row], numbers_[row], known[row], clock, chosen, notes)
+        for key, row in zip(names, rows)
+    ]
+    notes.say(chosen, sum(map(len, tracks)))
+    return Series(
+        tuple(tracks), first.columns, chosen, clock, first.known_columns, name, first.key_column
+    )
+
+
+def _with_index(data: Any) -> Any:
+    """What pandas indexes by times, as a frame with a column of these; anything else as it is."""
+    index: Any = getattr(data, "index", None)
+    if getattr(getattr(index, "dtype", None), "kind", None) != "M":
+        return data
+    frame = data if is_frame(data) else data.to_frame("value" if data.name is None else data.name)
+    return frame if index.name in frame.columns else frame.reset_index()
+
+
+def _array(data: Any, name: str) -> np.ndarray:
+    rows = data if isinstance(data, np.ndarray) else values(data, name)
+    if isinstance(rows, np.ndarray):
+        if rows.ndim not in (1, 2) or rows.dtype.kind not in "fiub":
+            raise DataError(
+                f"{name} must be numbers in one or two dimensions; got {rows.dtype} of the shape {rows.shape}"
+            )
+        array = rows.astype(np.float64).reshape(len(rows), -1) if rows.size else np.empty((0, 1))
+    else:
+        wide = [row if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in rows]
+        if ragged := [k for k, row in enumerate(wide) if len(row) != len(wide[0])]:
+            raise DataError(
+                f"row {ragged[0] + 1} of {name} has {len(wide[ragged[0]])} numbers, the first one {len(wide[0])}"
+            )
+        array = (
+            np.stack(
+                [
+                    numbers(
+                        [row[k] for row in wide],
+                        f"value {k + 1}",
+                        lambda i: f"row {i + 1} of {name}",
+                    )
+                    for k in range(len(wide[0]))
+                ],
+                axis=1,
+            )
+            if wide
+            else np.empty((0, 1))
+        )
+    if not array.size:
+        raise DataError(f"{name} has no values; give some")
+    if np.isinf(array).any():
+        raise DataError(
+            f"row {int(np.argwhere(np.isinf(array))[0][0]) + 1} of {name}: infinity is not a value; leave it out"
+        )
+    return array

@@ -1,0 +1,329 @@
+"""Tables that hold series: which column has the times, which the values, which tells several series apart.
+
+The time column is the one that is named, one with a usual name, or the first whose values read as dates. Values are all other
+columns of numbers, unless some are named. An empty cell, and `nan`, `null`, `na` or `none`, is a missing value.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data import columns
+from seqloom.data.documents import Document
+from seqloom.data.examples import values
+from seqloom.data.rows import KINDS, Block, Rows, open_rows, table_kind
+from seqloom.data.times import read_times
+from seqloom.errors import DataError, SeqloomError, quoted
+
+SeriesForm = Literal["auto", "csv", "tsv", "jsonl", "parquet"]
+
+TIME_NAMES = (
+    "time",
+    "date",
+    "timestamp",
+    "datetime",
+    "ds",
+    "month",
+    "day",
+    "week",
+    "quarter",
+    "year",
+    "hour",
+    "period",
+)
+MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
+_HEAD = 50  # values that are looked at to see whether they are times
+
+
+class Columns(NamedTuple):
+    """What is asked for by name."""
+
+    time: str | None = None
+    values: tuple[str, ...] = ()
+    key: str | None = None
+    known: tuple[str, ...] = ()
+    usual_key: str | None = None  # the key where no other is named and the table has such a column
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows as they came."""
+
+    name: str
+    times: list[Any]
+    keys: list[Any] | None
+    values: np.ndarray  # float64 (N, C)
+    known: np.ndarray  # float64 (N, E)
+    columns: tuple[str, ...]
+    known_columns: tuple[str, ...]
+    place: Callable[[int], str]  # of a row, for messages
+    key_column: str | None = None
+
+
+def read_table(document: Document, form: SeriesForm, asked: Columns) -> Table:
+    """The rows of a file."""
+    rows = _open(document, form, asked)
+    if not rows.kinds:
+        raise DataError(f"{document.name} is empty; give a table with a column of times")
+    asked, heads = _named(asked, rows), _Heads(rows)
+    time, names, key, known = choose(document.name, rows.kinds, asked, heads)
+    wanted = [time, *([key] if key else []), *names, *known]
+    blocks = list(rows.blocks(wanted))
+    place = _places(blocks)
+    read = [[value for block in blocks for value in block.values[k]] for k in range(len(wanted))]
+    if not read[0]:
+        raise DataError(f"{document.name} has no rows; give a table with some")
+    return _table(document.name, read, key, names, known, place)
+
+
+def columns_in_memory(data: Any, asked: Columns, name: str) -> Table:
+    """The same of a frame, or of a dict of columns; without a time column rows are counted."""
+    given = {
+        str(column): values(data[column], str(column)) for column in getattr(data, "columns", data)
+    }
+    if not given:
+        raise DataError(f"{name} has no columns; give some")
+    sizes = {column: len(rows) for column, rows in given.items()}
+    if len(set(sizes.values())) > 1:
+        raise DataError(
+            f"the columns of {name} have different lengths: {', '.join(f'{c} {n}' for c, n in sizes.items())}"
+        )
+    kinds = {column: _kind(rows) for column, rows in given.items()}
+    counted = asked.time is None and not any(
+        _is_time(c, kinds, lambda c: given[c][:_HEAD]) for c in kinds
+    )
+    if counted:
+        given, kinds = (
+            {"#": list(range(max(sizes.values(), default=0))), **given},
+            {"#": columns.NUMBER, **kinds},
+        )
+        asked = asked._replace(time="#")
+    time, names, key, known = choose(name, kinds, asked, lambda column: given[column][:_HEAD])
+    read = [given[column] for column in (time, *([key] if key else []), *names, *known)]
+    if not read[0]:
+        raise DataError(f"{name} has no rows; give some")
+    return _table(name, read, key, names, known, lambda k: f"row {k + 1} of {name}")
+
+
+def choose(
+    name: str,
+    kinds: Mapping[str, str],
+    asked: Columns,
+    head: Callable[[str], list[Any]],
+) -> tuple[str, tuple[str, ...], str | None, tuple[str, ...]]:
+    """The columns of times, values, key and what is known in advance."""
+    if asked.key is None and asked.usual_key in kinds:
+        asked = asked._replace(key=asked.usual_key)
+    for column in (asked.time, asked.key, *asked.values, *asked.known):
+        if column is not None:
+            columns.check_name(name, kinds, column)
+    times = (
+        [asked.time]
+        if asked.time
+        else [c for c in kinds if c not in asked.values and _is_time(c, kinds, head)]
+    )
+    if not times:
+        raise DataError(
+            f"{name} has no column of times among {columns.listed(kinds)}; name it with --time-column "
+            "(time_column=...)"
+        )
+    time = next((c for c in times if c is not None and c.lower() in TIME_NAMES), times[0])
+    assert time is not None
+    taken = {time, asked.key, *asked.known}
+    left = [c for c in kinds if c not in taken]
+    names = asked.values or tuple(
+        c
+        for c in left
+        if c not in times
+        and (kinds[c] == columns.NUMBER or (kinds[c] == columns.TEXT and _mostly_numbers(head(c))))
+    )
+    if both := [c for c in names if c in taken]:
+        raise DataError(
+            f"{name}: the column {both[0]!r} cannot be a value and something else at once"
+        )
+    if not names:
+        raise DataError(
+            f"{name} has no column of numbers besides {', '.join(sorted(map(str, taken - {None})))}; it has "
+            f"{columns.listed(kinds)}"
+        )
+    if not asked.values and (others := [c for c in left if c not in names]):
+        progress.say(
+            f"{name}: left out {columns.listed(others)}, which {'is' if len(others) == 1 else 'are'} not numbers; "
+            "if one tells several series apart, name it with --key-column"
+        )
+    return time, tuple(names), asked.key, asked.known
+
+
+def time_column(rows: Rows) -> str | None:
+    """The column that a table's times would be read from; None: it has none."""
+    times = [column for column in rows.kinds if _is_time(column, rows.kinds, _Heads(rows))]
+    return (
+        next((column for column in times if column.lower() in TIME_NAMES), times[0])
+        if times
+        else None
+    )
+
+
+def numbers(cells: Sequence[Any], column: str, place: Callable[[int], str]) -> np.ndarray:
+    """A column as float64; what is missing is NaN."""
+    try:
+        array = np.array(cells, np.float64)  # text too, where every cell is a number
+    except (ValueError, TypeError):
+        array = np.array(
+            [_number(cell, column, place, k) for k, cell in enumerate(cells)], np.float64
+        )
+    if np.isinf(array).any():
+        at = int(np.isinf(array).argmax())
+        raise DataError(
+            f"{place(at)}, column {column!r}: {quoted(cells[at])} is not a number that can be learnt from"
+        )
+    return array
+
+
+def _number(cell: Any, column: str, place: Callable[[int], str], k: int) -> float:
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
+        return float("nan")
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{place(k)}, column {column!r}: {quoted(cell)} is not a number; leave the cell empty where a value is "
+            "missing"
+        ) from None
+
+
+def _table(
+    name: str,
+    read: list[list[Any]],
+    key: str | None,
+    names: tuple[str, ...],
+    known: tuple[str, ...],
+    place: Callable[[int], str],
+) -> Table:
+    first = 2 if key else 1
+    arrays = [
+        numbers(cells, column, place) for column, cells in zip((*names, *known), read[first:])
+    ]
+    size = len(read[0])
+    whole = np.stack(arrays, axis=1)
+    keys = None if key is None else read[1]
+    if keys is not None and (
+        lost := [k for k, value in enumerate(keys) if value is None or value == ""]
+    ):
+        raise DataError(
+            f"{place(lost[0])}: no key in column {key!r}; every row must say to which series it belongs"
+        )
+    return Table(
+        name,
+        read[0],
+        keys,
+        whole[:, : len(names)],
+        whole[:, len(names) :].reshape(size, len(known)),
+        tuple(names),
+        tuple(known),
+        place,
+        key,
+    )
+
+
+def _open(document: Document, form: SeriesForm, asked: Columns) -> Rows:
+    kind = table_kind(document.name) if form == "auto" else form
+    if kind is None:
+        head = next(document.chunks(), b"").lstrip()
+        first = head.split(b"\n", 1)[0]
+        delimited = "tsv" if b"\t" in first else "csv" if b"," in first or b";" in first else None
+        kind = "jsonl" if head.startswith(b"{") else delimited
+    if kind is None or kind not in KINDS.values():
+        raise DataError(
+            f"{document.name} is no table; a series is read from {', '.join(KINDS)}, or say what it is with --form"
+        )
+    return open_rows(document, kind, [asked.time, *asked.values, asked.key, *asked.known])
+
+
+def _named(asked: Columns, rows: Rows) -> Columns:
+    """With names in place of numbers of columns."""
+    given = iter(rows.asked)
+    return Columns(
+        next(given),
+        tuple(str(next(given)) for _ in asked.values),
+        next(given),
+        tuple(str(next(given)) for _ in asked.known),
+        asked.usual_key,
+    )
+
+
+class _Heads:
+    """The first values of columns, read when they are asked for."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    def __call__(self, column: str) -> list[Any]:
+        block = next(iter(self.rows.blocks([column])), None)
+        return block.values[0][:_HEAD] if block else []
+
+
+def _is_time(column: str, kinds: Mapping[str, str], head: Callable[[str], list[Any]]) -> bool:
+    """Whether a column holds times: by a usual name and values that can be times, or by values that are dates."""
+    if kinds[column] in (columns.OBJECT, columns.LIST, columns.FLAG):
+        return False
+    usual = column.lower() in TIME_NAMES
+    cells = head(column)
+    plain = not all(
+        isinstance(cell, (date, datetime)) or (isinstance(cell, str) and _dated(cell))
+        for cell in cells
+    )
+    if not cells or (plain and not usual):
+        return False
+    try:
+        read_times(
+            cells[:1] if usual else cells
+        )  # what is wrong further down is said with its line
+    except SeqloomError:
+        return False
+    return True
+
+
+def _mostly_numbers(cells: Sequence[Any]) -> bool:
+    """Whether a column of text holds numbers but for a few cells, which are then named."""
+    filled = [
+        cell for cell in cells if isinstance(cell, str) and cell.strip().lower() not in MISSING
+    ]
+    return 2 * sum(map(_is_number, filled)) >= len(filled) > 0
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _dated(cell: str) -> bool:
+    return len(cell) >= 6 and cell[:4].isdecimal() and cell[4] in "-/"
+
+
+def _kind(rows: Sequence[Any]) -> str:
+    first = next((value for value in rows if value is not None), None)
+    if isinstance(first, np.generic):
+        first = first.item()
+    return columns.kind_of(first)
+
+
+def _places(blocks: Sequence[Block]) -> Callable[[int], str]:
+    ends = list(accumulate(len(block.rows) for block in blocks))
+
+    def place(k: int) -> str:
+        at = bisect_right(ends, k)
+        return blocks[at].place(k - (ends[at - 1] if at else 0))
+
+    return place

@@ -1,0 +1,117 @@
+"""What a forecast is made from: for each origin the steps before it, and what is known in advance of the steps after it.
+
+A window ends right before its origin, so nothing that comes later can be in it; missing values are filled from the past
+alone. This is the one place where forecasts and backtests get their inputs from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from seqloom.data.forecasting import Series, Track
+from seqloom.errors import DataError
+
+CELLS = 1 << 22  # numbers of the windows that are looked at together
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Some windows, in the units of the model: mean 0 and standard deviation 1 in the training data."""
+
+    past: np.ndarray  # float64 (n, W, C): the last steps before each origin; a missing value is the last one before it
+    present: np.ndarray  # bool (n, W, C): where it is not missing
+    known: np.ndarray  # float64 (n, W + H, K): of past and future, the calendar and then the columns known in advance
+
+    def __len__(self) -> int:
+        return len(self.past)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One series, ready to be cut into windows of at most so many steps."""
+
+    track: Track
+    values: np.ndarray  # float64 (T, C), scaled; NaN is missing
+    window: int
+    horizon: int
+    _filled: np.ndarray  # (window + T, C)
+    _known: np.ndarray  # (window + T + horizon, K)
+
+    @classmethod
+    def of(
+        cls,
+        series: Series,
+        track: Track,
+        scale: dict[str, np.ndarray],
+        window: int,
+        horizon: int,
+        *,
+        future: bool = False,
+    ) -> Prepared:
+        """`future`: steps after the end are to be forecast, so what is known in advance must be there."""
+        values = (track.values - scale["mean"]) / scale["std"]
+        n = len(values)
+        if future and series.known_columns and len(track.known) < n + horizon:
+            raise DataError(
+                f"{series.name}: {', '.join(series.known_columns)} must be known {horizon} steps after the last "
+                f"value, and {'is' if len(series.known_columns) == 1 else 'are'} for {len(track.known) - n}; add "
+                "rows without values, or give a smaller horizon"
+            )
+        known = (track.known[: n + horizon] - scale["known_mean"]) / scale["known_std"]
+        known = np.pad(known, ((0, n + horizon - len(known)), (0, 0)))
+        calendar = series.clock.calendar(series.times(track, 0, n + horizon))
+        return cls(
+            track,
+            values,
+            window,
+            horizon,
+            _fill(np.pad(values, ((window, 0), (0, 0)), constant_values=np.nan)),
+            np.pad(np.concatenate([calendar, known], axis=1), ((window, 0), (0, 0)), mode="edge"),
+        )
+
+    def origins(self, ahead: int) -> np.ndarray:
+        """Where forecasts can begin whose first `ahead` steps are all there."""
+        return np.arange(self.track.begin, len(self.values) - ahead + 1)
+
+    def windows(self, origins: np.ndarray) -> Iterator[tuple[np.ndarray, Windows]]:
+        """The windows before origins, some at a time, each with their origins."""
+        rows, there, known = self.views()
+        past = sliding_window_view(
+            rows, self.window, axis=0
+        )  # (T + 1, C, W): number o ends before step o
+        present = sliding_window_view(there, self.window, axis=0)
+        known = sliding_window_view(known, self.window + self.horizon, axis=0)
+        width = (self.window + self.horizon) * (self.values.shape[1] + known.shape[1])
+        size = max(CELLS // max(width, 1), 1)
+        for start in range(0, len(origins), size):
+            some = origins[start : start + size]
+            yield (
+                some,
+                Windows(
+                    past[some].swapaxes(1, 2),
+                    present[some].swapaxes(1, 2),
+                    known[some].swapaxes(1, 2),
+                ),
+            )
+
+    def views(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What windows are cut from: the `window` rows from number o on of the first two, and of the last the `window` +
+        `horizon` rows, are those of the origin o; filled values (window + T, C), whether they are there, and what is known."""
+        there = ~np.isnan(np.pad(self.values, ((self.window, 0), (0, 0)), constant_values=np.nan))
+        return self._filled, there, self._known
+
+    def truth(self, origins: np.ndarray, ahead: int) -> np.ndarray:
+        """What came after origins, scaled, (n, ahead, C); NaN where it is missing or after the end."""
+        padded = np.pad(self.values, ((0, ahead), (0, 0)), constant_values=np.nan)
+        return sliding_window_view(padded, ahead, axis=0)[origins].swapaxes(1, 2)
+
+
+def _fill(values: np.ndarray) -> np.ndarray:
+    """Missing values replaced by the last one before; by the mean, 0, where there is none."""
+    there = ~np.isnan(values)
+    places = np.maximum.accumulate(np.where(there, np.arange(len(values))[:, None], -1), axis=0)
+    return np.where(places < 0, 0.0, np.take_along_axis(values, np.maximum(places, 0), axis=0))

@@ -1,0 +1,264 @@
+"""Sentences with a tag for every word: parts of speech, names, chunks.
+
+`read_tagged` takes CoNLL columns, CoNLL-U and `word/TAG`. Where the tags mark spans, it finds out in which scheme
+(`data/spans.py`) or checks the one that is declared; steps that the scheme does not allow are counted, and the first is
+named with its line, but they are read, as conlleval reads them.
+
+    >>> data = Tagged.of([(["Ada", "Lovelace", "wrote"], ["B-PER", "I-PER", "O"])])
+    >>> data.scheme, data.tagset, data.converted("bioes").tags
+    ('bio', ['B-PER', 'I-PER', 'O'], [['B-PER', 'E-PER', 'O']])
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data import spans
+from seqloom.data.classification import Source, dataset_name
+from seqloom.data.examples import digest, is_frame, refuse_name, values
+from seqloom.data.sources import find_documents
+from seqloom.data.spans import Scheme
+from seqloom.data.tagging_forms import Sentences, TagForm, read_sentences
+from seqloom.errors import DataError
+from seqloom.text.coding import to_bytes
+
+SchemeChoice = Scheme | Literal["auto", "none"] | None
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Sentences and their tags, of equal lengths; `scheme` is None for plain tags such as parts of speech."""
+
+    sentences: list[list[str]]
+    tags: list[list[str]]
+    name: str = "sentences"
+    scheme: Scheme | None = None
+
+    @classmethod
+    def of(
+        cls, data: Any, tags: Any = None, *, name: str = "sentences", scheme: SchemeChoice = "auto"
+    ) -> Tagged:
+        """From (words, tags) of each sentence, or from sentences and their tags."""
+        pairs: Iterable[Any] = (
+            values(data, name) if tags is None else _paired(values(data, name), tags, name)
+        )
+        words: list[list[str]] = []
+        named: list[list[str]] = []
+        for number, pair in enumerate(pairs, 1):
+            if (
+                isinstance(pair, str)
+                or not hasattr(pair, "__len__")
+                or len(pair) != 2
+                or any(isinstance(part, str) or not hasattr(part, "__len__") for part in pair)
+            ):
+                raise DataError(
+                    f"sentence {number} of {name} must be a pair of lists: its words and their tags"
+                )
+            if len(pair[0]) != len(pair[1]):
+                raise DataError(
+                    f"sentence {number} of {name} has {len(pair[0])} words and {len(pair[1])} tags"
+                )
+            for part, column in zip(pair, (words, named)):
+                column.append(list(values(part)))
+                to_bytes("".join(_text(one, f"sentence {number} of {name}") for one in column[-1]))
+        if not words:
+            raise DataError(f"{name} has no sentence; give some")
+        return cls(words, named, name, _settle([Sentences(name, words, named)], scheme))
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    @property
+    def n_words(self) -> int:
+        """Words of all sentences."""
+        return sum(map(len, self.sentences))
+
+    @property
+    def tagset(self) -> list[str]:
+        """The different tags, sorted."""
+        return sorted(set(chain.from_iterable(self.tags)))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of words, tags and where sentences end."""
+        lengths = np.fromiter(map(len, self.sentences), "<i8", len(self.sentences))
+        whole = hashlib.sha256(lengths.tobytes())
+        for part in (self.sentences, self.tags):
+            whole.update(digest(list(chain.from_iterable(part))))
+        return whole.hexdigest()
+
+    def part(self, rows: Sequence[int] | np.ndarray | slice) -> Tagged:
+        """Some of the sentences, by number, mask or slice."""
+        chosen = np.arange(len(self))[rows].tolist()
+        return replace(
+            self, sentences=[self.sentences[i] for i in chosen], tags=[self.tags[i] for i in chosen]
+        )
+
+    def converted(self, scheme: Scheme) -> Tagged:
+        """The same spans in another scheme."""
+        spans.check_scheme(scheme)
+        if self.scheme is None:
+            raise DataError(
+                f"the tags of {self.name} mark no spans, so they cannot be written in {scheme}; "
+                "declare their scheme if they do (scheme=...)"
+            )
+        return replace(
+            self,
+            tags=[spans.convert(tags, self.scheme, scheme) for tags in self.tags],
+            scheme=scheme,
+        )
+
+
+def read_tagged(
+    source: Source,
+    *,
+    form: TagForm = "auto",
+    tag_column: str | int | None = None,
+    scheme: SchemeChoice = "auto",
+    encoding: str = "utf-8",
+    strict: bool = False,
+) -> Tagged:
+    """Tagged sentences from a file, several files, a directory, a pattern, or `-` for standard input.
+
+    Forms: `conll`, columns between blanks or tabs with the word first, the tag last or in `tag_column` (a number from 1),
+    a blank line after each sentence; `conllu`, where `tag_column` is upos, xpos, deprel or the name of a feature such as
+    Number; `slash`, word/TAG. `scheme="none"` takes the tags as they are. Files may be packed (.gz, .xz, .zst). Of a
+    directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
+    """
+    sources = [source] if isinstance(source, (str, Path)) else list(source)
+    documents = [
+        document for one in sources for document in find_documents(one, encoding, strict=strict)
+    ]
+    if not documents:
+        raise DataError("the list of files is empty; name at least one")
+    parts = [read_sentences(document, form, tag_column) for document in documents]
+    chosen = _settle(parts, scheme)
+    words, tags = parts[0].words, parts[0].tags
+    for part in parts[1:]:
+        words += part.words
+        tags += part.tags
+    return Tagged(
+        words, tags, dataset_name(source, [document.name for document in documents]), chosen
+    )
+
+
+def as_tagged(data: Any, tags: Any = None) -> Tagged:
+    """What `fit` and `evaluate` of a tagger accept: a Tagged, a Path, sentences and their tags, or a list of (words, tags)."""
+    if isinstance(data, str):
+        refuse_name(data, "seqloom.read_tagged")
+    if isinstance(data, (Tagged, Path)):
+        if tags is not None:
+            raise DataError(f"a {type(data).__name__} has tags of its own; leave tags out")
+        return data if isinstance(data, Tagged) else read_tagged(data)
+    if tags is None and is_frame(data):
+        raise DataError(
+            "cannot read tags from a frame; give its columns of words and tags: (frame['words'], frame['tags'])"
+        )
+    if isinstance(data, (str, bytes, dict)) or not isinstance(data, Iterable):
+        raise DataError(
+            f"cannot read tags from a {type(data).__name__}; give sentences and their tags, a list of (words, "
+            "tags), a Path, or what read_tagged returns"
+        )
+    return Tagged.of(data, tags)
+
+
+def _paired(sentences: list[Any], tags: Any, name: str) -> Iterator[tuple[Any, Any]]:
+    rows = values(tags, f"the tags of {name}")
+    if len(rows) != len(sentences):
+        raise DataError(f"{name} has {len(sentences)} sentences and the tags of {len(rows)}")
+    return zip(sentences, rows)
+
+
+def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
+    """The scheme, found or declared; what does not fit is refused, what is only wrong here and there is said."""
+    if scheme is None or scheme == "none":
+        return None
+    detected = spans.detect([tags for part in parts for tags in part.tags])
+    if scheme == "auto":
+        chosen = detected
+    else:
+        chosen = spans.check_scheme(scheme)
+        foreign = {
+            tag
+            for part in parts
+            for tags in part.tags
+            for tag in tags
+            if spans.is_foreign(tag, scheme)
+        }
+        if foreign:
+            place, tag = next(faulty for part in parts for faulty in _places(part, foreign))
+            raise DataError(
+                f"{place}: {tag} is not a tag of {scheme}, the declared scheme{_instead(detected, scheme)}"
+            )
+    if chosen is not None:
+        _report(parts, chosen, detected, declared=scheme != "auto")
+    return chosen
+
+
+def _report(
+    parts: list[Sentences], scheme: Scheme, detected: Scheme | None, *, declared: bool
+) -> None:
+    """Say how many steps break the scheme; refuse one that was declared when most spans do."""
+    broken, first = 0, ""
+    for part in parts:
+        start = 0
+        for number, tags in enumerate(part.tags, 1):
+            if wrong := spans.check(tags, scheme):
+                at, why = wrong[0]
+                first = first or f"{_place(part, number, start + at)}: {why}"
+                broken += len(wrong)
+            start += len(tags)
+    if not broken:
+        return
+    n_spans = sum(len(spans.spans(tags, scheme)) for part in parts for tags in part.tags)
+    if declared and 2 * broken > n_spans:
+        raise DataError(
+            f"{first}; {broken:,} such places among {n_spans:,} spans: these tags are not in {scheme}, "
+            f"the declared scheme{_instead(detected, scheme)}"
+        )
+    progress.say(
+        f"warning: {first}; {broken:,} such place{'s' * (broken > 1)} among {n_spans:,} spans, "
+        f"read as conlleval does (scheme {scheme})"
+    )
+
+
+def _instead(detected: Scheme | None, declared: str) -> str:
+    if detected is None:
+        return "; the tags look like plain ones (--scheme none)"
+    return f"; they look like {detected} (--scheme {detected})" if detected != declared else ""
+
+
+def _places(part: Sentences, wanted: set[str]) -> Iterator[tuple[str, str]]:
+    """Where the tags of a set stand, and which it is."""
+    start = 0
+    for number, tags in enumerate(part.tags, 1):
+        if not wanted.isdisjoint(tags):
+            yield from (
+                (_place(part, number, start + i), tag)
+                for i, tag in enumerate(tags)
+                if tag in wanted
+            )
+        start += len(tags)
+
+
+def _place(part: Sentences, sentence: int, word: int) -> str:
+    return (
+        f"{part.name}, line {part.lines[word]}"
+        if part.lines
+        else f"sentence {sentence} of {part.name}"
+    )
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{place} holds {value!r}; words and tags must be text")
+    return value

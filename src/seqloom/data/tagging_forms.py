@@ -1,0 +1,278 @@
+"""The forms of tagged text: CoNLL columns, CoNLL-U (universaldependencies.org/format.html) and `word/TAG`.
+
+Each reader turns a document into `Sentences`, and keeps for every word the line that it stands in, so that whatever is
+found wrong later can be pointed at.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from sys import intern
+from typing import Literal
+
+from seqloom.data import columns
+from seqloom.data.documents import Document, numbered_lines
+from seqloom.data.pieces import COMPRESSED
+from seqloom.errors import ConfigError, DataError, quoted, suggest
+
+TagForm = Literal["auto", "conll", "conllu", "slash"]
+
+_CONLLU = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
+_CONLLU_WIDTH = 10
+_NOTHING = "_"  # an empty cell of CoNLL-U
+_DOCUMENT = "-DOCSTART-"  # a line that begins a document in the files of CoNLL-2003
+_HEAD_LINES = 50
+
+
+@dataclass
+class Sentences:
+    """What one document holds: words and tags of each sentence, and the line of every word, one after the other."""
+
+    name: str
+    words: list[list[str]] = field(default_factory=list)
+    tags: list[list[str]] = field(default_factory=list)
+    lines: array[int] = field(default_factory=lambda: array("Q"))
+
+    def add(self, words: list[str], tags: list[str]) -> None:
+        self.words.append(list(map(intern, words)))  # a word that comes often is kept once
+        self.tags.append(list(map(intern, tags)))
+
+
+def read_sentences(document: Document, form: TagForm, column: str | int | None) -> Sentences:
+    """All sentences of a document."""
+    readers: dict[str, Callable[[Document, str | int | None], Sentences]] = {
+        "conll": _conll,
+        "conllu": _conllu,
+        "slash": _slash,
+    }
+    if form != "auto" and form not in readers:
+        raise ConfigError(
+            f"form must be one of auto, {', '.join(readers)}; got {form!r}{suggest(str(form), readers)}"
+        )
+    sentences = readers[_form(document) if form == "auto" else form](document, column)
+    if not sentences.words:
+        raise DataError(f"{document.name} has no sentence; give a file with some tagged text")
+    return sentences
+
+
+def _form(document: Document) -> str:
+    """By the end of the name, or by the first lines."""
+    name = document.name.lower()
+    for packed in COMPRESSED:
+        name = name.removesuffix(packed)
+    if name.endswith(".conllu"):
+        return "conllu"
+    head = [
+        line for _, line in islice(_filled(document), _HEAD_LINES) if not line.startswith(_DOCUMENT)
+    ]
+    rows = [line.split("\t") for line in head if not line.startswith("#")]
+    if rows and all(len(row) == _CONLLU_WIDTH and row[0][:1].isdecimal() for row in rows):
+        return "conllu"
+    _refuse_texts(document.name, rows)
+    tokens = [token for line in head for token in line.split()]
+    slashed = sum("/" in token[1:-1] for token in tokens)
+    return (
+        "slash" if 2 * slashed > len(tokens) else "conll"
+    )  # some may be wrong, which is then said of them
+
+
+def _refuse_texts(name: str, rows: list[list[str]]) -> None:
+    """Refuse what is evidently a table of texts and labels: its texts would be taken for words."""
+    pairs = [row for row in rows if len(row) == 2]
+    several = sum(len(row[0].split()) > 1 for row in pairs)
+    named = (
+        bool(pairs)
+        and pairs[0][0].lower() in columns.TEXT_NAMES
+        and pairs[0][1].lower() in columns.LABEL_NAMES
+    )
+    if len(pairs) == len(rows) and (named or 2 * several > len(pairs) > 1):
+        shown = next((row[0] for row in pairs if len(row[0].split()) > 1), pairs[0][0])
+        raise DataError(
+            f"{name} looks like texts with labels, such as {quoted(shown)}; a tagger needs a word and its tag in "
+            "each line. Fit a classifier, or give --form conll (form='conll') if these are words"
+        )
+
+
+def _lines(document: Document) -> Iterator[tuple[int, str]]:
+    """Numbers and lines, without their ends; not cut at the other characters that Python takes for ends of lines."""
+    for first, lines in numbered_lines(document):
+        yield from enumerate(lines, first)
+
+
+def _filled(document: Document) -> Iterator[tuple[int, str]]:
+    return ((number, line) for number, line in _lines(document) if line and not line.isspace())
+
+
+def _conll(document: Document, column: str | int | None) -> Sentences:
+    """Columns between tabs or blanks: the word first, the tag last or in `column`; a blank line ends a sentence."""
+    sentences = Sentences(document.name)
+    shape = _Shape.of(document)
+    place = shape.place(column)
+    separator, width = shape.separator, shape.width
+    words: list[str] = []
+    tags: list[str] = []
+    for number, line in _lines(document):
+        if not line or line.isspace() or line.startswith(_DOCUMENT):
+            if words:
+                sentences.add(words, tags)
+                words, tags = [], []
+            continue
+        cells = line.split(separator)
+        if separator == " " and "" in cells:
+            cells = [cell for cell in cells if cell]
+        if len(cells) != width:
+            if line.startswith("#") and not words:  # a remark before a sentence, as in CoNLL-2012
+                continue
+            raise DataError(
+                f"{document.name}, line {number}: {_count(len(cells))} where line {shape.line} has {width}; "
+                "is something missing, or a blank line between sentences?"
+            )
+        if not cells[0] or not cells[place]:
+            raise DataError(
+                f"{document.name}, line {number}: no {'tag' if cells[0] else 'word'} in column "
+                f"{place + 1 if cells[0] else 1}"
+            )
+        words.append(cells[0])
+        tags.append(cells[place])
+        sentences.lines.append(number)
+    if words:
+        sentences.add(words, tags)
+    return sentences
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How the lines of a CoNLL file look, by the first that is no remark."""
+
+    document: Document
+    line: int = 1
+    width: int = 2
+    separator: str = " "
+
+    @classmethod
+    def of(cls, document: Document) -> _Shape:
+        lines = [
+            line
+            for line in islice(_filled(document), _HEAD_LINES)
+            if not line[1].startswith(_DOCUMENT)
+        ]
+        if not lines:
+            return cls(document)
+        number, first = next((line for line in lines if not line[1].startswith("#")), lines[0])
+        separator = "\t" if "\t" in first else " "
+        width = (
+            len(first.split(separator))
+            if separator == "\t"
+            else len([cell for cell in first.split(" ") if cell])
+        )
+        if width == 1:
+            raise DataError(
+                f"{document.name}, line {number}: one column; there must be a word and a tag in each line"
+            )
+        return cls(document, number, width, separator)
+
+    def place(self, column: str | int | None) -> int:
+        """The column of the tag, counted from 0; asked for from 1, or from the last as -1."""
+        if column is None:
+            return self.width - 1
+        text = str(column)
+        if not text.removeprefix("-").isdecimal():
+            raise DataError(
+                f"{self.document.name} has columns without names; give the number of one, "
+                f"from 1 to {self.width}, not {text!r}"
+            )
+        at = int(text)
+        if not 1 <= abs(at) <= self.width:
+            raise DataError(f"{self.document.name} has no column {at}; it has {self.width}")
+        return at - 1 if at > 0 else self.width + at
+
+
+def _conllu(document: Document, column: str | int | None) -> Sentences:
+    """The words of CoNLL-U; lines of several words (`3-4`) and of words that are not in the text (`5.1`) are left out."""
+    sentences = Sentences(document.name)
+    asked = "upos" if column is None else str(column)
+    place = _CONLLU.get(asked.lower(), -1)
+    words: list[str] = []
+    cells: list[str] = []  # of the column, or all features
+    for number, line in _lines(document):
+        if not line or line.isspace():
+            if words:
+                sentences.add(words, cells)
+                words, cells = [], []
+            continue
+        if line[0] == "#":
+            continue
+        row = line.split("\t")
+        if len(row) != _CONLLU_WIDTH:
+            raise DataError(
+                f"{document.name}, line {number}: {_count(len(row))} where CoNLL-U has {_CONLLU_WIDTH}, "
+                "between tabs"
+            )
+        if not row[0].isdecimal():
+            if row[0].replace("-", ".", 1).replace(".", "", 1).isdecimal():
+                continue
+            raise DataError(
+                f"{document.name}, line {number}: {row[0]!r} in the first column, which must number the words"
+            )
+        words.append(row[1])
+        cells.append(row[place] if place >= 0 else row[5])
+        sentences.lines.append(number)
+    if words:
+        sentences.add(words, cells)
+    if place < 0:
+        sentences.tags = _feature(document, sentences.tags, asked)
+    elif all(cell == _NOTHING for cells in sentences.tags for cell in cells) and sentences.tags:
+        raise DataError(
+            f"{document.name} has nothing in the column {asked}; say which with --tag-column (tag_column=...)"
+        )
+    return sentences
+
+
+def _feature(document: Document, cells: list[list[str]], name: str) -> list[list[str]]:
+    """The value of one feature for each word, `_` where a word does not have it."""
+    parsed = {
+        cell: dict(part.partition("=")[::2] for part in cell.split("|") if "=" in part)
+        for cell in {cell for sentence in cells for cell in sentence}
+    }
+    known = sorted({key for features in parsed.values() for key in features})
+    if name not in known:
+        there = [*_CONLLU, *known]
+        near = suggest(name, there)
+        raise DataError(
+            f"{document.name} has no column or feature {name!r}{f'{near} It' if near else '; it'} has "
+            f"{columns.listed(there)}"
+        )
+    values = {cell: features.get(name, _NOTHING) for cell, features in parsed.items()}
+    return [[values[cell] for cell in sentence] for sentence in cells]
+
+
+def _slash(document: Document, column: str | int | None) -> Sentences:
+    """A sentence a line, `word/TAG` between blanks; the last slash of each separates."""
+    if column is not None:
+        raise DataError(f"{document.name} has words as word/TAG and no column {column!r}")
+    sentences = Sentences(document.name)
+    for number, line in _filled(document):
+        tokens = [token for token in line.replace("\t", " ").split(" ") if token]
+        parts = [token.rpartition("/") for token in tokens]
+        for token, (word, slash, tag) in zip(tokens, parts):
+            if not word or not tag:
+                what = (
+                    "slash"
+                    if not slash
+                    else "word before the slash"
+                    if tag
+                    else "tag after the slash"
+                )
+                raise DataError(
+                    f"{document.name}, line {number}: {token!r} has no {what}; each must be word/TAG"
+                )
+        sentences.add([part[0] for part in parts], [part[2] for part in parts])
+        sentences.lines.extend([number] * len(parts))
+    return sentences
+
+
+def _count(width: int) -> str:
+    return f"{width} column{'' if width == 1 else 's'}"

@@ -1,0 +1,343 @@
+"""Pairs of a source and a target: translations, corrections, spellings, summaries.
+
+`read_parallel` takes two line-aligned files, TSV, CSV, JSON Lines (also `{"translation": {"en": ..., "de": ...}}`, as on
+the Hugging Face hub) and Parquet; `Parallel.of` what is in memory. A source may be an array instead of a text: frames, or a
+vector of features. A source that is a label is a text of one token.
+
+    >>> data = Parallel.of([("two dogs", "zwei Hunde"), ("a cat", "eine Katze")])
+    >>> len(data), data.part([1]).targets, data.numeric
+    (2, ['eine Katze'], False)
+    >>> Parallel.of({"en": ["a cat"], "de": ["eine Katze"]}).target_name
+    'de'
+
+Which pairs must stay together where pairs are divided into parts for training and for evaluation.
+
+Usually those of one source, since a model that has seen one of them knows much of the others. Where sources are labels, all
+parts should have all of them, so only equal pairs stay together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data.classification import Source, dataset_name
+from seqloom.data.documents import Document
+from seqloom.data.examples import digest, example_digest, is_column, is_frame, refuse_name, values
+from seqloom.data.rows import table_kind
+from seqloom.data.sources import find_documents
+from seqloom.data.translation_forms import (
+    ARRAY_FILES,
+    PairForm,
+    check_form,
+    line_names,
+    not_in_pairs,
+    read_arrays,
+    read_lines,
+    read_separated,
+    read_table,
+)
+from seqloom.data.translation_sides import Sides, as_sources, as_targets, from_columns, from_rows
+from seqloom.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Parallel:
+    """Sources and targets, of equal number."""
+
+    sources: (
+        list[str] | list[np.ndarray]
+    )  # texts, or float32 (T, C): frames; a vector of features has T = 1
+    targets: list[str]
+    name: str = "pairs"
+    source_name: str = "source"  # such as en
+    target_name: str = "target"
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        targets: Any = None,
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        name: str = "pairs",
+    ) -> Parallel:
+        """From a list of (source, target), sources and targets, a dict or frame with such columns, a list of dicts, or the
+        Path of a file. `source`, `target`: the columns, where their names do not say which is which."""
+        if isinstance(data, (Parallel, Path)):
+            if targets is not None:
+                raise DataError(
+                    f"a {type(data).__name__} has targets of its own; leave targets out"
+                )
+            return (
+                data
+                if isinstance(data, Parallel)
+                else read_parallel(data, source=source, target=target)
+            )
+        if isinstance(data, str):
+            refuse_name(data, "seqloom.read_parallel")
+        if (
+            targets is None
+            and isinstance(data, tuple)
+            and len(data) == 2
+            and all(map(is_column, data))
+        ):
+            data, targets = data
+        if targets is not None:
+            sides = Sides(
+                values(data, "sources"),
+                values(targets, "targets"),
+                source or "source",
+                target or "target",
+            )
+        elif is_frame(data) or isinstance(data, Mapping):
+            sides = from_columns(
+                {
+                    str(key): data[key]
+                    for key in (data if isinstance(data, Mapping) else data.columns)
+                },
+                name,
+                source,
+                target,
+            )
+        elif isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
+            raise DataError(
+                f"cannot read pairs from a {type(data).__name__}; give a list of (source, target), a frame with "
+                "two columns, a Path, or what read_parallel returns"
+            )
+        else:
+            sides = from_rows(values(data, name), name, source, target)
+        return cls._checked(sides, name)
+
+    @classmethod
+    def _checked(cls, sides: Sides, name: str) -> Parallel:
+        if len(sides.sources) != len(sides.targets):
+            raise DataError(
+                f"{name} has {len(sides.sources):,} sources and {len(sides.targets):,} targets; give one target "
+                "for each source"
+            )
+        if not sides.sources:
+            raise DataError(f"{name} has no pairs; give some")
+        return cls(
+            as_sources(sides.sources, name),
+            as_targets(sides.targets, name),
+            name,
+            sides.source_name,
+            sides.target_name,
+        )
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the sources are arrays."""
+        return bool(self.sources) and not isinstance(self.sources[0], str)
+
+    @property
+    def source_texts(self) -> list[str]:
+        """The sources, for models that read texts."""
+        if self.numeric:
+            raise DataError(f"the sources of {self.name} are arrays of numbers; this needs texts")
+        return self.sources  # type: ignore[return-value]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all sources and targets."""
+        if not self.numeric:
+            whole = hashlib.sha256(digest(self.source_texts))
+        else:
+            whole = hashlib.sha256(repr([np.shape(array) for array in self.sources]).encode())
+            for array in self.sources:
+                whole.update(np.ascontiguousarray(array, np.float32).tobytes())
+        whole.update(digest(self.targets))
+        return whole.hexdigest()
+
+    def part(self, rows: Sequence[int] | np.ndarray | slice) -> Parallel:
+        """Some of the pairs, by number, mask or slice."""
+        chosen = np.arange(len(self))[rows].tolist()
+        sources: list[Any] = [self.sources[i] for i in chosen]
+        return replace(self, sources=sources, targets=[self.targets[i] for i in chosen])
+
+    def reversed(self) -> Parallel:
+        """Targets as sources: the other direction."""
+        return Parallel(
+            self.targets, self.source_texts, self.name, self.target_name, self.source_name
+        )
+
+
+def read_parallel(
+    paths: Source,
+    *,
+    form: PairForm = "auto",
+    source: str | None = None,
+    target: str | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+) -> Parallel:
+    """Pairs from a table, from several, from two line-aligned files (source first), or from `-` for standard input.
+
+    Forms: `lines`, two files; `tsv`, `csv`, `jsonl` and `parquet`, where `source` and `target` name the columns (without a
+    header by number, from 1). `auto` goes by the end of the name and by the first lines. With `separator`, lines of source,
+    separator, target. A name without an end stands for two files where `source` and `target` are their ends: `train` with
+    en and de for train.en and train.de. Sources that are arrays may be in a file of NumPy (.npy, .npz) before one of
+    targets. Text may be packed (.gz, .xz, .zst).
+    """
+    check_form(form)
+    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not given:
+        raise DataError("the list of files is empty; name at least one")
+    if len(given) == 1:
+        given = _ends(given[0], source, target) or given
+    if len(given) == 2 and Path(given[0]).suffix in ARRAY_FILES:
+        return _with_arrays(
+            Path(given[0]).expanduser(), _documents(given[1], encoding), source, target
+        )
+    documents = [document for one in given for document in _documents(one, encoding)]
+    if form == "lines" or (form == "auto" and separator is None and _are_sides(documents)):
+        if len(documents) != 2:
+            raise DataError(not_in_pairs(len(documents)))
+        return _two_files(documents, source, target)
+    if separator is not None and (form != "auto" or source or target or not separator):
+        raise ConfigError(
+            "separator must be some characters, and takes neither form nor source and target"
+        )
+    parts = [
+        read_separated(document, separator)
+        if separator
+        else read_table(document, form, source, target, len(documents))
+        for document in documents
+    ]
+    sides = Sides(
+        [value for part in parts for value in part.sources],
+        [text for part in parts for text in part.targets],
+        parts[0].source_name,
+        parts[0].target_name,
+    )
+    return _counted(
+        Parallel._checked(sides, dataset_name(paths, [document.name for document in documents]))
+    )
+
+
+def _with_arrays(
+    path: Path, documents: Sequence[Document], source: str | None, target: str | None
+) -> Parallel:
+    if len(documents) != 1:
+        raise DataError(f"there must be one file of targets beside {path}; got {len(documents)}")
+    sides = read_arrays(path, documents[0])
+    names = Sides(
+        sides.sources, sides.targets, source or sides.source_name, target or sides.target_name
+    )
+    return _counted(Parallel._checked(names, f"{path.name} and {Path(documents[0].name).name}"))
+
+
+def _two_files(documents: Sequence[Document], source: str | None, target: str | None) -> Parallel:
+    """Names that are given are those of the files, or say which is which where they are the ends of their names."""
+    names = line_names(documents[0].name, documents[1].name)
+    if (source or names[1], target or names[0]) == (names[1], names[0]) and (source or target):
+        documents, names = documents[::-1], names[::-1]
+    sides = read_lines(documents[0], documents[1])
+    stems = [
+        Path(document.name).name.split(f".{name}")[0] for document, name in zip(documents, names)
+    ]
+    name = (
+        f"{stems[0]}.{names[0]}-{names[1]}"
+        if stems[0] == stems[1]
+        else " and ".join(Path(document.name).name for document in documents)
+    )
+    return _counted(
+        Parallel(sides.sources, sides.targets, name, source or names[0], target or names[1])
+    )
+
+
+def _ends(path: str | Path, source: str | None, target: str | None) -> list[str | Path] | None:
+    """The two files that a name without an end stands for."""
+    files: list[str | Path] = [f"{Path(path).expanduser()}.{end}" for end in (source, target)]
+    stands_for = (
+        source
+        and target
+        and str(path) != "-"
+        and not Path(path).exists()
+        and all(Path(f).is_file() for f in files)
+    )
+    return files if stands_for else None
+
+
+def _documents(path: str | Path, encoding: str) -> list[Document]:
+    if Path(path).expanduser().is_dir():
+        raise DataError(
+            f"{path} is a directory; name the file of pairs in it, or the two files of sources and targets"
+        )
+    return find_documents(path, encoding)
+
+
+def _are_sides(documents: Sequence[Document]) -> bool:
+    """Two files that are not tables by their names."""
+    return len(documents) == 2 and not any(table_kind(document.name) for document in documents)
+
+
+def _counted(data: Parallel) -> Parallel:
+    """The same; empty texts are said."""
+    empty = sum(
+        not target or (isinstance(source, str) and not source)
+        for source, target in zip(data.sources, data.targets)
+    )
+    if empty:
+        progress.say(
+            f"{data.name}: {empty:,} of {len(data):,} pairs {'has' if empty == 1 else 'have'} an empty side"
+        )
+    return data
+
+
+# ---- parallel parts
+
+MANY = 20  # targets of a source on average, from which on sources are labels
+
+
+def repeats_sources(data: Parallel) -> bool:
+    """Whether few sources have all the targets, as labels do.
+
+    >>> repeats_sources(Parallel.of([("German", f"name {i}") for i in range(30)]))
+    True
+    """
+    return len(set(map(example_digest, data.sources))) * MANY <= len(data)
+
+
+def has_many_targets(data: Parallel) -> bool:
+    """Whether sources have so many different targets that none of them is the right one.
+
+    >>> has_many_targets(Parallel.of([("German", f"name {i % 2}") for i in range(30)]))
+    False
+    """
+    return len(set(map(example_digest, data.sources))) * MANY <= len(
+        set(undivided(data, labels=True))
+    )
+
+
+def undivided(data: Parallel, *, labels: bool | None = None) -> list[Any]:
+    """Something for each pair that is equal where pairs belong into one part; `labels`: whether sources are labels."""
+    if not (repeats_sources(data) if labels is None else labels):
+        return list(data.sources)
+    return [
+        f"{example_digest(source).hex()}\t{target}"
+        for source, target in zip(data.sources, data.targets)
+    ]
+
+
+def known_pairs(data: Parallel, training: Parallel) -> np.ndarray:
+    """Which pairs belong to one of the training data: bool (n,).
+
+    >>> known_pairs(Parallel.of([("a b", "x"), ("c", "y")]), Parallel.of([("a  b", "z")])).tolist()
+    [True, False]
+    """
+    labels = repeats_sources(training)
+    known = set(map(example_digest, undivided(training, labels=labels)))
+    return np.array([example_digest(one) in known for one in undivided(data, labels=labels)])

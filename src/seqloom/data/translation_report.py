@@ -1,0 +1,190 @@
+"""What is odd about pairs, and pairs without it: empty sides, very long ones, lengths that do not fit, copies, duplicates.
+
+A pair counts for the first of these that holds. Words are what white space separates, and each Chinese character or
+Japanese kana, which nothing separates; the length of a numeric source is its frames, and not compared with the target's.
+
+    >>> data = Parallel.of([("a cat", "eine Katze"), ("Berlin", "Berlin"), ("a cat", "eine Katze"), ("", "nichts")])
+    >>> report = report_pairs(data)
+    >>> report.counts["copies"], report.counts["duplicates"], report.examples["duplicates"]
+    (1, 1, [(3, 'a cat', 'eine Katze')])
+    >>> len(filter_pairs(data, max_words=50, drop_duplicates=True))
+    2
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data.examples import example_digest
+from seqloom.data.translation import Parallel
+from seqloom.errors import ConfigError, DataError, shortened
+
+_UNSPACED = re.compile(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
+)
+_SHOWN = 60  # characters of an example
+
+
+@dataclass(frozen=True)
+class PairReport:
+    """How many pairs there are of each kind; examples are (number of the pair from 1, source, target)."""
+
+    name: str
+    pairs: int
+    counts: dict[str, int]
+    examples: dict[str, list[tuple[int, str, str]]]
+    words: tuple[float, float]  # a source and a target have on average
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name}: {self.pairs:,} pairs, {self.words[0]:.1f} words a source and {self.words[1]:.1f} a target"
+        ]
+        width = max(map(len, self.counts))
+        for kind, count in self.counts.items():
+            lines.append(f"{kind:<{width}}{count:>9,}  {count / self.pairs:6.2%}")
+            lines += [
+                f"  {number:,}: {source} | {target}"
+                for number, source, target in self.examples[kind]
+            ]
+        return "\n".join(lines)
+
+
+def report_pairs(
+    data: Parallel, *, max_words: int | None = None, max_ratio: float | None = None, shown: int = 3
+) -> PairReport:
+    """Count what is odd. `max_words`, `max_ratio`: as in `filter_pairs`; `shown`: examples of each kind."""
+    kinds, lengths = _odd(data, max_words, max_ratio)
+    kinds["other targets"] = _other_targets(data)
+    examples = {
+        kind: [_example(data, int(k)) for k in np.flatnonzero(mask)[:shown]]
+        for kind, mask in kinds.items()
+    }
+    return PairReport(
+        data.name,
+        len(data),
+        {kind: int(mask.sum()) for kind, mask in kinds.items()},
+        examples,
+        (float(lengths[0].mean()), float(lengths[1].mean())),
+    )
+
+
+def filter_pairs(
+    data: Parallel,
+    *,
+    max_words: int | None = None,
+    max_ratio: float | None = None,
+    drop_copies: bool = False,
+    drop_duplicates: bool = False,
+) -> Parallel:
+    """The pairs with two filled sides of at most `max_words` words, of which neither has more than `max_ratio` times as many
+    as the other. `drop_copies`: without those whose target is the source; `drop_duplicates`: of equal pairs the first. What
+    was dropped is said in one line."""
+    kinds, _ = _odd(data, max_words, max_ratio)
+    kept = {"copies": not drop_copies, "duplicates": not drop_duplicates}
+    dropped = {
+        kind: mask for kind, mask in kinds.items() if not kept.get(kind, False) and mask.any()
+    }
+    if not dropped:
+        return data
+    stays = ~np.any(list(dropped.values()), axis=0)
+    counts = ", ".join(f"{int(mask.sum()):,} {kind}" for kind, mask in dropped.items())
+    if not stays.any():
+        raise DataError(
+            f"{data.name}: none of {len(data):,} pairs is left ({counts}); allow longer or less equal ones"
+        )
+    progress.say(
+        f"{data.name}: dropped {len(data) - int(stays.sum()):,} of {len(data):,} pairs ({counts})"
+    )
+    return data.part(stays)
+
+
+def seen_sources(data: Parallel, training: Parallel) -> np.ndarray:
+    """Which sources also occur in the training data, whatever white space is between their words: bool (n,).
+
+    >>> seen_sources(Parallel.of([("a  b", "x"), ("c", "y")]), Parallel.of([("a b", "z")])).tolist()
+    [True, False]
+    """
+    known = set(map(example_digest, training.sources))
+    return np.array([example_digest(source) in known for source in data.sources])
+
+
+def count_words(text: str) -> int:
+    """Words, and characters of scripts that do not separate words.
+
+    >>> count_words("two dogs"), count_words("猫在这里 ok"), count_words("")
+    (2, 5, 0)
+    """
+    if text.isascii() or not _UNSPACED.search(text):
+        return len(text.split())
+    rest, alone = _UNSPACED.subn(" ", text)
+    return alone + len(rest.split())
+
+
+def _odd(
+    data: Parallel, max_words: int | None, max_ratio: float | None
+) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    """The pairs of each kind, none in two, and the lengths of both sides."""
+    if max_words is not None and max_words < 1:
+        raise ConfigError(f"max_words must be at least 1; got {max_words}")
+    if max_ratio is not None and not max_ratio >= 1:
+        raise ConfigError(f"max_ratio must be at least 1; got {max_ratio}")
+    lengths = [_lengths(side) for side in (data.sources, data.targets)]
+    shorter, longer = np.minimum(*lengths), np.maximum(*lengths)
+    kinds = {"with an empty side": shorter == 0}
+    if max_words is not None:
+        kinds[f"longer than {max_words:,} words"] = longer > max_words
+    if max_ratio is not None and not data.numeric:
+        kinds[f"of lengths more than {max_ratio:g} times apart"] = longer > max_ratio * shorter
+    kinds["copies"] = np.array(
+        [isinstance(a, str) and a.split() == b.split() for a, b in zip(data.sources, data.targets)]
+    )
+    kinds["duplicates"] = _repeated(
+        [(example_digest(a), example_digest(b)) for a, b in zip(data.sources, data.targets)]
+    )
+    before = np.zeros(len(data), bool)
+    for kind, mask in kinds.items():
+        kinds[kind] = mask & ~before
+        before |= mask
+    return kinds, lengths
+
+
+def _lengths(side: Sequence[Any]) -> np.ndarray:
+    return np.array(
+        [count_words(one) if isinstance(one, str) else len(one) for one in side], np.int64
+    )
+
+
+def _repeated(keys: Sequence[Any]) -> np.ndarray:
+    """Which came before."""
+    seen: set[Any] = set()
+    repeated = np.zeros(len(keys), bool)
+    for k, key in enumerate(keys):
+        repeated[k] = key in seen
+        seen.add(key)
+    return repeated
+
+
+def _other_targets(data: Parallel) -> np.ndarray:
+    """Which sources came before with another target."""
+    first: dict[bytes, bytes] = {}
+    other = np.zeros(len(data), bool)
+    for k, (source, target) in enumerate(zip(data.sources, data.targets)):
+        digest = example_digest(target)
+        other[k] = first.setdefault(example_digest(source), digest) != digest
+    return other
+
+
+def _example(data: Parallel, k: int) -> tuple[int, str, str]:
+    source = data.sources[k]
+    shown = source if isinstance(source, str) else f"{source.shape[0]} x {source.shape[1]} numbers"
+    return k + 1, shortened(shown, _SHOWN), shortened(data.targets[k], _SHOWN)

@@ -1,0 +1,206 @@
+"""What `linear=` takes: who makes the linear layers of a network. `nn.Linear`, or what adds something to it.
+
+A maker is called as `linear(d_in, d_out, bias=...)` and gives an `nn.Linear`, whose `weight` and `bias` the
+network initialises and saves under its own names. What it adds, such as the small matrices of an adapter
+(LoRA, Hu et al. 2022), is its own affair: a parametrisation of the weight (torch.nn.utils.parametrize), or
+parameters and a `forward` of its own.
+
+Recurrent cells hold matrices, not layers, since fused kernels read them. A cell takes the matrix of the layer
+that is made for it, with the parametrisations of its weight; a `forward` would never be called there and is
+refused.
+
+Matrices whose rows begin at aligned addresses: others make a product up to 40 % slower on a CPU.
+
+Dropout: for recurrent networks, where the mask stands still, and ordinary dropout that costs little.
+
+Ordinary dropout draws a mask for every step; on a recurrent state that noise adds up over time. Gal and Ghahramani
+(2016) draw one mask a sequence instead (variational dropout), and drop whole word types rather than single places;
+Merity et al. (2018) drop entries of the recurrent matrix (weight drop, after DropConnect, Wan et al. 2013), which
+leaves the fast recurrence as it is. Masks are drawn anew in every forward pass; what is kept is scaled by 1 / (1 - p),
+so nothing has to change when the model is used.
+
+`dropout` is torch's in distribution. On a CPU torch takes longer to draw a mask than a small Transformer's layer takes to
+be computed; there ours comes from a kernel and a seed (`kernels.dropout`), and the seed from torch's random state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+from torch.nn.utils import parametrize
+
+MakeLinear = Callable[..., nn.Linear]  # (d_in, d_out, bias=...)
+
+
+def original(module: nn.Module, name: str = "weight") -> nn.Parameter:
+    """Return the parameter that is initialised and saved, not what a parametrisation makes of it."""
+    if parametrize.is_parametrized(module, name):
+        return module.get_parameter(f"parametrizations.{name}.original")
+    return module.get_parameter(name)
+
+
+def own_weights(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Parameter]]:
+    """Yield the parameters by the names that they have with `nn.Linear`, without what other makers add."""
+    if isinstance(module, nn.Linear):
+        names = ["weight"] if module.bias is None else ["weight", "bias"]
+        yield from ((prefix + name, original(module, name)) for name in names)
+        return
+    for name, parameter in module.named_parameters(recurse=False):
+        yield prefix + name, parameter
+    for name, child in module.named_children():
+        if name == "parametrizations":
+            yield from (
+                (prefix + inner, original(module, inner)) for inner, _ in child.named_children()
+            )
+        else:
+            yield from own_weights(child, f"{prefix}{name}.")
+
+
+def linear_rows(linear: nn.Linear, x: Tensor, rows: slice) -> Tensor:
+    """Compute some of the outputs of a linear layer, (..., d_in) to (..., rows)."""
+    if _computes_by_itself(linear):
+        return linear(x)[..., rows]
+    return F.linear(x, linear.weight[rows], None if linear.bias is None else linear.bias[rows])
+
+
+def register_matrix(cell: nn.Module, name: str, linear: MakeLinear, d_in: int, d_out: int) -> None:
+    """Give a cell the parameter `name` (d_out, d_in), parametrised as the weight of what `linear` makes."""
+    if linear is nn.Linear:  # which would draw values that are not used
+        cell.register_parameter(name, nn.Parameter(torch.empty(d_out, d_in)))
+        return
+    made = linear(d_in, d_out, bias=False)
+    parametrised = parametrize.is_parametrized(made, "weight")
+    if not parametrised and _computes_by_itself(made):
+        raise ValueError(
+            f"a recurrent cell takes the matrix of a {type(made).__name__} and would never call "
+            "its forward; make what it adds a parametrisation (torch.nn.utils.parametrize)"
+        )
+    cell.register_parameter(name, original(made))
+    if parametrised:
+        for step in made.get_submodule("parametrizations.weight").children():
+            parametrize.register_parametrization(cell, name, step)
+
+
+def _computes_by_itself(linear: nn.Linear) -> bool:
+    """Tell whether its result is more than the product with its weight."""
+    return type(linear).forward is not nn.Linear.forward
+
+
+# ---- alignment
+
+ALIGNED = 16  # floats
+
+
+def aligned_empty(like: Tensor, rows: int, columns: int) -> Tensor:
+    """Empty (rows, columns), each row at an aligned address."""
+    return like.new_empty(rows, -(-columns // ALIGNED) * ALIGNED)[:, :columns]
+
+
+def aligned(matrix: Tensor) -> Tensor:
+    """The same matrix, copied where its rows are not aligned."""
+    if matrix.device.type != "cpu" or matrix.stride(0) % 8 == 0:
+        return matrix
+    return aligned_empty(matrix, *matrix.shape).copy_(matrix)
+
+
+# ---- dropout
+
+
+def check_rate(name: str, p: float) -> float:
+    """p, or an error that names it."""
+    if not 0.0 <= p < 1.0:
+        raise ValueError(f"{name} must be at least 0 and below 1; it is {p}")
+    return float(p)
+
+
+def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
+    """Entries of x are zero with probability p, each by itself, else divided by 1 - p."""
+    if not training or p == 0.0:
+        return x
+    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+        return functional.dropout(x, p)
+    dropped: Tensor = _Dropout.apply(x, p, int(torch.empty((), dtype=torch.int64).random_()))
+    return dropped
+
+
+class _Dropout(torch.autograd.Function):
+    """The same entries fall out of the gradient: the seed gives the mask again."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float, seed: int) -> Tensor:
+        ctx.p, ctx.seed = p, seed
+        return _dropped(x, p, seed)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _dropped(grad, ctx.p, ctx.seed), None, None
+
+
+def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
+    from seqloom.kernels.sampling import drop
+
+    x = x.detach().contiguous()
+    out = torch.empty_like(x)
+    flat = x.view(-1).numpy()
+    drop(
+        flat,
+        np.uint64(seed),
+        np.uint64(round(p * 2**32)),
+        flat.dtype.type(1 / (1 - p)),
+        out.view(-1).numpy(),
+    )
+    return out
+
+
+def draw_mask(shape: Sequence[int], p: float, like: Tensor) -> Tensor:
+    """Zeros with probability p, else 1 / (1 - p); of the type and on the device of `like`."""
+    return like.new_empty(tuple(shape)).bernoulli_(1.0 - p).div_(1.0 - p)
+
+
+def locked_dropout(x: Tensor, p: float, training: bool = True, *, time: int = 1) -> Tensor:
+    """Drop the same entries of x at all places of its axis `time`."""
+    if not training or p == 0.0:
+        return x
+    shape = list(x.shape)
+    shape[time] = 1
+    return x * draw_mask(shape, p, x)  # (B, T, D) * (B, 1, D)
+
+
+def weight_drop(weight: Tensor, p: float, training: bool = True) -> Tensor:
+    """A matrix with entries dropped; drawn once a pass, it holds for every step of the sequence."""
+    return functional.dropout(weight, p, training) if p > 0.0 else weight
+
+
+def word_dropout(embedding: nn.Embedding, ids: Tensor, p: float) -> Tensor:
+    """Vectors of `ids` (B, T) as (B, T, E), where whole word types are zero: a dropped word is so at all its places."""
+    vectors: Tensor = embedding(ids)  # (B, T, E)
+    if p == 0.0:
+        return vectors
+    mask = draw_mask(
+        (embedding.num_embeddings,), check_rate("word dropout", p), embedding.weight
+    )  # (V)
+    return vectors * mask[ids].unsqueeze(
+        -1
+    )  # equal to masking rows of the table, without a copy of it
+
+
+class VariationalDropout(nn.Module):
+    """One mask a sequence: x (B, T, D) loses the same entries at every step."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = check_rate("dropout", p)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return locked_dropout(x, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"

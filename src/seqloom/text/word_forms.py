@@ -1,0 +1,355 @@
+"""Stop words: the frequent words of a language that say how a sentence is built and little of what it is about.
+
+Articles, pronouns, prepositions, conjunctions, forms of to be and to have, and the commonest adverbs. Lists in
+use elsewhere contain "not", "no" and "nor", and removing those turns "not good" into "good"; so here the words of
+negation are a list of their own, and stay unless they are asked for. Removing stop words helps models that count
+words (topics, search); it takes away what parsing, translation and generation are made of. The lists are in
+`data/bundled/stopwords.toml`.
+
+    >>> sorted(stop_words("en") & {"the", "on", "not", "cat"})
+    ['on', 'the']
+
+Stems: words cut to what their forms share, by rules and without a dictionary.
+
+- `porter`: Porter 1980, "An algorithm for suffix stripping"; English.
+- `snowball`: Porter's second thoughts (Porter2) and its relatives for some thirty languages (Porter 2001).
+- `lancaster`: Paice 1990, "Another stemmer", which cuts more; English, needs nltk.
+
+The stems are PyStemmer's and NLTK's own; what is added is that words are made lower case and that each different word
+is stemmed once.
+
+    >>> [Stemmer(name)("presumably") for name in ("porter", "snowball")]
+    ['presum', 'presum']
+    >>> Stemmer("snowball", "de")("Häuser")
+    'haus'
+
+Lemmas: the form of a word that a dictionary lists, which depends on its part of speech.
+
+English comes from lemminflect's dictionary, with its rules for nouns and verbs that the dictionary does not have;
+other languages from simplemma's lists, which know no parts of speech. Without one, an English word is read as a
+verb, a noun, an adjective and an adverb in turn, and the first reading that has another form for it wins: right
+for most running text, and wrong for "left" as an adjective. Give the part of speech where it is known.
+
+    >>> lemma = Lemmatizer("en")
+    >>> lemma("mice"), lemma("better", "ADJ"), lemma("better", "NOUN"), lemma("was")
+    ('mouse', 'good', 'better', 'be')
+
+The steps of a normaliser that look at words: stop words out, stems or lemmas in.
+
+A word is a run of letters and marks with apostrophes inside; what has a digit or an underscore is left alone.
+The blanks around a word that goes stay: taken along, they would join what stands at both sides.
+Each different word is worked out once, so running text costs little more than finding its words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
+from threading import Lock
+from typing import Any, Literal
+
+from seqloom.errors import ConfigError, MissingExtra, suggest
+from seqloom.text.boundaries import beyond_ascii
+from seqloom.text.bundled import read_tables
+
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "nb", "ru")
+
+
+@cache
+def stop_words(
+    language: str = "en", *, negation: Literal["keep", "remove"] = "keep"
+) -> frozenset[str]:
+    """The stop words of a language, lower case, apostrophes straight; with `negation="remove"` also no, not, never.
+
+    >>> len(stop_words("en"))
+    215
+    """
+    if language not in LANGUAGES:
+        raise ConfigError(
+            f"no stop words for the language {language!r}{suggest(language, LANGUAGES)}; "
+            f"there are lists for {', '.join(LANGUAGES)}"
+        )
+    tables = read_tables("stopwords")
+    words = set(tables["words"][language].split())
+    negations = set(tables["negation"][language].split())
+    return frozenset(words | negations if negation == "remove" else words - negations)
+
+
+def negation_words(language: str = "en") -> frozenset[str]:
+    """The words of a language that turn a statement round."""
+    return stop_words(language, negation="remove") - stop_words(language)
+
+
+# ---- stems
+
+Algorithm = Literal["porter", "snowball", "lancaster"]
+
+SNOWBALL = {  # by the codes of ISO 639
+    "ar": "arabic",
+    "ca": "catalan",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "eo": "esperanto",
+    "es": "spanish",
+    "et": "estonian",
+    "eu": "basque",
+    "fa": "persian",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "nb": "norwegian",
+    "ne": "nepali",
+    "nl": "dutch",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "st": "sesotho",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+    "yi": "yiddish",
+}
+_MAX_WORDS = 1 << 20  # words remembered
+_lock = Lock()  # a snowball stemmer works on one word at a time
+
+
+class Stemmer:
+    """One word to its stem."""
+
+    def __init__(self, algorithm: Algorithm = "porter", language: str = "en") -> None:
+        self.algorithm, self.language = algorithm, language
+        self._stem = _engine(algorithm, language)
+        self._known: dict[str, str] = {}
+
+    def __call__(self, word: str) -> str:
+        known = self._known.get(word)
+        if known is None:
+            if len(self._known) >= _MAX_WORDS:
+                self._known.clear()
+            with _lock:
+                known = self._known[word] = self._stem(word.lower())
+        return known
+
+    def all(self, words: Iterable[str]) -> list[str]:
+        """The stems of many words."""
+        known, stems = self._known, []
+        for word in words:
+            stem = known.get(word)
+            stems.append(self(word) if stem is None else stem)
+        return stems
+
+
+@cache
+def _engine(algorithm: str, language: str) -> Callable[[str], str]:
+    if algorithm not in ("porter", "snowball", "lancaster"):
+        raise ConfigError(f"stem must be one of porter, snowball, lancaster; got {algorithm!r}")
+    if algorithm != "snowball" and language != "en":
+        raise ConfigError(f"the {algorithm} stemmer is for English; for {language!r} use snowball")
+    if algorithm == "lancaster":
+        try:
+            from nltk.stem.lancaster import LancasterStemmer
+        except ImportError:
+            raise MissingExtra(
+                "the lancaster stemmer needs nltk; install it: pip install 'seqloom[lang]'"
+            ) from None
+        return LancasterStemmer().stem
+    name = "porter" if algorithm == "porter" else SNOWBALL.get(language, "")
+    import Stemmer as snowball  # the snowball project's own code in C
+
+    try:
+        engine = snowball.Stemmer(name)
+    except KeyError:
+        raise ConfigError(
+            f"no stemmer for the language {language!r}{suggest(language, SNOWBALL)}; "
+            f"there is one for {', '.join(SNOWBALL)}"
+        ) from None
+    engine.maxCacheSize = 0  # ours remembers more
+    return engine.stemWord
+
+
+# ---- lemmas
+
+PartOfSpeech = Literal["NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV"]  # of Universal Dependencies
+
+_PARTS = ("NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV")
+_OTHER_PARTS = (
+    "ADP",
+    "CCONJ",
+    "DET",
+    "INTJ",
+    "NUM",
+    "PART",
+    "PRON",
+    "PUNCT",
+    "SCONJ",
+    "SYM",
+    "X",
+)  # not inflected
+_READINGS = ("AUX", "VERB", "NOUN", "ADJ", "ADV")
+_AS_THEY_ARE = {
+    "would",
+    "could",
+    "should",
+    "might",
+    "more",
+    "most",
+    "least",
+    "number",
+    "thanks",
+}  # not will, numb
+
+
+class Lemmatizer:
+    """One word to its lemma; English ones come in lower case unless they are names."""
+
+    def __init__(self, language: str = "en") -> None:
+        self.language = language
+        self._find = _english() if language == "en" else _listed(language)
+
+    def __call__(self, word: str, pos: str | None = None) -> str:
+        """`pos`: a tag of Universal Dependencies (NOUN, VERB, ADJ, ADV, AUX, ..); English only."""
+        if pos is not None:
+            pos = pos.upper()
+            if self.language != "en":
+                raise ConfigError(
+                    f"parts of speech are known for English only; leave pos out for {self.language!r}"
+                )
+            if pos not in _PARTS + _OTHER_PARTS:
+                raise ConfigError(
+                    f"{pos!r} is not a part of speech{suggest(pos, _PARTS)}; "
+                    f"there are {', '.join(_PARTS + _OTHER_PARTS)}"
+                )
+        return self._find(word.lower() if self.language == "en" and pos != "PROPN" else word, pos)
+
+
+@lru_cache(1)
+def _english() -> Callable[[str, str | None], str]:
+    try:
+        import lemminflect
+    except ImportError:
+        raise MissingExtra(
+            "English lemmas need lemminflect; install it: pip install 'seqloom[lang]'"
+        ) from None
+
+    @lru_cache(_MAX_WORDS)
+    def find(word: str, pos: str | None) -> str:
+        if word in _AS_THEY_ARE or (pos is not None and pos not in _PARTS):
+            return word
+        readings: dict[str, Any] = lemminflect.getAllLemmas(word, upos=pos)
+        for part in _READINGS if pos is None else (pos,):
+            if readings.get(part, (word,))[0] != word:
+                return readings[part][0]
+        if not readings and len(word) > 4 and (rules := _regular(word, pos)):
+            return lemminflect.getLemma(word, upos=rules)[0]
+        return word
+
+    return find
+
+
+def _regular(word: str, pos: str | None) -> str | None:
+    """The part of speech by whose rules a word that no dictionary has may be changed."""
+    if pos in (None, "NOUN") and word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")):
+        return "NOUN"
+    return "VERB" if pos == "VERB" and word.endswith(("s", "ed", "ing")) else None
+
+
+@lru_cache(8)
+def _listed(language: str) -> Callable[[str, str | None], str]:
+    try:
+        import simplemma
+    except ImportError:
+        raise MissingExtra(
+            f"lemmas of {language!r} need simplemma; install it: pip install 'seqloom[lang]'"
+        ) from None
+    try:
+        simplemma.lemmatize("a", lang=language)
+    except ValueError:
+        raise ConfigError(
+            f"no lemmas for the language {language!r}; simplemma has lists for about 50, "
+            "for example de, es, fr, it, nl, pl, pt, ru, sv"
+        ) from None
+
+    @lru_cache(_MAX_WORDS)
+    def find(word: str, pos: str | None) -> str:
+        return simplemma.lemmatize(word, lang=language)
+
+    return find
+
+
+# ---- word steps
+
+_NOT_LETTERS = re.compile(r"[\d_]")
+
+
+class WordSteps:
+    """Text to text, word by word."""
+
+    def __init__(
+        self,
+        *,
+        stopwords: Literal["keep", "remove", "remove-all"] = "keep",
+        stem: Literal["keep", "porter", "snowball", "lancaster"] = "keep",
+        lemma: Literal["keep", "dictionary"] = "keep",
+        language: str = "en",
+    ) -> None:
+        self._language = language
+        self._stopped: frozenset[str] = frozenset()
+        self._base: Callable[[str], str] | None = None
+        if stopwords != "keep":
+            self._stopped = stop_words(
+                language, negation="keep" if stopwords == "remove" else "remove"
+            )
+        if stem != "keep":
+            self._base = Stemmer(stem, language)
+        if lemma != "keep":
+            self._base = Lemmatizer(language)
+        self._known = _Known(self._replace)
+
+    def __call__(self, text: str) -> str:
+        parts = _words(beyond_ascii(text, "M")).split(text)
+        parts[1::2] = map(
+            self._known.__getitem__, parts[1::2]
+        )  # quicker than a call for each match
+        return "".join(parts)
+
+    def _replace(self, word: str) -> str:
+        if _NOT_LETTERS.search(word):
+            return word
+        plain = word.lower().replace("\u2019", "'")
+        if plain in self._stopped:
+            return ""
+        if self._base is None:
+            return word
+        return self._base(
+            plain.removesuffix("'s") if self._language == "en" else word
+        )  # German nouns need capitals
+
+
+class _Known(dict[str, str]):
+    def __init__(self, replace: Callable[[str], str]) -> None:
+        super().__init__()
+        self.replace = replace
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MAX_WORDS:
+            self.clear()
+        self[word] = made = self.replace(word)
+        return made
+
+
+@lru_cache(256)
+def _words(marks: str) -> re.Pattern[str]:
+    part = rf"(?:\w|[{marks}])++" if marks else r"\w++"
+    return re.compile(rf"({part}(?:['\u2019]{part})*+)")
