@@ -56,8 +56,8 @@ def run_quality(quick: bool, only: str) -> None:
 def sst2(quick: bool) -> Iterator[Row]:
     from seqloom.data.classification import read_labelled
     from seqloom.metrics import bootstrap
-    from seqloom.models.classify.naive_bayes import NaiveBayes
-    from seqloom.models.classify.neural_classifier import NeuralClassifier
+    from seqloom.models.classification.naive_bayes import NaiveBayes
+    from seqloom.models.classification.neural_classifier import NeuralClassifier
     from seqloom.training.config import TrainConfig
 
     paths = [data("sst2", f"stsa.binary.{part}") for part in ("train", "dev", "test")]
@@ -97,8 +97,8 @@ def sst2(quick: bool) -> Iterator[Row]:
 
 def ecg(quick: bool) -> Iterator[Row]:
     from seqloom.data.classification import read_labelled
-    from seqloom.models.classify.majority import Majority
-    from seqloom.models.classify.neural_classifier import NeuralClassifier
+    from seqloom.models.classification.majority import Majority
+    from seqloom.models.classification.neural_classifier import NeuralClassifier
     from seqloom.training.config import TrainConfig
 
     paths = [data("series", f"ECG5000_{part}.tsv") for part in ("TRAIN", "TEST")]
@@ -169,7 +169,7 @@ class Speed:
         return list(zip(labelled.texts, labelled.labels))
 
     def _model(self, texts: list[tuple[str, str]]) -> Any:
-        from seqloom.models.classify.neural_classifier import NeuralClassifier
+        from seqloom.models.classification.neural_classifier import NeuralClassifier
         from seqloom.training.config import TrainConfig
 
         return NeuralClassifier(tokenizer="whitespace").fit(texts, train=TrainConfig(steps=1))

@@ -83,8 +83,8 @@ def whole(
     """Trained on all 6,920 sentences; the best weights are those of dev."""
     from seqloom import progress
     from seqloom.metrics import bootstrap
-    from seqloom.models.classify.naive_bayes import NaiveBayes
-    from seqloom.models.classify.neural_classifier import NeuralClassifier
+    from seqloom.models.classification.naive_bayes import NaiveBayes
+    from seqloom.models.classification.neural_classifier import NeuralClassifier
     from seqloom.reporters import PlainReporter
     from seqloom.training.config import TrainConfig
 
@@ -181,14 +181,14 @@ def curve(quick: bool, encoder: str) -> Iterator[Row]:
 
 
 def bayes(train: Any, test: Any) -> list[Any]:
-    from seqloom.models.classify.naive_bayes import NaiveBayes
+    from seqloom.models.classification.naive_bayes import NaiveBayes
 
     found: list[Any] = NaiveBayes(ngrams=2, tokenizer="whitespace").fit(train).predict(test.texts)
     return found
 
 
 def scratch(train: Any, test: Any) -> list[Any]:
-    from seqloom.models.classify.neural_classifier import NeuralClassifier
+    from seqloom.models.classification.neural_classifier import NeuralClassifier
     from seqloom.training.config import TrainConfig
 
     found: list[Any] = (
@@ -200,7 +200,7 @@ def scratch(train: Any, test: Any) -> list[Any]:
 
 
 def tuned(encoder: str, train: Any, test: Any) -> list[Any]:
-    from seqloom.models.classify.neural_classifier import NeuralClassifier
+    from seqloom.models.classification.neural_classifier import NeuralClassifier
     from seqloom.training.config import TrainConfig
 
     how = TrainConfig(epochs=next(epochs for size, epochs in EPOCHS.items() if len(train) <= size))
@@ -216,7 +216,7 @@ def fit_frozen(
     encoder: str, features: Remembered, train: Any, test: Any, valid: Any = None
 ) -> tuple[Any, list[Any]]:
     """As the model would be fitted and would predict, with features that are computed once for all models."""
-    from seqloom.models.classify.neural_classifier import NeuralClassifier
+    from seqloom.models.classification.neural_classifier import NeuralClassifier
     from seqloom.training.config import TrainConfig
 
     with features.used():
@@ -233,9 +233,9 @@ class Remembered:
     """Features of a frozen encoder by the ids of a text, kept in a file; in the place of `fine_tuning.frozen_features`."""
 
     def __init__(self, path: Path) -> None:
-        from seqloom.models.sequence import fine_tuning
+        from seqloom.models.sequence import published
 
-        self.path, self.module, self.real = path, fine_tuning, fine_tuning.frozen_features
+        self.path, self.module, self.real = path, published, published.frozen_features
         self.known: dict[bytes, np.ndarray] = {}
         self.compute: Any = None
         if path.exists():
@@ -249,13 +249,13 @@ class Remembered:
         return patch.object(self.module, "frozen_features", self._made)
 
     def _made(self, *arguments: Any) -> Callable[[Any], Any]:
-        from seqloom.models.sequence.encoded import Encoded
+        from seqloom.models.sequence.inputs import Encoded
 
         self.compute = self.real(*arguments)
         return lambda encoded: Encoded({"values": self.of(encoded)}, np.arange(len(encoded) + 1))
 
     def of(self, encoded: Any) -> np.ndarray:
-        from seqloom.models.sequence.encoded import Encoded, flat
+        from seqloom.models.sequence.inputs import Encoded, flat
 
         rows = np.split(encoded.steps["ids"], encoded.borders[1:-1])
         new = list({row.tobytes(): row for row in rows if row.tobytes() not in self.known}.values())

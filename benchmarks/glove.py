@@ -73,8 +73,8 @@ class Bench:
             )
 
     def learning(self) -> Iterator[Row]:
-        from seqloom.models.vectors.configs import GloveConfig
-        from seqloom.models.vectors.glove import Factorisation
+        from seqloom.models.word_vectors.configs import GloveConfig
+        from seqloom.models.word_vectors.glove import Factorisation
 
         if (text := self._text(8_000_000)) is None:
             return
@@ -106,7 +106,7 @@ class Bench:
     def quality(self) -> Iterator[Row]:
         """Means over seeds, with the range."""
         from seqloom.interop.vectors import read_vectors
-        from seqloom.models.vectors.glove import Glove
+        from seqloom.models.word_vectors.glove import Glove
 
         tests = [
             (name, data("wordeval", file))
@@ -161,8 +161,8 @@ class Bench:
     def _count_ours(self, text: Path, window: int) -> tuple[Any, Any]:
         from seqloom import Tokenizer
         from seqloom.data.corpus import as_corpus
-        from seqloom.models.vectors.cooccurrence import count_cells
-        from seqloom.models.vectors.reading import read_words
+        from seqloom.models.word_vectors.cooccurrence import count_cells
+        from seqloom.models.word_vectors.reading import read_words
 
         corpus = as_corpus(text)
         tokenizer = Tokenizer(kind="whitespace", min_count=MIN_COUNT).fit(corpus)

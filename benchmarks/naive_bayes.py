@@ -41,7 +41,7 @@ class Bench:
 
     def posterior(self) -> Iterator[Row]:
         """Log-probabilities of the SST-2 test sentences, trained on the train sentences."""
-        from seqloom.models.classify.naive_bayes import NaiveBayes
+        from seqloom.models.classification.naive_bayes import NaiveBayes
 
         if (found := self._sst2()) is None:
             return
@@ -75,7 +75,7 @@ class Bench:
     def sst2(self) -> Iterator[Row]:
         """Trained on the 6,920 sentences of train alone. The tokenizer was chosen on dev, the last two settings by
         cross-validation on train and dev together."""
-        from seqloom.models.classify.naive_bayes import NaiveBayes
+        from seqloom.models.classification.naive_bayes import NaiveBayes
 
         if (found := self._sst2()) is None:
             return
@@ -121,7 +121,7 @@ class Bench:
 
     def speed(self) -> Iterator[Row]:
         """From lists of str: text to model, and the labels of the same texts; all in this process."""
-        from seqloom.models.classify.naive_bayes import NaiveBayes
+        from seqloom.models.classification.naive_bayes import NaiveBayes
 
         documents = self._documents()
         if documents is None:

@@ -119,7 +119,7 @@ class Speed:
         return [(words, tags) for words, tags in zip(tagged.sentences, tagged.tags) if words][:2000]
 
     def _model(self, sentences: Any, crf: bool, **train: Any) -> Any:
-        from seqloom.models.tag.neural_tagger import NeuralTagger
+        from seqloom.models.tagging.neural_tagger import NeuralTagger
         from seqloom.training.config import TrainConfig
 
         model = NeuralTagger(crf=crf, characters="cnn" if crf else "none")
@@ -297,7 +297,7 @@ def quality(name: str, train: dict[str, Any], quick: bool) -> Row | None:
     from seqloom import progress
     from seqloom.data.tagging import read_tagged
     from seqloom.directories import cache_directory
-    from seqloom.models.tag.neural_tagger import NeuralTagger
+    from seqloom.models.tagging.neural_tagger import NeuralTagger
     from seqloom.reporters import PlainReporter
     from seqloom.training.config import TrainConfig
 
@@ -347,7 +347,7 @@ def glove() -> Path | None:
         return None
     import polars
 
-    from seqloom.models.vectors.word_vectors import WordVectors
+    from seqloom.models.word_vectors.word_vectors import WordVectors
 
     home = Path(found.origin).parent / "data"
     words = polars.read_parquet(home / "glove_6B_index.parquet")["index"].to_list()

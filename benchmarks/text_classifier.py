@@ -152,7 +152,7 @@ class Bench:
     # ---- models
 
     def _fit(self, name: str, path: Path, ngrams: int, seed: int) -> Any:
-        from seqloom.models.classify.fasttext_classifier import FastTextClassifier
+        from seqloom.models.classification.fasttext_classifier import FastTextClassifier
 
         rate, epochs = SETTINGS[name][ngrams]
         return FastTextClassifier(

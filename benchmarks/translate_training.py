@@ -122,8 +122,8 @@ def our_updates(kind: str, pairs: list[tuple[str, str]]) -> tuple[Any, Any]:
     import torch
 
     from seqloom.data.translation import Parallel
-    from seqloom.models.translate.seq2seq import Seq2Seq
-    from seqloom.models.translate.transformer import Transformer
+    from seqloom.models.translation.seq2seq import Seq2Seq
+    from seqloom.models.translation.transformer import Transformer
     from seqloom.training.config import TrainConfig
     from seqloom.training.update import Updater
 

@@ -60,7 +60,7 @@ def serve(address: str) -> None:
         import torch  # noqa: F401
 
     from seqloom.cli import main  # noqa: F401
-    from seqloom.models.vectors.words import Words
+    from seqloom.models.word_vectors.words import Words
 
     Words.of(["a"])  # the first kernel makes numba ready
     signal.signal(signal.SIGCHLD, reap)

@@ -26,14 +26,14 @@ from seqloom.testing import (
     check_tagger,
     check_text_embedder,
     check_translator,
-    classifier,
-    forecaster,
+    classification,
+    forecasting,
     language,
     masked,
     rules,
-    tagger,
-    text_embedder,
-    translator,
+    sentence_vectors,
+    tagging,
+    translation,
 )
 
 from .own_models import Backwards, Between, Bigram, Drift, Frequent, Letters, Votes
@@ -459,34 +459,34 @@ TEXT_EMBEDDER = {
 TASKS = {
     "language": (language, LanguageModel, Bigram, LANGUAGE, (language.TEXT, language.HELD_OUT)),
     "classifier": (
-        classifier,
+        classification,
         Classifier,
         Votes,
         CLASSIFIER,
-        (classifier.PAIRS, classifier.HELD_OUT),
+        (classification.PAIRS, classification.HELD_OUT),
     ),
-    "tagger": (tagger, Tagger, Frequent, TAGGER, (tagger.POS, tagger.POS)),
+    "tagger": (tagging, Tagger, Frequent, TAGGER, (tagging.POS, tagging.POS)),
     "forecaster": (
-        forecaster,
+        forecasting,
         Forecaster,
         Drift,
         FORECASTER,
-        (forecaster.SERIES, forecaster.HELD_OUT),
+        (forecasting.SERIES, forecasting.HELD_OUT),
     ),
     "translator": (
-        translator,
+        translation,
         Translator,
         Backwards,
         TRANSLATOR,
-        (translator.PAIRS, translator.HELD_OUT),
+        (translation.PAIRS, translation.HELD_OUT),
     ),
     "masked": (masked, MaskedModel, Between, MASKED, (masked.TEXT, masked.HELD_OUT)),
     "text embedder": (
-        text_embedder,
+        sentence_vectors,
         TextEmbedder,
         Letters,
         TEXT_EMBEDDER,
-        (text_embedder.TEXT, text_embedder.PAIRS),
+        (sentence_vectors.TEXT, sentence_vectors.PAIRS),
     ),
 }
 
@@ -590,13 +590,13 @@ def test_a_fitted_model_is_checked_as_it_is():
     assert not unfitted.fitted
     check_classifier(changed(Votes)(), [("one two", "x"), ("three", "y"), ("two two", "x")])
     check_classifier(changed(Votes)().fit([("one two", "x"), ("three", "y")]))
-    check_tagger(changed(Frequent)(), tagger.NER)
-    check_tagger(changed(Frequent)().fit(tagger.NER))
+    check_tagger(changed(Frequent)(), tagging.NER)
+    check_tagger(changed(Frequent)().fit(tagging.NER))
     check_forecaster(changed(Drift)(), np.sin(np.arange(200.0)))
-    check_forecaster(changed(Drift)().fit(forecaster.SERIES))
+    check_forecaster(changed(Drift)().fit(forecasting.SERIES))
     check_masked_model(changed(Between)(), "a b c\nb c d e\n")
     check_masked_model(changed(Between)().fit(masked.TEXT))
     check_text_embedder(changed(Letters)(), "a b c\nb c d e\n")
-    check_text_embedder(changed(Letters)().fit(text_embedder.TEXT))
+    check_text_embedder(changed(Letters)().fit(sentence_vectors.TEXT))
     check_translator(changed(Backwards)(), [("ab", "ba"), ("abc", "cba")])
-    check_translator(changed(Backwards)().fit(translator.PAIRS))
+    check_translator(changed(Backwards)().fit(translation.PAIRS))

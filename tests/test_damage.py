@@ -9,7 +9,7 @@ import pytest
 from seqloom import NGram, Tokenizer, load
 from seqloom.arrays import LARGE, Spec, check_arrays, lengths, read_arrays, write_arrays
 from seqloom.errors import ModelError, SeqloomError
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.word_vectors import WordVectors
 from seqloom.registry import MODELS
 from tests.fuzz import damage
 from tests.fuzz.specimens import SPECIMENS, TEXT

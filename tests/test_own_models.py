@@ -19,9 +19,9 @@ from seqloom import registry
 from seqloom.comparison.ab import ab
 from seqloom.errors import ConfigError, ModelError
 from seqloom.testing import check_classifier, check_language_model, check_tagger
-from seqloom.testing.classifier import PAIRS
+from seqloom.testing.classification import PAIRS
 from seqloom.testing.language import HELD_OUT, TEXT
-from seqloom.testing.tagger import POS
+from seqloom.testing.tagging import POS
 
 from . import own_models
 from .own_models import Bigram, Frequent, Votes

@@ -14,7 +14,7 @@ from seqloom.arrays import read_arrays
 from seqloom.cli.main import main
 from seqloom.contracts import Model
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
-from seqloom.models.vectors.configs import WordVectorsConfig
+from seqloom.models.word_vectors.configs import WordVectorsConfig
 from tests.fuzz.specimens import TEXT
 from tests.fuzz.uses import use
 from tests.saved import NEWEST, QUANTISED, SAVED, answers, ask

@@ -142,7 +142,7 @@ def test_what_it_declares_is_what_torch_has(toy, which):
 
 
 def test_a_run_that_was_pulled_out_resumes_to_the_bit(toy, tmp_path, monkeypatch):
-    from seqloom.models.language.task_net import LanguageTraining
+    from seqloom.models.language.language_net import LanguageTraining
     from seqloom.training import loop
 
     config, loss = TrainConfig(steps=20, evaluate_every=7), LanguageTraining.loss

@@ -44,14 +44,22 @@ if TYPE_CHECKING:
     from seqloom.interop.vectors import read_vectors as read_vectors
     from seqloom.interop.vectors import write_vectors as write_vectors
     from seqloom.metrics.bias import weat as weat
-    from seqloom.models.classify.fasttext_classifier import FastTextClassifier as FastTextClassifier
-    from seqloom.models.classify.majority import Majority as Majority
-    from seqloom.models.classify.naive_bayes import NaiveBayes as NaiveBayes
-    from seqloom.models.classify.neural_classifier import NeuralClassifier as NeuralClassifier
-    from seqloom.models.encode.bert import Bert as Bert
-    from seqloom.models.encode.sentence_encoder import SentenceEncoder as SentenceEncoder
+    from seqloom.models.classification.fasttext_classifier import (
+        FastTextClassifier as FastTextClassifier,
+    )
+    from seqloom.models.classification.majority import Majority as Majority
+    from seqloom.models.classification.naive_bayes import NaiveBayes as NaiveBayes
+    from seqloom.models.classification.neural_classifier import NeuralClassifier as NeuralClassifier
+    from seqloom.models.forecasting.arima import Arima as Arima
+    from seqloom.models.forecasting.exponential_smoothing import (
+        ExponentialSmoothing as ExponentialSmoothing,
+    )
+    from seqloom.models.forecasting.forecaster import NeuralForecaster as NeuralForecaster
+    from seqloom.models.forecasting.linear_window import LinearWindow as LinearWindow
+    from seqloom.models.forecasting.repeating import Naive as Naive
+    from seqloom.models.forecasting.repeating import SeasonalNaive as SeasonalNaive
     from seqloom.models.hidden.chain import CategoricalHMM as CategoricalHMM
-    from seqloom.models.hidden.em import baum_welch as baum_welch
+    from seqloom.models.hidden.chain import baum_welch as baum_welch
     from seqloom.models.hidden.gaussian import GaussianHMM as GaussianHMM
     from seqloom.models.language.cache import Cache as Cache
     from seqloom.models.language.gpt import GPT as GPT
@@ -64,28 +72,22 @@ if TYPE_CHECKING:
     from seqloom.models.language.recurrent import LSTM as LSTM
     from seqloom.models.language.recurrent import RNN as RNN
     from seqloom.models.language.uniform import Uniform as Uniform
-    from seqloom.models.series.arima import Arima as Arima
-    from seqloom.models.series.exponential_smoothing import (
-        ExponentialSmoothing as ExponentialSmoothing,
-    )
-    from seqloom.models.series.forecaster import NeuralForecaster as NeuralForecaster
-    from seqloom.models.series.linear_window import LinearWindow as LinearWindow
-    from seqloom.models.series.repeating import Naive as Naive
-    from seqloom.models.series.repeating import SeasonalNaive as SeasonalNaive
-    from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
-    from seqloom.models.tag.most_frequent_tag import MostFrequentTag as MostFrequentTag
-    from seqloom.models.tag.neural_tagger import NeuralTagger as NeuralTagger
-    from seqloom.models.translate.copy import Copy as Copy
-    from seqloom.models.translate.dictionary import Dictionary as Dictionary
-    from seqloom.models.translate.seq2seq import Seq2Seq as Seq2Seq
-    from seqloom.models.translate.transformer import Transformer as Transformer
-    from seqloom.models.vectors.charngram import CharNgram as CharNgram
-    from seqloom.models.vectors.debias import bias_direction as bias_direction
-    from seqloom.models.vectors.debias import debias as debias
-    from seqloom.models.vectors.fasttext import FastText as FastText
-    from seqloom.models.vectors.glove import Glove as Glove
-    from seqloom.models.vectors.word2vec import Word2Vec as Word2Vec
-    from seqloom.models.vectors.word_vectors import WordVectors as WordVectors
+    from seqloom.models.masked.bert import Bert as Bert
+    from seqloom.models.sentence_vectors import SentenceEncoder as SentenceEncoder
+    from seqloom.models.tagging.hmm_tagger import HMMTagger as HMMTagger
+    from seqloom.models.tagging.most_frequent_tag import MostFrequentTag as MostFrequentTag
+    from seqloom.models.tagging.neural_tagger import NeuralTagger as NeuralTagger
+    from seqloom.models.translation.copying import Copy as Copy
+    from seqloom.models.translation.dictionary import Dictionary as Dictionary
+    from seqloom.models.translation.seq2seq import Seq2Seq as Seq2Seq
+    from seqloom.models.translation.transformer import Transformer as Transformer
+    from seqloom.models.word_vectors.charngram import CharNgram as CharNgram
+    from seqloom.models.word_vectors.debias import bias_direction as bias_direction
+    from seqloom.models.word_vectors.debias import debias as debias
+    from seqloom.models.word_vectors.fasttext import FastText as FastText
+    from seqloom.models.word_vectors.glove import Glove as Glove
+    from seqloom.models.word_vectors.word2vec import Word2Vec as Word2Vec
+    from seqloom.models.word_vectors.word_vectors import WordVectors as WordVectors
     from seqloom.registry import register as register
     from seqloom.storage import load as load
     from seqloom.text.phrases import Phrases as Phrases

@@ -6,6 +6,8 @@ that the header gives, copy-on-write, so that a model opens at once and processe
 
 Kernels trust their arrays, so whoever reads a stranger's file says what each array must be (`Spec`), and `check_arrays`
 holds the file to it before anything else sees it.
+
+Words as two arrays of a saved tagger: their bytes, one after the other, and where each ends.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import math
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -239,3 +241,25 @@ def digest(arrays: Mapping[str, np.ndarray]) -> str:
     for name in sorted(arrays):
         found.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
     return found.hexdigest()[:16]
+
+
+# ---- words
+
+
+def pack_words(words: Iterable[str]) -> dict[str, np.ndarray]:
+    spelled = [word.encode("utf-8", "surrogatepass") for word in words]
+    return {
+        "words": np.frombuffer(b"".join(spelled), np.uint8).copy(),
+        "word_ends": np.cumsum([len(w) for w in spelled]),
+    }
+
+
+def unpack_words(arrays: dict[str, np.ndarray]) -> list[str]:
+    """Different words, or the file is damaged."""
+    blob, ends = np.asarray(arrays["words"]).tobytes(), arrays["word_ends"].tolist()
+    words = [
+        blob[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *ends], ends)
+    ]
+    if ends != sorted(ends) or ends[-1:] != [len(blob)] or len(set(words)) < len(words):
+        raise ModelError("its words contradict each other: the file is damaged")
+    return words

@@ -7,7 +7,7 @@ import pytest
 
 from seqloom import load
 from seqloom.metrics.bias import weat
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.word_vectors import WordVectors
 
 
 @pytest.fixture

@@ -100,8 +100,8 @@ def test_wrong_options(seqloom, place, options, says):
 
 SLOW = """
 import sys
-import seqloom.models.vectors.learning as learning
-import seqloom.models.classify.bag_training as bag_training
+import seqloom.models.word_vectors.learning as learning
+import seqloom.models.classification.bags as bag_training
 
 learning.CHECKPOINT_SECONDS, learning.SHARE_OF_TIME = 0.0, 1e9
 order = bag_training.Learning._order
@@ -140,7 +140,7 @@ def test_killed_it_goes_on_to_the_bit(seqloom, place):
 
 def test_a_trial_without_words_does_not_end_the_tuning(seqloom, place, monkeypatch):
     """Of six texts no word comes five times."""
-    from seqloom.models.classify import tuning
+    from seqloom.models.classification import tuning
 
     (place / "few.tsv").write_text(
         "label\ttext\n" + "".join(f"{k}\t{w}\n" for k, words in WORDS.items() for w in words[:3])

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from seqloom import HMM, HMMTagger, NaiveBayes, load, read_tagged
 from seqloom.cli.main import main
-from seqloom.models.hidden.em import BaumWelch
+from seqloom.models.hidden.chain import BaumWelch
 from seqloom.reporters import PlainReporter
 from seqloom.tasks import task
 

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom import load  # noqa: E402
-from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
+from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
 
 FIT = ("fit", "lstm", "text", "-o", "m", "--d-hidden", 6, "--steps", 4, "--pretrained", "vectors")
 

@@ -54,7 +54,7 @@ def test_while_steps_are_timed(tmp_path):
     pytest.importorskip("torch")
     slow = """
 import time
-from seqloom.models.language.task_net import LanguageTraining
+from seqloom.models.language.language_net import LanguageTraining
 
 def loss(*_):
     print("now", flush=True)

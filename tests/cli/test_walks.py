@@ -19,7 +19,7 @@ from seqloom.comparison.classification import ClassificationLadder
 from seqloom.contracts import Forecaster
 from seqloom.data.documents import CHUNK, Document
 from seqloom.data.tables import Parquet
-from seqloom.models.vectors.reading import read_words
+from seqloom.models.word_vectors.reading import read_words
 from seqloom.text.tokenizer import Tokenizer
 from tests.comparison.test_tasks import reviews
 from tests.fuzz.specimens import SPECIMENS
@@ -467,7 +467,7 @@ def test_fit_encodes_both_sides_of_a_pair_once(tokenised, options, reads):
 
 def held_out(sources, targets):
     """The pairs that no weights are learnt from."""
-    from seqloom.models.translate.preparing import hold_out
+    from seqloom.models.translation.pairs import hold_out
 
     _, valid = hold_out(library.Parallel.of(sources, targets), None)
     return [targets.index(target) for target in valid.targets]

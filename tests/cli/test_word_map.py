@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.word_vectors import WordVectors
 
 
 @pytest.fixture

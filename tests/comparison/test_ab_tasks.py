@@ -26,7 +26,7 @@ from seqloom.data.classification import Labelled
 from seqloom.data.tagging import Tagged
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bootstrap import paired, paired_statistic, ratio
-from seqloom.testing.forecaster import hours
+from seqloom.testing.forecasting import hours
 from tests.comparison.folding import folds
 
 GOOD, BAD = ["fine", "great", "lovely", "clever", "warm"], ["dull", "bad", "slow", "flat", "cold"]

@@ -14,9 +14,9 @@ from seqloom import Corpus, compare, progress
 from seqloom.comparison import run as comparing
 from seqloom.comparison import rungs
 from seqloom.comparison.bench import Bench
-from seqloom.comparison.kept import held, trim
 from seqloom.comparison.ladder import FRACTIONS
 from seqloom.comparison.report import markdown, write_report
+from seqloom.comparison.result import held, trim
 from seqloom.comparison.rungs import RUNGS, bpe_size, tokenizer_config
 from seqloom.comparison.table import columns, size, visible
 from seqloom.errors import ConfigError, DataError, SeqloomError
@@ -243,7 +243,7 @@ def test_what_takes_too_long_is_skipped_and_said(text, tmp_path):
 
 
 def test_time_is_measured_on_a_part_and_only_where_it_may_be_long(text, tmp_path, monkeypatch):
-    from seqloom.comparison import timing
+    from seqloom.comparison import run
 
     def timed(**options):
         found, ear = listened(
@@ -252,10 +252,10 @@ def test_time_is_measured_on_a_part_and_only_where_it_may_be_long(text, tmp_path
         return [r.name for r in found.results], [m for m in ear.said if m.startswith("timing")]
 
     assert timed() == (["byte-1", "byte-2"], [])
-    monkeypatch.setattr(timing, "SLOWEST", 1.0)  # now anything may take hours
+    monkeypatch.setattr(run, "SLOWEST", 1.0)  # now anything may take hours
     clock = iter(range(1000))
     monkeypatch.setattr(
-        timing, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: next(clock))})
+        run, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: next(clock))})
     )
     done, said = timed(limit=1.0)  # a second for a sixteenth is 16 seconds for all
     assert done == ["byte-1", "byte-2"]
@@ -365,7 +365,7 @@ def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
     first, both = used(5000), used(6000)
     assert len(both) == 2
     size = max(sum(f.stat().st_size for f in p.rglob("*") if f.is_file()) for p in folder.iterdir())
-    monkeypatch.setattr("seqloom.comparison.kept.MOST", int(1.5 * size))
+    monkeypatch.setattr("seqloom.comparison.result.MOST", int(1.5 * size))
     ear = Ear()
     with progress.reporting(ear):
         assert len(used(7000)) == 2

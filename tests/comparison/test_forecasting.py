@@ -12,7 +12,7 @@ from seqloom.comparison.forecasting import ForecastingLadder, horizon_of
 from seqloom.comparison.report import write_report
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
-from seqloom.testing.forecaster import hours
+from seqloom.testing.forecasting import hours
 from tests.comparison.folding import folds
 
 

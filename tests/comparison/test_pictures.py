@@ -13,9 +13,8 @@ from seqloom.charts.theme import specification
 from seqloom.cli.main import main
 from seqloom.comparison.curve import CurvePoint
 from seqloom.comparison.language import LanguageLadder
-from seqloom.comparison.page import overtaking, report_page
 from seqloom.comparison.pictures import details, drawn, pictures, shown_first
-from seqloom.comparison.report import markdown, write_report
+from seqloom.comparison.report import markdown, overtaking, report_page, write_report
 from seqloom.comparison.result import Comparison, Skipped
 
 RUNGS = ["uniform", "byte-1", "byte-4", "bpe-2", "byte-mixture"]
@@ -163,7 +162,7 @@ def test_a_report_is_there_whole_or_not_at_all(found, tmp_path, monkeypatch):
         for name, data in before.items():
             (place / name).write_bytes(data)
         for target, broken in (
-            ("seqloom.comparison.page.report_page", killed),
+            ("seqloom.comparison.report.report_page", killed),
             (
                 "pathlib.Path.write_bytes",
                 lambda path, data: killed() if "report.html" in path.name else write(path, data),

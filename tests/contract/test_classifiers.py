@@ -8,7 +8,7 @@ import seqloom
 from seqloom import registry
 from seqloom.contracts import Classifier
 from seqloom.errors import ConfigError
-from seqloom.testing.classifier import HELD_OUT, PAIRS, RULES
+from seqloom.testing.classification import HELD_OUT, PAIRS, RULES
 from seqloom.testing.rules import check, specimen
 
 NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "classifier"]

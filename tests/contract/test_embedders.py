@@ -7,7 +7,7 @@ import seqloom
 from seqloom import registry
 from seqloom.contracts import Embedder
 from seqloom.errors import ConfigError, DataError, NotFitted, TrainingError
-from seqloom.models.vectors import learning
+from seqloom.models.word_vectors import learning
 from seqloom.testing.rules import Specimen, a_damaged_file_is_refused, tree
 
 NAMES = [

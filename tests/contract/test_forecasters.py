@@ -9,7 +9,7 @@ import pytest
 from seqloom import Series, registry
 from seqloom.contracts import Forecaster
 from seqloom.errors import ConfigError, DataError
-from seqloom.testing.forecaster import HELD_OUT, RULES, SERIES, hours
+from seqloom.testing.forecasting import HELD_OUT, RULES, SERIES, hours
 from seqloom.testing.rules import check, fit, specimen
 
 NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]

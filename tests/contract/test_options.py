@@ -17,8 +17,8 @@ from seqloom.data.corpus import Corpus
 from seqloom.data.documents import Document
 from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES
 from seqloom.errors import ConfigError
-from seqloom.testing.forecaster import SERIES
-from seqloom.testing.tagger import NER
+from seqloom.testing.forecasting import SERIES
+from seqloom.testing.tagging import NER
 from seqloom.training.config import TrainConfig
 
 from ..fuzz.specimens import random_encoder

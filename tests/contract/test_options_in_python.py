@@ -14,7 +14,7 @@ from seqloom import registry
 from seqloom.config import Config, option
 from seqloom.contracts import Classifier
 from seqloom.errors import ConfigError
-from seqloom.models.language.neural_configs import LSTMConfig
+from seqloom.models.language.configs import LSTMConfig
 from tests.saved import NEWEST
 
 NAMES = list(registry.MODELS)

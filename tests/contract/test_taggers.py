@@ -8,7 +8,7 @@ from seqloom import registry
 from seqloom.contracts import Tagger
 from seqloom.errors import ConfigError, NotFitted
 from seqloom.testing.rules import check, specimen
-from seqloom.testing.tagger import NER, POS, RULES
+from seqloom.testing.tagging import NER, POS, RULES
 
 NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "tagger"]
 

@@ -8,7 +8,7 @@ from seqloom import registry
 from seqloom.contracts import Embedder, TextEmbedder
 from seqloom.errors import ConfigError
 from seqloom.testing.rules import check, fits, specimen
-from seqloom.testing.text_embedder import PAIRS, RULES, TEXT
+from seqloom.testing.sentence_vectors import PAIRS, RULES, TEXT
 from tests.fuzz.specimens import SPECIMENS
 
 REGISTERED = [name for name, entry in registry.MODELS.items() if entry.task == "sentence vectors"]

@@ -7,8 +7,8 @@ import pytest
 
 from seqloom import Copy
 from seqloom.contracts import Translator
+from seqloom.contracts.translation import BATCH
 from seqloom.contracts.translations import TranslationConfig
-from seqloom.contracts.translator import BATCH
 from seqloom.decoding.beam import forced_log_probs
 from seqloom.errors import ConfigError, DataError
 from tests.own_models import Backwards

@@ -7,7 +7,7 @@ import pytest
 from seqloom import registry
 from seqloom.contracts import Translator
 from seqloom.testing.rules import check, specimen
-from seqloom.testing.translator import HELD_OUT, PAIRS, RULES
+from seqloom.testing.translation import HELD_OUT, PAIRS, RULES
 
 NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "translator"]
 QUICK = {

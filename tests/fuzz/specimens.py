@@ -16,7 +16,7 @@ import numpy as np
 from seqloom import Tokenizer
 from seqloom.models.language.mixture import Mixture
 from seqloom.models.language.neural_cache import NeuralCache
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.word_vectors import WordVectors
 from seqloom.registry import model_class
 from seqloom.storage import FORMAT_VERSION
 from seqloom.testing.language import TEXT as TOY

@@ -116,7 +116,7 @@ def sentences(seed, n):
 
 def record(place):
     from seqloom.interop.vectors import write_vectors
-    from seqloom.models.vectors.word_vectors import WordVectors
+    from seqloom.models.word_vectors.word_vectors import WordVectors
     from seqloom.text.phrases import PhrasesConfig
 
     rng = np.random.default_rng(2)

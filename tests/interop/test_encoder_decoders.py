@@ -20,7 +20,7 @@ from seqloom import interop  # noqa: E402
 from seqloom.cli.main import main  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.interop.tensors import alternating  # noqa: E402
-from seqloom.models.translate.transformer import Transformer  # noqa: E402
+from seqloom.models.translation.transformer import Transformer  # noqa: E402
 from seqloom.nn.position import distance_buckets  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 

@@ -340,7 +340,7 @@ def test_published_weights(name, tmp_path):
         [[*one.ids, *[model.marks.pad] * (longest - len(one.ids))] for one in inputs]
     )
     keep = torch.tensor([[1] * len(one.ids) + [0] * (longest - len(one.ids)) for one in inputs])
-    from seqloom.models.encode.running import hidden_states
+    from seqloom.models.masked.inputs import hidden_states
 
     found = hidden_states(model.network(), inputs, model.marks.pad)
     with torch.no_grad():

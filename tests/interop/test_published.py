@@ -9,10 +9,10 @@ torch = pytest.importorskip("torch")
 from seqloom.errors import ConfigError  # noqa: E402
 from seqloom.interop import published  # noqa: E402
 from seqloom.interop.published import LAYOUTS, parameters, shapes  # noqa: E402
-from seqloom.models.encode.configs import BertConfig  # noqa: E402
-from seqloom.models.language.gpt_net import GPTLanguageNet  # noqa: E402
-from seqloom.models.language.neural_configs import GPTConfig  # noqa: E402
-from seqloom.models.translate.configs import TransformerConfig  # noqa: E402
+from seqloom.models.language.configs import GPTConfig  # noqa: E402
+from seqloom.models.language.language_net import GPTLanguageNet  # noqa: E402
+from seqloom.models.masked.configs import BertConfig  # noqa: E402
+from seqloom.models.translation.configs import TransformerConfig  # noqa: E402
 from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
 
 # Of transformers' models, or of the papers where there are none (GPT-3); without heads that only training needs.

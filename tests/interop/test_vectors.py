@@ -13,7 +13,7 @@ from seqloom.data.vector_files import sniff_vectors, vectors_instead_of_text
 from seqloom.errors import ConfigError, DataError
 from seqloom.interop.fasttext import convert_fasttext, read_fasttext
 from seqloom.interop.vectors import read_vectors, write_vectors
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.word_vectors import WordVectors
 from seqloom.registry import model_class
 from tests.golden import fasttext_models, gensim_answers
 from tests.golden.fasttext_models import QUANTISED, SUPERVISED, UNSUPERVISED

@@ -7,7 +7,7 @@ import pytest
 
 from seqloom.kernels import bag_classifier, vector_search
 from seqloom.kernels import features as bag_features
-from seqloom.models.vectors.sampling import huffman
+from seqloom.models.word_vectors.windows import huffman
 
 END, UNKNOWN = bag_features.END, bag_features.UNKNOWN
 NONE = np.zeros(0, np.int64)

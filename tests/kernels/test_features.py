@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.kernels import features as kernels
-from seqloom.models.classify.features import empty_slots
+from seqloom.models.classification.features import empty_slots
 
 WORDS = 5
 documents = st.lists(

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from seqloom.errors import ConfigError, DataError
 from seqloom.kernels.hmm import add_products, log_products, multiply
 from seqloom.kernels.hmm_paths import arrive, arrive_eight
-from seqloom.models.hidden.batches import Packer
-from seqloom.models.hidden.pairs import viterbi_pairs
+from seqloom.models.hidden.passes import Packer, viterbi_pairs
 from tests.twins import hmm as twin
 
 

@@ -7,9 +7,16 @@ import pytest
 
 from seqloom.kernels import word2vec as kernel
 from seqloom.kernels.features import weighted_rows
-from seqloom.models.vectors.reading import END, GONE
-from seqloom.models.vectors.sampling import alias_table, huffman, keep_thresholds
-from seqloom.models.vectors.windows import Bags, make_outputs, rows, tables
+from seqloom.models.word_vectors.reading import END, GONE
+from seqloom.models.word_vectors.windows import (
+    Bags,
+    alias_table,
+    huffman,
+    keep_thresholds,
+    make_outputs,
+    rows,
+    tables,
+)
 
 MASK = (1 << 64) - 1
 COUNTS = np.array([40, 30, 22, 17, 9, 9, 5, 4, 2, 2, 1, 1])

@@ -8,8 +8,8 @@ import pytest
 import seqloom
 from seqloom import progress
 from seqloom.errors import ConfigError, MissingExtra
-from seqloom.models.vectors import approximate as module
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors import search as module
+from seqloom.models.word_vectors.word_vectors import WordVectors
 
 SIZE = 3000
 

@@ -8,8 +8,8 @@ import pytest
 
 import seqloom
 from seqloom import interop
-from seqloom.models.encode import running
-from seqloom.models.encode.running import hidden_states
+from seqloom.models.masked import inputs
+from seqloom.models.masked.inputs import hidden_states
 from seqloom.models.sequence.published import open_encoder
 from seqloom.runtime.quantised import Quantised
 from tests.fuzz.specimens import random_encoder
@@ -67,7 +67,7 @@ def test_both_networks_guess_the_same(layout, head, monkeypatch):
 def test_groups_and_threads_change_nothing(monkeypatch):
     model = make()
     whole, hidden = log_probs(model), model.hidden(TEXTS)
-    monkeypatch.setattr(running, "GROUP", 9)
+    monkeypatch.setattr(inputs, "GROUP", 9)
     monkeypatch.setenv("SEQLOOM_THREADS", "2")
     np.testing.assert_allclose(log_probs(model), whole, atol=1e-5)
     for found, expected in zip(model.hidden(TEXTS), hidden):

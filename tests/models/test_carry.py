@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from seqloom import GPT, GRU, LSTM, NPLM, RNN, TrainConfig  # noqa: E402
-from seqloom.models.language.task_net import LanguageTraining  # noqa: E402
-from seqloom.models.network.sizes import Size  # noqa: E402
+from seqloom.models.language.language_net import LanguageTraining  # noqa: E402
+from seqloom.models.network.first_layer import Size  # noqa: E402
 from seqloom.training import loop  # noqa: E402
 from seqloom.training.batches import Separate  # noqa: E402
 from seqloom.training.devices import on_device  # noqa: E402

@@ -12,7 +12,7 @@ from seqloom import interop
 from seqloom.decoding.generation import TextStream
 from seqloom.errors import SeqloomError
 from seqloom.interop.hugging_face_tokenizers import read_template
-from seqloom.models.language.chatting import encode_chat
+from seqloom.models.language.gpt import encode_chat
 from seqloom.text.chat import ChatTemplate
 from tests.interop.llama_files import BOS, EOS, MARKS, llama_file
 

@@ -13,11 +13,11 @@ torch = pytest.importorskip("torch")
 
 import seqloom  # noqa: E402
 from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
-from seqloom.models.series.forecaster import NeuralForecaster  # noqa: E402
-from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
+from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.forecasting.forecaster import NeuralForecaster  # noqa: E402
+from seqloom.models.tagging.neural_tagger import NeuralTagger  # noqa: E402
 from seqloom.nn.composition import POOLINGS  # noqa: E402
-from seqloom.testing.forecaster import hours  # noqa: E402
+from seqloom.testing.forecasting import hours  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 
 RNG = np.random.default_rng(0)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from seqloom.errors import SeqloomError
-from seqloom.models.vectors import cooccurrence
-from seqloom.models.vectors.cooccurrence import count_cells
-from seqloom.models.vectors.reading import END, GONE
+from seqloom.models.word_vectors import cooccurrence
+from seqloom.models.word_vectors.cooccurrence import count_cells
+from seqloom.models.word_vectors.reading import END, GONE
 
 
 def by_hand(ids, window, symmetric, weighting):

@@ -8,7 +8,7 @@ import pytest
 import seqloom
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bias import built_in
-from seqloom.models.vectors.debias import (
+from seqloom.models.word_vectors.debias import (
     bias_direction,
     debias,
     equalise,
@@ -16,7 +16,7 @@ from seqloom.models.vectors.debias import (
     neutralise,
     report,
 )
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.word_vectors import WordVectors
 
 PAIRS = [("she", "he"), ("woman", "man"), ("girl", "boy")]
 NEUTRAL = [f"job{i}" for i in range(30)]

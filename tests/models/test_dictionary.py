@@ -8,7 +8,7 @@ import pytest
 
 from seqloom import Copy, Dictionary, load
 from seqloom.errors import DataError, ModelError
-from seqloom.models.translate import copy, dictionary, lexical_table
+from seqloom.models.translation import copying, dictionary
 from tests.twins.word_alignment import model_one
 
 HOUSE = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
@@ -57,9 +57,9 @@ def test_each_iteration_gains():
 
 def test_how_pairs_are_cut_into_blocks_changes_nothing(monkeypatch):
     whole = Dictionary().fit(drawn(80)).table
-    monkeypatch.setattr(lexical_table, "PAIRS", 50)
+    monkeypatch.setattr(dictionary, "PAIRS", 50)
     blocks = Dictionary().fit(drawn(80)).table
-    monkeypatch.setattr(lexical_table, "KEPT", 0)
+    monkeypatch.setattr(dictionary, "KEPT", 0)
     again = Dictionary().fit(drawn(80)).table
     for other in (blocks, again):
         np.testing.assert_array_equal(whole.words, other.words)
@@ -144,7 +144,7 @@ def test_copy_aligns_bytes_in_their_places():
 
 
 @pytest.mark.parametrize(
-    "module", [copy, dictionary, lexical_table], ids=lambda module: module.__name__
+    "module", [copying, dictionary, dictionary], ids=lambda module: module.__name__
 )
 def test_examples(module):
     outcome = doctest.testmod(module)

@@ -8,9 +8,8 @@ import pytest
 
 from seqloom import Tokenizer
 from seqloom.errors import ModelError
-from seqloom.models.encode.configs import EncoderLayout
-from seqloom.models.encode.inputs import Input, Marks, batches, cut_to, pad_together
-from seqloom.models.encode.running import encoder_shapes
+from seqloom.models.masked.configs import EncoderLayout
+from seqloom.models.masked.inputs import Input, Marks, batches, cut_to, encoder_shapes, pad_together
 from seqloom.text.masks import HIDDEN, encode_masked, write_tokens
 from tests.fuzz.specimens import random_encoder
 
@@ -37,7 +36,7 @@ torch = pytest.importorskip("torch")
     ],
 )
 def test_published_numbers_of_parameters(vocab_size, options, count):
-    from seqloom.models.encode.encoder_net import build_encoder
+    from seqloom.models.masked.encoder_net import build_encoder
 
     with torch.device("meta"):
         network = build_encoder(EncoderLayout(**options), vocab_size)

@@ -9,10 +9,11 @@ import pytest
 import seqloom
 from seqloom.data.classification import Labelled
 from seqloom.errors import ConfigError, DataError, ModelError
-from seqloom.models.classify import bag_training, quantised, tuning
-from seqloom.models.classify.fasttext_classifier import FastTextClassifier
-from seqloom.models.vectors import learning
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.classification import bags as bag_training
+from seqloom.models.classification import fasttext_classifier, tuning
+from seqloom.models.classification.fasttext_classifier import FastTextClassifier
+from seqloom.models.word_vectors import learning
+from seqloom.models.word_vectors.word_vectors import WordVectors
 from seqloom.storage import Saved
 from tests.golden import fasttext_models
 from tests.golden.fasttext_models import topic_texts
@@ -278,7 +279,9 @@ def test_kmeans_is_better_than_the_points_that_it_began_with():
     def apart(places):
         return ((points[:, None] - places) ** 2).sum(axis=2).min(axis=1).mean()
 
-    assert apart(quantised._learn(points, np.random.default_rng(1))) < 0.75 * apart(points[:256])
+    assert apart(fasttext_classifier._learn(points, np.random.default_rng(1))) < 0.75 * apart(
+        points[:256]
+    )
 
 
 # ---- tuning

@@ -11,9 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
 from seqloom.models.sequence.model import FEW, without_torch  # noqa: E402
-from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
+from seqloom.models.tagging.neural_tagger import NeuralTagger  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from tests.models.test_composition import SENTENCES, SERIES, TEXTS, make_encoder, small  # noqa: E402
 

@@ -12,12 +12,11 @@ torch = pytest.importorskip("torch")
 import seqloom  # noqa: E402
 from seqloom import progress  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
-from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
-from seqloom.models.sequence.fine_tuning import fine_tuning, slower  # noqa: E402
-from seqloom.models.sequence.published import PublishedInputs, open_encoder  # noqa: E402
-from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
+from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.sequence.published import PublishedInputs, fine_tuning, open_encoder, slower  # noqa: E402  # noqa: E402
+from seqloom.models.tagging.neural_tagger import NeuralTagger  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.schedules import DelayedGroup  # noqa: E402
+from seqloom.training.trainable import DelayedGroup  # noqa: E402
 from tests.models.test_composition import QUICK, SENTENCES, TEXTS, make_encoder  # noqa: E402
 
 

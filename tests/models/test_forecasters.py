@@ -10,7 +10,7 @@ import pytest
 from seqloom import Arima, ExponentialSmoothing, LinearWindow, Naive, SeasonalNaive, Series, load
 from seqloom.data.forecasting_windows import Prepared, Windows
 from seqloom.errors import ConfigError, DataError, ModelError
-from seqloom.testing.forecaster import hours
+from seqloom.testing.forecasting import hours
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "statsmodels.json").read_text())
 

@@ -5,10 +5,10 @@ import pytest
 
 import seqloom
 from seqloom.errors import DataError, TrainingError
-from seqloom.models.vectors import glove, learning
-from seqloom.models.vectors.configs import GloveConfig
-from seqloom.models.vectors.cooccurrence import Cells, count_cells
-from seqloom.models.vectors.glove import Factorisation, Glove
+from seqloom.models.word_vectors import glove, learning
+from seqloom.models.word_vectors.configs import GloveConfig
+from seqloom.models.word_vectors.cooccurrence import Cells, count_cells
+from seqloom.models.word_vectors.glove import Factorisation, Glove
 
 
 def random_ids(n=20_000, vocab_size=90):

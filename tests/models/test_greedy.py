@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 
 from seqloom.decoding.beam import beam_search, greedy
 from seqloom.errors import ModelError
-from seqloom.models.translate.seq2seq import Seq2Seq
-from seqloom.models.translate.transformer import Transformer
+from seqloom.models.translation.seq2seq import Seq2Seq
+from seqloom.models.translation.transformer import Transformer
 from tests.models.test_translate_steps import made
 
 SOURCES = ["abcde", "a", "", "deadbeefcab", "bb"]

@@ -12,8 +12,7 @@ import pytest
 
 from seqloom import HMM, progress
 from seqloom.errors import ConfigError, DataError, TrainingError
-from seqloom.models.hidden.chain import CategoricalHMM
-from seqloom.models.hidden.em import BaumWelch, baum_welch
+from seqloom.models.hidden.chain import BaumWelch, CategoricalHMM, baum_welch
 from seqloom.models.hidden.gaussian import GaussianHMM
 from tests.golden import hmmlearn_answers
 from tests.twins import hmm as twin

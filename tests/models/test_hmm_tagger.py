@@ -7,10 +7,8 @@ import pytest
 
 from seqloom.data.tagging import Tagged
 from seqloom.errors import ConfigError
-from seqloom.models.tag.configs import HMMTaggerConfig
-from seqloom.models.tag.hmm_tagger import HMMTagger
-from seqloom.models.tag.lexicon import Lexicon, shape
-from seqloom.models.tag.transitions import count_tags, follow_probs
+from seqloom.models.tagging.configs import HMMTaggerConfig
+from seqloom.models.tagging.hmm_tagger import HMMTagger, Lexicon, count_tags, follow_probs, shape
 
 WORDS = ["the", "dog", "dogs", "run", "runs", "Running", "Anna", "old", "42"]
 

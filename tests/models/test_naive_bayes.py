@@ -10,7 +10,7 @@ import pytest
 from seqloom import Tokenizer, progress
 from seqloom.data.classification import Labelled, stream_labelled
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
-from seqloom.models.classify.naive_bayes import NaiveBayes
+from seqloom.models.classification.naive_bayes import NaiveBayes
 from seqloom.storage import Saved
 
 TOY = Labelled.of(
@@ -160,7 +160,7 @@ def test_partial_fit_equals_fit(options, monkeypatch):
     order = np.argsort(data.labels, kind="stable")  # so that words and classes appear late
     data = data.part(order[::-1])
     whole = NaiveBayes(**options).fit(data)
-    monkeypatch.setattr("seqloom.models.classify.feature_counts._BATCH", 500)
+    monkeypatch.setattr("seqloom.models.classification.feature_counts._BATCH", 500)
     parts = NaiveBayes(**options)
     for low, high in ((0, 1), (1, 40), (40, 299)):
         parts.partial_fit(data.part(slice(low, high)))
@@ -180,7 +180,7 @@ def test_partial_fit_equals_fit(options, monkeypatch):
 
 def test_many_words(monkeypatch):
     """So many that tables grow, batches know each other's words, and every slot is hit."""
-    monkeypatch.setattr("seqloom.models.classify.feature_counts._BATCH", 50_000)
+    monkeypatch.setattr("seqloom.models.classification.feature_counts._BATCH", 50_000)
     rng = np.random.default_rng(0)
     texts = [" ".join(f"x{w}" for w in row) for row in rng.integers(0, 60_000, (3000, 40))]
     labels = [str(i % 3) for i in range(3000)]

@@ -15,19 +15,35 @@ from seqloom.arrays import check_arrays  # noqa: E402
 from seqloom.contracts import Fitting  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
 from seqloom.models.language.neural import settled  # noqa: E402
-from seqloom.models.network.first_layer import FirstLayer, open_first_layer, token_spellings  # noqa: E402
-from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network  # noqa: E402
-from seqloom.models.network.sizes import WIDTHS, choose_width, default_dropout, passes  # noqa: E402
-from seqloom.models.network.trained import RANKS, TrainedNetwork, array_specs  # noqa: E402
-from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
+from seqloom.models.network.first_layer import (  # noqa: E402  # noqa: E402
+    WIDTHS,
+    FirstLayer,
+    choose_width,
+    default_dropout,
+    open_first_layer,
+    passes,
+    token_spellings,
+)
+from seqloom.models.network.network import (  # noqa: E402  # noqa: E402
+    RANKS,
+    TrainedNetwork,
+    array_specs,
+    check_held_out,
+    check_idle,
+    prepare,
+    train_network,
+)
+from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.runtime.declarations import Declared  # noqa: E402
 from seqloom.runtime.outputs import take_output  # noqa: E402
 from seqloom.runtime.weights import Recorder  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 from seqloom.training.batches import Batch, Examples  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.schedules import DelayedGroup  # noqa: E402
-from seqloom.training.trainable import Criterion  # noqa: E402
+from seqloom.training.trainable import (
+    Criterion,  # noqa: E402
+    DelayedGroup,  # noqa: E402
+)
 
 RNG = np.random.default_rng(0)
 TEXTS, LABELS = RNG.integers(2, 10, (40, 6)), RNG.integers(0, 2, 40)

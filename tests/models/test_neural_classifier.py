@@ -12,12 +12,12 @@ torch = pytest.importorskip("torch")
 from seqloom.contracts.base import Fitting  # noqa: E402
 from seqloom.data.classification import as_labelled  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
-from seqloom.models.classify.attribution import token_shares  # noqa: E402
-from seqloom.models.classify.decisions import best_shift, best_temperature, shifted  # noqa: E402
-from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.classification.decisions import best_shift, best_temperature, shifted  # noqa: E402
+from seqloom.models.classification.explanation import token_shares  # noqa: E402
+from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.sequence.inputs import TextInputs, windows  # noqa: E402
 from seqloom.models.sequence.model import held_out  # noqa: E402
-from seqloom.models.sequence.texts import TextInputs, windows  # noqa: E402
-from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
+from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 
@@ -336,7 +336,7 @@ def test_options_that_cannot_work_together():
 
 
 def test_bucketed_batches_waste_little():
-    from seqloom.models.sequence.task_net import example_batches
+    from seqloom.models.sequence.sequence_net import example_batches
 
     rng = np.random.default_rng(0)
     lengths = np.maximum(

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 from seqloom import NeuralForecaster, SeasonalNaive, Series, TrainConfig  # noqa: E402
 from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.errors import ConfigError, MissingExtra  # noqa: E402
-from seqloom.models.series.forecaster_net import losses  # noqa: E402
-from seqloom.testing.forecaster import hours  # noqa: E402
+from seqloom.models.forecasting.forecaster_net import losses  # noqa: E402
+from seqloom.testing.forecasting import hours  # noqa: E402
 
 SMALL = {"horizon": 4, "window": 20, "d_hidden": 8}
 FEW = TrainConfig(steps=2, batch_size=8)
@@ -100,6 +100,6 @@ def test_what_does_not_go_together_is_refused(monkeypatch):
         NeuralForecaster(encoder="transformer", n_heads=3, **SMALL).fit(hours(150), train=FEW)
     with pytest.raises(ConfigError, match="truncation has no effect on forecaster"):
         NeuralForecaster(**SMALL).fit(hours(150), train=TrainConfig(steps=2, truncation=9))
-    monkeypatch.setattr("seqloom.models.network.trained.has_torch", lambda: False)
+    monkeypatch.setattr("seqloom.models.network.network.has_torch", lambda: False)
     with pytest.raises(MissingExtra, match=r"pip install 'seqloom\[nn\]'"):
         NeuralForecaster(**SMALL).fit(hours(150))

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 
 from seqloom.data.spans import check  # noqa: E402
 from seqloom.data.tagging import Tagged  # noqa: E402
-from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
-from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
+from seqloom.models.tagging.neural_tagger import NeuralTagger  # noqa: E402
+from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 
 VERBS = [

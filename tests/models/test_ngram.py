@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import seqloom
 from seqloom import NGram
 from seqloom.errors import ConfigError, DataError
-from seqloom.models.language.smoothing import smoothing_named
+from seqloom.models.language.estimation import smoothing_named
 from tests.twins.ngrams import Model
 
 GOLDEN = Path(__file__).parent.parent / "golden"

@@ -12,8 +12,8 @@ from seqloom import GPT, GRU, LSTM, NPLM, RNN, Tokenizer, TrainConfig, progress 
 from seqloom.decoding.stepper import log_probs_by_steps  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.interop.vectors import write_vectors  # noqa: E402
-from seqloom.models.language.task_net import LanguageTraining  # noqa: E402
-from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
+from seqloom.models.language.language_net import LanguageTraining  # noqa: E402
+from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.training import loop  # noqa: E402
 from seqloom.training.checkpoint import Run  # noqa: E402
 from tests.conftest import TOY  # noqa: E402

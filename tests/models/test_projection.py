@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from seqloom.errors import ConfigError, DataError, MissingExtra
-from seqloom.models.vectors import projection
-from seqloom.models.vectors.projection import map_pairs, map_words, pca, surroundings, tsne
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors import projection
+from seqloom.models.word_vectors.projection import map_pairs, map_words, pca, surroundings, tsne
+from seqloom.models.word_vectors.word_vectors import WordVectors
 
 
 @pytest.fixture(scope="module")

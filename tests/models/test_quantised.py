@@ -10,7 +10,7 @@ import seqloom
 from seqloom.contracts.language import LanguageModel
 from seqloom.errors import ConfigError, ModelError, SeqloomError
 from seqloom.models.language.gpt import GPT
-from seqloom.models.network.model import NetworkModel
+from seqloom.models.network.network import NetworkModel
 from seqloom.registry import MODELS, model_class
 from seqloom.runtime.quantised import BLOCK, Blocks, Quantised
 from seqloom.runtime.weights import Linear

@@ -6,9 +6,9 @@ import pytest
 import seqloom
 from seqloom import interop
 from seqloom.decoding.configs import TranslationConfig
-from seqloom.models.translate.pairs import encode_texts
-from seqloom.models.translate.seq2seq import Seq2Seq
-from seqloom.models.translate.transformer import Transformer
+from seqloom.models.translation.pairs import encode_texts
+from seqloom.models.translation.seq2seq import Seq2Seq
+from seqloom.models.translation.transformer import Transformer
 from seqloom.runtime.quantised import Quantised
 from seqloom.training.config import TrainConfig
 from tests.fuzz.published import TRANSLATOR, TRANSLATORS

@@ -6,8 +6,8 @@ import pytest
 import seqloom
 from seqloom import progress
 from seqloom.contracts import nearness
-from seqloom.models.encode import running
-from seqloom.models.encode.running import groups, hidden_states
+from seqloom.models.masked import inputs as running
+from seqloom.models.masked.inputs import groups, hidden_states
 from tests.fuzz.specimens import random_encoder
 
 TEXTS = [

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 import seqloom  # noqa: E402
 from seqloom import registry  # noqa: E402
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted, SeqloomError  # noqa: E402
-from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
-from seqloom.testing.forecaster import hours  # noqa: E402
+from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
+from seqloom.testing.forecasting import hours  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 from seqloom.training import loop, update  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
@@ -699,8 +699,8 @@ def test_converted_weights_begin_texts_with_their_own_token():
 
 
 def test_the_loss_of_targets_that_start_with_several_tokens_is_what_scoring_says():
-    from seqloom.models.translate.pairs import PairBatches, encode_texts
-    from seqloom.models.translate.task_net import pair_loss
+    from seqloom.models.translation.pairs import PairBatches, encode_texts
+    from seqloom.models.translation.translation_net import pair_loss
     from seqloom.training.devices import on_device
 
     model = copy.copy(first("transformer"))

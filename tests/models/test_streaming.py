@@ -13,9 +13,9 @@ pytest.importorskip("torch")
 from seqloom.data.spans import OUTSIDE, convert
 from seqloom.encoder_table import ENCODERS
 from seqloom.errors import ConfigError, DataError, NotFitted
-from seqloom.models.classify.neural_classifier import NeuralClassifier
+from seqloom.models.classification.neural_classifier import NeuralClassifier
 from seqloom.models.sequence import streaming
-from seqloom.models.tag.neural_tagger import NeuralTagger
+from seqloom.models.tagging.neural_tagger import NeuralTagger
 from seqloom.nn.composition import POOLINGS
 from seqloom.runtime.cells import GRUCell
 from seqloom.runtime.composition import Pooling, RunningPool

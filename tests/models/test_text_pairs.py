@@ -18,11 +18,11 @@ from seqloom import (  # noqa: E402
 )
 from seqloom.contracts.base import Fitting  # noqa: E402
 from seqloom.errors import ConfigError, DataError, ModelError  # noqa: E402
-from seqloom.models.classify.majority import Majority  # noqa: E402
-from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.classification.majority import Majority  # noqa: E402
+from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
 from seqloom.models.sequence.model import held_out  # noqa: E402
 from seqloom.models.sequence.published import PublishedInputs, open_encoder  # noqa: E402
-from seqloom.testing.classifier import check_classifier  # noqa: E402
+from seqloom.testing.classification import check_classifier  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from tests.interop.encoder_files import FAMILIES, WORDS, make_config, make_network, save  # noqa: E402
 from tests.models.test_composition import QUICK, check_round_trip, make_encoder  # noqa: E402

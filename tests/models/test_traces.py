@@ -9,10 +9,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.models.language.gpt_net import GPTLanguageNet  # noqa: E402
-from seqloom.models.language.neural_configs import GPTConfig, LSTMConfig  # noqa: E402
-from seqloom.models.language.recurrent_net import RecurrentNet  # noqa: E402
-from seqloom.models.series.forecaster_net import ForecastNet  # noqa: E402
+from seqloom.models.forecasting.forecaster_net import ForecastNet  # noqa: E402
+from seqloom.models.language.configs import GPTConfig, LSTMConfig  # noqa: E402
+from seqloom.models.language.language_net import (
+    GPTLanguageNet,  # noqa: E402
+    RecurrentNet,  # noqa: E402
+)
 from seqloom.nn.composition import (  # noqa: E402  # noqa: E402
     LabelHead,
     Pooling,  # noqa: E402

@@ -21,9 +21,9 @@ from seqloom.decoding.beam import (
 from seqloom.decoding.configs import TranslationConfig  # noqa: E402
 from seqloom.decoding.stepper import select  # noqa: E402
 from seqloom.errors import ConfigError, DataError, ModelError  # noqa: E402
-from seqloom.models.sequence.sizes import Sizes  # noqa: E402
-from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
-from seqloom.models.translate.transformer import Transformer  # noqa: E402
+from seqloom.models.sequence.configs import Sizes  # noqa: E402
+from seqloom.models.translation.seq2seq import Seq2Seq  # noqa: E402
+from seqloom.models.translation.transformer import Transformer  # noqa: E402
 from seqloom.nn import position  # noqa: E402
 from seqloom.runtime.position import bucket_biases, distance_buckets  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402

@@ -14,14 +14,13 @@ from seqloom.data.translation import Parallel  # noqa: E402
 from seqloom.decoding.beam import forced_log_probs  # noqa: E402
 from seqloom.decoding.stepper import select  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
-from seqloom.models.sequence.encoded import Encoded  # noqa: E402
-from seqloom.models.sequence.sizes import Sizes  # noqa: E402
-from seqloom.models.translate.model import TranslationModel  # noqa: E402
-from seqloom.models.translate.pairs import PairBatches, encode_texts  # noqa: E402
-from seqloom.models.translate.preparing import hold_out, subword_size  # noqa: E402
-from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
-from seqloom.models.translate.task_net import draw, mixed_inputs, true_share  # noqa: E402
-from seqloom.models.translate.transformer import Transformer  # noqa: E402
+from seqloom.models.sequence.configs import Sizes  # noqa: E402
+from seqloom.models.sequence.inputs import Encoded  # noqa: E402
+from seqloom.models.translation.model import TranslationModel  # noqa: E402
+from seqloom.models.translation.pairs import PairBatches, encode_texts, hold_out, subword_size  # noqa: E402  # noqa: E402
+from seqloom.models.translation.seq2seq import Seq2Seq  # noqa: E402
+from seqloom.models.translation.transformer import Transformer  # noqa: E402
+from seqloom.models.translation.translation_net import draw, mixed_inputs, true_share  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 

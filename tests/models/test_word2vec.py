@@ -10,10 +10,10 @@ import seqloom
 from seqloom import registry
 from seqloom.errors import ConfigError, DataError
 from seqloom.kernels.features import ngram_buckets
-from seqloom.models.vectors import learning
-from seqloom.models.vectors.reading import END
-from seqloom.models.vectors.windows import NGRAM_PLACES, WORD_PLACES, Chunks, random_rows
-from seqloom.models.vectors.words import Words
+from seqloom.models.word_vectors import learning
+from seqloom.models.word_vectors.reading import END
+from seqloom.models.word_vectors.windows import NGRAM_PLACES, WORD_PLACES, Chunks, random_rows
+from seqloom.models.word_vectors.words import Words
 from tests.contract.test_embedders import ANIMALS, MACHINES, lines
 
 SMALL = {"min_count": 2, "dimensions": 8, "epochs": 2, "window": 3, "deterministic": True}
@@ -257,7 +257,7 @@ def test_what_cannot_go_on(tmp_path):
 def test_a_broken_off_partial_fit_leaves_the_model(monkeypatch, where):
     model = fit("fasttext")
     before, info, tokenizer = model.vectors.matrix.copy(), dict(model.fit_info), model.tokenizer
-    monkeypatch.setattr(f"seqloom.models.vectors.{where}", lambda *args, **options: 1 / 0)
+    monkeypatch.setattr(f"seqloom.models.word_vectors.{where}", lambda *args, **options: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model.partial_fit(["a zebra eats"] * 9)
     assert model.fit_info == info

@@ -12,9 +12,9 @@ import seqloom
 from seqloom.errors import ConfigError, DataError, MissingExtra, ModelError, NotFitted
 from seqloom.interop.vectors import read_vectors
 from seqloom.metrics.word_vectors import read_questions, spearman
-from seqloom.models.vectors.search import Index
-from seqloom.models.vectors.word_vectors import WordVectors
-from seqloom.models.vectors.words import Words
+from seqloom.models.word_vectors.search import Index
+from seqloom.models.word_vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.words import Words
 from tests.golden import gensim_answers
 
 
@@ -70,7 +70,7 @@ def test_pieces_of_a_search_are_put_together(random_vectors, monkeypatch):
     words = [f"w{i}" for i in range(39, 46)]
     one, together = random_vectors.nearest("w39", 30), random_vectors.nearest(words, 30)
     for share in (7, 1000):  # of which seven hold fewer than are asked for
-        monkeypatch.setattr("seqloom.models.vectors.search.SHARE", share)
+        monkeypatch.setattr("seqloom.models.word_vectors.search.SHARE", share)
         assert random_vectors.nearest("w39", 30) == one
         assert [[w for w, _ in row] for row in random_vectors.nearest(words, 30)] == [
             [w for w, _ in row] for row in together
@@ -78,7 +78,7 @@ def test_pieces_of_a_search_are_put_together(random_vectors, monkeypatch):
 
 
 def test_a_copy_searches_too(random_vectors, monkeypatch):
-    monkeypatch.setattr("seqloom.models.vectors.search.SHARE", 7)
+    monkeypatch.setattr("seqloom.models.word_vectors.search.SHARE", 7)
     monkeypatch.setenv("SEQLOOM_THREADS", "3")
     expected = random_vectors.nearest("w39", 5)
     assert copy.deepcopy(random_vectors).nearest("w39", 5) == expected
@@ -86,7 +86,7 @@ def test_a_copy_searches_too(random_vectors, monkeypatch):
 
 def test_a_forked_process_searches_too(random_vectors, monkeypatch):
     """As in a multiprocessing.Pool of vectors that were asked before: threads do not go along."""
-    monkeypatch.setattr("seqloom.models.vectors.search.SHARE", 7)
+    monkeypatch.setattr("seqloom.models.word_vectors.search.SHARE", 7)
     monkeypatch.setenv("SEQLOOM_THREADS", "2")
     expected = random_vectors.nearest("w39", 5)
     if (child := os.fork()) == 0:
@@ -436,7 +436,7 @@ def test_fit_takes_finished_vectors():
 
 def test_constants_of_kernels_that_are_repeated():
     from seqloom.kernels import alignment
-    from seqloom.models.vectors import words
+    from seqloom.models.word_vectors import words
 
     assert words._LONGEST_ASKED == alignment.LONGEST
 

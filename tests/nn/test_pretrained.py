@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.word_vectors import WordVectors
 from seqloom.nn.readers import table
 
 WORDS = [f"w{i}" for i in range(50)]

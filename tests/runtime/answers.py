@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqloom.models.encode.inputs import Input, pad_together
-from seqloom.models.encode.running import read_inputs
-from seqloom.models.translate.decoder import Decoder
+from seqloom.models.masked.inputs import Input, pad_together, read_inputs
+from seqloom.models.translation.pairs import Decoder
 from seqloom.trace import Trace
 from tests.runtime.networks import WORDS
 

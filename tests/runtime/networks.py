@@ -17,10 +17,10 @@ import numpy as np
 
 from seqloom import Tokenizer
 from seqloom.encoder_table import ENCODERS
-from seqloom.models.encode.configs import EncoderLayout
-from seqloom.models.encode.inputs import Marks
+from seqloom.models.masked.configs import EncoderLayout
+from seqloom.models.masked.inputs import Marks
+from seqloom.models.sequence.configs import Sizes
 from seqloom.models.sequence.published import Published
-from seqloom.models.sequence.sizes import Sizes
 from seqloom.registry import model_class
 from tests.fuzz.specimens import random_encoder
 

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom import registry  # noqa: E402
-from seqloom.models.network.model import NetworkModel  # noqa: E402
+from seqloom.models.network.network import NetworkModel  # noqa: E402
 from tests.runtime.networks import CASES  # noqa: E402
 
 

@@ -17,7 +17,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom.decoding.stepper import branch, extend, join, prefill, prefill_by_steps, select  # noqa: E402
-from seqloom.models.translate.decoder import Decoder  # noqa: E402
+from seqloom.models.translation.pairs import Decoder  # noqa: E402
 from seqloom.runtime.attention import PAGE, Page  # noqa: E402
 from tests.runtime.networks import LANGUAGE, TRANSLATORS, language, translator  # noqa: E402
 from tests.sharing import helped, shared_by  # noqa: E402

@@ -15,8 +15,8 @@ import numpy as np
 
 from seqloom.contracts import LanguageModel
 from seqloom.encoder_table import CellEntry, add_cell
+from seqloom.models.language.configs import RecurrentConfig
 from seqloom.models.language.neural import NeuralLanguageModel
-from seqloom.models.language.neural_configs import RecurrentConfig
 from seqloom.models.language.recurrent import IDLE, RecurrentLayers
 from seqloom.registry import register
 from seqloom.runtime import cells

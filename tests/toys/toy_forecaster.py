@@ -21,7 +21,7 @@ from seqloom.config import TRAINS, Config, option
 from seqloom.contracts.base import Model
 from seqloom.errors import DataError
 from seqloom.metrics.result import Result, Signature
-from seqloom.models.network.fitting import prepare, train_network
+from seqloom.models.network.network import prepare, train_network
 from seqloom.tasks.task import Command, Task
 from seqloom.training.batches import Batch, Examples
 from seqloom.training.config import TrainConfig

@@ -22,7 +22,7 @@ from seqloom.contracts.base import Model
 from seqloom.decoding.beam import beam_search
 from seqloom.errors import DataError
 from seqloom.metrics.result import Result, Signature
-from seqloom.models.network.fitting import prepare, train_network
+from seqloom.models.network.network import prepare, train_network
 from seqloom.tasks.task import Command, Task
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.batches import Batch, Examples, padded

@@ -14,8 +14,10 @@ from seqloom.errors import ConfigError  # noqa: E402
 from seqloom.training import loop  # noqa: E402
 from seqloom.training.batches import Carried  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.schedules import DelayedGroup  # noqa: E402
-from seqloom.training.trainable import Criterion  # noqa: E402
+from seqloom.training.trainable import (
+    Criterion,  # noqa: E402
+    DelayedGroup,  # noqa: E402
+)
 
 STEPS, RATE = 10, 0.5
 

@@ -14,7 +14,7 @@ from seqloom.errors import ConfigError  # noqa: E402
 from seqloom.training.batches import Carried, Shuffled  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from seqloom.training.optimizers import Average, hidden_matrices, make_optimizer, orthogonal  # noqa: E402
-from seqloom.training.schedules import Schedule  # noqa: E402
+from seqloom.training.trainable import Schedule  # noqa: E402
 from seqloom.training.update import Clipper  # noqa: E402
 
 

@@ -10,7 +10,7 @@ from seqloom import inspect
 from seqloom.contracts import Translator
 from seqloom.decoding.beam import forced_log_probs
 from seqloom.errors import ConfigError
-from seqloom.views import exposure
+from seqloom.views import translation
 from tests.own_models import Backwards
 
 SOURCES = ["a", "bb", "abc", "abab", "b", "cc", "abcab"]
@@ -141,4 +141,4 @@ def test_history_does_not_matter_to_a_model_that_ignores_it():
 
 
 def test_examples():
-    assert doctest.testmod(exposure).failed == 0
+    assert doctest.testmod(translation).failed == 0

@@ -9,7 +9,7 @@ import pytest
 from seqloom import Corpus, Mixture, NGram
 from seqloom.data.encode import encode_corpus
 from seqloom.metrics.language import unit_lengths
-from seqloom.views.passage import choose, passage, pieces, pieces_between
+from seqloom.views.language import choose, passage, pieces, pieces_between
 
 STRANGE = "née ☃ 你好 🙂 to be\n"
 

@@ -15,9 +15,9 @@ from seqloom.charts.theme import specification
 from seqloom.cli import plot as flags
 from seqloom.cli.main import commands, main
 from seqloom.errors import ConfigError, NotFitted
-from seqloom.models.vectors.debias import bias_direction, debias, report
-from seqloom.models.vectors.word_vectors import WordVectors
-from seqloom.views.vectors import HINT
+from seqloom.models.word_vectors.debias import bias_direction, debias, report
+from seqloom.models.word_vectors.word_vectors import WordVectors
+from seqloom.views.word_vectors import HINT
 from tests.test_docs import ROOT, blocks
 
 WORDS = [f"{name}{i}" for i in range(6) for name in ("he", "she", "king", "queen")]

@@ -7,7 +7,7 @@ import pytest
 
 from seqloom import Copy, Dictionary, inspect
 from seqloom.errors import ConfigError
-from seqloom.views import translations
+from seqloom.views import translation
 from tests.own_models import Backwards
 
 PAIRS = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
@@ -77,4 +77,4 @@ def test_quality_by_length(model, tmp_path):
 
 
 def test_examples():
-    assert doctest.testmod(translations).failed == 0
+    assert doctest.testmod(translation).failed == 0

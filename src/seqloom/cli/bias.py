@@ -122,7 +122,7 @@ def command(
     )
     neutral = [word for text in neutralise for word in word_list(text, known)]
 
-    from seqloom.models.vectors.debias import bias_direction, debias, known_pairs, report
+    from seqloom.models.word_vectors.debias import bias_direction, debias, known_pairs, report
 
     source = open_model("bias", vectors)
     model = source.vectors  # words that are in the list: others have no row to change

@@ -115,7 +115,7 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
     if "run" not in config_class.fit_arguments:
         return How(arguments)
     if "train" in config_class.fit_arguments:
-        from seqloom.models.network.trained import require_torch
+        from seqloom.models.network.network import require_torch
 
         config = TrainConfig(**given(TrainConfig, options))
         require_torch(name)

@@ -60,7 +60,7 @@ def command(
     series = Forecasting().read(data, SeriesReading(**given(SeriesReading, options)), loaded)
     found = loaded.forecast(series, horizon, since=since)
     if chart is not None:
-        from seqloom.views.series import forecast_sheet
+        from seqloom.views.forecasting import forecast_sheet
 
         forecast_sheet(loaded, series, found).save(chart)
     if not as_json:

@@ -203,7 +203,7 @@ def draw_words(place: str, target: str | None, options: dict[str, Any], as_json:
 
 def _sheet(model: Any, options: dict[str, Any]) -> Sheet:
     from seqloom.metrics.bias import as_pairs
-    from seqloom.views.vectors import NEAR, analogies, neighbours, word_map
+    from seqloom.views.word_vectors import NEAR, analogies, neighbours, word_map
 
     if options["analogy"]:
         return analogies(model, as_pairs(options["analogy"]))

@@ -83,9 +83,8 @@ def command(
 
 def _show_coloured(model: LanguageModel, corpus: Corpus, forced: bool) -> None:
     from seqloom.charts.passage import legend, show, wanted
-    from seqloom.tasks.text_scores import units
-    from seqloom.views.costs import scale
-    from seqloom.views.passage import pieces
+    from seqloom.tasks.language import units
+    from seqloom.views.language import pieces, scale
 
     borders, per = scale(model)
     painted = wanted(sys.stdout, forced=forced)

@@ -36,7 +36,7 @@ from seqloom.metrics import language
 from seqloom.metrics.language import segment_costs
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.views.calibration import Calibration, calibration, calibration_chart
-from seqloom.views.passage import Passage, passage
+from seqloom.views.language import Passage, passage
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Page

@@ -112,7 +112,7 @@ def overview(comparison: Comparison) -> Any:
 
 def comparison(result: Comparison) -> Sheet:
     """Charts of `seqloom.compare`: a page is the report, a picture its overview; each chart by name is in the sheet."""
-    from seqloom.comparison.page import report_page
+    from seqloom.comparison.report import report_page
     from seqloom.comparison.table import title
 
     if not result.results:

@@ -1,23 +1,42 @@
-"""What a comparison came to: a row for each rung, and how any two of them differ on the same data."""
+"""What a comparison came to: a row for each rung, and how any two of them differ on the same data.
+
+Finished rungs stay in the user's cache, so that a comparison goes on where it stopped; this reads and bounds them.
+
+A comparison that was in use longest ago goes first. One that a process is at work on stays, and is that process's alone.
+
+What a comparison says to do, in words: the best model, the smallest that is as good, and how to use it.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import shlex
+import shutil
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from seqloom import progress, storage
 from seqloom._version import __version__
+from seqloom.arrays import read_arrays, write_arrays
+from seqloom.comparison.bench import UNKNOWN
 from seqloom.comparison.curve import Curve
+from seqloom.directories import InUse, locked
+from seqloom.errors import SeqloomError
 from seqloom.frames import html_table
 from seqloom.metrics import bootstrap
 from seqloom.metrics.result import plain
 
 if TYPE_CHECKING:
-    from seqloom.comparison.answer import Answer
     from seqloom.comparison.bench import Bench
     from seqloom.comparison.ladder import Ladder
+
+    pass
 
 
 @dataclass(frozen=True)
@@ -129,7 +148,6 @@ class Comparison:
     @property
     def answer(self) -> Answer | None:
         """What to do with all this; None where no rung was trained."""
-        from seqloom.comparison.answer import answer
 
         return answer(self, self.saved) if self.results else None
 
@@ -188,3 +206,171 @@ class Comparison:
                 **({"curve": curve} if curve else {}),
             }
         )
+
+
+# ---- kept
+
+MOST = 4 << 30  # bytes of all comparisons but the one that begins
+
+
+class Kept(NamedTuple):
+    """A finished rung."""
+
+    result: RungResult
+    rows: np.ndarray  # of its score, by segment
+    model: Any
+
+
+def reuse(target: Path) -> Kept | None:
+    """A rung that was finished before; anything unreadable is trained again."""
+    try:
+        values = json.loads((target / "result.json").read_text(encoding="utf-8"))
+        rows = read_arrays(target / "segments.safetensors")["rows"]
+        result = RungResult(
+            **values
+            | {
+                "interval": tuple(map(float, values["interval"])),
+                "measures": {k: _number(v) for k, v in values["measures"].items()},
+            }
+        )
+        return Kept(result, rows, storage.load(target))
+    except (OSError, ValueError, TypeError, KeyError, SeqloomError):
+        return None
+
+
+def write_result(partial: Path, result: RungResult, rows: np.ndarray) -> None:
+    """Beside the model in its directory."""
+    write_arrays(partial / "segments.safetensors", {"rows": rows})
+    text = json.dumps(plain(asdict(result)), indent=1, allow_nan=False)
+    (partial / "result.json").write_text(text, encoding="utf-8")
+
+
+def _number(value: Any) -> Any:
+    """ "inf" and "nan" are text in JSON."""
+    return float(value) if value in ("inf", "-inf", "nan") else value
+
+
+def held(place: Path) -> AbstractContextManager[None]:
+    """While open no other process may train the rungs of this comparison."""
+    return locked(
+        place.with_name(f"{place.name}.lock"),
+        lambda who: (
+            f"{place}: {who} is comparing models on this text there; wait until it has ended, or give another directory (--work)"
+        ),
+    )
+
+
+def trim(folder: Path, current: Path, most: int | None = None) -> None:
+    """Mark the current comparison as used now, and remove old ones until the others have at most that many bytes."""
+    with suppress(OSError):
+        os.utime(current)
+    others = [place for place in folder.glob("*") if place.is_dir() and place != current]
+    left = MOST if most is None else most
+    for place in sorted(others, key=_used, reverse=True):
+        size = sum(_size(path) for path in place.rglob("*"))
+        if size > left:
+            with suppress(InUse), held(place):
+                shutil.rmtree(place, ignore_errors=True)
+                progress.say(
+                    f"removed a comparison of {size / 1e6:,.0f} MB, unused for long, from {folder}"
+                )
+        else:
+            left -= size
+
+
+def _used(place: Path) -> float:
+    with suppress(OSError):
+        return place.stat().st_mtime
+    return 0.0
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size if path.is_file() else 0
+    return 0
+
+
+# ---- answer
+
+WORTH = 0.9  # of the size of the best: more is not worth speaking of
+
+
+@dataclass(frozen=True)
+class Answer:
+    best: str  # of the models that were trained here, if there are any
+    smallest: str  # within the interval of the best; the best itself where no smaller one is
+    text: str
+    path: str | None  # of the saved model that the commands name
+    commands: tuple[str, ...] = ()
+    python: str | None = None
+    pretrained: str | None = (
+        None  # the best of those trained elsewhere, on unknown text that may contain the test part
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [self.text]
+        lines += [f"  {command}" for command in self.commands]
+        return "\n".join(lines + ([f"  {self.python}"] if self.python else []))
+
+
+def within(c: Comparison) -> list[RungResult]:
+    """The rungs whose measure lies within the interval of the best, or beyond it; the best alone where it has none."""
+    best, measure = c.best, c.ladder.measure
+    end = best.interval[1] if measure.lower else best.interval[0]
+    if not math.isfinite(end):
+        return [best]
+    return [
+        r for r in c.results if not measure.better(end, r.value) and r.pretrained == best.pretrained
+    ]
+
+
+def answer(c: Comparison, path: str | None = None) -> Answer:
+    """`path`: where the best model was saved; else where it is kept."""
+    from seqloom.comparison.table import size
+
+    best, measure = c.best, c.ladder.measure
+    weighed = [r for r in within(c) if r.disk is not None]
+    smallest = min(weighed, key=lambda r: r.disk or 0) if weighed else best
+    if best.disk is not None and (smallest.disk or 0) > WORTH * best.disk:
+        smallest = best
+    spread = (
+        ""
+        if math.isnan(best.interval[0])
+        else (f" ({measure.show(best.interval[0])} to {measure.show(best.interval[1])})")
+    )
+    others = [r for r in c.results if r.pretrained]
+    other = (min if measure.lower else max)(others, key=lambda r: r.value) if others else None
+    title = (
+        "The best"
+        if other is None
+        else "Of models trained elsewhere, the best"
+        if best.pretrained
+        else "The best that was trained here"
+    )
+    text = f"{title} is {best.shown}: {measure.show(best.value)} {measure.title}{spread}"
+    if smallest.name == best.name:
+        text += "; no clearly smaller model comes within that interval." if spread else "."
+    else:
+        text += (
+            f". The smallest within that interval is {smallest.name}: {measure.show(smallest.value)}, "
+            f"{size(smallest.disk)} instead of {size(best.disk)}."
+        )
+    name = None
+    if other is not None:
+        name = other.name
+        text += (
+            f" {best.shown} was {UNKNOWN}."
+            if best.pretrained
+            else f" {other.shown} has {measure.show(other.value)}; it was {UNKNOWN}."
+        )
+    place = path or c.places.get(best.name)
+    if place is None:
+        return Answer(best.name, smallest.name, text, None, pretrained=name)
+    commands = tuple(line.format(path=shlex.quote(place)) for line in c.ladder.commands)
+    python = c.ladder.python.format(path=repr(place))
+    return Answer(
+        best.name, smallest.name, text + " To use the best:", place, commands, python, name
+    )

@@ -1,4 +1,10 @@
-"""`seqloom compare`: train every rung of a task's ladder on the same data and measure all of them on the same held-out part.
+"""How much memory a piece of work took at its peak.
+
+How long a rung would take, measured on a small part of the data before it is begun in earnest.
+
+Only for rungs that could take long: by a speed that all of them reach, most are known not to.
+
+`seqloom compare`: train every rung of a task's ladder on the same data and measure all of them on the same held-out part.
 
 What a task is, is said by its `Ladder`; this is what all have in common. A finished rung is kept (its model and its result),
 so an interrupted comparison goes on where it stopped and a second one is only read. Values are kept by segment of the
@@ -7,29 +13,107 @@ held-out part, so any two rungs can be compared in pairs.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import fields, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seqloom import progress, storage, tasks
 from seqloom._version import __version__
 from seqloom.comparison import ladder as ladders
 from seqloom.comparison.bench import PRETRAINED, Attempt, Bench, NotPossible, Rung
 from seqloom.comparison.curve import CurvePoint, learning_curve
-from seqloom.comparison.kept import Kept, held, reuse, trim, write_result
 from seqloom.comparison.ladder import Ladder
-from seqloom.comparison.memory import peak_memory
-from seqloom.comparison.result import Comparison, RungResult, Skipped
-from seqloom.comparison.timing import check_time
+from seqloom.comparison.result import (
+    Comparison,
+    Kept,
+    RungResult,
+    Skipped,
+    held,
+    reuse,
+    trim,
+    write_result,
+)
 from seqloom.describing import renamed
 from seqloom.directories import cache_directory
 from seqloom.errors import ConfigError, SeqloomError, suggest, suggest_known
+
+if TYPE_CHECKING:
+    from seqloom.comparison.ladder import Ladder
+
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@dataclass
+class Peak:
+    peak: int | None = None  # bytes above what was held before; None where the system does not tell
+
+
+@contextmanager
+def peak_memory() -> Iterator[Peak]:
+    """The highest resident memory inside the block, less that before it (Linux resets the mark on request)."""
+    measured = Peak()
+    before: int | None = None
+    with suppress(OSError):
+        _RESET.write_text("5")
+        before = _kilobytes("VmRSS")
+    yield measured
+    if before is not None:
+        measured.peak = max(_kilobytes("VmHWM") - before, 0) * 1024
+
+
+def _kilobytes(field: str) -> int:
+    match = re.search(rf"^{field}:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+# ---- timing
+
+PARTS = (64, 16)  # of the training data; the larger one is asked where the smaller says no
+SLOWEST = 1e5  # units a second and pass
+
+
+def check_time(ladder: Ladder, rung: Rung, bench: Bench, minutes: float) -> None:
+    """Refuse a rung that would need more minutes than allowed; networks take the time that they are given."""
+    size, allowed = ladder.size(bench.splits.train), minutes * 60
+    if not rung.work or rung.on_others or size * rung.work / SLOWEST <= allowed:
+        return
+    for part in PARTS:
+        data = ladder.smaller(bench.splits.train, part)
+        if data is None:
+            data = bench.splits.train if part == PARTS[-1] else None
+        if data is None:
+            continue
+        smaller = dataclasses.replace(
+            bench, splits=dataclasses.replace(bench.splits, train=data), place=None
+        )
+        progress.say(f"timing {rung.name} on 1/{part} of the {ladder.data_word}")
+        if rung.tokenizer:
+            bench.tokenizer(rung.tokenizer)  # shared by several rungs, so no part of the time
+        start = time.perf_counter()
+        Attempt(rung, smaller).fit()
+        estimate = (time.perf_counter() - start) * size / max(ladder.size(data), 1)
+        if estimate <= allowed:
+            return
+    raise NotPossible(
+        f"would need about {duration(estimate)} of the {duration(allowed)} allowed, measured on a part; "
+        "--limit allows more"
+    )
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.3g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+
+
+# ---- run
 
 LIMIT = 10.0  # minutes that a rung may take, by default
 

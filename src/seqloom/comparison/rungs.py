@@ -16,7 +16,7 @@ from seqloom.models.language.hmm import HMM
 from seqloom.models.language.mixture import Mixture
 from seqloom.models.language.ngram import NGram
 from seqloom.models.language.uniform import Uniform
-from seqloom.models.network.model import NetworkModel
+from seqloom.models.network.network import NetworkModel
 from seqloom.registry import MODELS, is_known, model_class
 from seqloom.text.tokenizer import TokenizerConfig
 

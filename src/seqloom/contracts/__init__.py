@@ -12,11 +12,11 @@ MaskedModel     mask_log_probs(rows)           fill, score, evaluate
 
 from seqloom.contracts.base import Fitting as Fitting
 from seqloom.contracts.base import Model as Model
-from seqloom.contracts.classifier import Classifier as Classifier
-from seqloom.contracts.embedder import Embedder as Embedder
-from seqloom.contracts.forecaster import Forecaster as Forecaster
+from seqloom.contracts.classification import Classifier as Classifier
+from seqloom.contracts.forecasting import Forecaster as Forecaster
 from seqloom.contracts.language import LanguageModel as LanguageModel
 from seqloom.contracts.masked import MaskedModel as MaskedModel
-from seqloom.contracts.tagger import Tagger as Tagger
-from seqloom.contracts.text_embedder import TextEmbedder as TextEmbedder
-from seqloom.contracts.translator import Translator as Translator
+from seqloom.contracts.sentence_vectors import TextEmbedder as TextEmbedder
+from seqloom.contracts.tagging import Tagger as Tagger
+from seqloom.contracts.translation import Translator as Translator
+from seqloom.contracts.word_vectors import Embedder as Embedder

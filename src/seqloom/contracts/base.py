@@ -4,7 +4,7 @@ A model is made from options alone; `fit` makes it useful; `save` writes a direc
 learnt is a set of named arrays, so nothing is pickled and loading a stranger's model runs no code.
 
 What a class leaves out has a default: `name` is that of the class, the options are those that it declares among its
-attributes (`k: float = option(...)`), and saved are the attributes that `fit` gave it (`contracts/attributes`).
+attributes (`k: float = option(...)`), and saved are the attributes that `fit` gave it (`contracts/saving`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import numpy as np
 from seqloom import progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, config_with, declared_options, make, parse_size
-from seqloom.contracts import attributes
-from seqloom.contracts.learnt import Kind, check_learnt
+from seqloom.contracts import saving
+from seqloom.contracts.saving import Kind, check_learnt
 from seqloom.contracts.starting import Origin, open_origin
 from seqloom.data.corpus import Corpus
 from seqloom.describing import OptionsSignature, changed_options, docstring, scikit_learn_tags
@@ -254,7 +254,7 @@ class Model(ABC):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All learned arrays, for `model.safetensors`."""
-        return attributes.collect(self, self._contract_attributes())[0]
+        return saving.collect(self, self._contract_attributes())[0]
 
     def array_specs(self, length: Length) -> dict[str, Spec] | None:
         """What each of `arrays` must be, from options, tokenizers, `learnt` and members; `length` of others in the file.
@@ -264,7 +264,7 @@ class Model(ABC):
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """The inverse of `arrays`; they may be memory-mapped, and are what `array_specs` says. Left to refuse here is what
         only shows between values: an order that must rise, shares that must add up."""
-        attributes.restore(self, arrays, self.learnt.pop(attributes.KEY, {}))
+        saving.restore(self, arrays, self.learnt.pop(saving.KEY, {}))
 
     def label(self) -> str:
         """A short name with the options that matter most."""
@@ -394,9 +394,9 @@ class Model(ABC):
         if not self._saves_attributes():
             check_learnt(self.learnt, self.learnt_values)
             return self.arrays(), self.learnt
-        arrays, values = attributes.collect(self, self._contract_attributes())
+        arrays, values = saving.collect(self, self._contract_attributes())
         check_learnt(self.learnt, self.learnt_values)
-        return arrays, {**self.learnt, attributes.KEY: values}
+        return arrays, {**self.learnt, saving.KEY: values}
 
     def _contract_attributes(self) -> set[str]:
         """What every model of its task has; what else there is, the class or `fit` gave it."""
@@ -465,7 +465,7 @@ class Model(ABC):
         cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any]
     ) -> Self:
         """Return a model that lacks its arrays but can tell their shapes."""
-        model, own = cls._unfitted(config), {attributes.KEY} if cls._saves_attributes() else set()
+        model, own = cls._unfitted(config), {saving.KEY} if cls._saves_attributes() else set()
         check_learnt(
             {key: value for key, value in learnt.items() if key not in own}, cls.learnt_values
         )

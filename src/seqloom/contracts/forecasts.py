@@ -1,16 +1,34 @@
-"""What a forecaster answers: values to come with their intervals, and steps that came as nobody would have expected."""
+"""What a forecaster answers: values to come with their intervals, and steps that came as nobody would have expected.
+
+What a forecaster keeps of its data: by what values are scaled, and how large errors usually are.
+
+How wide intervals are, and what is unusual: learnt from errors on a held-out part.
+
+Errors are taken in units of how large they were lately. How large they are comes from the held-out part alone, since a model
+may remember its training data. The shape of their distribution does not: where the held-out part is short, its tails are a
+matter of luck, so the last errors of the training part, made as large as the held-out ones, count beside them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from seqloom.arrays import Spec
+from seqloom.data.forecasting import Series
+from seqloom.data.forecasting_windows import Prepared
 from seqloom.data.times import Clock
+from seqloom.errors import ConfigError, DataError
 from seqloom.frames import as_frame, html_table
+from seqloom.metrics import forecasting
 from seqloom.metrics.tables import aligned
+
+if TYPE_CHECKING:
+    from seqloom.contracts.forecasting import Forecaster
+
 
 SHOWN = 40  # rows that are printed of a value
 Band = tuple[np.ndarray, np.ndarray]  # lower and upper ends, (H, C)
@@ -167,3 +185,196 @@ def table_of(rows: list[dict[str, Any]]) -> str:
 
 def cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+# ---- series scale
+
+RATES = 10 ** -np.linspace(0, 4, 81)  # of false alarms whose thresholds are kept
+FEW = 10  # steps for which the typical error counts beside the recent ones
+SMALLEST = 1e-9  # of a standard deviation; a column that never changes is divided by 1
+LARGEST = 1e300
+SCALED_BY = ("mean", "std", "known_mean", "known_std")  # what the inputs of a model are scaled by
+
+
+def season_of(given: int | None, series: Series) -> int:
+    """Steps of the cycle that the data repeats: as given, or as usual for its step, if there are three of them; 1: none."""
+    longest = max(map(len, series.tracks))
+    if given is not None and 2 * given > longest:
+        raise ConfigError(
+            f"season {given} needs {2 * given} steps of data; {series.name} has {longest}"
+        )
+    usual = series.step.season
+    return given or (usual if 3 * usual <= longest else 1)
+
+
+def scaling(series: Series, season: int) -> dict[str, np.ndarray]:
+    """Mean and standard deviation of each column, and the mean error of repeating the last season, in original units."""
+    whole = np.concatenate([track.values[track.begin :] for track in series.tracks])
+    there = np.isfinite(whole)
+    if empty := [name for name, any_ in zip(series.columns, there.any(axis=0)) if not any_]:
+        raise DataError(f"{series.name} has no values in column {empty[0]!r}; leave it out")
+    mean, std = np.nanmean(whole, axis=0), np.nanstd(whole, axis=0)
+    steps = [
+        np.abs(track.values[season:] - track.values[:-season])
+        for track in series.tracks
+        if len(track) > season
+    ]
+    seasonal = positive_means(np.concatenate(steps)[None]) if steps else std
+    known = np.concatenate([track.known[: len(track)] for track in series.tracks])
+    return {
+        "mean": mean,
+        "std": _positive(std),
+        "naive": _positive(seasonal),
+        "known_mean": known.mean(axis=0),
+        "known_std": _positive(known.std(axis=0)),
+    }
+
+
+def positive_means(values: np.ndarray) -> np.ndarray:
+    """Of each column of (n, H, C), without what is NaN; 1 where nothing is left."""
+    there = np.isfinite(values)
+    return _positive(
+        np.where(there, values, 0.0).sum(axis=(0, 1)) / np.maximum(there.sum(axis=(0, 1)), 1)
+    )
+
+
+def _positive(values: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(values) & (values > SMALLEST), values, 1.0)
+
+
+def recent_errors(
+    errors: np.ndarray, made: np.ndarray, origins: np.ndarray, length: int, typical: np.ndarray
+) -> np.ndarray:
+    """How large errors were lately, (n, C): before each of `origins` the mean size of the errors of the forecasts, of all
+    horizons, for the last `length` steps. `errors` (m, H, C) are those of forecasts from the origins `made` (m,), NaN where
+    nothing came; `typical` (C,) takes the place of what is not known."""
+    horizon, columns = errors.shape[1:]
+    first = int(made.min())
+    steps = (made[:, None] + np.arange(horizon) - first).ravel()  # that each forecast is of
+    sizes = np.abs(errors).reshape(-1, columns)
+    there = np.isfinite(sizes)
+    size = max(int(steps.max()), int(origins.max()) - first) + 1
+    ends = np.clip(origins - first, 0, size)
+    found = np.empty((len(origins), columns))
+    for c in range(columns):
+        sums, counts = (
+            np.append(0.0, np.cumsum(np.bincount(steps, weights, minlength=size)))
+            for weights in (np.where(there[:, c], sizes[:, c], 0.0), there[:, c].astype(np.float64))
+        )
+        begins = np.maximum(ends - length, 0)
+        total, n = sums[ends] - sums[begins], (counts[ends] - counts[begins]) / horizon
+        found[:, c] = (total / horizon + FEW * typical[c]) / (n + FEW)
+    return np.maximum(found, SMALLEST)
+
+
+def error_quantiles(residuals: np.ndarray) -> np.ndarray:
+    """Of errors (n, H, C) on held-out data, in units of how large they were lately: (L, H, C)."""
+    found = forecasting.quantiles(residuals)
+    empty = ~np.isfinite(residuals).any(axis=0)  # horizons that are never seen
+    for h in range(1, residuals.shape[1]):
+        found[:, h, empty[h]] = found[:, h - 1, empty[h]]
+    return found
+
+
+def step_errors(errors: np.ndarray) -> dict[str, np.ndarray]:
+    """Of errors (n, C) one step ahead on held-out data: their usual size in each column, and thresholds of scores by the share
+    of usual steps above them."""
+    sizes = np.abs(errors)
+    usual = _positive(
+        np.array(
+            [
+                np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else 1.0
+                for column in sizes.T
+            ]
+        )
+    )
+    return {
+        "step_error": usual,
+        "thresholds": np.quantile(step_scores(errors, usual).max(axis=1), 1 - RATES),
+    }
+
+
+def step_scores(errors: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """How unexpected each value is, (n, C): its error in units of the usual one; 0 where it is missing."""
+    return np.nan_to_num(np.abs(errors) / usual)
+
+
+def specs(columns: int, known: int, horizon: int) -> dict[str, Spec]:
+    """What these arrays must be in a file."""
+
+    def of(*shape: int, low: float = -LARGEST) -> Spec:
+        return Spec("float64", shape, low, LARGEST)
+
+    return {
+        "mean": of(columns),
+        "std": of(columns, low=SMALLEST),
+        "naive": of(columns, low=SMALLEST),
+        "known_mean": of(known),
+        "known_std": of(known, low=SMALLEST),
+        "typical": of(columns, low=SMALLEST),
+        "residuals": of(len(forecasting.LEVELS), horizon, columns),
+        **score_specs(columns),
+    }
+
+
+def score_specs(columns: int) -> dict[str, Spec]:
+    """The arrays of scores; models of earlier versions have `usual`, `level` and `alarms` instead, which are no longer used."""
+    by_column = Spec("float64", (columns,), SMALLEST, LARGEST, optional=True)
+    by_rate = Spec("float64", (len(RATES),), 0.0, LARGEST, optional=True)
+    return {
+        "step_error": by_column,
+        "thresholds": by_rate,
+        "usual": by_column,
+        "level": by_column,
+        "alarms": by_rate,
+    }
+
+
+# ---- calibration
+
+ENOUGH = 3000  # forecasts that intervals come from; of more, evenly spread ones
+
+Part = tuple[Prepared, np.ndarray]  # a series and the origins of forecasts
+
+
+def learn(model: Forecaster, learnt: Series, kept: Series) -> dict[str, np.ndarray]:
+    """The quantiles of errors by horizon and column, and of the score of single steps, from the held-out series `kept`."""
+    parts = [
+        (one, origins)
+        for one in model.prepared(kept)
+        if len(origins := model.origins(one, 1, ENOUGH))
+    ]
+    if not parts:
+        raise DataError(f"{kept.name} has no steps to learn intervals from; give more")
+    first, residuals, typical = _errors(model, parts)
+    if learnt is not kept and (more := ENOUGH - sum(len(origins) for _, origins in parts)) > 0:
+        parts = [
+            (one, whole[-more:])
+            for one in model.prepared(learnt)
+            if len(whole := (every := model.origins(one, 1))[every >= model.window])
+        ]
+        if parts:
+            before = _errors(model, parts)[1]
+            factor = positive_means(np.abs(residuals)) / positive_means(np.abs(before))
+            residuals = np.concatenate([factor * before, residuals])
+    return {
+        "residuals": error_quantiles(residuals),
+        "typical": typical,
+        **step_errors(first),
+    }
+
+
+def _errors(model: Forecaster, parts: list[Part]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Errors (n, C) one step ahead; those of all steps (n, H, C) in units of recent ones; and the mean size in each column, in
+    units of the spread that the model expects."""
+    answers = [model.answers(prepared, origins, model.horizon) for prepared, origins in parts]
+    errors = np.concatenate(
+        [
+            prepared.truth(origins, model.horizon) - one.point
+            for (prepared, origins), one in zip(parts, answers)
+        ]
+    )
+    raw = errors / np.concatenate([one.spread for one in answers])
+    typical = positive_means(np.abs(raw))
+    lately = np.concatenate([one.recent(typical) for one in answers])
+    return errors[:, 0], raw / lately[:, None], typical

@@ -31,9 +31,10 @@ from seqloom.contracts.reading import (
     TextReading,
     continued_by_context,
     continued_by_steps,
+    score_batch,
+    sums,
     tally,
 )
-from seqloom.contracts.scoring import score_batch, sums
 from seqloom.contracts.starting import check_tokenizer_alone
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus

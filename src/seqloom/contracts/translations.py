@@ -14,7 +14,7 @@ from seqloom.text.coding import to_bytes
 from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from seqloom.contracts.translator import Translator
+    from seqloom.contracts.translation import Translator
     from seqloom.decoding.stepper import Stepper
 
 

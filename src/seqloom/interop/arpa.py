@@ -26,9 +26,8 @@ from seqloom import progress
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.language.configs import NGramConfig
-from seqloom.models.language.explicit import Doubled, Explicit, from_levels
 from seqloom.models.language.ngram import NGram
-from seqloom.models.language.trie import Trie
+from seqloom.models.language.trie import Doubled, Explicit, Trie, from_levels
 from seqloom.text.tokenizer import Tokenizer
 
 LN10 = math.log(10)

@@ -30,10 +30,10 @@ from seqloom.interop.layouts import ENCODERS
 from seqloom.interop.tensors import Layout, Parts
 from seqloom.interop.tokenizer_files import read_values
 from seqloom.interop.values import Keys, shortened, written
-from seqloom.models.encode.bert import Bert
-from seqloom.models.encode.configs import EncoderLayout, SentenceEncoderConfig
-from seqloom.models.encode.inputs import Marks
-from seqloom.models.encode.sentence_encoder import SentenceEncoder
+from seqloom.models.masked.bert import Bert
+from seqloom.models.masked.configs import EncoderLayout, SentenceEncoderConfig
+from seqloom.models.masked.inputs import Marks
+from seqloom.models.sentence_vectors import SentenceEncoder
 from seqloom.text.tokenizer import Tokenizer
 
 ACTIVATIONS = {  # theirs: ours; of two the first is written

@@ -22,9 +22,9 @@ import numpy as np
 from seqloom import progress
 from seqloom.data.vector_files import FASTTEXT_MAGIC
 from seqloom.errors import DataError, ModelError
-from seqloom.models.vectors.configs import FastTextConfig
-from seqloom.models.vectors.fasttext import FastText
-from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.configs import FastTextConfig
+from seqloom.models.word_vectors.fasttext import FastText
+from seqloom.models.word_vectors.word_vectors import WordVectors
 from seqloom.text.vocabulary import padded
 
 OPTIONS = (

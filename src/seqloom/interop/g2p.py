@@ -25,8 +25,8 @@ from seqloom.errors import DataError
 from seqloom.interop.layouts import G2P
 from seqloom.interop.tensors import Parts
 from seqloom.interop.values import TensorFile
-from seqloom.models.sequence.sizes import Sizes
-from seqloom.models.translate.seq2seq import Seq2Seq
+from seqloom.models.sequence.configs import Sizes
+from seqloom.models.translation.seq2seq import Seq2Seq
 from seqloom.text.tokenizer import Tokenizer
 
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"

@@ -20,8 +20,8 @@ from seqloom.interop.hugging_face import ModelDirectory, write_directory
 from seqloom.interop.layouts import GGUF_LLAMA, GPT2, LLAMA
 from seqloom.interop.tensors import Layout, Parts
 from seqloom.interop.values import Keys, Values, written
+from seqloom.models.language.configs import GPTConfig
 from seqloom.models.language.gpt import GPT
-from seqloom.models.language.neural_configs import GPTConfig
 
 MAX_LAYERS, MAX_HEADS, MAX_CONTEXT = 1000, 10_000, 1_000_000
 ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "relu": "relu"}

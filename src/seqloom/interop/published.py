@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from seqloom.errors import ConfigError, suggest_known
 from seqloom.interop.tensors import expected_shapes
 from seqloom.interop.values import Shapes
-from seqloom.models.encode.configs import BertConfig
-from seqloom.models.language.neural_configs import GPTConfig
-from seqloom.models.sequence.sizes import Sizes
-from seqloom.models.translate.configs import TransformerConfig
+from seqloom.models.language.configs import GPTConfig
+from seqloom.models.masked.configs import BertConfig
+from seqloom.models.sequence.configs import Sizes
+from seqloom.models.translation.configs import TransformerConfig
 from seqloom.registry import model_class
 
 

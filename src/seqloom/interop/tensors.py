@@ -21,7 +21,7 @@ from seqloom.runtime.declarations import Declarations, shapes_of
 from seqloom.runtime.quantised import Blocks, bits_of
 
 if TYPE_CHECKING:
-    from seqloom.models.network.model import NetworkModel
+    from seqloom.models.network.network import NetworkModel
     from seqloom.text.tokenizer import Tokenizer
 
 # Layers with as many rows as the network is wide, and those with as many columns.

@@ -22,9 +22,9 @@ from seqloom.interop.layouts import BART, MARIAN, MARIAN_OF_TWO, T5, T5_GATED
 from seqloom.interop.tensors import Layout, Parts
 from seqloom.interop.tokenizer_files import TARGET_TOKENIZER, TOKENIZER, read_values
 from seqloom.interop.values import MAX_ROWS, Keys, Values, written
-from seqloom.models.sequence.sizes import Sizes
-from seqloom.models.translate.configs import GATED
-from seqloom.models.translate.transformer import Transformer
+from seqloom.models.sequence.configs import Sizes
+from seqloom.models.translation.configs import GATED
+from seqloom.models.translation.transformer import Transformer
 from seqloom.text.tokenizer import Tokenizer
 
 GENERATION = "generation_config.json"

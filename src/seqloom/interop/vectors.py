@@ -21,8 +21,8 @@ from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError
 from seqloom.forks import needs_threads
 from seqloom.interop.fasttext import read_fasttext
-from seqloom.models.vectors.word_vectors import WordVectors
-from seqloom.models.vectors.words import Words
+from seqloom.models.word_vectors.word_vectors import WordVectors
+from seqloom.models.word_vectors.words import Words
 
 WriteForm = Literal["word2vec", "word2vec-binary", "glove", "fasttext"]
 

@@ -2,7 +2,7 @@
 
 Positions are sorted by their word once. All neighbours of one word are then found by looking around each of its positions
 and added up in one array over the vocabulary, which stays in the cache; so nothing is hashed and no pair is ever written
-down or sorted. Weights are whole numbers (see `models/vectors/cooccurrence.py`), so the order of additions is of no
+down or sorted. Weights are whole numbers (see `models/word_vectors/cooccurrence.py`), so the order of additions is of no
 account. Of a symmetric table only columns >= row are counted; a word beside itself is seen from both of its positions,
 hence twice, as it should be.
 

@@ -3,7 +3,7 @@
 For a context c with total T and n-gram cw with count a (raw or adjusted):
     p(w | c) = (a - D[min(a, 3)]) / (T + shift) + gamma(c) p(w | c without its first word)
     gamma(c) = 1 - sum over kept cw of (a - D) / (T + shift)
-Every smoothing method of `models/language/smoothing.py` is a choice of D and of shift = alpha N1+(c) + beta.
+Every smoothing method of `models/language/estimation.py` is a choice of D and of shift = alpha N1+(c) + beta.
 
 Which n-grams can go: the change of the model's relative entropy if one n-gram is left out (Stolcke 1998).
 

@@ -31,7 +31,7 @@ MEAN, SUM, WEIGHTED, ATTENTION, OWN = (
 _END, _GONE = (
     np.uint32(0xFFFFFFFF),
     np.uint32(0xFFFFFFFE),
-)  # END and GONE of models/vectors/reading.py
+)  # END and GONE of models/word_vectors/reading.py
 BOUND, CELLS = 8.0, 4096  # the tables of sigmoid and softplus go from -bound to bound
 _MOST_WEIGHT = np.float32(
     4

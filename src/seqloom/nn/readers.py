@@ -20,7 +20,7 @@ The vectors were learnt from more text than the network will see, so it begins w
 of three things: a random vector as long as the others, one built from its spelling where the embedder can do that
 (fastText), or the mean of those that were found.
 
-    >>> from seqloom.models.vectors.word_vectors import WordVectors
+    >>> from seqloom.models.word_vectors.word_vectors import WordVectors
     >>> vectors = WordVectors.of(["cat", "dog"], [[1.0, 0.0], [0.0, 1.0]])
     >>> made = table(vectors, ["dog", "zebra"], unknown="mean")
     >>> made.matrix.tolist(), made.known.tolist()

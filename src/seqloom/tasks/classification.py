@@ -357,7 +357,7 @@ def _usual_length(model: Classifier) -> int | None:
 
 def _explained(model: Any, units: Iterator[Any], chart: str | None) -> Iterator[Outcome]:
     from seqloom.data.examples import in_one_line
-    from seqloom.views import explanations
+    from seqloom.views import classification
 
     texts, found = [], []
     for text in units:
@@ -365,14 +365,14 @@ def _explained(model: Any, units: Iterator[Any], chart: str | None) -> Iterator[
         if chart is not None:
             texts.append(text)
             found.append(explanation)
-            explanations.check(model, len(texts))
+            classification.check(model, len(texts))
         yield Outcome(
             f"{_line(in_one_line(text))}\n{explanation}\n",
             {**_fields(text), **explanation.to_dict()},
         )
     if chart is not None:
-        explanations.check(model, len(texts))
-        explanations.explained(model, texts, found).save(chart)
+        classification.check(model, len(texts))
+        classification.explained(model, texts, found).save(chart)
 
 
 def _line(text: str) -> str:

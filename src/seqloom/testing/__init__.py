@@ -8,13 +8,13 @@ an AssertionError that names it. A model that is fitted already is not fitted ag
 are then left out.
 """
 
-from seqloom.testing.classifier import check_classifier as check_classifier
-from seqloom.testing.forecaster import check_forecaster as check_forecaster
+from seqloom.testing.classification import check_classifier as check_classifier
+from seqloom.testing.forecasting import check_forecaster as check_forecaster
 from seqloom.testing.language import check_language_model as check_language_model
 from seqloom.testing.masked import check_masked_model as check_masked_model
-from seqloom.testing.tagger import check_tagger as check_tagger
-from seqloom.testing.text_embedder import check_text_embedder as check_text_embedder
-from seqloom.testing.translator import check_translator as check_translator
+from seqloom.testing.sentence_vectors import check_text_embedder as check_text_embedder
+from seqloom.testing.tagging import check_tagger as check_tagger
+from seqloom.testing.translation import check_translator as check_translator
 
 __all__ = [
     "check_classifier",

@@ -30,8 +30,7 @@ from seqloom.training.config import MINUTES, TrainConfig
 from seqloom.training.devices import memory_advice
 from seqloom.training.log import Log
 from seqloom.training.optimizers import Average, optimizer_arrays, restore_optimizer
-from seqloom.training.schedules import DelayedGroup, Schedule
-from seqloom.training.trainable import Trainable
+from seqloom.training.trainable import DelayedGroup, Schedule, Trainable
 from seqloom.training.update import (
     Diverged,
     Update,

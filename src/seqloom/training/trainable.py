@@ -1,8 +1,19 @@
-"""What the training loop needs to know of a model: its network, its batches, its loss, and what it is judged by."""
+"""What the training loop needs to know of a model: its network, its batches, its loss, and what it is judged by.
+
+The learning rate as a function of the step, so that a resumed run goes on exactly.
+
+Warm-up begins at 1 / warm-up, not at zero: a first step with rate zero would be lost. Noam is Vaswani et al. 2017,
+section 5.3, scaled to reach the given rate at the end of its warm-up. Only `plateau` looks at results; what it has
+seen is kept in its `state`.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -54,3 +65,75 @@ class Trainable(Protocol):
     def readings(self, value: float, held_out: bool) -> dict[str, float]:
         """The same in other units, for the log: of the mean loss, or of the criterion on held-out data."""
         ...
+
+
+# ---- schedules
+
+
+class Schedule:
+    def __init__(self, config: TrainConfig, steps: int) -> None:
+        self.config, self.steps = config, steps
+        self.warmup = _count(config.warmup, steps)
+        self.every = max(_count(config.decay_every, steps), 1)
+        self.factor, self.best, self.waited = 1.0, math.inf, 0  # of plateau
+
+    def rate(self, step: int) -> float:
+        """The learning rate of update number `step`, counted from 0."""
+        c = self.config
+        if c.schedule == "noam":
+            warmup = max(self.warmup, 1)
+            return c.rate * min((step + 1) / warmup, math.sqrt(warmup / (step + 1)))
+        if step < self.warmup:
+            return c.rate * (step + 1) / self.warmup
+        done = (step - self.warmup) / max(self.steps - self.warmup, 1)
+        if c.schedule == "linear":
+            return c.rate * (1 - done)
+        if c.schedule == "cosine":
+            return c.rate * (0.02 + 0.98 * (1 + math.cos(math.pi * min(done, 1.0))) / 2)
+        if c.schedule == "step":
+            return c.rate * c.decay ** ((step - self.warmup) // self.every)
+        return c.rate * self.factor
+
+    def evaluated(self, loss: float) -> None:
+        """Tell it a held-out loss; two evaluations without gain lower the rate of `plateau`."""
+        if loss < self.best:
+            self.best, self.waited = loss, 0
+            return
+        self.waited += 1
+        if self.waited >= 2:
+            self.factor, self.waited = self.factor * self.config.decay, 0
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "factor": self.factor,
+            "best": None if math.isinf(self.best) else self.best,
+            "waited": self.waited,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.factor, self.waited = state["factor"], state["waited"]
+        self.best = math.inf if state["best"] is None else state["best"]
+
+
+@dataclass(frozen=True)
+class DelayedGroup:
+    """Weights that begin to learn after the rest, or at a rate of their own, by patterns of names (fnmatch).
+
+    For `frozen_for` (a share of the steps, or a number of them if above 1), or only for this `fraction` of
+    it, they do not change by a bit and have no gradient; then their learning rate rises over as many steps to
+    `lr_scale` times that of the rest.
+    """
+
+    patterns: tuple[str, ...]
+    frozen_for: float = 0.0
+    lr_scale: float = 1.0
+    fraction: float = 1.0
+
+    def share(self, step: int, steps: int) -> float:
+        """Return their share of the learning rate in update number `step` of `steps`, counted from 0."""
+        wait = round(_count(self.frozen_for, steps) * self.fraction)
+        return self.lr_scale * (min(max((step - wait + 1) / wait, 0.0), 1.0) if wait else 1.0)
+
+
+def _count(share: float, steps: int) -> int:
+    return round(share) if share > 1 else round(share * steps)

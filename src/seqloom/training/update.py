@@ -33,8 +33,7 @@ from seqloom.training.batches import Batch, Cursor
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import autocast, on_device, scaler_for
 from seqloom.training.optimizers import make_optimizer
-from seqloom.training.schedules import DelayedGroup
-from seqloom.training.trainable import Trainable
+from seqloom.training.trainable import DelayedGroup, Trainable
 
 
 def detached(state: Any) -> Any:

@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seqloom.comparison.pictures import comparison as comparison
-    from seqloom.views.costs import portrait as portrait
-    from seqloom.views.costs import surprise as surprise
-    from seqloom.views.explanations import explanation as explanation
-    from seqloom.views.exposure import exposure_bias as exposure_bias
+    from seqloom.views.classification import explanation as explanation
+    from seqloom.views.forecasting import anomalies as anomalies
+    from seqloom.views.forecasting import forecast as forecast
     from seqloom.views.hidden import states as states
+    from seqloom.views.language import portrait as portrait
+    from seqloom.views.language import surprise as surprise
     from seqloom.views.results import description as description
     from seqloom.views.results import errors as errors
     from seqloom.views.results import robustness as robustness
-    from seqloom.views.runs import training_curves as training_curves
-    from seqloom.views.series import anomalies as anomalies
-    from seqloom.views.series import forecast as forecast
+    from seqloom.views.results import training_curves as training_curves
     from seqloom.views.tracing import trace as trace
-    from seqloom.views.translations import alignment as alignment
-    from seqloom.views.translations import quality_by_length as quality_by_length
-    from seqloom.views.vectors import analogies as analogies
-    from seqloom.views.vectors import leaning as leaning
-    from seqloom.views.vectors import neighbours as neighbours
-    from seqloom.views.vectors import word_map as word_map
+    from seqloom.views.translation import alignment as alignment
+    from seqloom.views.translation import exposure_bias as exposure_bias
+    from seqloom.views.translation import quality_by_length as quality_by_length
+    from seqloom.views.word_vectors import analogies as analogies
+    from seqloom.views.word_vectors import leaning as leaning
+    from seqloom.views.word_vectors import neighbours as neighbours
+    from seqloom.views.word_vectors import word_map as word_map
 
 _MODULES = {
     "comparison.pictures": "comparison",

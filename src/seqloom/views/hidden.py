@@ -14,7 +14,7 @@ from seqloom.errors import ConfigError
 if TYPE_CHECKING:
     from seqloom.contracts import Model
     from seqloom.models.language.hmm import HMM
-    from seqloom.models.tag.hmm_tagger import HMMTagger
+    from seqloom.models.tagging.hmm_tagger import HMMTagger
 
 WORDS, IN_NAME = 10, 3  # shown of a state, and in its name
 WRITTEN = 25  # tokens of a text that the model writes itself
@@ -95,7 +95,7 @@ def _forgetting(model: HMM) -> list[float]:
 
 
 def _tag_moves(model: HMMTagger) -> np.ndarray:
-    from seqloom.models.tag.transitions import follow_probs
+    from seqloom.models.tagging.hmm_tagger import follow_probs
 
     moves = follow_probs(model.follows, 1)[:-1, :-1]
     return moves / moves.sum(axis=1, keepdims=True)

@@ -18,7 +18,7 @@ from seqloom.decoding.configs import TranslationConfig
 from seqloom.decoding.sampling import top_indices
 from seqloom.errors import ConfigError
 from seqloom.views.hidden import visible
-from seqloom.views.translations import END, source_tokens
+from seqloom.views.translation import END, source_tokens
 
 if TYPE_CHECKING:
     from seqloom.contracts import Translator

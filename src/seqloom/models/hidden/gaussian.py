@@ -16,9 +16,8 @@ from typing import Literal, Self, get_args
 import numpy as np
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.models.hidden.batches import Batch, Packer
 from seqloom.models.hidden.markov import Counts, Markov, correct, normalised
-from seqloom.models.hidden.passes import View, log
+from seqloom.models.hidden.passes import Batch, Packer, View, log
 
 Covariance = Literal["diagonal", "full"]
 

@@ -17,11 +17,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.models.hidden.batches import Batch, Packer, check_lengths
 from seqloom.models.hidden.passes import (
+    Batch,
+    Packer,
     Padded,
     Smoothed,
     View,
+    check_lengths,
     filtered,
     run_forward,
     run_smooth,

@@ -1,18 +1,118 @@
-"""One batch through the kernels: scaled where that is exact, with logarithms where a step comes near zero.
+"""Sequences packed by time for the kernels of hidden Markov models.
+
+A batch is a run of neighbouring sequences, sorted by falling length, whose tokens are laid out step by step (see
+kernels/hmm.py). Borders of batches depend on the lengths alone, so sums over batches do not depend on the threads.
+For emission counts over a large vocabulary a batch numbers only the symbols that occur in it.
+
+One batch through the kernels: scaled where that is exact, with logarithms where a step comes near zero.
 
 A kind of emissions hands over a `View` of a batch: how likely each row is in each state. Scaled passes are fast; a
 sequence in which some p(x_t | past) falls below kernels.hmm.TINY is done again by `log_pass`, so that outliers under a
 Gaussian, or probabilities of 1e-300, give what they should, and only the impossible is -inf.
+
+Best taggings under a tag model of order two (trigrams of tags), as in Brants's TnT (2000).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from seqloom.models.hidden.batches import Batch
+from seqloom.errors import ConfigError, DataError
+
+BATCH_VALUES = 1 << 18  # tokens times states of one batch: its beliefs stay near the processor
+SMALLEST = 1 << 10  # tokens
+
+
+@dataclass(frozen=True)
+class Batch:
+    first: int  # number of its first sequence
+    order: np.ndarray  # (n,) its sequences by falling length, counted from `first`
+    lengths: np.ndarray  # (n,) in that order
+    offsets: np.ndarray  # (T + 1,) rows of a step
+    where: np.ndarray  # (rows,) position of a row in the flat data
+    symbols: (
+        np.ndarray
+    )  # (rows,) its symbol as an index into `known`; the row itself where there are no symbols
+    known: np.ndarray  # (U,) symbols that occur
+
+    @property
+    def sequences(self) -> np.ndarray:
+        return self.first + self.order
+
+    def rows(self, lane: int) -> np.ndarray:
+        """Rows of one sequence, in time."""
+        return self.offsets[: self.lengths[lane]] + lane
+
+
+def check_lengths(total: int, lengths: np.ndarray | None) -> np.ndarray:
+    """int64 lengths that add up; None is one sequence."""
+    lengths = np.array([total] if lengths is None else lengths, np.int64).reshape(-1)
+    if (lengths < 0).any() or lengths.sum() != total:
+        raise DataError(
+            f"lengths must be at least 0 and add up to the {total:,} tokens; they add up to {lengths.sum():,}"
+        )
+    return lengths
+
+
+def check_symbols(ids: np.ndarray, vocab_size: int) -> np.ndarray:
+    array = np.asarray(ids)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise DataError(
+            f"symbols must be a flat array of whole numbers; got shape {array.shape}, type {array.dtype}"
+        )
+    if len(array) and (array.min() < 0 or array.max() >= vocab_size):
+        place = int(np.flatnonzero((array < 0) | (array >= vocab_size))[0])
+        raise DataError(
+            f"symbol {array[place]} at position {place:,} is outside the vocabulary of {vocab_size:,}"
+        )
+    return array.astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Cuts the data into spans of sequences, and packs a span in the thread that will work on it."""
+
+    lengths: np.ndarray  # (n,)
+    n_states: int
+    ids: np.ndarray | None = None  # without symbols a row is its own symbol
+    vocab_size: int = 0
+
+    @cached_property
+    def begins(self) -> np.ndarray:
+        return np.cumsum(self.lengths) - self.lengths
+
+    def spans(self) -> list[tuple[int, int]]:
+        size = max(BATCH_VALUES // self.n_states, SMALLEST)
+        cuts = np.flatnonzero(np.diff(self.begins // size, prepend=-1, append=-1)).tolist()
+        return list(pairwise(cuts))
+
+    def __call__(self, span: tuple[int, int]) -> Batch:
+        from seqloom.kernels.hmm import pack
+
+        own = self.lengths[slice(*span)]
+        order = np.argsort(-own, kind="stable")
+        per_step = len(own) - np.cumsum(np.bincount(own))[:-1]  # sequences longer than t
+        offsets = np.concatenate([[0], np.cumsum(per_step)])
+        where = np.empty(offsets[-1], np.int64)
+        pack(self.begins[slice(*span)][order], offsets, where)
+        symbols, known = self._symbols(where)
+        return Batch(span[0], order, own[order], offsets, where, symbols, known)
+
+    def _symbols(self, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from seqloom.kernels.hmm import renumber
+
+        if self.ids is None:
+            return np.arange(len(where)), np.arange(len(where))
+        symbols = np.empty(len(where), np.int32)
+        return symbols, renumber(self.ids, where, np.full(self.vocab_size, -1, np.int32), symbols)
+
+
+# ---- passes
 
 
 @dataclass(frozen=True)
@@ -198,3 +298,72 @@ def run_viterbi(
         joints,
     )
     return joints
+
+
+# ---- pairs
+
+TOKENS = 1 << 12  # of a piece of work for one thread
+
+
+def viterbi_pairs(
+    log_transitions: np.ndarray,
+    emissions: np.ndarray,
+    lengths: np.ndarray,
+    candidates: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best tags, (T,) int64, and their log-score for each sequence, (n,).
+
+    log_transitions[u, v, w] = log p(w | u, v), (S + 1, S + 1, S + 1). Index S is the border: as u and v it is what
+    stands before a sequence, as w its end, so [S, S, w] scores the first tag, [S, v, w] the second, [u, v, S] the end.
+    Put zeros in [:, :, S] where the end is not modelled.
+    emissions[t, w]: any log-score of token t under tag w, (T, S); lengths: of the sequences in it.
+    candidates: (firsts (T + 1,), tags), token t may only have tags[firsts[t]:firsts[t + 1]]; all S without it. The cost of
+    a token is the product of the numbers of candidates of three neighbours. Ties go to the candidate that comes first.
+    """
+    from seqloom.kernels.hmm_paths import best_tags
+    from seqloom.kernels.parallel import parallel_run
+
+    emissions = np.ascontiguousarray(emissions, np.float64)
+    if emissions.ndim != 2 or np.shape(log_transitions) != (emissions.shape[1] + 1,) * 3:
+        raise ConfigError(
+            f"transitions {np.shape(log_transitions)} and emissions {emissions.shape} do not fit; "
+            "they are (S + 1, S + 1, S + 1) and (T, S)"
+        )
+    total, n_tags = emissions.shape
+    lengths = check_lengths(total, lengths)
+    if candidates is None:
+        firsts, tags = np.arange(total + 1) * n_tags, np.tile(np.arange(n_tags), total)
+    else:
+        firsts, tags = (np.ascontiguousarray(part, np.int64) for part in candidates)
+        counts = np.diff(firsts)
+        if (
+            len(firsts) != total + 1
+            or firsts[0] != 0
+            or firsts[-1] != len(tags)
+            or (counts < 1).any()
+        ):
+            raise DataError(
+                "candidates: every token needs at least one tag, and firsts must run from 0 to len(tags)"
+            )
+        if len(tags) and (tags.min() < 0 or tags.max() >= n_tags):
+            raise DataError(f"candidates: a tag is outside 0..{n_tags - 1}")
+    arriving = np.ascontiguousarray(
+        np.asarray(log_transitions, np.float64).transpose(1, 2, 0)
+    )  # [v, w, u]
+    begins = np.cumsum(lengths) - lengths
+    best, joints = np.empty(total, np.int64), np.zeros(len(lengths))
+    cuts = np.flatnonzero(np.diff(begins // TOKENS, prepend=-1, append=-1))
+
+    def one(part: tuple[int, int]) -> None:
+        lo, hi = part
+        best_tags(
+            arriving, emissions, begins[lo:hi], lengths[lo:hi], firsts, tags, best, joints[lo:hi]
+        )
+
+    parallel_run(one, zip(cuts[:-1].tolist(), cuts[1:].tolist()))
+    if len(joints) and joints.min() == -np.inf:
+        raise DataError(
+            f"sequence {int(joints.argmin())} (counted from 0) has no possible tagging; "
+            "smooth the transitions, or allow more tags"
+        )
+    return best, joints

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.contracts import Fitting, LanguageModel
-from seqloom.contracts.arrayless import Arrayless
+from seqloom.contracts.saving import Arrayless
 from seqloom.models.language.configs import CacheConfig
 
 ROOM = 512  # tokens that a new state has place for; doubled whenever it is full

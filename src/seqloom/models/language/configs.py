@@ -1,7 +1,11 @@
-"""The options of the language models, apart from the models, so that `--help` shows them without loading anything."""
+"""The options of the language models, apart from the models, so that `--help` shows them without loading anything.
+
+The options of the neural language models; they load neither torch nor NumPy, so `--help` stays quick.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,6 +14,7 @@ from seqloom.config import (
     ITERATES,
     MOST,
     MOST_SEED,
+    MOST_WIDTH,
     Config,
     OnlyWith,
     TextConfig,
@@ -17,6 +22,7 @@ from seqloom.config import (
     option,
 )
 from seqloom.errors import ConfigError
+from seqloom.models.network.configs import NetworkConfig, SoftmaxName
 
 SmoothingName = Literal[
     "modified-kneser-ney",
@@ -133,3 +139,263 @@ class NeuralCacheConfig(Config):
     share: float | None = option(
         None, "weight of the cache [default: tuned on the text]", minimum=0.0, maximum=0.99
     )
+
+
+# ---- neural configs
+
+GPT_SHAPE = (
+    "n_kv_heads d_mlp positions rope_base rope_scale max_distance window norm norm_kind norm_epsilon activation "
+    "bias"
+)  # what both networks of a gpt take
+RECURRENT_SHAPE = "d_projection layer_norm residual learned_start"  # the same of recurrent ones
+NPLM_EMBED = 64  # width of the NPLM's token vectors when nobody says
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralConfig(NetworkConfig):
+    """What all neural language models share."""
+
+    only_with: ClassVar[OnlyWith] = {
+        "carry": {"unit": ("line", "document")},
+        "label_smoothing": {"softmax": ("full",)},
+        "samples": {"softmax": ("sampled", "nce")},
+    }
+    training_only: ClassVar[frozenset[str]] = frozenset({"samples", "label_smoothing"})
+    changeable: ClassVar[frozenset[str]] = frozenset(
+        {"unit", "carry", "samples", "label_smoothing"}
+    )
+
+    tokenizer: str = option(
+        "bpe",
+        "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
+        metavar="KIND|PATH",
+    )
+    unit: Unit = option(
+        "stream",
+        "what counts as one sequence: a line, a document (file), or the whole text as a stream",
+    )
+    carry: bool = option(
+        True,
+        "carry the state over to the next unit, in training and scoring; gpt and nplm also see tokens "
+        "of earlier units",
+    )
+    softmax: SoftmaxName = option(
+        "full",
+        "full: over all tokens; adaptive: rare tokens in narrow clusters; sampled, nce: "
+        "trained against sampled tokens, scored over all",
+    )
+    samples: int = option(
+        1024, "number of tokens that sampled and nce draw per step", minimum=1, maximum=1_000_000
+    )
+    label_smoothing: float = option(
+        0.0, "share of the target probability spread over all tokens", minimum=0.0, maximum=0.99
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(NeuralConfig):
+    only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
+    changeable: ClassVar[frozenset[str]] = frozenset(
+        {
+            "dropout",
+            "input_dropout",
+            "word_dropout",
+            "recurrent_dropout",
+            "weight_drop",
+            "variational",
+        }
+    )
+
+    d_hidden: int | None = option(
+        None, "hidden size [default: chosen by text size and time]", minimum=1, maximum=MOST_WIDTH
+    )
+    d_embed: int | None = option(
+        None,
+        "embedding size [default: the hidden size, or that of pretrained]",
+        minimum=1,
+        maximum=MOST_WIDTH,
+    )
+    n_layers: int = option(1, "number of recurrent layers", minimum=1, maximum=1000)
+    tied: bool = option(True, "tie the output layer to the token embeddings")
+    dropout: float | None = option(
+        None,
+        "dropout on the output of each layer [default: 0 to 0.2, by the number of epochs]",
+        minimum=0.0,
+        maximum=0.95,
+    )
+    input_dropout: float | None = option(
+        None,
+        "dropout on the token embeddings [default: half of dropout]",
+        minimum=0.0,
+        maximum=0.95,
+    )
+    word_dropout: float = option(
+        0.0,
+        "share of the vocabulary whose embeddings are dropped in a step",
+        minimum=0.0,
+        maximum=0.95,
+    )
+    recurrent_dropout: float = option(
+        0.0, "dropout on the state passed to the next time step", minimum=0.0, maximum=0.95
+    )
+    weight_drop: float = option(
+        0.0, "dropout on the recurrent weights (DropConnect)", minimum=0.0, maximum=0.95
+    )
+    variational: bool = option(True, "use the same dropout mask at all time steps of a window")
+    layer_norm: bool = option(False, "layer normalisation inside the cell")
+    residual: bool = option(False, "residual connections between layers")
+    learned_start: bool = option(False, "learn the initial state")
+    d_projection: int | None = option(
+        None, "project the state to this size", minimum=1, maximum=MOST_WIDTH
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RNNConfig(RecurrentConfig):
+    activation: Literal["tanh", "relu"] = option("tanh", "activation function of the cell")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMConfig(RecurrentConfig):
+    forget_bias: float = option(
+        1.0, "initial bias of the forget gate; above zero it remembers", minimum=-1e6, maximum=1e6
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRUConfig(RecurrentConfig):
+    reset: Literal["after", "before"] = option(
+        "after", "apply the reset gate after or before the product with the state"
+    )
+    update: Literal["keep", "replace"] = option(
+        "keep", "whether an open update gate keeps the state or replaces it"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NPLMConfig(NeuralConfig):
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout"})
+
+    order: int = option(
+        5, "predict each token from the order - 1 tokens before it", minimum=2, maximum=64
+    )
+    d_embed: int | None = option(
+        None,
+        f"width of the token vectors [default: {NPLM_EMBED}, or that of pretrained]",
+        minimum=1,
+        maximum=MOST_WIDTH,
+    )
+    d_hidden: int | None = option(
+        None, "hidden size [default: chosen by text size and time]", minimum=1, maximum=MOST_WIDTH
+    )
+    direct: bool = option(False, "direct connections from the embeddings to the output")
+    dropout: float | None = option(
+        None,
+        "dropout on the hidden layer [default: 0 to 0.2, by the number of epochs]",
+        minimum=0.0,
+        maximum=0.95,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig(NeuralConfig):
+    only_with: ClassVar[OnlyWith] = {
+        "tied": {"softmax": ("full", "sampled", "nce")},
+        "rope_base": {"positions": ("rope",)},
+        "rope_scale": {"positions": ("rope",)},
+        "max_distance": {"positions": ("relative",)},
+    }
+    training_only: ClassVar[frozenset[str]] = frozenset({"dropout"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout", "rope_base", "rope_scale"})
+
+    context: int = option(256, "context length in tokens", minimum=2, maximum=1_000_000)
+    d_model: int | None = option(
+        None,
+        "model width [default: chosen by text size and time, or that of pretrained]",
+        minimum=2,
+        maximum=MOST_WIDTH,
+    )
+    n_layers: int = option(4, "number of Transformer blocks", minimum=1, maximum=1000)
+    n_heads: int = option(
+        4, "number of attention heads; must divide the width", minimum=1, maximum=10_000
+    )
+    n_kv_heads: int | None = option(
+        None,
+        "number of keys and values that groups of heads share; must divide n_heads "
+        "[default: n_heads]",
+        minimum=1,
+        maximum=10_000,
+    )
+    d_mlp: int | None = option(
+        None,
+        "width of the feed-forward layers [default: 4 times the model width]",
+        minimum=1,
+        maximum=MOST_WIDTH,
+    )
+    window: int | None = option(
+        None,
+        "in each block, see only this many tokens back [default: the whole context]",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    positions: Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"] = option(
+        "rope",
+        "positional encoding; relative: a learned vector for each distance; none: order shows only in what each "
+        "token can see",
+    )
+    rope_base: float = option(
+        10000.0, "base of the wavelengths of rope positions", minimum=1.0, maximum=1e12
+    )
+    rope_scale: float = option(1.0, "divide rope positions by this", minimum=1.0, maximum=1e6)
+    max_distance: int = option(
+        64,
+        "relative positions: farther tokens have the vector of this distance",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    norm: Literal["pre", "post"] = option("pre", "normalisation before or after each sublayer")
+    norm_kind: Literal["layer", "rms"] = option(
+        "layer", "layer normalisation, or RMSNorm, which has no mean and no bias"
+    )
+    norm_epsilon: float = option(
+        1e-5, "added to the variance before a norm divides by its root", minimum=1e-12, maximum=1.0
+    )
+    activation: Literal["gelu", "relu", "swiglu"] = option(
+        "gelu", "activation function of the feed-forward layers"
+    )
+    bias: bool = option(True, "biases in linear layers and layer normalisations")
+    dropout: float | None = option(
+        None,
+        "dropout on the output of each sublayer [default: 0 to 0.2, by the number of epochs]",
+        minimum=0.0,
+        maximum=0.95,
+    )
+    tied: bool = option(True, "tie the output layer to the token embeddings")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_kv_heads is not None and self.n_heads % self.n_kv_heads:
+            raise ConfigError(
+                f"n_kv_heads {self.n_kv_heads} does not divide n_heads {self.n_heads} into groups"
+            )
+        if self.d_model is not None and self.d_model % self.multiple:
+            pairs = (
+                " (rope turns pairs, so each head has an even width)"
+                if self.positions == "rope"
+                else ""
+            )
+            raise ConfigError(
+                f"d_model {self.d_model} is not a multiple of {self.multiple}, as {self.n_heads} heads and "
+                f"{self.positions} positions need{pairs}"
+            )
+
+    def may_change(self, name: str) -> bool:
+        """A longer context is learnt by training on, unless positions are a table."""
+        return super().may_change(name) or (name == "context" and self.positions != "learned")
+
+    @property
+    def multiple(self) -> int:
+        """What the width must be a multiple of."""
+        if self.positions == "rope":
+            return 2 * self.n_heads
+        return math.lcm(2, self.n_heads) if self.positions == "sinusoidal" else self.n_heads

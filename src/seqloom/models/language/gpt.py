@@ -1,4 +1,6 @@
-"""GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
+"""Answers in a conversation, for models whose weights came with a chat template; what of a long text they do not see.
+
+GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
 
 With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/gpt`). What stood before a text when
 such weights were trained is part of them: `learnt` has the `start` token if it is not `</s>`, and `start_alone` where there
@@ -10,40 +12,74 @@ each token with at least half a context before it; stepping slides in the same w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.contracts.language import LanguageModel, draft_of
-from seqloom.contracts.learnt import Kind, natural, one_of, optional
+from seqloom.contracts.saving import Kind, natural, one_of, optional
 from seqloom.decoding.stepper import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.kernels.parallel import chunk_bounds
-from seqloom.models.language.chatting import (
-    ANSWER,
-    Messages,
-    encode_chat,
-    make_template,
-    remark_length,
-    template_text,
-)
+from seqloom.models.language.configs import GPT_SHAPE, GPTConfig
 from seqloom.models.language.neural import Layers, NeuralLanguageModel, Past, settled
-from seqloom.models.language.neural_configs import GPT_SHAPE, GPTConfig
 from seqloom.models.network.configs import options_of
-from seqloom.models.network.sizes import Size
+from seqloom.models.network.first_layer import Size
 from seqloom.runtime.language import GPTStepper
 from seqloom.runtime.transformer import GPTNet
 from seqloom.runtime.weights import Weights
-from seqloom.text.chat import ChatTemplate
+from seqloom.text.chat import MOST_CHARACTERS, ChatTemplate, checked_messages
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
+    from seqloom.text.tokenizer import Tokenizer
     from seqloom.training.batches import Batches
+
+
+Messages = str | Sequence[Mapping[str, str]]  # one, or a conversation
+ANSWER = 500  # tokens that an answer may have, by default
+
+
+def template_text(value: Any) -> bool:
+    """What a chat template must be to be saved."""
+    return isinstance(value, str) and 0 < len(value) <= MOST_CHARACTERS
+
+
+def make_template(name: str, tokenizer: Tokenizer, learnt: Mapping[str, Any]) -> ChatTemplate:
+    """Make the template that the model of that name has learnt; refused where it has none."""
+    if "chat_template" not in learnt:
+        raise ConfigError(
+            f"this {name} model has no chat template, so it continues texts but holds no conversations; "
+            "use generate without chat"
+        )
+    specials = {"eos_token": tokenizer.token(tokenizer.eos_id)}
+    if (bos := learnt.get("chat_bos")) is not None:
+        specials["bos_token"] = tokenizer.token(bos)
+    return ChatTemplate(learnt["chat_template"], tokenizer, specials)
+
+
+def encode_chat(template: ChatTemplate, messages: Messages, start: int | None) -> np.ndarray:
+    """Encode messages, without the start token, which the model begins with anyway."""
+    ids = template.encode(checked_messages(messages))
+    return ids[1:] if len(ids) and ids[0] == start else ids
+
+
+def remark_length(what: str, n_tokens: int, context: int) -> None:
+    """Say that a text is longer than what the model sees."""
+    if n_tokens > context:
+        progress.say(
+            f"warning: the {what} has {n_tokens:,} tokens; the model sees at most the last {context:,}"
+        )
+
+
+# ---- gpt
 
 TOGETHER = 8192  # tokens that are scored in one pass
 TOGETHER_BY_KERNELS = 2048  # the same without torch
@@ -132,7 +168,7 @@ class GPTLayers(Layers):
     width_option = embed_option = "d_model"
 
     def build(self, model: Any, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
-        from seqloom.models.language.gpt_net import GPTLanguageNet
+        from seqloom.models.language.language_net import GPTLanguageNet
 
         return GPTLanguageNet(
             settled(model.config, size), model.tokenizer.vocab_size, size.width, counts

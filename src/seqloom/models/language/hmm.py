@@ -50,7 +50,7 @@ class HMM(LanguageModel):
         return f"hmm{self.config.states}"
 
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
-        from seqloom.models.hidden.learning import learn
+        from seqloom.models.hidden.chain import learn
 
         c, tokenizer = self.config, self.tokenizer
         lengths = stretches(unit_lengths(ids, tokenizer.eos_id))

@@ -18,22 +18,29 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
-from seqloom.contracts.learnt import Kind, optional, positive
 from seqloom.contracts.reading import continued_by_steps
+from seqloom.contracts.saving import Kind, optional, positive
 from seqloom.decoding.stepper import check_scores
 from seqloom.errors import ConfigError, ModelError
-from seqloom.models.language.neural_configs import NeuralConfig
+from seqloom.models.language.configs import NeuralConfig
 from seqloom.models.network.first_layer import (
     FirstLayer,
+    Size,
     check_early,
+    choose_width,
+    default_dropout,
     open_first_layer,
+    passes,
     same_width,
     token_spellings,
 )
-from seqloom.models.network.fitting import check_held_out, prepare, train_model
-from seqloom.models.network.model import NetworkModel
-from seqloom.models.network.sizes import Size, choose_width, default_dropout, passes
-from seqloom.models.network.trained import has_torch
+from seqloom.models.network.network import (
+    NetworkModel,
+    check_held_out,
+    has_torch,
+    prepare,
+    train_model,
+)
 from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
@@ -162,8 +169,8 @@ class NeuralLanguageModel(Mixin):
 
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         config, device = prepare(self.name, how)
-        from seqloom.models.language.task_net import LanguageTraining
-        from seqloom.training.schedules import DelayedGroup
+        from seqloom.models.language.language_net import LanguageTraining
+        from seqloom.training.trainable import DelayedGroup
 
         ids, valid = (ids, how.valid) if how.valid is not None else self._held_out(ids)
         if valid is None or not len(valid):

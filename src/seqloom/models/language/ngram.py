@@ -1,4 +1,10 @@
-"""n-gram language models of any order.
+"""Entropy pruning: leave out the n-grams that the model hardly needs (Stolcke 1998).
+
+An n-gram goes if the model without it, its back-off weight set anew, has a perplexity higher by less than the
+threshold (1e-8 is mild, 1e-6 strong). The highest order goes first; an n-gram that something follows stays.
+Unlike pruning by count this needs no counts, so it also works on models read from ARPA files.
+
+n-gram language models of any order.
 
 Text is counted (`counting`), smoothed (`smoothing`: modified Kneser-Ney by default; Chen and
 Goodman 1998) and kept as a back-off trie (`trie`), which equals KenLM's to 1e-5. The state is one node of the
@@ -8,6 +14,7 @@ leaves; each line is `<s> w1 .. wm </s>` and `<s>` is never predicted.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +29,93 @@ from seqloom.errors import DataError
 from seqloom.metrics.language import unit_lengths
 from seqloom.models.language.configs import NGramConfig
 from seqloom.models.language.counting import count_ngrams, memory_needed
-from seqloom.models.language.estimation import build
-from seqloom.models.language.pruning import prune_by_entropy
-from seqloom.models.language.smoothing import smoothing_named
+from seqloom.models.language.estimation import build, smoothing_named
 from seqloom.models.language.trie import Trie, check, specs
 from seqloom.models.workspace import Workspace, resident
+
+CHUNK = 1 << 15
+
+
+def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
+    """A smaller trie; words themselves are never left out."""
+    from seqloom.kernels import ngram_estimate as kernel
+    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+
+    starts = trie.level_starts
+    first, backoffs = np.ascontiguousarray(trie.first), np.ascontiguousarray(trie.backoffs)
+    tables = (trie.words, trie.log_probs, first, backoffs, trie.links)
+    history = np.empty(len(trie.backoffs), np.float64)
+    kernel.history_log_probs(first, trie.log_probs, trie.vocab_size + 1, history)
+    keep = np.ones(len(trie.words), np.bool_)
+    for k in range(trie.order, 1, -1):
+        lo, hi = int(starts[k - 1]), int(starts[k])  # the contexts of order k
+        parallel_run(
+            lambda s, lo=lo: kernel.mark_useless(
+                *tables,
+                history,
+                keep,
+                threshold,
+                lo + s[0],  # type: ignore[misc]
+                lo + s[1],
+            ),
+            chunk_bounds(hi - lo, CHUNK),
+        )
+    return _reweighted(_without(trie, keep))
+
+
+def _without(trie: Trie, keep: np.ndarray) -> Trie:
+    """The trie with only these nodes; back-off weights still the old ones."""
+    from seqloom.kernels.ngram_estimate import relink
+
+    numbers = np.cumsum(keep, dtype=np.int64) - 1
+    starts = np.append(
+        0,
+        np.cumsum([int(keep[a:b].sum()) for a, b in zip(trie.level_starts, trie.level_starts[1:])]),
+    )
+    inner = int(starts[-2])
+    old_inner = len(trie.backoffs)
+    children = np.add.reduceat(
+        np.append(keep, False).astype(np.int64), trie.first[:-1].astype(np.int64)
+    )
+    children[trie.first[:-1] == trie.first[1:]] = 0
+    first = np.empty(inner + 1, np.uint32)
+    first[0] = 1
+    np.cumsum(children[keep[:old_inner]], out=first[1:], dtype=np.uint32)
+    first[1:] += np.uint32(1)
+    live = children > 0
+    links = np.empty(int(starts[-1]), np.uint32)
+    relink(trie.links, keep, numbers, live, links)
+    return Trie.pack(
+        trie.words[keep],
+        trie.log_probs[keep],
+        links,
+        first,
+        trie.backoffs[keep[:old_inner]],
+        starts,
+        trie.chained,
+    )
+
+
+def _reweighted(trie: Trie) -> Trie:
+    """New back-off weights, shorter histories first, because longer ones are measured against them."""
+    from seqloom.kernels.ngram_estimate import new_backoffs
+    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+
+    first, backoffs = np.ascontiguousarray(trie.first), np.ascontiguousarray(trie.backoffs)
+    backoffs[0] = 0
+    for k in range(1, trie.order):
+        lo, hi = int(trie.level_starts[k]), int(trie.level_starts[k + 1])
+        out = backoffs.copy()
+        run = partial(new_backoffs, trie.words, trie.log_probs, first, backoffs, trie.links, out)
+        parallel_run(
+            lambda s, lo=lo, run=run: run(lo + s[0], lo + s[1]), chunk_bounds(hi - lo, CHUNK)
+        )  # type: ignore[misc]
+        backoffs[lo:hi] = out[lo:hi]
+    trie.backoffs[:] = backoffs
+    return trie
+
+
+# ---- ngram
 
 SPEED = (
     10e6  # tokens times orders that two cores count and estimate in a second, to announce long jobs

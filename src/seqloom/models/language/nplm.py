@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqloom.contracts.language import LanguageModel
+from seqloom.models.language.configs import NPLM_EMBED, NPLMConfig
 from seqloom.models.language.neural import Layers, NeuralLanguageModel, Past, settled
-from seqloom.models.language.neural_configs import NPLM_EMBED, NPLMConfig
-from seqloom.models.network.sizes import Size
+from seqloom.models.network.first_layer import Size
 from seqloom.runtime.language import NPLMNet, NPLMStepper
 from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
@@ -36,9 +36,9 @@ class NPLMLayers(Layers):
     def build(
         self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None
     ) -> torch.nn.Module:
-        from seqloom.models.language import nplm_net
+        from seqloom.models.language import language_net
 
-        return nplm_net.NPLMNet(
+        return language_net.NPLMNet(
             settled(model.config, size),
             model.tokenizer.vocab_size,
             size.width,

@@ -16,10 +16,10 @@ import numpy as np
 from seqloom.contracts.language import LanguageModel
 from seqloom.encoder_table import find_cell
 from seqloom.errors import ConfigError
+from seqloom.models.language.configs import RECURRENT_SHAPE, GRUConfig, LSTMConfig, RNNConfig
 from seqloom.models.language.neural import Layers, NeuralLanguageModel, Past, settled
-from seqloom.models.language.neural_configs import RECURRENT_SHAPE, GRUConfig, LSTMConfig, RNNConfig
 from seqloom.models.network.configs import options_of
-from seqloom.models.network.sizes import Size
+from seqloom.models.network.first_layer import Size
 from seqloom.runtime.language import RecurrentNet, RecurrentStepper
 from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
@@ -49,9 +49,9 @@ class RecurrentLayers(Layers):
     def build(
         self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None
     ) -> torch.nn.Module:
-        from seqloom.models.language import recurrent_net
+        from seqloom.models.language import language_net
 
-        return recurrent_net.RecurrentNet(
+        return language_net.RecurrentNet(
             settled(model.config, size),
             self.cell,
             model.tokenizer.vocab_size,

@@ -12,38 +12,39 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
-from seqloom.contracts.learnt import Kind, optional
+from seqloom.contracts.saving import Kind, optional
 from seqloom.contracts.starting import Origin
 from seqloom.data.examples import hashed_order
 from seqloom.errors import ModelError
 from seqloom.kernels.parallel import parallel_map
-from seqloom.models.encode.running import encoder_shapes
+from seqloom.models.masked.inputs import encoder_shapes
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, same_width
-from seqloom.models.network.fitting import check_held_out, prepare, train_model
-from seqloom.models.network.model import NetworkModel
-from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
-from seqloom.models.sequence.fine_tuning import EPOCHS, EVALUATIONS, fine_tuning, slower
+from seqloom.models.network.network import NetworkModel, check_held_out, prepare, train_model
+from seqloom.models.sequence.configs import D_EMBED, EncoderConfig, Sizes, is_sizes, read_sizes
 from seqloom.models.sequence.published import (
+    EPOCHS,
+    EVALUATIONS,
     Opened,
     Published,
     check_match,
+    fine_tuning,
     is_published,
     named,
     open_encoder,
+    slower,
 )
-from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import torch
 
-    from seqloom.models.sequence.encoded import Encoded
-    from seqloom.models.sequence.task_net import SequenceTraining
+    from seqloom.models.sequence.inputs import Encoded
+    from seqloom.models.sequence.sequence_net import SequenceTraining
     from seqloom.runtime.composition import SequenceNetwork
     from seqloom.runtime.declarations import Examples
     from seqloom.training.config import TrainConfig
-    from seqloom.training.schedules import DelayedGroup
+    from seqloom.training.trainable import DelayedGroup
 
 FEWEST = 50  # examples, below which none are held out
 FEW = 8  # examples up to which torch's calls take longer than the sums
@@ -183,7 +184,7 @@ def train_sequence(
     opened: Opened | None = None,
 ) -> None:
     """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
-    from seqloom.training.schedules import DelayedGroup
+    from seqloom.training.trainable import DelayedGroup
 
     config, device = prepare(model.name, how)
     if valid is None:
@@ -223,8 +224,8 @@ def features_of(
     model: SequenceModel, opened: Opened, device: torch.device, pool: Any = None
 ) -> Callable[[Encoded], Encoded]:
     """What turns examples into the vectors that a frozen encoder gives."""
-    from seqloom.models.sequence.building_net import Start, make_reader_and_encoder
-    from seqloom.models.sequence.fine_tuning import frozen_features
+    from seqloom.models.sequence.published import frozen_features
+    from seqloom.models.sequence.sequence_net import Start, make_reader_and_encoder
 
     both = make_reader_and_encoder(
         model.config,

@@ -1,4 +1,6 @@
-"""A sequence read as it comes in: one step in, one answer out, and the same work for every step, however many came before.
+"""Reader and encoder of a composed network without torch, from its options and sizes; what `building_net` does with torch.
+
+A sequence read as it comes in: one step in, one answer out, and the same work for every step, however many came before.
 
 What was read is kept as the states of the encoder (`runtime/encoders`) and, for a class, as the pooled vector so far
 (`runtime.composition.RunningPool`). So the answers are those that `predict` would give for what was read, and what would need
@@ -9,17 +11,66 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from seqloom.data.spans import OUTSIDE, Scheme, convert
 from seqloom.encoder_table import find_encoder
 from seqloom.errors import ConfigError, DataError
-from seqloom.models.sequence.configs import EncoderConfig
+from seqloom.models.masked.inputs import take_encoder
+from seqloom.models.sequence.configs import EncoderConfig, Sizes
+from seqloom.runtime.bert import PublishedEncoder
 from seqloom.runtime.composition import RunningPool, Sums
 from seqloom.runtime.encoders import Encoder
+from seqloom.runtime.readers import NumberReader, PublishedReader, TokenReader
+from seqloom.runtime.weights import Weights
 from seqloom.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from seqloom.models.sequence.configs import EncoderConfig
+    from seqloom.models.sequence.published import Published
+
+
+def take_reader_and_encoder(
+    weights: Weights, c: EncoderConfig, sizes: Sizes, published: Published | None, vocab_size: int
+) -> tuple[Any, Encoder]:
+    """`vocab_size`: of a published encoder's tokenizer."""
+    if published is not None:
+        network = take_encoder(
+            weights.within("reader.first"),
+            published.layout,
+            vocab_size,
+            blocks=weights.within("encoder"),
+        )
+        return PublishedReader(network), PublishedEncoder(network)
+    reader = take_reader(weights.within("reader"), c, sizes)
+    encoder: Encoder = find_encoder(c.encoder).take(
+        weights.within("encoder"),
+        reader.d_out,
+        c.d_hidden,
+        c.n_layers,
+        {"window": c.window, "n_heads": c.n_heads},
+    )
+    return reader, encoder
+
+
+def take_reader(weights: Weights, c: EncoderConfig, sizes: Sizes) -> TokenReader | NumberReader:
+    """Take what reads tokens or numbers."""
+    if sizes.columns:
+        return NumberReader(weights, sizes.columns, missing=sizes.missing)
+    return TokenReader(
+        weights,
+        sizes.vocab_size,
+        sizes.d_embed,
+        further=sizes.further,
+        n_chars=sizes.characters,
+        d_characters=c.d_characters,
+        characters=c.characters,
+    )
+
+
+# ---- streaming
 
 INSTEAD = "; fit a model with encoder gru (--encoder gru), or call predict"
 

@@ -1,0 +1,498 @@
+"""What comes next in a series, and how sure that is.
+
+A forecaster writes `fit_series` and `forecast_windows`: it gets the last steps before each origin, scaled by the mean and
+standard deviation of the training data, and answers the next steps. From that come `forecast`, `evaluate` (a backtest from
+rolling origins) and `anomalies`. A window ends before its origin (`data/forecasting_windows`), so no model can see the future.
+
+Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the model did not learn from, in
+units of how large errors were lately, so that intervals grow and shrink with them (`contracts/forecasts`). Where a model was
+mostly too high or too low there, an interval still reaches as far as the forecast itself.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.arrays import Spec
+from seqloom.config import Config, SeriesConfig
+from seqloom.contracts import forecasts
+from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.forecasts import (
+    RATES,
+    SMALLEST,
+    Ahead,
+    Anomalies,
+    Answers,
+    Backtest,
+    Forecast,
+    Unusual,
+)
+from seqloom.contracts.saving import Kind, names, optional, positive
+from seqloom.contracts.starting import columns_of_start
+from seqloom.data.forecasting import Series, as_series, second_of
+from seqloom.data.forecasting_windows import Prepared, Windows
+from seqloom.data.times import Step
+from seqloom.describing import renamed
+from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.metrics import forecasting
+from seqloom.metrics.forecasting import INTERVALS
+from seqloom.metrics.result import Result, Signature
+
+if TYPE_CHECKING:
+    from seqloom.training.config import TrainConfig
+
+HELD_OUT = 0.2  # of the data that intervals are learnt from, where no other is given
+JUDGED = 20_000  # forecasts that are looked at, evenly spread
+RATE = 0.001  # of false alarms
+RECENT, LATELY = 7, (48, 1000)  # seasons that are recent, and how many steps those may be
+
+
+class Forecaster(Model):
+    """What comes next in a series."""
+
+    task: ClassVar[str] = "forecaster"
+    config_class: ClassVar[type[Config]] = SeriesConfig
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        "columns": names,
+        "known_columns": lambda v: v == [] or names(v),
+        "season": positive,
+        "window": positive,
+        "step": lambda v: (
+            isinstance(v, list)
+            and len(v) == 2
+            and positive(v[0])
+            and v[1] in ("second", "day", "month", "row")
+        ),
+        "time_zone": lambda v: v is None or isinstance(v, str),
+        "until": lambda v: type(v) is int,
+        "key_column": optional(lambda v: v is None or isinstance(v, str)),
+    }
+    scale: dict[
+        str, np.ndarray
+    ]  # what values are scaled by, and the errors that intervals come from
+
+    # ---- what a model writes
+
+    @abstractmethod
+    def fit_series(self, data: Series, how: Fitting) -> None:
+        """Learn from series; `windows_of(data)` cuts them into windows, scaled, with what came after each."""
+
+    @abstractmethod
+    def forecast_windows(self, windows: Windows, horizon: int) -> np.ndarray:
+        """The next steps after each window, scaled: (n, horizon, C). Each window is answered on its own."""
+
+    def spread_windows(self, windows: Windows, horizon: int) -> np.ndarray | None:
+        """How large errors are expected to be, (n, horizon, C), up to a factor; None: the same everywhere."""
+        return None
+
+    def choose_window(self, data: Series) -> int:
+        """How many steps back it looks; `season` is already there."""
+        return int(getattr(self.config, "window", None) or self.season)
+
+    # ---- what it learnt
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it forecasts."""
+        return tuple(self.learnt.get("columns", ()))
+
+    @property
+    def key_column(self) -> str | None:
+        """The column that told several series apart; data with such a column is read in the same way."""
+        return self.learnt.get("key_column")
+
+    @property
+    def season(self) -> int:
+        """Steps of the cycle that the data repeats; 1: none."""
+        return int(self.learnt.get("season", 1))
+
+    @property
+    def window(self) -> int:
+        """How many steps back it looks."""
+        return int(self.learnt.get("window", 1))
+
+    @property
+    def horizon(self) -> int:
+        """The most steps that it can forecast."""
+        return int(self.config.horizon)
+
+    @property
+    def step(self) -> Step:
+        count, unit = self.learnt["step"]
+        return Step(count, unit)
+
+    # ---- fitting
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        valid: Any = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: str | Path | Model | None = None,
+    ) -> Self:
+        """Learn. `data`: a Series, a Path, numbers (T,) or (T, C), or a frame with a column of times.
+
+        Intervals are learnt from the errors on `valid`, or else on the last fifth of the data. `start`: of a
+        network, a saved model of the same kind, whose weights, scale, columns and options training starts
+        from.
+        """
+        series = as_series(data)
+        how = self.fitting(memory, train, device, run, start=start)
+        origin = None if how.start is None else how.start.model
+        if how.start is not None:
+            series = columns_of_start(series, how.start)
+        held_out = (
+            None
+            if valid is None
+            else as_series(valid, series.key_column)
+            .like(series.columns, series.known_columns)
+            .following(series)
+        )
+        how = replace(how, valid=held_out)
+        horizon = self.horizon if origin is None else origin.horizon
+        if len(series) < horizon + 2:
+            raise DataError(
+                f"{series.name} has {len(series)} steps, too few to learn to forecast {horizon}; "
+                "give more, or a smaller horizon"
+            )
+        with self.learning(how):
+            if origin is None:
+                self.learnt = {
+                    "columns": list(series.columns),
+                    "known_columns": list(series.known_columns),
+                    "step": [series.step.count, series.step.unit],
+                    "season": forecasts.season_of(self.config.season, series),
+                }
+            self.learnt |= {
+                "time_zone": series.clock.zone,
+                "until": series.last_time,
+                "key_column": series.key_column,
+            }
+            self.fit_info = {
+                "data": series.name,
+                "data_hash": series.fingerprint[:16],
+                "series": len(series.tracks),
+                "steps_seen": len(series),
+            }
+            self.scale = forecasts.scaling(series, self.season)
+            if origin is None:
+                self.learnt["window"] = self.choose_window(series)
+            else:
+                self.scale |= {name: origin.scale[name] for name in forecasts.SCALED_BY}
+            learnt, kept = (series, held_out) if held_out is not None else self._tail(series)
+            self.fit_series(learnt, replace(how, valid=kept))
+            self.scale |= forecasts.learn(self, learnt, kept)
+            if held_out is None and not self.trained and len(learnt) < len(series):
+                self.fit_series(series, replace(how, valid=None))
+        return self
+
+    def _tail(self, series: Series) -> tuple[Series, Series]:
+        """What to learn from, and the last part, whose errors say how wide intervals are."""
+        shortest = min(len(track) - track.begin for track in series.tracks)
+        share = max(HELD_OUT, self.horizon / max(shortest, 1))
+        if (1 - share) * shortest < 2 * (self.window + self.horizon):
+            progress.say(
+                f"{series.name} is too short to hold out a part: its intervals come from errors on the training data "
+                "and may be too narrow"
+            )
+            return series, series
+        return series.between(0, 1 - share), series.between(1 - share, 1.0)
+
+    # ---- windows
+
+    def prepared(self, series: Series, *, future: bool = False) -> list[Prepared]:
+        """Each series scaled, to be cut into windows; `future`: the steps after its end are to be forecast."""
+        return [
+            Prepared.of(series, track, self.scale, self.window, self.horizon, future=future)
+            for track in series.tracks
+        ]
+
+    def windows_of(
+        self, series: Series, *, most: int | None = None
+    ) -> list[tuple[Windows, np.ndarray]]:
+        """Windows to learn from, with what came after each, (n, horizon, C); in parts that fit into memory."""
+        parts = []
+        for prepared in self.prepared(series):
+            if len(prepared.values) > self.window // 2:  # else windows are mostly made up
+                for some, windows in prepared.windows(self.origins(prepared, self.horizon, most)):
+                    parts.append((windows, prepared.truth(some, self.horizon)))
+        if not parts:
+            raise DataError(
+                f"{series.name} is too short to learn from: a window of {self.window} steps and {self.horizon} to "
+                f"forecast need more than its {max(map(len, series.tracks))}; give smaller ones, or more data"
+            )
+        return parts
+
+    def origins(self, prepared: Prepared, ahead: int, most: int | None = None) -> np.ndarray:
+        """Where forecasts can begin whose first `ahead` steps are there, after a whole window where that is possible; at most
+        so many, evenly spread."""
+        every = prepared.origins(ahead)
+        whole = every[every >= self.window]
+        chosen = whole if len(whole) and not prepared.track.begin else every
+        if most is None or len(chosen) <= most:
+            return chosen
+        return chosen[np.linspace(0, len(chosen) - 1, most).astype(np.int64)]
+
+    def _answer(self, windows: Windows, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+        point = np.asarray(self.forecast_windows(windows, horizon), np.float64)
+        wanted = (len(windows), horizon, len(self.columns))
+        if point.shape != wanted:
+            raise ModelError(f"forecast_windows gave the shape {point.shape} instead of {wanted}")
+        if not np.isfinite(point).all():
+            raise ModelError(
+                f"the {self.name} model forecasts values that are not finite; fit it again with other options"
+            )
+        spread = self.spread_windows(windows, horizon)
+        return point, np.ones(wanted) if spread is None else np.maximum(spread, SMALLEST)
+
+    def answers(self, prepared: Prepared, origins: np.ndarray, horizon: int) -> Answers:
+        """Forecasts from origins, and from those shortly before them, by whose errors the recent ones are known."""
+        low, high = int(origins[0]), int(origins[-1]) + 1
+        length = int(np.clip(RECENT * self.season, *LATELY))
+        first = max(low - length - self.horizon, min(self.window, low))
+        made = np.union1d(np.arange(first, high, max((high - first) // JUDGED, 1)), origins)
+        found = [self._answer(windows, self.horizon) for _, windows in prepared.windows(made)]
+        point, spread = (np.concatenate(part) for part in zip(*found))
+        errors = (prepared.truth(made, self.horizon) - point) / spread
+        asked = np.searchsorted(made, origins)
+        return Answers(
+            point[asked, :horizon],
+            spread[asked, :horizon],
+            lambda typical: forecasts.recent_errors(errors, made, origins, length, typical),
+        )
+
+    def _bands(self, answers: Answers) -> np.ndarray:
+        """Quantiles of what comes, (L, n, H, C); each interval holds the forecast itself."""
+        residuals = forecasting.holding_zero(self.scale["residuals"])[
+            :, None, : answers.point.shape[1]
+        ]
+        return (
+            answers.point
+            + answers.spread * answers.recent(self.scale["typical"])[:, None] * residuals
+        )
+
+    # ---- the verbs
+
+    def summary(self) -> str:
+        steps, series = self.recorded("steps_seen", 0), self.recorded("series", 1)
+        which = f"{series:,} series, " if series > 1 else ""
+        return f"{which}{steps:,} steps of {self.step}, {len(self.columns)} column{'s' * (len(self.columns) != 1)}"
+
+    def forecast(
+        self, history: Any, horizon: int | None = None, *, since: Any = None, start: Any = None
+    ) -> Forecast:
+        """The next steps after each series of `history`, with intervals of 80 and 95 %.
+
+        `since`: forecast from this time on, as if nothing that came then were known (`start` is its former
+        name).
+        """
+        self.check_fitted()
+        ahead, series = self._ahead(horizon), self.read_like(history)
+        if (since := renamed("since", since, "start", start)) is not None:
+            series = series.before(second_of(since, series))
+        mean, std = self.scale["mean"], self.scale["std"]
+        tracks = []
+        for prepared in self.prepared(series, future=True):
+            end = len(prepared.values)
+            if end < self.window:
+                progress.say(
+                    f"{series.name} has {end} steps, fewer than the {self.window} that {self.name} looks back; the "
+                    "missing ones count as the mean"
+                )
+            made = self.answers(prepared, np.array([end]), ahead)
+            bands = self._bands(made)[:, 0] * std + mean
+            tracks.append(
+                Ahead(
+                    prepared.track.key,
+                    series.times(prepared.track, end, end + ahead),
+                    made.point[0] * std + mean,
+                    {share: (bands[low], bands[high]) for share, (low, high) in INTERVALS.items()},
+                )
+            )
+        return Forecast(tuple(tracks), self.columns, series.clock, series.known_columns)
+
+    def backtest(
+        self, data: Any, *, horizon: int | None = None, since: Any = None, start: Any = None
+    ) -> Backtest:
+        """Forecasts from every step of `data` on whose next steps are there; each is made from the steps before it alone.
+
+        `since`: a time; what comes before is history (`start` is its former name). Where the data goes on
+        after the training data, that is the default.
+        """
+        self.check_fitted()
+        since = renamed("since", since, "start", start)
+        ahead, series = self._ahead(horizon), self._begun(self.read_like(data), since)
+        parts: list[tuple[np.ndarray, ...]] = []
+        apart = (max(map(len, series.tracks)) // ahead + 2) * ahead
+        each = max(JUDGED // len(series.tracks), 100)
+        for k, prepared in enumerate(self.prepared(series)):
+            if len(origins := self.origins(prepared, ahead, each)):
+                made = self.answers(prepared, origins, ahead)
+                parts.append(
+                    (
+                        prepared.truth(origins, ahead),
+                        made.point,
+                        self._bands(made),
+                        origins + k * apart,
+                    )
+                )
+        if not parts:
+            raise DataError(
+                f"{series.name} has {len(series)} steps to judge by, too few to forecast {ahead}; give more, or a "
+                "smaller horizon"
+            )
+        truth, point, bands, origins = (
+            np.concatenate([part[i] for part in parts], axis=1 if i == 2 else 0) for i in range(4)
+        )
+        return Backtest(truth, point, bands, origins)
+
+    def evaluate(
+        self,
+        data: Any,
+        *,
+        horizon: int | None = None,
+        since: Any = None,
+        start: Any = None,
+        samples: int = 1000,
+    ) -> Result:
+        """Errors of a backtest (see `backtest`): MSE, MAE, MASE, pinball loss, and how often the intervals hold.
+
+        `samples`: of the bootstrap over stretches of time, 0 for no interval.
+        """
+        self.check_fitted()
+        series = as_series(data, self.key_column)
+        self.remark_training_data(series.name, series.fingerprint)
+        done = self.backtest(series, horizon=horizon, since=renamed("since", since, "start", start))
+        metrics, details = forecasting.judge(
+            done.truth,
+            done.point,
+            done.bands,
+            done.origins,
+            columns=self.columns,
+            std=self.scale["std"],
+            naive=self.scale["naive"],
+            samples=samples,
+        )
+        missing = int(np.count_nonzero(np.isnan(done.truth)))
+        notes = (f"{missing:,} missing values were not judged",) if missing else ()
+        return Result(metrics, self.signature(series), notes, details)
+
+    def anomalies(
+        self, data: Any, *, rate: float = RATE, since: Any = None, start: Any = None
+    ) -> Anomalies:
+        """Steps that are further from what was forecast for them, one step ahead, than a threshold.
+
+        `rate`: share of usual steps that may be above it; the threshold was learnt on held-out data. `since`:
+        as in `backtest`.
+        """
+        self.check_fitted()
+        if not RATES[-1] <= rate <= 0.5:
+            raise ConfigError(f"rate must be between {RATES[-1]:g} and 0.5; got {rate!r:.20}")
+        if not {"step_error", "thresholds"} <= self.scale.keys():
+            raise ModelError(
+                "this model was fitted by an earlier version of seqloom, which scored steps in another way; "
+                "fit it again to find anomalies"
+            )
+        series = self._begun(self.read_like(data), renamed("since", since, "start", start))
+        threshold = float(np.interp(-np.log10(rate), -np.log10(RATES), self.scale["thresholds"]))
+        found: list[Unusual] = []
+        scores, values = {}, {}
+        mean, std = self.scale["mean"], self.scale["std"]
+        for prepared in self.prepared(series):
+            origins = self.origins(prepared, 1)
+            point = np.concatenate(
+                [self._answer(windows, 1)[0][:, 0] for _, windows in prepared.windows(origins)]
+            )
+            off = forecasts.step_scores(
+                prepared.truth(origins, 1)[:, 0] - point, self.scale["step_error"]
+            )
+            score = off.max(axis=1, initial=0.0)
+            times, key = series.times(prepared.track)[origins], prepared.track.key
+            scores[key], values[key] = (times, score), prepared.track.values[origins]
+            for i in np.flatnonzero(score > threshold).tolist():
+                c = int(off[i].argmax())
+                found.append(
+                    Unusual(
+                        key,
+                        int(times[i]),
+                        self.columns[c],
+                        float(prepared.track.values[origins[i], c]),
+                        float(point[i, c] * std[c] + mean[c]),
+                        float(score[i]),
+                    )
+                )
+        return Anomalies(tuple(found), threshold, scores, series.clock, values, self.columns)
+
+    def signature(self, data: Series | None = None) -> Signature:
+        """Everything that the model's results depend on."""
+        return Signature(
+            model=self.label(),
+            data=data.fingerprint[:8] if data else None,
+            extras={**self.training_extras(), "horizon": self.horizon},
+        )
+
+    # ---- reading
+
+    def _ahead(self, horizon: int | None) -> int:
+        if horizon is None:
+            return self.horizon
+        if not 1 <= horizon <= self.horizon:
+            raise ConfigError(
+                f"horizon must be from 1 to {self.horizon}, for which this {self.name} model was fitted; got "
+                f"{horizon}; fit another with horizon={max(horizon, 1)}"
+            )
+        return horizon
+
+    def read_like(self, data: Any) -> Series:
+        """The series with the columns that the model learned from; other steps are refused."""
+        series = as_series(data, self.key_column).like(
+            self.columns, tuple(self.learnt["known_columns"])
+        )
+        if series.step != self.step:
+            raise DataError(
+                f"{series.name} has steps of {series.step}, the model learned from steps of {self.step}; give data "
+                "of the same step, or say it (step=...)"
+            )
+        return series
+
+    def _begun(self, series: Series, since: Any) -> Series:
+        """With a beginning: the one that is given, or where the training data ended."""
+        first = min(track.first for track in series.tracks)
+        until = self.learnt["until"]
+        if since is not None:
+            second = second_of(since, series)
+        elif (
+            first <= until < series.last_time
+            and not series.clock.rows
+            and not any(track.begin for track in series.tracks)
+        ):
+            progress.say(
+                f"{series.name}: forecasting from {series.clock.show(until)} on, where the training data ended"
+            )
+            second = until + 1
+        else:
+            return series
+        begun = series.starting(second)
+        if not begun.tracks:
+            raise DataError(
+                f"{series.name} ends before {series.clock.show(second)}; give an earlier time"
+            )
+        return begun
+
+    # ---- persistence, for models that write `arrays`
+
+    def scale_specs(self) -> dict[str, Spec]:
+        return forecasts.specs(len(self.columns), len(self.learnt["known_columns"]), self.horizon)
+
+    def restore_scale(self, arrays: dict[str, np.ndarray]) -> None:
+        self.scale = {name: np.array(arrays[name]) for name in self.scale_specs() if name in arrays}

@@ -1,0 +1,242 @@
+"""One tag for every word of a sentence.
+
+A tagger writes `tag(words)`, or `tag_ids(sentences)` where it is faster with many. Where tags mark spans (BIO and its kin),
+`evaluate` also reads the spans and gives their F1 as the conlleval script counts it. A tagger may work in another scheme
+than its data has (`works_in`); what it answers is in the scheme of the data.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.saving import Kind, names, one_of
+from seqloom.contracts.slicing import slices_of_tagged
+from seqloom.contracts.starting import tags_of_start
+from seqloom.data.examples import values
+from seqloom.data.spans import SCHEMES, Scheme, convert
+from seqloom.data.tagging import Tagged, as_tagged
+from seqloom.errors import DataError, ModelError
+from seqloom.metrics import tagging
+from seqloom.metrics.result import Result, Signature
+from seqloom.metrics.result import latency as measure_latency
+from seqloom.metrics.slices import length_record
+from seqloom.text.file_names import refuse_existing_file
+
+if TYPE_CHECKING:
+    from seqloom.training.config import TrainConfig
+
+BATCH = 2_000  # sentences that are looked at together
+
+
+class Tagger(Model):
+    """Which tag each word of a sentence has."""
+
+    task: ClassVar[str] = "tagger"
+    primitives: ClassVar[tuple[str, ...]] = ("tag", "tag_ids")
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        "tags": names,
+        "working_tags": names,
+        "scheme": one_of(None, *SCHEMES),
+        "working_scheme": one_of(None, *SCHEMES),
+    }
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags used inside the model, in the order of `tag_ids`."""
+        return self.learnt.get("working_tags", [])
+
+    @property
+    def works_in(self) -> Scheme | None:
+        """Tagging scheme used inside the model; None: that of the data."""
+        return None
+
+    # ---- what a model writes
+
+    @abstractmethod
+    def fit_sentences(self, data: Tagged, how: Fitting) -> None:
+        """Learn from tagged sentences; `tags` is already there, and sorted."""
+
+    def tag(self, words: list[str]) -> list[str]:
+        """The tag of each word of a sentence; for a tagger that does not write `tag_ids`."""
+        raise NotImplementedError
+
+    def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
+        """Index in `tags` of each word's tag, one array per sentence."""
+        return [tag_places(self.tags, words, self.tag(words)) for words in sentences]
+
+    def sequences(self, given: Any) -> tuple[Any, bool]:
+        """What `predict` was given as a list of sequences, and whether it was a single one: of words, unless a model that
+        reads something else (frames) says otherwise."""
+        rows: list[Any] = given.split() if isinstance(given, str) else values(given, "sentences")
+        one = isinstance(given, str) or not rows or isinstance(rows[0], str)
+        rows = [rows] if one else rows
+        _check_words(rows, one)
+        return rows, one
+
+    def knows(self, word: str) -> bool:
+        """Whether the word was in the training data; evaluation tells known and unknown words apart."""
+        return True
+
+    # ---- fitting
+
+    def fit(
+        self,
+        data: Any,
+        tags: Any = None,
+        *,
+        valid: Any = None,
+        memory: int | str | None = None,
+        train: TrainConfig | None = None,
+        device: str | None = None,
+        run: str | Path | None = None,
+        start: str | Path | Model | None = None,
+    ) -> Self:
+        """Learn. `data`: sentences, with `tags`; or a Tagged, a Path, or a list of (words, tags).
+
+        `start`: of a network, a saved model of the same kind, whose weights, words, tags and options training
+        starts from.
+        """
+        how = self.fitting(
+            memory, train, device, run, None if valid is None else as_tagged(valid), start
+        )
+        given = as_tagged(data, tags)
+        if not given.n_words:
+            raise DataError(f"{given.name} has no words to learn from; give sentences with some")
+        if len(given.tagset) == 1 and how.start is None:
+            progress.say(
+                f"{given.name} has only one tag, {given.tagset[0]!r}, which will be predicted for every word"
+            )
+        if how.start is None:
+            work = given.converted(self.works_in) if given.scheme and self.works_in else given
+        else:
+            work = tags_of_start(given, how.start)
+        with self.learning(how):
+            if how.start is None:
+                self.learnt = {
+                    "tags": given.tagset,
+                    "scheme": given.scheme,
+                    "working_tags": work.tagset,
+                    "working_scheme": work.scheme,
+                }
+            self.fit_info = {
+                "data": given.name,
+                "data_hash": given.fingerprint[:16],
+                "sentences": len(given),
+                "words": given.n_words,
+                "lengths": length_record(list(map(len, given.sentences))),
+            }
+            self.fit_sentences(work, how)
+        return self
+
+    # ---- the verbs
+
+    def summary(self) -> str:
+        counts = {what: self.recorded(what, 0) for what in ("sentences", "words")} | {
+            "tags": len(self.learnt["tags"])
+        }
+        return ", ".join(
+            f"{n:,} {what if n != 1 else what.removesuffix('s')}" for what, n in counts.items() if n
+        )
+
+    def predict(self, sentences: Any) -> Any:
+        """The tags of a sentence (a list of words, or a text split at spaces), or of each sentence of a list of lists."""
+        self.check_fitted()
+        if isinstance(sentences, str):
+            refuse_existing_file(sentences)
+        rows, one = self.sequences(sentences)
+        outside, inside, names = self.learnt["scheme"], self.learnt["working_scheme"], self.tags
+        tagged = []
+        with progress.task("tagging", len(rows), "sentences") as bar:
+            for start in range(0, len(rows), BATCH):
+                for ids in self.tag_ids(rows[start : start + BATCH]):
+                    tags = [names[i] for i in ids.tolist()]
+                    tagged.append(tags if inside == outside else convert(tags, inside, outside))
+                bar.advance(len(rows[start : start + BATCH]))
+        return tagged[0] if one else tagged
+
+    def score(self, data: Any, tags: Any = None) -> float:
+        """Accuracy by words."""
+        return float(self.evaluate(data, tags, samples=0, examples=0).metrics["accuracy"])  # type: ignore[arg-type]
+
+    def evaluate(
+        self,
+        data: Any,
+        tags: Any = None,
+        *,
+        slice_by: str | Sequence[str] = (),
+        latency: bool = False,
+        samples: int = 1000,
+        examples: int = 3,
+    ) -> Result:
+        """Accuracy of known and unknown words, F1 of spans where tags mark them, confusion, and errors by kind.
+
+        `data` and `tags`: as `fit` takes them. `slice_by`: also by parts of the data: "length" of the sentences, "class" (the
+        tag of a word), "unknown" (the share of unknown words); `latency`: how long predictions take. `samples`: of the
+        bootstrap, 0 for no intervals; `examples`: words that are shown of each kind of error.
+        """
+        self.check_fitted()
+        gold, scheme = as_tagged(data, tags), self.learnt["scheme"]
+        self.remark_training_data(gold.name, gold.fingerprint)
+        if gold.scheme and scheme:
+            gold = gold.converted(scheme)
+        predicted = self.predict(gold.sentences)
+        known = sorted(
+            {*self.learnt["tags"], *chain.from_iterable(predicted)}
+        )  # spans may meet as never in training
+        metrics, details, notes = tagging.judge(
+            gold, predicted, known, self.knows, samples=samples, examples=examples
+        )
+        if slice_by:
+            knows = None if type(self).knows is Tagger.knows else self.knows
+            details["slices"] = slices_of_tagged(self, gold, predicted, knows, slice_by, samples)
+        if latency:
+            metrics |= measure_latency(self.predict, gold.sentences)
+        return Result(metrics, self.signature(gold), notes, details)
+
+    def signature(self, data: Tagged | None = None) -> Signature:
+        """Everything that the model's results depend on."""
+        extras = {
+            **self.training_extras(),
+            **({"scheme": data.scheme} if data and data.scheme else {}),
+        }
+        return Signature(
+            model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras
+        )
+
+
+def tag_places(known: list[str], words: list[str], tags: list[str]) -> np.ndarray:
+    """The place of each tag among those that are known."""
+    if len(tags) != len(words):
+        raise ModelError(
+            f"tag(words) gave {len(tags)} tags for {len(words)} words; it must give one for each"
+        )
+    places = {tag: place for place, tag in enumerate(known)}
+    if strange := [tag for tag in tags if tag not in places]:
+        raise ModelError(
+            f"tag(words) gave {strange[0]!r}, which is not one of self.tags: {', '.join(known)}"
+        )
+    return np.array([places[tag] for tag in tags], np.int64)
+
+
+def _check_words(rows: list[list[str]], one: bool) -> None:
+    """Refuse what is no word, and several sentences that are meant as texts but would be taken for words."""
+    lists = all(isinstance(row, (list, tuple, np.ndarray)) for row in rows)
+    if not lists or not all(
+        issubclass(kind, str) for kind in set(map(type, chain.from_iterable(rows)))
+    ):
+        raise DataError(
+            "words must be text: a sentence is a text or a list of words, several sentences are a list of lists"
+        )
+    if one and any(len(word.split()) > 1 for word in rows[0]):
+        raise DataError(
+            "a list of text is one sentence, so none of its words may contain a space; give several "
+            "sentences as lists of words: [text.split() for text in texts]"
+        )

@@ -1,0 +1,312 @@
+"""Counting features by class, in one go or as a stream.
+
+`FeatureCounts` grows while it reads: threads cut the texts into words, and what they found is added batch after batch,
+so a stream of any length needs memory for its different features only. `counted` puts everything into an order that
+depends on the counts alone (words by rank, n-grams by their keys), so it does not matter in which portions the texts
+came, nor how many threads there were.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seqloom.models.classification.configs import NaiveBayesConfig
+from seqloom.models.classification.features import (
+    empty_slots,
+    grows,
+    join,
+    make_keys,
+    once,
+    split_keys,
+    word_ids,
+)
+from seqloom.text.normalize import Normalizer
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.vocabulary import SPLITTERS, TokenCounts, Vocabulary, classes_for, padded
+
+_BATCH = 1 << 21  # characters; more than for scoring, so that a batch repeats its words
+_FIRST = 1 << 12  # rows of a table at the beginning
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted. The rows are the V tokens of the tokenizer, then the G n-grams, shorter ones first."""
+
+    tokenizer: Tokenizer
+    classes: list[str]  # sorted
+    documents: np.ndarray  # (C,) of each class
+    keys: np.ndarray  # (G,) uint64, see kernels/features.py
+    counts: np.ndarray  # (V + G, C) uint32, or int64 where that is too narrow
+    seen: np.ndarray  # (V + G,) occurrences
+
+
+class _Tally:
+    """Counts of features by class, with room to grow; `stamps` and `seen` where a feature counts once a text."""
+
+    def __init__(self, presence: bool) -> None:
+        self.presence = presence
+        self.counts = np.zeros((0, 0), np.uint32)
+        self.seen, self.stamps = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def grow(self, rows: int, classes: int, wide: bool) -> None:
+        """`wide`: 32 bits may not do any more."""
+        height, width = self.counts.shape
+        dtype = np.int64 if wide else self.counts.dtype
+        if rows > height or classes > width or dtype != self.counts.dtype:
+            counts = np.zeros(
+                (height if rows <= height else max(rows, 2 * height), max(width, classes)), dtype
+            )
+            counts[:height, :width] = self.counts
+            self.counts = counts
+            if self.presence:
+                self.seen, self.stamps = (
+                    np.append(a, np.zeros(len(counts) - height, np.int64))
+                    for a in (self.seen, self.stamps)
+                )
+
+    def occurrences(self, n: int) -> np.ndarray:
+        """int64 (n,): how often each was seen."""
+        return self.seen[:n] if self.presence else self.counts[:n].sum(axis=1, dtype=np.int64)
+
+
+class FeatureCounts:
+    """Features of texts by class, counted as they come.
+
+    `tokenizer`: a finished one; without it the words are those of the texts, cut as the config says.
+    """
+
+    def __init__(self, config: NaiveBayesConfig, tokenizer: Tokenizer | None = None) -> None:
+        self.config, self.tokenizer = config, tokenizer
+        self.presence = once(config)
+        self.labels: dict[str, int] = {}
+        self.documents = np.zeros(0, np.int64)
+        self.n_texts = self.n_tokens = self.n_grams = 0
+        self.words, self.grams = _Tally(self.presence), _Tally(self.presence)
+        self._grow_keys(_FIRST, np.zeros(0, np.uint64))
+        if tokenizer is None:
+            self.spellings, self.known = (
+                TokenCounts(config.tokenizer),
+                TokenCounts(config.tokenizer),
+            )  # known: a copy
+            self.normalizer = Normalizer(config.normalize)
+        else:
+            self.word_ids = word_ids(tokenizer)
+
+    def add(self, texts: list[str], labels: list[str]) -> Iterator[int]:
+        """Count them; yields how many texts each step has done.
+
+        Which words a thread knows already is a matter of time, and so are the ids of new words; the counts are not.
+        """
+        from seqloom.kernels.parallel import parallel_map, text_batches
+
+        for label in dict.fromkeys(labels):
+            self.labels.setdefault(label, len(self.labels))
+        numbers = np.fromiter(map(self.labels.__getitem__, labels), np.int64, len(labels))
+        self.documents = np.bincount(numbers, minlength=len(self.labels)) + np.pad(
+            self.documents, (0, len(self.labels) - len(self.documents))
+        )
+        done = 0
+        cut = self._cut_known if self.tokenizer else self._cut_new
+        for n, ids, first, new_words in parallel_map(cut, text_batches(texts, _BATCH)):
+            if new_words is not None:
+                self._place(ids, first, new_words)
+            self._add_ids(ids, numbers[done : done + n])
+            done += n
+            yield n
+
+    def _cut_known(self, texts: Sequence[str]) -> tuple[int, np.ndarray, int, None]:
+        assert self.tokenizer is not None
+        ids = self.tokenizer.encode_block(join(texts), True)
+        return len(texts), self.word_ids[ids], 0, None
+
+    def _cut_new(self, texts: Sequence[str]) -> tuple[int, np.ndarray, int, TokenCounts]:
+        """Ids of the words as far as they are known by now, and a table of the others, whose ids come behind those."""
+        from seqloom.kernels.features import END, gather
+        from seqloom.kernels.tokens import find_tokens, split_tokens
+
+        kind, known, blob = self.config.tokenizer, self.known, join(texts)
+        blob = blob if self.normalizer.identity else self.normalizer.of_bytes(blob)
+        data, starts, stops = (
+            padded(blob),
+            np.empty(len(blob) + 1, np.int64),
+            np.empty(len(blob) + 1, np.int64),
+        )
+        n, _ = split_tokens(
+            data, len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops
+        )
+        starts, stops, ids = starts[:n], stops[:n], np.empty(n, np.int64)
+        find_tokens(data, starts, stops, known.arena, known.offsets, known.slots, ids)
+        ends = starts == stops
+        new = np.flatnonzero((ids < 0) & ~ends)
+        ids[ends] = END
+        every, new_words = TokenCounts(kind), TokenCounts(kind)
+        every.n, every.counts = len(new), np.ones(len(new), np.int64)
+        every.arena = padded(bytes(int((stops[new] - starts[new]).sum())))
+        every.offsets = np.zeros(len(new) + 1, np.int64)
+        gather(data, starts, stops, new, every.arena, every.offsets)
+        new_words.merge(every)
+        ids[new] = known.n + _numbers(every, new_words)
+        return len(texts), ids.astype(np.int32), known.n, new_words
+
+    def _place(self, ids: np.ndarray, first: int, new_words: TokenCounts) -> None:
+        """Add the new words of a batch to all words, and give them the ids that they have there."""
+        self.spellings.merge(new_words)
+        new = np.flatnonzero(ids >= first)
+        ids[new] = _numbers(new_words, self.spellings)[ids[new] - first]
+        if (
+            self.spellings.n > self.known.n + self.known.n // 64
+        ):  # a copy, since threads read it while the original grows
+            self.known = copy.deepcopy(self.spellings)
+
+    def _add_ids(self, ids: np.ndarray, labels: np.ndarray) -> None:
+        from seqloom.kernels.features import add_documents
+
+        c, width = self.config, len(self.labels)
+        self.n_tokens += len(ids)
+        wide = self.n_tokens >= 1 << 32
+        self.words.grow(
+            self.spellings.n if self.tokenizer is None else self.tokenizer.vocab_size, width, wide
+        )
+        room = self.n_grams + len(ids) * (c.ngrams - 1)
+        if room > len(self.keys):
+            self._grow_keys(max(room, 2 * len(self.keys)), self.keys)
+        self.grams.grow(len(self.keys) if c.ngrams > 1 else 0, width, wide)
+        w, g = self.words, self.grams
+        self.n_grams = add_documents(
+            ids,
+            labels,
+            self.n_texts + 1,
+            c.ngrams,
+            self.presence,
+            w.counts,
+            w.seen,
+            w.stamps,
+            self.keys,
+            self.slots,
+            g.counts,
+            g.seen,
+            g.stamps,
+            self.n_grams,
+        )
+        self.n_texts += len(labels)
+
+    def _grow_keys(self, room: int, keys: np.ndarray) -> None:
+        """Room for so many n-grams, of which the keys of the first are given."""
+        from seqloom.kernels.features import fill_slots
+
+        self.keys = np.concatenate([keys, np.zeros(room - len(keys), np.uint64)])
+        self.slots = empty_slots(room)
+        fill_slots(self.keys, self.n_grams, self.slots)
+
+    def counted(self) -> Counted:
+        """Everything in its final order, without what is too rare."""
+        tokenizer, rows = self._final_words()
+        v, n, classes = tokenizer.vocab_size, self.n_grams, sorted(self.labels)
+        columns = np.array([self.labels[name] for name in classes])
+        gram_seen = self.grams.occurrences(n)
+        kept, keys = self._final_grams(np.where(rows == tokenizer.unk_id, -1, rows), v, gram_seen)
+        counts = np.zeros((v + len(kept), len(classes)), self.words.counts.dtype)
+        seen = np.zeros(v + len(kept), np.int64)
+        chosen = np.flatnonzero(rows >= 0)
+        counts[rows[chosen]] = self.words.counts[np.ix_(chosen, columns)]
+        seen[rows[chosen]] = self.words.occurrences(len(rows))[chosen]
+        if n:
+            counts[v:], seen[v:] = self.grams.counts[np.ix_(kept, columns)], gram_seen[kept]
+        return Counted(tokenizer, classes, self.documents[columns], keys, counts, seen)
+
+    def _final_words(self) -> tuple[Tokenizer, np.ndarray]:
+        """The tokenizer, and the id there of each word so far, negative where it was left out."""
+        c = self.config
+        if self.tokenizer is not None:
+            return self.tokenizer, np.arange(self.tokenizer.vocab_size)
+        self.spellings.counts[: self.spellings.n] = self.words.occurrences(self.spellings.n)
+        vocabulary = Vocabulary.from_counts(self.spellings, c.min_count, c.vocab_size)
+        tokenizer = Tokenizer(
+            kind=c.tokenizer, vocab_size=c.vocab_size, min_count=c.min_count, normalize=c.normalize
+        )
+        tokenizer._fitted = vocabulary
+        return tokenizer, _numbers(self.spellings, vocabulary)
+
+    def _final_grams(
+        self, rows: np.ndarray, v: int, seen: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Which n-grams are kept, in their order, and their keys; length by length, since each stands on a shorter one."""
+        from seqloom.kernels.features import GROWING
+
+        codes, words = split_keys(self.keys[: self.n_grams])
+        longer = codes >= GROWING
+        parents = np.where(longer, codes - GROWING, 0)
+        places = np.full(self.n_grams, -1, np.int64)  # the final row of each
+        length = np.where(longer, 0, 2)
+        chosen, keys = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
+        for n in range(2, self.config.ngrams + 1):
+            if n > 2:
+                length[longer & (length[parents] == n - 1)] = n
+            at = np.flatnonzero(length == n)
+            before = rows[codes[at]] if n == 2 else places[parents[at]]
+            last = rows[words[at]]
+            good = (before >= 0) & (last >= 0) & (seen[at] >= self.config.min_count)
+            made = make_keys(before[good], last[good])
+            order = np.argsort(made)
+            chosen.append(at[good][order])
+            keys.append(made[order])
+            places[chosen[-1]] = np.arange(v, v + len(order))
+            v += len(order)
+        return np.concatenate(chosen), np.concatenate(keys)
+
+    @classmethod
+    def resume(cls, config: NaiveBayesConfig, done: Counted) -> FeatureCounts:
+        """Go on from what was counted; exact where nothing was left out."""
+        from seqloom.kernels.features import GROWING
+
+        new = cls(config, None if grows(config) else done.tokenizer)
+        v, first = done.tokenizer.vocab_size, 0
+        if new.tokenizer is None:
+            spellings = [done.tokenizer.token_bytes(i) for i in range(v)]
+            first = next(
+                (i for i, spelling in enumerate(spellings) if spelling), v
+            )  # behind the specials
+            old = TokenCounts(config.tokenizer)
+            old.n, old.counts = v - first, done.seen[first:v].astype(np.int64)
+            old.arena = padded(b"".join(spellings))
+            old.offsets = np.cumsum([0, *map(len, spellings[first:])])
+            new.spellings.merge(old)
+        new.labels = {name: i for i, name in enumerate(done.classes)}
+        new.documents = done.documents.astype(np.int64)
+        new.n_texts, new.n_tokens, new.n_grams = (
+            int(done.documents.sum()),
+            int(done.seen[:v].sum()),
+            len(done.keys),
+        )
+        for tally, low, high in ((new.words, first, v), (new.grams, v, len(done.seen))):
+            tally.grow(high - low, len(done.classes), done.counts.dtype == np.int64)
+            tally.counts[: high - low] = done.counts[low:high]
+            if new.presence:
+                tally.seen[: high - low] = done.seen[low:high]
+        codes, words = split_keys(done.keys)
+        new._grow_keys(
+            len(codes),
+            make_keys(np.where(codes < v, codes - first, codes - v + GROWING), words - first),
+        )
+        return new
+
+
+def _numbers(of: TokenCounts, there: TokenCounts | Vocabulary) -> np.ndarray:
+    """int64 (n,): the number that each spelling has in another table, negative where it has none."""
+    from seqloom.kernels.tokens import find_tokens
+
+    numbers = np.empty(of.n, np.int64)
+    find_tokens(
+        of.arena,
+        of.offsets[: of.n],
+        of.offsets[1 : of.n + 1],
+        there.arena,
+        there.offsets,
+        there.slots,
+        numbers,
+    )
+    return numbers

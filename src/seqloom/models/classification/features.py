@@ -1,0 +1,140 @@
+"""From texts to features: the words of a text and its n-grams of words, exact and never hashed together.
+
+A feature is what was seen in training at least `min_count` times (`feature_counts.py` counts them); other words, and
+n-grams with them, are nothing. Its row is the id of the word, or for an n-gram the size of the vocabulary plus its place
+among the keys (`kernels/features.py`). Texts go through the tokenizer many at a time, as lines, in threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from seqloom.errors import DataError
+from seqloom.models.classification.configs import NaiveBayesConfig
+from seqloom.text.coding import to_bytes
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.vocabulary import SPLITTERS
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    if not set(map(type, texts)) <= {str}:
+        for row, text in enumerate(texts, 1):
+            if not isinstance(text, str):
+                raise DataError(
+                    f"text {row} must be a str; got {type(text).__name__}: {str(text)[:40]!r}"
+                )
+
+
+def join(texts: Sequence[str]) -> bytes:
+    """Texts as lines of UTF-8; a newline inside one becomes a blank."""
+    blob = "\n".join([*texts, ""])
+    if blob.count("\n") != len(texts):
+        blob = "\n".join([*(text.replace("\n", " ") for text in texts), ""])
+    return to_bytes(blob)
+
+
+class Features:
+    """The features of a fitted model, found in new texts."""
+
+    def __init__(
+        self, config: NaiveBayesConfig, tokenizer: Tokenizer, keys: np.ndarray, seen: np.ndarray
+    ) -> None:
+        from seqloom.kernels.features import UNKNOWN, fill_slots
+
+        self.tokenizer, self.keys, self.longest = tokenizer, keys, config.ngrams
+        self.presence = once(config)
+        self.ids = word_ids(tokenizer)
+        self.ids[(self.ids >= 0) & (seen[: len(self.ids)] < config.min_count)] = UNKNOWN
+        self.usable = np.append(
+            self.ids >= 0, np.ones(len(keys), bool)
+        )  # (F,) rows that are features
+        self.slots = empty_slots(len(keys))
+        fill_slots(keys, len(keys), self.slots)
+
+    def score(
+        self, texts: Sequence[str], weights: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Batch after batch: sums of the weights (F, C) of each text's features (n, C), and how many it has (n,)."""
+        from seqloom.kernels.features import score_documents
+        from seqloom.kernels.parallel import parallel_map, text_batches
+
+        check_texts(texts)
+
+        def work(batch: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+            out, known = np.zeros((len(batch), weights.shape[1])), np.zeros(len(batch), np.int64)
+            stamps = np.zeros(len(weights) if self.presence else 0, np.int32)
+            score_documents(
+                self._encode(batch),
+                self.longest,
+                self.presence,
+                len(self.ids),
+                self.keys,
+                self.slots,
+                weights,
+                stamps,
+                out,
+                known,
+            )
+            return out, known
+
+        return parallel_map(work, text_batches(texts))
+
+    def of(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of a text's features, and how often each comes in it."""
+        from seqloom.kernels.features import list_features
+
+        ids = self._encode([text])
+        rows = np.empty(len(ids) * self.longest, np.int64)
+        n = list_features(ids, self.longest, len(self.ids), self.keys, self.slots, rows)
+        return np.unique(rows[:n], return_counts=True)
+
+    def _encode(self, texts: Sequence[str]) -> np.ndarray:
+        return self.ids[self.tokenizer.encode_block(join(texts), True)]
+
+    def name(self, row: int) -> str:
+        """The words of a feature."""
+        words: list[int] = []
+        while row >= len(self.ids):
+            code, word = split_keys(self.keys[row - len(self.ids)])
+            words.append(int(word))
+            row = int(code)
+        return self.tokenizer.joiner.decode().join(
+            map(self.tokenizer.token, [row, *reversed(words)])
+        )
+
+
+def grows(config: NaiveBayesConfig) -> bool:
+    """Whether the words are those of the texts, so that they may come bit by bit; else the tokenizer must be finished."""
+    return config.tokenizer in SPLITTERS and config.vocab_file is None
+
+
+def once(config: NaiveBayesConfig) -> bool:
+    """Whether a feature counts once a text."""
+    return config.features == "presence" or config.variant == "bernoulli"
+
+
+def word_ids(tokenizer: Tokenizer) -> np.ndarray:
+    """int32 (V,): each id itself, END for the end of a text, UNKNOWN for `<unk>`."""
+    from seqloom.kernels.features import END, UNKNOWN
+
+    ids = np.arange(tokenizer.vocab_size, dtype=np.int32)
+    ids[tokenizer.eos_id] = END
+    if tokenizer.unk_id is not None:
+        ids[tokenizer.unk_id] = UNKNOWN
+    return ids
+
+
+def split_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Code and last word of n-grams, int64."""
+    return (keys >> np.uint64(32)).astype(np.int64), (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+
+def make_keys(codes: np.ndarray, words: np.ndarray) -> np.ndarray:
+    return codes.astype(np.uint64) << np.uint64(32) | words.astype(np.uint64)
+
+
+def empty_slots(n: int) -> np.ndarray:
+    """An empty table that n keys fill to a half at most."""
+    return np.full(1 << max(2 * n, 1).bit_length(), -1, np.int32)

@@ -1,0 +1,404 @@
+"""Naive Bayes: the class that makes the words of a text likeliest, as if they came independently of each other.
+
+    log p(C | x) = log p(C) + sum over features of log p(feature | C) + constant
+
+Multinomial: the features are draws, p = (count + k) / (all counts + k F). Bernoulli: each feature is there or not, and
+absence counts too (McCallum and Nigam 1998 compare the two). Complement: the weight is how unlikely the feature is in all
+other classes together, without a prior, steadier where classes differ in size (Rennie et al. 2003, "Tackling the poor
+assumptions", section 3.1; without its further steps of weighting). All is done with logarithms.
+
+Features that were not seen in training say nothing. A text without any falls back to the prior (bernoulli: to the
+prior and what is absent). Since words are not independent, the probabilities are too sure: `calibrate` divides the scores
+by a temperature that is fitted on held-out texts (Guo et al. 2017).
+
+    >>> model = NaiveBayes().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
+    >>> model.predict("a good day")
+    '+'
+    >>> [(share.feature, round(share.nats, 3)) for share in model.explain("a good day").shares]
+    [('good', 1.099)]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.arrays import Length, Spec
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.classification import Classifier
+from seqloom.data.classification import Labelled, as_labelled
+from seqloom.data.corpus import Corpus
+from seqloom.decoding.stepper import check_scores
+from seqloom.errors import ConfigError, DataError, ModelError, suggest_known
+from seqloom.models.classification.configs import NaiveBayesConfig
+from seqloom.models.classification.explanation import Explanation, Share, by_token
+from seqloom.models.classification.feature_counts import Counted, FeatureCounts
+from seqloom.models.classification.features import Features, check_texts, grows, once, split_keys
+from seqloom.models.sequence.inputs import spelled_tokens
+
+_SUREST = 1e3  # bounds of what scores are multiplied by
+_MOST = 1 << 53  # of a count
+
+
+class NaiveBayes(Classifier):
+    name = "naive-bayes"
+    config_class = NaiveBayesConfig
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.temperature = 1.0
+        self._counting: FeatureCounts | None = None  # while `partial_fit` may go on
+        self._pending = False  # counted more than was learnt from
+        self._valid: Labelled | None = None
+
+    # ---- fitting
+
+    def fit_examples(self, data: Labelled, how: Fitting) -> None:
+        self._pending, self._valid = False, how.valid
+        self._check_valid(how.valid)
+        try:
+            self._counting = self._new_counts(data.texts)
+            self._count(data)
+            self._finish()
+        finally:
+            self._counting = self._valid = None
+
+    def partial_fit(self, data: Any, labels: Any = None, *, valid: Any = None) -> Self:
+        """Learn from more texts: what `fit` takes, or an iterator of Labelled such as `stream_labelled` gives.
+
+        After any number of calls the model is the one that a single `fit` on all texts makes, to the bit; words and
+        classes may come at any time. `valid` is for calibration and may be given with any call; the last one counts.
+        """
+        if valid is not None:
+            self._valid = as_labelled(valid)
+        self._check_valid(self._valid)
+        for labelled in _portions(data, labels):
+            if self._counting is None:
+                self._counting = self._resumed() if self.fitted else self._new_counts(None)
+            labelled = labelled.like(self.classes)
+            self._count(labelled)
+            self._pending = True
+            chained = hashlib.sha256(
+                (self.recorded("data_hash", "") + labelled.fingerprint).encode()
+            ).hexdigest()
+            self.fit_info = {
+                "data": self.recorded("data", labelled.name),
+                "data_hash": chained[:16] if self.fitted else labelled.fingerprint[:16],
+                "texts": self._counting.n_texts,
+            }
+            self.learnt, self.fitted = {"classes": sorted(self._counting.labels)}, True
+        return self
+
+    def check_fitted(self) -> None:
+        super().check_fitted()
+        if self._pending:
+            self._finish()
+
+    def _check_valid(self, valid: Labelled | None) -> None:
+        if self.config.calibrate != "none" and valid is None:
+            raise ConfigError(
+                f"calibrate={self.config.calibrate} needs held-out texts; give valid, or calibrate=none"
+            )
+
+    def _new_counts(self, texts: list[str] | None) -> FeatureCounts:
+        """`texts`: all of them; None where they come bit by bit."""
+        c = self.config
+        if grows(c):
+            return FeatureCounts(c)
+        if texts is None and c.tokenizer in ("bpe", "wordpiece", "unigram"):
+            raise ConfigError(
+                f"a {c.tokenizer} tokenizer must see all texts before the first is counted, so partial_fit "
+                "needs a finished one; train it with seqloom.Tokenizer and give its directory as tokenizer"
+            )
+        return FeatureCounts(c, self._make_tokenizer(Corpus.from_texts(texts or [" "])))
+
+    def _resumed(self) -> FeatureCounts:
+        """The counts of a model that was fitted or loaded."""
+        c = self.config
+        if c.min_count > 1 or c.vocab_size is not None:
+            raise ConfigError(
+                "this model dropped rare words (min_count, vocab_size), so it cannot be updated as if it had "
+                "seen all texts at once; use partial_fit from the start on a new model"
+            )
+        return FeatureCounts.resume(c, self._counted)
+
+    def _count(self, data: Labelled) -> None:
+        assert self._counting is not None
+        check_texts(data.texts)
+        try:
+            with progress.task("counting", len(data), "texts") as bar:
+                for n in self._counting.add(data.texts, data.labels):
+                    bar.advance(n)
+        except BaseException:
+            self._counting, self._pending = None, False
+            self._forget()  # part of the texts was counted: start again
+            raise
+
+    def _finish(self) -> None:
+        """Weights from counts."""
+        assert self._counting is not None
+        done = self._counting.counted()
+        features = Features(self.config, done.tokenizer, done.keys, done.seen)
+        if not features.usable.any():
+            raise DataError(
+                f"no word occurs {self.config.min_count} times or more; lower min_count"
+            )
+        self._weights, self._log_prior, self._absent = _estimate(self.config, done, features.usable)
+        self.tokenizer, self.temperature = done.tokenizer, 1.0
+        self._counted, self._features, self._pending = done, features, False
+        if self.config.calibrate == "temperature" and self._valid is not None:
+            self.temperature = self._fit_temperature(self._valid)
+        self.fit_info = {
+            **self.fit_info,
+            "features": int(features.usable.sum()),
+            "temperature": self.temperature,
+        }
+
+    def _fit_temperature(self, valid: Labelled) -> float:
+        """The one that makes the valid labels likeliest; the cost is convex in its inverse, so bisection finds it."""
+        valid, place = valid.like(self.classes), {name: i for i, name in enumerate(self.classes)}
+        rows = [i for i, name in enumerate(valid.labels) if name in place]
+        if not rows:
+            raise DataError(
+                f"{valid.name} has no label that was seen in training; valid data must share its classes"
+            )
+        scores = self._scores([valid.texts[i] for i in rows])[0]
+        above = (
+            scores - scores[np.arange(len(rows)), [place[valid.labels[i]] for i in rows]][:, None]
+        )  # (n, C)
+        if above.max() <= 0:  # then the surer the better, without end
+            progress.say(
+                f"every text of {valid.name} is classified correctly, so it cannot calibrate; temperature stays 1"
+            )
+            return 1.0
+        low, high = 1 / _SUREST, _SUREST
+        for _ in range(60):
+            middle = (low * high) ** 0.5
+            slope = float((np.exp(_log_softmax(above * middle)) * above).sum())
+            low, high = (low, middle) if slope > 0 else (middle, high)
+        return 1 / middle
+
+    # ---- answers
+
+    def log_probs(self, texts: list[str]) -> np.ndarray:
+        """`class_log_probs`, which batches by itself."""
+        self.check_fitted()
+        return (
+            check_scores(self.class_log_probs(texts)) if texts else np.empty((0, len(self.classes)))
+        )
+
+    def class_log_probs(self, texts: list[str]) -> np.ndarray:
+        self.check_fitted()
+        scores, known = self._scores(texts)
+        unknown = int((known == 0).sum())
+        if unknown:
+            rest = (
+                "the prior and what is absent decide"
+                if self.config.variant == "bernoulli"
+                else "the prior alone decides"
+            )
+            progress.say(
+                f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known word; there "
+                f"{rest}"
+            )
+        return _log_softmax(scores / self.temperature)
+
+    def _scores(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Unnormalised log-probabilities (n, C), and how many features each text has (n,)."""
+        scores, known = np.empty((len(texts), len(self.classes))), np.empty(len(texts), np.int64)
+        done = 0
+        with progress.task("classifying", len(texts), "texts") as bar:
+            for rows, counts in self._features.score(texts, self._weights):
+                scores[done : done + len(rows)], known[done : done + len(rows)] = rows, counts
+                done += len(rows)
+                bar.advance(len(rows))
+        if self.config.variant == "complement":
+            scores[known == 0] = self._log_prior
+        else:
+            scores += self._log_prior + self._absent
+        return scores, known
+
+    def explain(
+        self, text: str, n: int = 10, *, label: Any = None, against: Any = None
+    ) -> Explanation:
+        """The features that decided for a class (the likeliest) against another (the likeliest other), in nats."""
+        self.check_fitted()
+        if len(self.classes) == 1:
+            raise ConfigError(
+                f"this model has only one class, {self.classes[0]!r}; there is nothing to compare it with"
+            )
+        scores = self._scores([text])[0][0] / self.temperature
+        one = int(scores.argmax()) if label is None else self._class(label)
+        other = (
+            next(int(c) for c in np.argsort(-scores) if c != one)
+            if against is None
+            else self._class(against)
+        )
+        if one == other:
+            raise ConfigError(f"label and against are both {self.classes[one]!r}; name two classes")
+        rows, times = self._features.of(text)
+        factors = np.ones_like(times) if once(self.config) else times
+        nats = (self._weights[rows, one] - self._weights[rows, other]) * factors / self.temperature
+        order = np.argsort(-abs(nats), kind="stable")
+        uses_prior = self.config.variant != "complement" or not len(rows)
+        prior, absent = (
+            (a[one] - a[other]) / self.temperature for a in (self._log_prior, self._absent)
+        )
+        shares = [
+            Share(self._features.name(int(rows[i])), int(times[i]), float(nats[i])) for i in order
+        ]
+        tokens = by_token(
+            spelled_tokens(self.tokenizer, text)[:-1], shares, self.tokenizer.joiner.decode()
+        )
+        return Explanation(
+            self.classes[one],
+            self.classes[other],
+            float(scores[one] - scores[other]),
+            float(prior) if uses_prior else 0.0,
+            float(absent),
+            shares[:n],
+            float(nats[order[n:]].sum()),
+            tokens,
+        )
+
+    def top_features(self, label: Any, n: int = 20) -> list[Share]:
+        """The features that speak most for a class, by their weight above its mean in the others; counts are those of it."""
+        self.check_fitted()
+        c = self._class(label)
+        others = [i for i in range(len(self.classes)) if i != c]
+        nats = self._weights[:, c] - (self._weights[:, others].mean(axis=1) if others else 0.0)
+        rows = np.flatnonzero(self._features.usable)
+        rows = rows[np.argsort(-nats[rows], kind="stable")[:n]]
+        return [
+            Share(self._features.name(int(r)), int(self._counted.counts[r, c]), float(nats[r]))
+            for r in rows
+        ]
+
+    def _class(self, name: Any) -> int:
+        """The column of a class, also where a number is written as text."""
+        names = list(map(str, self.classes))
+        if str(name) not in names:
+            raise ConfigError(f"unknown class {name!r}{suggest_known(str(name), names)}")
+        return names.index(str(name))
+
+    @property
+    def parameters(self) -> int:
+        return (
+            int(self._features.usable.sum() + 1) * len(self.classes)
+            if self.fitted and not self._pending
+            else 0
+        )
+
+    def label(self) -> str:
+        c = self.config
+        parts = [
+            f"naive-bayes-{c.variant}",
+            f"{c.ngrams}grams" if c.ngrams > 1 else "",
+            "presence" if c.features == "presence" and c.variant != "bernoulli" else "",
+            f"k{c.k:g}" if c.k != 1 else "",
+            "uniform" if c.prior == "uniform" else "",
+            "calibrated" if c.calibrate != "none" else "",
+        ]
+        return "-".join(filter(None, parts))
+
+    # ---- persistence
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        done = self._counted
+        return {
+            "keys": done.keys,
+            "counts": done.counts,
+            "seen": done.seen,
+            "documents": done.documents,
+            "weights": self._weights,
+            "log_prior": self._log_prior,
+            "absent": self._absent,
+            "temperature": np.array([self.temperature]),
+        }
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        n, classes = length("keys"), len(self.classes)
+        rows = self.tokenizer.vocab_size + n
+        return {
+            "keys": Spec("uint64", (n,)),
+            "seen": Spec("int64", (rows,), 0, _MOST),
+            "counts": Spec("uint32 int64", (rows, classes), 0, _MOST),
+            "documents": Spec("int64", (classes,), 1, _MOST),
+            "weights": Spec("float64", (rows, classes), -_SUREST, _SUREST),
+            "log_prior": Spec("float64", (classes,), -_SUREST, 0),
+            "absent": Spec("float64", (classes,)),
+            "temperature": Spec("float64", (1,), 1 / _SUREST, _SUREST),
+        }
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        tokenizer, classes = self.tokenizer, list(self.classes)
+        keys, weights, seen = arrays["keys"], arrays["weights"], arrays["seen"]
+        v, (codes, words) = tokenizer.vocab_size, split_keys(keys)
+        specials = [tokenizer.eos_id, -1 if tokenizer.unk_id is None else tokenizer.unk_id]
+        if (
+            (codes >= v + np.arange(len(keys))).any()
+            or (words >= v).any()
+            or np.isin([codes, words], specials).any()
+        ):
+            raise ModelError("its n-grams contain words that it does not have: the file is damaged")
+        self._counted = Counted(
+            tokenizer, classes, arrays["documents"], keys, arrays["counts"], seen
+        )
+        self._features = Features(self.config, tokenizer, keys, seen)
+        self._weights, self._log_prior, self._absent = (
+            weights,
+            arrays["log_prior"],
+            arrays["absent"],
+        )
+        self.temperature = float(arrays["temperature"][0])
+
+
+def _portions(data: Any, labels: Any) -> Iterator[Labelled]:
+    """Labelled texts one portion after the other; an iterator of pairs is one."""
+    if labels is None and isinstance(data, Iterator):
+        first = next(data, None)
+        if isinstance(first, Labelled):
+            yield first
+            yield from map(as_labelled, data)
+            return
+        data = [] if first is None else chain([first], data)
+    yield as_labelled(data, labels)
+
+
+def _estimate(
+    config: NaiveBayesConfig, done: Counted, usable: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights (F, C), zero where a row is no feature; log-priors (C,); what the absence of all features is worth (C,)."""
+    n, k, documents = (
+        done.counts[usable].astype(np.float64),
+        config.k,
+        done.documents.astype(np.float64),
+    )
+    absent = np.zeros(len(documents))
+    if config.variant == "multinomial":
+        feature_weights = np.log(n + k) - np.log(n.sum(axis=0) + k * len(n))
+    elif config.variant == "bernoulli":
+        missing = np.log(documents - n + k)
+        feature_weights = np.log(n + k) - missing
+        absent = (missing - np.log(documents + 2 * k)).sum(axis=0)
+    else:
+        rest = n.sum(axis=1, keepdims=True) - n + k  # the counts of all other classes
+        feature_weights = np.log(rest.sum(axis=0)) - np.log(rest)
+    weights = np.zeros(done.counts.shape)
+    weights[usable] = feature_weights
+    prior = (
+        documents / documents.sum()
+        if config.prior == "data"
+        else np.full(len(documents), 1 / len(documents))
+    )
+    return weights, np.log(prior), absent
+
+
+def _log_softmax(scores: np.ndarray) -> np.ndarray:
+    above = scores - scores.max(axis=1, keepdims=True)
+    return above - np.log(np.exp(above).sum(axis=1, keepdims=True))

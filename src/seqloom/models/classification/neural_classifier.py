@@ -1,0 +1,538 @@
+"""A network that puts a label on a sequence: reader, encoder, pooling, softmax (or a sigmoid for each of several labels).
+
+Which encoder is an option, so that the mean of word vectors, a CNN, an LSTM and a Transformer are compared like with like. It
+reads texts, or arrays of numbers (T,) or (T, C): sensors, heartbeats, frames of audio; on a published encoder also pairs of
+texts.
+
+    >>> model = NeuralClassifier(encoder="bag").fit([("good fun", "+"), ("dull", "-")] * 8, train=TrainConfig(steps=40))
+    >>> model.predict("good")
+    '+'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom.arrays import Length, Spec
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.classification import Classifier
+from seqloom.contracts.saving import Kind, names, optional
+from seqloom.contracts.starting import check_numeric
+from seqloom.data.classification import Labelled
+from seqloom.data.corpus import Corpus
+from seqloom.encoder_table import find_encoder
+from seqloom.errors import ConfigError, ModelError
+from seqloom.models.classification import explanation
+from seqloom.models.classification.configs import NeuralClassifierConfig
+from seqloom.models.classification.decisions import (
+    best_shift,
+    best_temperature,
+    is_shift,
+    is_temperature,
+    shifted,
+)
+from seqloom.models.classification.explanation import Explanation
+from seqloom.models.network.first_layer import check_early, token_spellings
+from seqloom.models.sequence.configs import Sizes
+from seqloom.models.sequence.inputs import (
+    Encoded,
+    NumberInputs,
+    TextInputs,
+    as_row,
+    character_list,
+    check_numbers,
+    is_numbers,
+)
+from seqloom.models.sequence.model import (
+    SequenceModel,
+    embed_width,
+    features_of,
+    first_layer,
+    further_words,
+    held_out,
+    open_published,
+    outputs,
+    take_published,
+    train_sequence,
+    without_torch,
+)
+from seqloom.models.sequence.published import PublishedInputs
+from seqloom.models.sequence.streaming import (
+    ClassStream,
+    check_encoder,
+    check_pieces,
+    take_reader_and_encoder,
+)
+from seqloom.runtime.composition import LabelHead, Pooling, RunningPool, Sentences, SequenceNetwork
+from seqloom.runtime.weights import Weights
+from seqloom.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+    from seqloom.models.sequence.published import Opened
+    from seqloom.models.sequence.sequence_net import SequenceTraining, Start
+
+
+class NeuralClassifier(SequenceModel, Classifier):
+    name = "classifier"
+    config_class = NeuralClassifierConfig
+    learns_several = learns_pairs = True
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        **Classifier.learnt_values,
+        **SequenceModel.sequence_values,
+        "characters": optional(names),
+        "temperature": optional(is_temperature),
+        "shift": optional(is_shift),
+    }
+
+    @property
+    def reads_numbers(self) -> bool:
+        return self.fitted and self.sizes.columns > 0
+
+    def is_example(self, value: Any) -> bool:
+        return super().is_example(value) or is_numbers(value)
+
+    # ---- fitting
+
+    def fit_examples(self, data: Labelled, how: Fitting) -> None:
+        from seqloom.models.sequence.sequence_net import Start
+
+        labels = data.labels if data.multi_label else [(label,) for label in data.labels]
+        data, valid = held_out(self.config.hold_out, data, how, data.examples, labels)
+        self._check_decisions(valid, data.name)
+        self._check_pairs_fit(data.name)
+        opened = None
+        if how.start is not None:
+            opened, start = take_published(self, how.start), self._continue(data)
+        elif self.config.published:
+            if not isinstance(data.examples[0], (str, tuple)):
+                raise ConfigError(
+                    f"encoder {self.config.encoder} reads texts, but {data.name} has numbers; give one of the "
+                    "encoders that are trained here, such as bigru"
+                )
+            opened = open_published(self)
+            self.text_inputs()  # which refuses sizes that do not go together
+            self.learnt["sizes"] = Sizes(
+                opened.tokenizer.vocab_size, opened.published.layout.d_model
+            ).to_dict()
+            start = (
+                Start(given=opened.published.layout.d_model)
+                if self.config.frozen
+                else Start(weights=opened.weights)
+            )
+        elif isinstance(data.examples[0], str):
+            start = self._begin_with_texts(data.texts, (how.train or TrainConfig()).seed)
+        elif self.config.long == "sentences":
+            raise ConfigError(
+                f"long sentences reads texts, but {data.name} has numbers; give long windows, or leave it out"
+            )
+        else:
+            sizes, mean, scale = check_numbers(data.examples, data.name)
+            self.learnt["sizes"] = sizes.to_dict()
+            start = Start(mean=mean, scale=scale)
+        train_sequence(
+            self,
+            lambda train, device: self._task(
+                data, valid, start, train, self._reading(opened, device)
+            ),
+            how,
+            valid,
+            opened,
+        )
+        if valid is not None:
+            self._decide(valid)
+
+    def _continue(self, data: Labelled) -> Start:
+        """Return what a network that starts from another model, whose sizes it has, knows of the data."""
+        from seqloom.models.sequence.sequence_net import Start
+
+        c, sizes = self.config, self.sizes
+        for decided in ("temperature", "shift"):  # on the held-out data of that model
+            self.learnt.pop(decided, None)
+        numbers = not isinstance(data.examples[0], (str, tuple))
+        check_numeric(numbers, bool(sizes.columns), f"the examples of {data.name}")
+        if c.published:
+            return Start(given=sizes.d_embed if c.frozen else 0)
+        if numbers:
+            return Start()
+        encoded = TextInputs(self.tokenizer, max_length=c.max_length).encode(data.texts)
+        counts = np.bincount(encoded.steps["ids"], minlength=sizes.vocab_size)[: sizes.vocab_size]
+        return Start(counts=counts, word_dropout=c.word_dropout, unk_id=self.tokenizer.unk_id)
+
+    def settled_options(self) -> dict[str, Any]:
+        return super().settled_options() | {"pooling": self.config.pools}
+
+    def _check_pairs_fit(self, name: str) -> None:
+        """Refuse pairs of texts where the options are for single ones."""
+        c = self.config
+        if self.reads_pairs and not c.published:
+            raise ConfigError(
+                f"{name} has pairs of texts, but encoder {c.encoder} reads single texts; give the directory of a "
+                "converted encoder such as BERT (--encoder DIR), or join the two texts in one column"
+            )
+        if self.reads_pairs and c.long != "truncate":
+            raise ConfigError(
+                f"long {c.long} has no effect on pairs of texts, which are read at once; leave long out"
+            )
+
+    def _begin_with_texts(self, texts: list[str], seed: int) -> Start:
+        """Tokenizer, characters and sizes; what the network begins with."""
+        from seqloom.models.sequence.sequence_net import Start
+
+        c = self.config
+        check_early(c.pretrained, c.tokenizer)
+        tokenizer = self.tokenizer = self._make_tokenizer(Corpus.from_texts(texts))
+        size, characters = tokenizer.vocab_size, None
+        counts = np.bincount(
+            TextInputs(tokenizer, max_length=c.max_length).encode(texts).steps["ids"],
+            minlength=size,
+        )
+        check_early(c.pretrained, tokenizer.kind)
+        tokens = token_spellings(tokenizer)
+        first = first_layer(self, tokens, counts, seed) if c.pretrained else None
+        words, further = further_words(first, set(tokens).__contains__, c.pretrained_words)
+        if words:
+            from seqloom.text.coding import to_bytes
+
+            own = [spelling for i in range(size) if (spelling := tokenizer.token_bytes(i))]
+            self.tokenizer = tokenizer.extended([*own, *map(to_bytes, words)])
+        if c.characters != "none":
+            inputs = TextInputs(tokenizer, max_length=c.max_length, characters=())
+            characters = self.learnt["characters"] = character_list(inputs.tokens(texts)[2] or [])
+        n_characters = len(characters) + 2 if characters else 0
+        self.learnt["sizes"] = Sizes(
+            size, embed_width(c.d_embed, first), len(words), n_characters
+        ).to_dict()
+        return Start(
+            first=first,
+            further=further,
+            counts=counts,
+            word_dropout=c.word_dropout,
+            unk_id=tokenizer.unk_id,
+        )
+
+    def _reading(
+        self, opened: Opened | None, device: torch.device
+    ) -> Callable[[list[Any]], Encoded]:
+        """What turns examples into what the trained network reads: steps, or what a frozen encoder gave for them."""
+        if opened is None or not self.config.frozen:
+            return self.encode
+        from seqloom.nn.composition import Pooling
+
+        kind = self.config.pools  # attention learns, so it needs the vectors of all steps
+        features = features_of(
+            self,
+            opened,
+            device,
+            None if kind == "attention" else Pooling(kind, opened.published.layout.d_model),
+        )
+        return lambda examples: features(self.encode(examples))
+
+    def _task(
+        self,
+        data: Labelled,
+        valid: Labelled | None,
+        start: Start,
+        train: TrainConfig,
+        read: Callable[[list[Any]], Encoded],
+    ) -> SequenceTraining:
+        from seqloom.models.sequence.sequence_net import SequenceTraining, example_batches
+        from seqloom.training.trainable import Criterion
+
+        targets, several = self._targets(data), self.multi_label
+        weights, balanced = None, self.config.class_weights == "balanced" and not several
+        if balanced:
+            seen = np.maximum(np.bincount(targets, minlength=len(self.classes)), 1)
+            per_class = len(targets) / (len(seen) * seen)
+            weights = per_class[targets].astype(np.float32)
+
+        def losses(network: Any, batch: Any) -> torch.Tensor:
+            scores = self.example_scores(network(batch.arrays), batch.arrays)
+            return network.output.loss(scores, batch["targets"], batch.arrays.get("weights"))
+
+        judge, criterion = (
+            None,
+            Criterion("nats")
+            if several
+            else Criterion("balanced accuracy" if balanced else "accuracy", higher_is_better=True),
+        )
+        if valid is not None:
+            held, wanted = read(valid.examples), self._targets(valid)
+
+            def judge(network: Any) -> float:
+                log_probs = self._log_probs(network, held)
+                if several:
+                    return float(
+                        -np.where(
+                            wanted, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-7)))
+                        ).mean()
+                    )
+                right = log_probs.argmax(1) == wanted
+                return float(
+                    np.mean([right[wanted == c].mean() for c in np.unique(wanted)])
+                    if balanced
+                    else right.mean()
+                )
+
+        return SequenceTraining(
+            example_batches(read(data.examples), train, targets, weights),
+            criterion,
+            lambda: self.build_fitted(start),
+            losses,
+            judge,
+        )
+
+    def _targets(self, data: Labelled) -> np.ndarray:
+        """Places of the labels among the classes (n,), -1 for others; or which of several there are (n, C)."""
+        places = {label: i for i, label in enumerate(self.classes)}
+        if not self.multi_label:
+            return np.array([places.get(label, -1) for label in data.labels], np.int64)
+        table = np.zeros((len(data), len(places)), np.int64)
+        for row, labels in enumerate(data.labels):
+            table[
+                row,
+                [
+                    places[label]
+                    for label in (labels if isinstance(labels, tuple) else (labels,))
+                    if label in places
+                ],
+            ] = 1
+        return table
+
+    def _check_decisions(self, valid: Labelled | None, name: str) -> None:
+        """Refuse what cannot be chosen on held-out data."""
+        c = self.config
+        if c.tune_threshold and not self.multi_label and len(self.classes) != 2:
+            raise ConfigError(
+                f"tune_threshold is for two classes or several labels; {name} has {len(self.classes)} classes of "
+                "which each example has one"
+            )
+        if valid is None and (c.tune_threshold or c.calibrate != "none"):
+            raise ConfigError(
+                "calibrate and tune_threshold need held-out data, and none is held out; "
+                "give valid (--valid FILE)"
+            )
+
+    def _decide(self, valid: Labelled) -> None:
+        """Temperature and threshold, from held-out data."""
+        c, targets = self.config, self._targets(valid)
+        if c.calibrate == "none" and not c.tune_threshold:
+            return
+        log_probs = self._log_probs(self.network(), self.encode(valid.examples))
+        if c.calibrate == "temperature":
+            self.learnt["temperature"] = best_temperature(log_probs, targets, self.multi_label)
+        if c.tune_threshold:
+            self.learnt["shift"] = best_shift(self._settled(log_probs), targets, self.multi_label)
+
+    # ---- the network
+
+    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
+        from seqloom.models.sequence.sequence_net import make_reader_and_encoder
+        from seqloom.nn import composition
+
+        c = self.config
+        reader, encoder = make_reader_and_encoder(
+            c, self.sizes, start, self.published, self.sizes.vocab_size
+        )
+        bidirectional, sentences, width = c.both_ways, None, encoder.d_out
+        if c.long == "sentences":
+            upper = find_encoder("bigru").make_network(
+                width, c.d_hidden, c.n_sentence_layers, {}, dropout=c.drops
+            )
+            sentences = composition.Sentences(
+                composition.Pooling(c.pools, width, bidirectional=bidirectional), upper
+            )
+            bidirectional, width = True, upper.d_out
+        head = composition.LabelHead(
+            width,
+            len(self.classes),
+            composition.Pooling(c.pools, width, bidirectional=bidirectional),
+            several=self.multi_label,
+            label_smoothing=c.label_smoothing,
+        )
+        return composition.SequenceNetwork(
+            reader, encoder, head, sentences=sentences, dropout=c.drops
+        )
+
+    def take_runtime(self, weights: Weights) -> SequenceNetwork:
+        c, sizes = self.config, self.sizes
+        reader, encoder = take_reader_and_encoder(
+            weights, c, sizes, self.published, sizes.vocab_size
+        )
+        both_ways, sentences, width = c.both_ways, None, encoder.d_out
+        if c.long == "sentences":
+            part = weights.within("sentences")
+            upper = find_encoder("bigru").take(
+                part.within("encoder"), width, c.d_hidden, c.n_sentence_layers, {}
+            )
+            sentences = Sentences(
+                Pooling(part.within("pooling"), c.pools, width, bidirectional=both_ways), upper
+            )
+            both_ways, width = True, upper.d_out
+        output = weights.within("output")
+        pooling = Pooling(output.within("pooling"), c.pools, width, bidirectional=both_ways)
+        return SequenceNetwork(
+            reader,
+            encoder,
+            LabelHead(output, width, len(self.classes), pooling),
+            sentences=sentences,
+        )
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        sizes, shift = self.sizes, self.learnt.get("shift")
+        if sizes.vocab_size and self.tokenizer.vocab_size != sizes.vocab_size + sizes.further:
+            raise ModelError(
+                f"{sizes.vocab_size + sizes.further:,} token vectors for a vocabulary of "
+                f"{self.tokenizer.vocab_size:,}: tokenizer and weights are of different models"
+            )
+        if self.reads_pairs and not (self.config.published and self.config.long == "truncate"):
+            raise ModelError(
+                "it reads pairs of texts, but its options are for single ones: the file is damaged"
+            )
+        if shift is not None and len(shift) != len(self.classes):
+            raise ModelError(
+                f"{len(shift)} shifts for {len(self.classes)} classes: the file is damaged"
+            )
+        return super().array_specs(length)
+
+    # ---- predicting
+
+    def encode(self, examples: list[Any]) -> Encoded:
+        """Examples as the network reads them."""
+        if self.sizes.columns:
+            return NumberInputs(
+                self.sizes, self.config.max_length if self.config.long == "windows" else None
+            ).encode(examples)
+        inputs = self.text_inputs()
+        if self.reads_pairs:
+            assert isinstance(inputs, PublishedInputs)
+            return inputs.encode_pairs(examples)
+        return inputs.encode(examples)
+
+    def text_inputs(self) -> TextInputs | PublishedInputs:
+        c, published = self.config, self.published
+        if published is not None:
+            return PublishedInputs(published, self.tokenizer, max_length=c.max_length, long=c.long)
+        return TextInputs(
+            self.tokenizer,
+            max_length=c.max_length,
+            long=c.long,
+            characters=self.learnt.get("characters"),
+        )
+
+    def example_scores(self, scores: torch.Tensor, batch: Any) -> torch.Tensor:
+        """Scores of the classes of each example (B, C): of documents in windows, the mean over theirs."""
+        if self.config.long != "windows":
+            return scores
+        from seqloom.nn.composition import mean_by_example
+
+        return mean_by_example(scores, batch["counts"])
+
+    def _log_probs(self, network: Any, encoded: Encoded) -> np.ndarray:
+        """float64 (n, C), as the network has them."""
+        import torch
+
+        from seqloom.models.sequence.sequence_net import batches_of
+
+        out = np.empty((len(encoded), len(self.classes)))
+        with torch.inference_mode():
+            for chosen, batch in batches_of(network, encoded):
+                out[chosen] = (
+                    network.output.log_probs(self.example_scores(network(batch), batch).double())
+                    .cpu()
+                    .numpy()
+                )
+        return out
+
+    def _settled(self, log_probs: np.ndarray) -> np.ndarray:
+        return shifted(
+            log_probs,
+            self.learnt.get("temperature", 1.0),
+            self.learnt.get("shift"),
+            self.multi_label,
+        )
+
+    def class_log_probs(self, examples: list[Any]) -> np.ndarray:
+        encoded = self.encode(examples)
+        if without_torch(self, len(examples)):
+            return self._settled(self._log_probs_of(self._scores(encoded)))
+        return self._settled(self._log_probs(self.network(), encoded))
+
+    def _scores(self, encoded: Encoded) -> np.ndarray:
+        """Return the scores of classes of each example (E, C), without torch; of documents in windows their mean."""
+        found = []
+        for part, scores in outputs(self, encoded):
+            if self.config.long == "windows":
+                starts = part.first_row[:-1]
+                scores = np.add.reduceat(scores, starts) / np.diff(part.first_row)[:, None].astype(
+                    np.float32
+                )
+            found.append(scores)
+        return np.concatenate(found) if found else np.empty((0, len(self.classes)), np.float32)
+
+    def _log_probs_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return the log-probabilities of classes, float64 (E, C), from their scores."""
+        scores = scores.astype(np.float64)
+        if self.multi_label:
+            return -np.logaddexp(0, -scores)
+        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+
+    def stream(self) -> ClassStream:
+        """Probabilities for an example that is still coming in: `feed(word)`, or `feed(row)` of numbers, gives what
+        `predict_proba` gives for all that was fed. For encoders that read in one direction."""
+        self.check_fitted()
+        c = self.config
+        check_encoder(c)
+        if c.long != "truncate":
+            raise ConfigError(
+                f"stream: long {c.long} divides a text when all of it is there; fit a model with long truncate, "
+                "or call predict"
+            )
+        network: SequenceNetwork = self.runtime()
+        parts = network.encoder, RunningPool(network.output.pooling)
+
+        def probs(vector: np.ndarray) -> dict[Any, float]:
+            found = np.exp(self._settled(self._log_probs_of(network.output.linear(vector[None]))))[
+                0
+            ]
+            return dict(zip(self.classes, found.tolist()))
+
+        if self.sizes.columns:
+            return ClassStream(
+                *parts, lambda row: network.read(self.encode([as_row(row)]).examples()), probs
+            )
+        check_pieces(self.tokenizer)
+
+        def read(text: str) -> np.ndarray:
+            encoded = self.encode([text])
+            return network.read(encoded.examples())[
+                : int((encoded.steps["ids"] != self.tokenizer.eos_id).sum())
+            ]
+
+        return ClassStream(
+            *parts, read, probs, network.read(self.encode([""]).examples()), c.max_length
+        )
+
+    def explain(
+        self, text: Any, n: int = 10, *, label: Any = None, against: Any = None
+    ) -> Explanation:
+        """The tokens that decided for a class (the likeliest) against another (the likeliest other), in nats, by integrated
+        gradients."""
+        self.check_fitted()
+        if self.sizes.columns or len(self.classes) == 1:
+            raise ConfigError(
+                "this model reads numbers, or has only one class; only texts of several classes are explained"
+            )
+        self.check_examples([text])
+        return explanation.explain(self, text, n, label, against)
+
+    def attention(self, text: Any) -> list[tuple[str, float]]:
+        """With pooling attention: the tokens of a text, or of a pair, and the weight of each in its vector."""
+        self.check_fitted()
+        self.check_examples([text])
+        return explanation.attention(self, text)

@@ -1,0 +1,216 @@
+"""Looking for good settings within a given time: those that are best on held-out texts win.
+
+The first trial has the settings as they are. Then settings are drawn at random, wherever the user left the default; as time
+goes by more and more of them near the best so far. What could not end in time is not begun. The drawing has a seed, but how
+far it gets depends on the machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data.classification import Labelled
+from seqloom.errors import DataError, Interrupted, TrainingError
+from seqloom.models.classification.bags import OutOfTime, default_epochs
+from seqloom.models.classification.configs import MINUTES, FastTextClassifierConfig
+
+if TYPE_CHECKING:
+    from seqloom.models.classification.fasttext_classifier import FastTextClassifier
+
+Settings = dict[str, Any]
+Draw = np.random.Generator
+
+_TRIES = 30  # drawings until one is cheap enough
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values that a setting may have: the listed ones, or all between two, evenly by their logarithms."""
+
+    low: float = 0
+    high: float = 0
+    values: tuple[int, ...] = ()
+    whole: bool = True
+
+    def any(self, draw: Draw) -> Any:
+        if self.values:
+            return int(draw.choice(self.values))
+        return self._rounded(math.exp(draw.uniform(math.log(self.low), math.log(self.high))))
+
+    def near(self, value: Any, width: float, draw: Draw) -> Any:
+        """`width`: about how far, as a share of the whole range."""
+        if self.values:
+            return value if draw.random() > width else self.any(draw)
+        step = draw.normal() * width * math.log(self.high / self.low)
+        return self._rounded(min(max(value * math.exp(step), self.low), self.high))
+
+    def _rounded(self, value: float) -> Any:
+        return max(1, round(value)) if self.whole else float(f"{value:.3g}")
+
+
+def ranges(config: FastTextClassifierConfig, texts: int) -> dict[str, Range]:
+    """What is tried of each setting that is at its default."""
+    epochs = default_epochs(texts)
+    every = {
+        "lr": Range(0.03, 2, whole=False),
+        "epochs": Range(max(1, epochs / 4), 4 * epochs),
+        "ngrams": Range(values=(1, 2, 3)),
+        "dimensions": Range(10, 200),
+        "min_count": Range(values=(1, 1, 2, 3, 5)),
+        "max_ngram": Range(values=(0, 0, 0, *(n for n in (4, 5, 6) if n >= config.min_ngram))),
+    }
+    usual = FastTextClassifierConfig()
+    fixed = {name for name in every if getattr(config, name) != getattr(usual, name)}
+    if config.pretrained is not None:
+        fixed.add("dimensions")
+    if config.vocab_file is not None:
+        fixed.add("min_count")
+    if config.tokenizer not in ("word", "whitespace"):
+        fixed |= {"max_ngram", "min_count"}
+    return {name: span for name, span in every.items() if name not in fixed}
+
+
+class Search:
+    """Proposals, one after the other, knowing how good the earlier ones were."""
+
+    def __init__(self, first: Settings, spans: dict[str, Range], seed: int) -> None:
+        self.spans, self.best, self.best_accuracy = spans, first, -1.0
+        self.draw = np.random.default_rng([seed, 7])
+
+    def fitting(self, settings: Settings, accuracy: float) -> bool:
+        """Remember; whether it is the best so far."""
+        better = accuracy > self.best_accuracy
+        if better:
+            self.best, self.best_accuracy = settings, accuracy
+        return better
+
+    def propose(self, spent: float) -> Settings:
+        """`spent`: the share of the time that is over."""
+        if self.draw.random() < 0.6 - 0.5 * spent:
+            return {name: span.any(self.draw) for name, span in self.spans.items()}
+        width = 0.3 - 0.25 * spent
+        return {
+            name: span.near(self.best[name], width, self.draw) for name, span in self.spans.items()
+        }
+
+
+class Tuning:
+    """Trials of one model on the same data, and the best of them."""
+
+    def __init__(self, model: FastTextClassifier, data: Labelled, valid: Labelled) -> None:
+        if not set(valid.labels) & set(model.classes):
+            raise DataError(
+                f"{valid.name} has no label that was seen in training; valid data must share its classes"
+            )
+        self.model, self.data, self.valid, self.config = model, data, valid, model.config
+        self.labels = np.array(valid.labels)
+        self.limit, self.begun = 60 * model.config.minutes, time.monotonic()
+        spans = ranges(self.config, len(data))
+        self.first: Settings = {name: getattr(self.config, name) for name in spans}
+        if "epochs" in spans:
+            self.first["epochs"] = default_epochs(len(data))
+        self.search = Search(self.first, spans, self.config.seed)
+        self.best: FastTextClassifier | None = None
+        self.trials: list[Settings] = []
+        self.costs: list[float] = []  # seconds for each unit of `_work`
+
+    def run(self) -> FastTextClassifier:
+        """Try until the time is over or somebody interrupts."""
+        with progress.task("tuning", round(self.limit), "s") as bar:
+            for settings in self._proposals():
+                start = time.monotonic()
+                try:
+                    go_on = self._try(settings)
+                except (OutOfTime, KeyboardInterrupt) as error:
+                    if self.best is None:
+                        raise
+                    if isinstance(error, Interrupted):
+                        error.obey()
+                    break
+                except (TrainingError, DataError):  # diverged, or no word comes min_count times
+                    if self.best is None:
+                        raise
+                    go_on = True
+                bar.advance(max(1, round(time.monotonic() - start)))
+                if not go_on:
+                    break
+        assert self.best is not None
+        self.best.config = replace(
+            self.best.config, quantise=self.config.quantise, cutoff=self.config.cutoff
+        )
+        return self.best
+
+    def summary(self) -> Settings:
+        """How many trials there were, the settings that won, and their accuracy beside that of the first."""
+        return {
+            "trials": len(self.trials),
+            "settings": self.search.best,
+            "accuracy": self.search.best_accuracy,
+            "accuracy_before": self.trials[0]["accuracy"],
+        }
+
+    def _try(self, settings: Settings) -> bool:
+        """Learn and judge; False after an interruption. Only the first may take longer than allowed."""
+        start = time.monotonic()
+        config = replace(
+            self.config, tune=False, minutes=MINUTES, quantise=False, cutoff=None, **settings
+        )
+        model = type(self.model)(config)
+        model.learnt, model.fit_info, model.fitted = (
+            self.model.learnt,
+            dict(self.model.fit_info),
+            True,
+        )
+        with progress.recording() as model.log:
+            whole = model.learn(
+                self.data, deadline=self.begun + self.limit if self.best else math.inf
+            )
+        if self.best is not None and not whole:
+            return False
+        accuracy = float(np.mean(np.array(model.predict(self.valid.texts)) == self.labels))
+        took = time.monotonic() - start
+        self.costs.append(took / _work(config))
+        self.trials.append({**settings, "accuracy": accuracy})
+        if self.search.fitting(settings, accuracy):
+            self.best = model
+        progress.say(
+            f"trial {len(self.trials)}, {took:.1f} s: accuracy {accuracy:.2%}, best {self.search.best_accuracy:.2%}; "
+            + ", ".join(f"{name} {value}" for name, value in settings.items())
+        )
+        return whole
+
+    def _proposals(self) -> Iterator[Settings]:
+        """The settings as they are, then others that can be learnt in the time that is left."""
+        yield self.first
+        if not self.search.spans:
+            progress.say(
+                "every setting that could be tuned was given a value, so there is nothing to tune"
+            )
+        while self.search.spans:
+            left = self.begun + self.limit - time.monotonic()
+            drawn = (self.search.propose(1 - left / self.limit) for _ in range(_TRIES))
+            affordable = next(
+                (settings for settings in drawn if self._seconds(settings) < left), None
+            )
+            if affordable is None:
+                return
+            yield affordable
+
+    def _seconds(self, settings: Settings) -> float:
+        """About how long a trial takes; the first also compiles, so it counts only while it is alone."""
+        return _work(replace(self.config, **settings)) * float(
+            np.median(self.costs[1:] or self.costs)
+        )
+
+
+def _work(config: FastTextClassifierConfig) -> float:
+    """How much there is to do, roughly: reading the texts once, and every number of every feature in each epoch."""
+    features = config.ngrams + (10.0 if config.max_ngram else 0.0)
+    return features * (3 + (config.epochs or 1) * (0.3 + config.dimensions / 100))

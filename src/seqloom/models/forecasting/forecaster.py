@@ -1,0 +1,188 @@
+"""A neural forecaster: an encoder of any kind over patches of the window, and a head that gives all steps to come at once.
+
+It learns the expected value and two quantiles of each step; the quantiles say how wide intervals are from window to window,
+and the errors on held-out data how often they hold (conformalised quantile regression, Romano et al. 2019, with a scale).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from seqloom.arrays import Length, Spec
+from seqloom.contracts import Fitting, Forecaster
+from seqloom.contracts.saving import Kind, one_of, positive
+from seqloom.data.forecasting import Series
+from seqloom.data.forecasting_windows import Windows
+from seqloom.errors import ConfigError
+from seqloom.kernels.parallel import chunk_bounds, parallel_map
+from seqloom.models.forecasting.configs import REACH, NeuralForecasterConfig, seasons_back
+from seqloom.models.network.network import NetworkModel, prepare, train_model
+from seqloom.runtime.forecasting import ForecastNet
+from seqloom.runtime.weights import Weights
+
+PATCHES = 14  # that a window is cut into, about
+TOGETHER = 1024  # rows of a batch when forecasting
+NARROWEST = 1e-3  # of a spread, scaled
+
+
+class NeuralForecaster(NetworkModel, Forecaster):
+    name = "forecaster"
+    config_class = NeuralForecasterConfig
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        **Forecaster.learnt_values,
+        "patch": positive,
+        "missing": one_of(True, False),
+        **NetworkModel.network_values,
+    }
+    fine = True
+    idle_train: ClassVar[dict[str, str]] = {
+        "truncation": "windows are read whole",
+        "recompute": "it is small",
+        "random_truncation": "windows are read whole",
+    }
+
+    def label(self) -> str:
+        return (
+            f"{self.config.encoder}-{self.config.d_hidden}{self.bits_label}"
+            if self.fitted
+            else self.name
+        )
+
+    @property
+    def n_known(self) -> int:
+        """Columns of what is known in advance that the network reads: the calendar, if wanted, and those of the data."""
+        clocked = self.config.calendar and self.learnt["step"][1] != "row"
+        return (6 if clocked else 0) + len(self.learnt["known_columns"])
+
+    def choose_window(self, data: Series) -> int:
+        longest = max(map(len, data.tracks))
+        window = self.config.window or max(min(seasons_back(self.season, 48), longest // 6), 1)
+        self.learnt["patch"] = min(self.config.patch or max(round(window / PATCHES), 1), window)
+        self.learnt["missing"] = bool(any(np.isnan(track.values).any() for track in data.tracks))
+        return window
+
+    def settled_options(self) -> dict[str, Any]:
+        return self.get_params() | {
+            name: self.learnt[name] for name in ("season", "window", "patch")
+        }
+
+    def _sizes(self) -> dict[str, Any]:
+        """Return what both networks take of the data."""
+        columns = 1 if self.config.columns == "separate" else len(self.columns)
+        return {
+            "n_columns": columns,
+            "n_known": self.n_known,
+            "window": self.window,
+            "horizon": self.horizon,
+            "missing": self.learnt["missing"],
+            "patch": self.learnt["patch"],
+        }
+
+    def build_fitted(self) -> Any:
+        from seqloom.models.forecasting import forecaster_net
+
+        try:
+            return forecaster_net.ForecastNet(self.config, **self._sizes())
+        except ValueError as error:  # options that do not go together
+            raise ConfigError(str(error)) from error
+
+    def fit_series(self, data: Series, how: Fitting) -> None:
+        config, device = prepare(self.name, how)
+        from seqloom.models.forecasting.forecaster_net import ForecastTraining
+
+        valid = how.valid if how.valid is not data else None
+        train_model(
+            self,
+            ForecastTraining(self, data, valid, config),
+            config,
+            device,
+            how,
+            valid=None if valid is None else valid.fingerprint,
+        )
+
+    # ---- forecasting
+
+    def forecast_windows(self, windows: Windows, horizon: int) -> np.ndarray:
+        return self._outputs(windows)[:, :horizon, :, 0]
+
+    def spread_windows(self, windows: Windows, horizon: int) -> np.ndarray:
+        """The distance of the two quantiles."""
+        output = self._outputs(windows)[:, :horizon]
+        return np.maximum(output[..., 2] - output[..., 1], NARROWEST)
+
+    def _outputs(self, windows: Windows) -> np.ndarray:
+        """Expected value and quantiles, float64 (n, H, C, 3)."""
+        separate, columns = self.config.columns == "separate", len(self.columns)
+
+        def rows(array: np.ndarray) -> np.ndarray:
+            """(n, W, C) as (n * C, W, 1) where columns are read on their own."""
+            return array.swapaxes(1, 2).reshape(-1, array.shape[1], 1) if separate else array
+
+        arrays = {
+            "values": rows(windows.past),
+            "known": windows.known[..., windows.known.shape[2] - self.n_known :],
+            "absent": rows(~windows.present),
+        }
+        if separate:
+            arrays["known"] = np.repeat(arrays["known"], columns, axis=0)
+        rows_of = [np.ascontiguousarray(array, np.float32) for array in arrays.values()]
+        run = self._run_by_torch if self.net.on_cpu is False else self.runtime()
+        bounds = chunk_bounds(len(rows_of[0]), TOGETHER)
+        parts = parallel_map(lambda part: run(*(array[slice(*part)] for array in rows_of)), bounds)
+        output = np.concatenate(list(parts)).astype(np.float64)
+        return (
+            output.reshape(len(windows), columns, self.horizon, 3).swapaxes(1, 2)
+            if separate
+            else output
+        )
+
+    def _run_by_torch(self, *arrays: np.ndarray) -> np.ndarray:
+        """Return what the network gives on the device that was asked for."""
+        import torch
+
+        network = self.network()
+        device = next(network.parameters()).device
+        with torch.inference_mode():
+            return (
+                network(*(torch.from_numpy(array).to(device) for array in arrays))
+                .double()
+                .cpu()
+                .numpy()
+            )
+
+    # ---- persistence
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {
+            **self.scale,
+            **{f"network.{name}": array for name, array in self.net.arrays().items()},
+        }
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        specs = super().array_specs(length)
+        return {**self.scale_specs(), **{f"network.{name}": spec for name, spec in specs.items()}}
+
+    def take_runtime(self, weights: Weights) -> ForecastNet:
+        c = self.config
+        return ForecastNet(
+            weights,
+            c.encoder,
+            c.d_hidden,
+            c.n_layers,
+            normalise=c.normalise,
+            highway=c.highway,
+            options={"n_heads": c.n_heads, "window": REACH},
+            **self._sizes(),
+        )
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        self.restore_scale(arrays)
+        super().restore_arrays(
+            {
+                name.removeprefix("network."): array
+                for name, array in arrays.items()
+                if name.startswith("network.")
+            }
+        )

@@ -1,0 +1,396 @@
+"""A network that has been trained: its weights by name, which are saved, and torch's module, built when first needed.
+
+A model has one of these. Where only the weights are wanted, as for stepping, torch is never imported.
+
+Fitting a network by the training engine: what is refused before it, and what stays of it in the model's record.
+
+What models of any task share that are one network: its weights, where it runs, saving, idle options of training.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.arrays import Length, Spec
+from seqloom.contracts import Fitting
+from seqloom.contracts.base import Model
+from seqloom.contracts.saving import Kind, one_of, optional
+from seqloom.contracts.starting import Origin
+from seqloom.errors import ConfigError, MissingExtra, ModelError
+from seqloom.forks import torch_alone
+from seqloom.runtime.declarations import Declarations, Shapes, float_spec, shapes_of
+from seqloom.runtime.quantised import BITS, QuantisedWeights, bits_of, quantised_specs
+from seqloom.runtime.weights import Recorder, Weights
+from seqloom.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.training.trainable import DelayedGroup, Trainable
+
+
+T = TypeVar("T")
+RANKS = "output.ranks"  # of the adaptive softmax: the place of each token among all by frequency
+
+
+class TrainedNetwork:
+    def __init__(self, name: str, build: Callable[[], Any]) -> None:
+        """`name` of the model; `build` makes the module, whose weights are then replaced."""
+        self.name, self.build = name, build
+        self.weights: Mapping[str, np.ndarray] = {}
+        self._module: Any = None
+        self._runtime: Any = None
+        self._device: torch.device | None = None  # where the module is put; None: the CPU
+
+    def bound_to(self, build: Callable[[], Any]) -> TrainedNetwork:
+        """The same weights for a copy of the model, which builds its own module and may be fitted apart."""
+        other = TrainedNetwork(self.name, build)
+        other.weights, other._device = self.weights, self._device
+        return other
+
+    @property
+    def parameters(self) -> int:
+        if isinstance(self.weights, QuantisedWeights):
+            return self.weights.parameters
+        return sum(array.size for array in self.weights.values())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As they are saved."""
+        return (
+            self.weights.arrays()
+            if isinstance(self.weights, QuantisedWeights)
+            else dict(self.weights)
+        )
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether nobody asked for another device."""
+        return self._device is None or self._device.type == "cpu"
+
+    def module(self) -> Any:
+        """torch's, with these weights, ready for use."""
+        if self._module is None:
+            require_torch(self.name)
+            import torch
+
+            module = self.build()
+            module.load_state_dict(
+                {name: torch.from_numpy(np.array(array)) for name, array in self.weights.items()}
+            )
+            self._module = module.to(self._device).eval()
+        return self._module
+
+    def runtime(self, make: Callable[[Mapping[str, np.ndarray]], T]) -> T:
+        """What runs these weights without torch, made when it is first needed; it must not change afterwards."""
+        if self._runtime is None:
+            self._runtime = make(self.weights)
+        return self._runtime
+
+    def to_device(self, device: str) -> None:
+        """Let the module be there from now on."""
+        require_torch(self.name)
+        from seqloom.training.devices import find_device
+
+        self._device = find_device(device)
+        if self._module is not None:
+            self._module.to(self._device)
+
+    def keep(self, module: Any) -> None:
+        """What was just trained."""
+        self.weights = {
+            name: weight.detach().cpu().numpy() for name, weight in module.state_dict().items()
+        }
+        self._module, self._runtime = module, None
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Weights from a file, which are what `array_specs` says."""
+        if RANKS in arrays and not (np.bincount(arrays[RANKS]) == 1).all():
+            raise ModelError("two tokens have the same rank by frequency: the file is damaged")
+        self.weights, self._module, self._runtime = arrays, None, None
+
+
+def array_specs(
+    declared: Declarations, bits: int | None = None, exact: tuple[str, ...] = ()
+) -> dict[str, Spec]:
+    """What these weights must be in a file, with matrices of float32 or of so many bits, but for `exact` ones."""
+    specs: dict[str, Spec] = {}
+    for name, each in declared.items():
+        own = bits_of(name, each, bits, exact) if bits else None
+        specs |= quantised_specs(name, each.shape, own) if own else {name: float_spec(each)}
+    return specs
+
+
+def has_torch() -> bool:
+    """Whether torch can be imported; models step without it."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+@cache
+def say_stepping(name: str) -> None:
+    """That a network scores text without torch, once a process."""
+    progress.say(
+        f"torch is not installed, so the {name} model reads the text token by token, which is slow: "
+        "pip install 'seqloom[nn]'"
+    )
+
+
+def require_torch(name: str) -> None:
+    if not has_torch():
+        raise MissingExtra(
+            f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'"
+        )
+    torch_alone()
+
+
+# ---- fitting
+
+
+def check_idle(name: str, train: TrainConfig | None, idle: Mapping[str, str]) -> None:
+    """Refuse options of training that have no effect on the model of that name; `idle` says what to do instead."""
+    for option, advice in idle.items():
+        if (
+            train is not None
+            and getattr(train, option) != TrainConfig.__dataclass_fields__[option].default
+        ):
+            raise ConfigError(f"{option} has no effect on {name}: {advice}")
+
+
+def check_held_out(config: TrainConfig) -> None:
+    """Where nothing is held out: refuse what only looks at results on held-out data."""
+    names = [name for name in ("patience", "evaluate_every") if getattr(config, name) is not None]
+    names += ["schedule plateau"] if config.schedule == "plateau" else []
+    if names:
+        raise ConfigError(
+            f"{' and '.join(names)} need held-out data, and none is held out; "
+            "give valid (--valid FILE)"
+        )
+
+
+def remark_frozen_vectors(start: Origin) -> None:
+    """Say that pretrained vectors, frozen until now, are weights like others for whoever starts from them."""
+    if getattr(start.model.config, "pretrained_training", None) == "frozen":
+        progress.say(
+            "the pretrained vectors, which were frozen in the model to start from, are trained now; "
+            "--freeze '*embedding.weight' keeps them"
+        )
+
+
+def prepare(name: str, how: Fitting) -> tuple[TrainConfig, torch.device]:
+    """How and where the model of that name is trained; what this machine cannot do is refused."""
+    require_torch(name)
+    from seqloom.training.devices import check_precision, find_device
+
+    config, device = how.train or TrainConfig(), find_device(how.device)
+    check_precision(config, device)
+    return config, device
+
+
+def train_network(
+    task: Trainable,
+    config: TrainConfig,
+    device: torch.device,
+    *,
+    run: Path | None,
+    facts: Mapping[str, Any],
+    groups: Sequence[DelayedGroup] = (),
+    start: Origin | None = None,
+) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """Return the trained network, and what the model's record says of it.
+
+    `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is not continued.
+    `groups`: weights that learn later or more slowly; `start`: whose weights it starts from.
+    """
+    from seqloom.training.checkpoint import Run
+    from seqloom.training.loop import train
+
+    if start is not None:
+        remark_frozen_vectors(start)
+    # An empty list (freeze, delay, lr_scale) is left out, as it is in the runs of earlier versions.
+    options = {
+        key: value
+        for key, value in config.to_dict().items()
+        if key != "tensorboard" and value != []
+    }
+    options["optimizer"] = config.rule
+    known = {**facts, **({} if start is None else {"start": start.digest}), "train": options}
+    report = train(
+        task,
+        config,
+        device=device,
+        run=Run(run) if run else None,
+        facts=known,
+        groups=groups,
+        initial=None if start is None else start.weights,
+    )
+    report.network.requires_grad_(
+        True
+    )  # as in a loaded one: what was frozen for training is a weight like others
+    record = {
+        "train": options | {"steps": report.facts["steps"]},
+        **report.facts,
+        f"valid_{task.criterion.name}": report.valid,
+        "best_step": report.best_step,
+    }
+    return report.network, record | ({} if start is None else start.record)
+
+
+def train_model(
+    model: Any,
+    task: Trainable,
+    config: TrainConfig,
+    device: torch.device,
+    how: Fitting,
+    groups: Sequence[DelayedGroup] = (),
+    **facts: Any,
+) -> None:
+    """Train the network of a model, which keeps it and the record; `facts` besides model, options and data."""
+    facts |= {
+        "model": model.name,
+        "config": model.config.to_dict(),
+        "data": model.fit_info["data_hash"],
+    }
+    network, record = train_network(
+        task, config, device, run=how.run, facts=facts, groups=groups, start=how.start
+    )
+    model.net.keep(network)
+    model.fit_info |= record
+
+
+# ---- model
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.training.config import TrainConfig
+
+    Mixin = Model
+else:
+    Mixin = object
+
+
+class NetworkModel(Mixin):
+    """Written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
+
+    exact: ClassVar[
+        tuple[str, ...]
+    ] = ()  # how names of matrices end that stay float32 in a quantised network
+    fine: ClassVar[bool] = (
+        False  # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
+    )
+    network_values: ClassVar[dict[str, Kind]] = {
+        "bits": optional(one_of(*BITS))
+    }  # to be among `learnt_values`
+    idle_train: ClassVar[
+        dict[str, str]
+    ] = {}  # options of training without effect on this network, and what to do instead
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.net = TrainedNetwork(self.name, self.build_fitted)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.net = self.net.bound_to(self.build_fitted)
+
+    # ---- what a network writes
+
+    @abstractmethod
+    def build_fitted(self) -> torch.nn.Module:
+        """The network of a fitted model; its weights are then replaced by those that were learnt."""
+
+    @abstractmethod
+    def take_runtime(self, weights: Weights) -> Any:
+        """Take the same network without torch (`runtime/`) from weights; by what it takes the weights are declared."""
+
+    # ---- what follows
+
+    def declared(self) -> Declarations:
+        """Return name, shape and role of each array that the network has."""
+        recorder = Recorder()
+        self.take_runtime(recorder)
+        return recorder.declared
+
+    def fitted_shapes(self) -> Shapes:
+        """Return the shapes of its weights by name, without building it."""
+        return shapes_of(self.declared())
+
+    def runtime(self) -> Any:
+        """Return the network without torch on the learnt weights, made once."""
+        return self.net.runtime(lambda arrays: self.take_runtime(Weights(arrays, fine=self.fine)))
+
+    @property
+    def weights(self) -> Mapping[str, np.ndarray]:
+        """By name, as float32; of a quantised network each is made when it is asked for."""
+        return self.net.weights
+
+    @property
+    def bits(self) -> int | None:
+        """Of a weight of its matrices, where it is quantised."""
+        return self.learnt.get("bits")
+
+    @property
+    def bits_label(self) -> str:
+        """What the label of a quantised network ends with."""
+        return f"-{self.bits}bit" if self.bits else ""
+
+    def quantised(self, bits: int) -> Self:
+        """The same model with 8 or 4 bits a weight, on disk and in memory: smaller, faster on a CPU, a little less exact."""
+        self.check_fitted()
+        if bits not in BITS:
+            raise ConfigError(f"bits is {bits!r}; it must be {' or '.join(map(str, BITS))}")
+        if self.bits:
+            raise ConfigError(
+                f"this model has {self.bits} bits a weight already; quantise the model that it was made of"
+            )
+        other = copy.copy(self)
+        other.learnt = {**self.learnt, "bits": bits}
+        other.net.restore(QuantisedWeights.of(self.weights, self.declared(), bits, self.exact))
+        return other
+
+    @property
+    def parameters(self) -> int:
+        return self.net.parameters
+
+    def network(self) -> Any:
+        """The network with the learnt weights, ready for use."""
+        return self.net.module()
+
+    def _check_train(self, train: TrainConfig | None) -> None:
+        check_idle(self.name, train, self.idle_train)
+
+    def reads_by_steps(self) -> bool:
+        """Tell whether it reads known text without torch; quantised weights stay as small in memory as they are."""
+        if not self.bits and has_torch():
+            return False
+        if not self.bits:
+            say_stepping(self.name)
+        return True
+
+    def to_device(self, device: str) -> bool:
+        self.net.to_device(device)
+        return True
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.net.arrays()
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        return array_specs(self.declared(), self.bits, self.exact)
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        self.net.restore(
+            QuantisedWeights.from_file(arrays, self.declared(), self.bits, self.exact)
+            if self.bits
+            else arrays
+        )

@@ -1,0 +1,388 @@
+"""Examples as arrays: the steps of all of them one after the other, dealt out in padded batches.
+
+An example is one row, or several: the sentences or windows of a long document (`counts` says how many). What belongs to a step
+(its id, its word's spelling, its tag, its values) is a flat array; a batch takes the places of its rows from each. Spellings
+are kept once for each different word. Where a word is several steps, what belongs to words is apart (`words`).
+
+Texts as the steps of a composed network: ids of their tokens, the spelling of their words, and what to do with long ones.
+
+A text ends in `</s>`, so none is empty. A long one is cut (`truncate`), read in windows that overlap by half (`windows`), or
+sentence by sentence (`sentences`).
+
+Arrays of numbers as the steps of a composed network: (T,) or (T, C) for each example, of any length; NaN is missing.
+
+An array is read as a whole, or in windows that overlap by half, as texts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from seqloom.errors import ConfigError, DataError
+from seqloom.models.classification.features import check_texts, join
+from seqloom.models.sequence.configs import Sizes
+from seqloom.runtime.declarations import Examples
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.vocabulary import SPLITTERS, Vocabulary, classes_for, padded
+
+PADDING = 0  # of characters
+
+
+@dataclass(frozen=True)
+class Spellings:
+    """Characters of different words as ids (U, L) int32, filled up with `PADDING`, and how many each has (U,)."""
+
+    ids: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, words: Sequence[str], known: Mapping[str, int], longest: int) -> Spellings:
+        """`known` characters have a number above one; others have one. Of a very long word the beginning is read."""
+        cut = [word[:longest] for word in words]
+        lengths = np.fromiter(map(len, cut), np.int64, len(cut))
+        ids = np.full((len(cut), max(int(lengths.max(initial=0)), 1)), PADDING, np.int32)
+        places = np.arange(ids.shape[1]) < lengths[:, None]
+        ids[places] = [known.get(char, 1) for word in cut for char in word]
+        return cls(ids, lengths)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """`steps`: named arrays with a row for each step; `borders` (R + 1,) of the rows in them."""
+
+    steps: dict[str, np.ndarray]
+    borders: np.ndarray
+    spellings: Spellings | None = None  # of which `words`, one of the steps' arrays, has the place
+    counts: np.ndarray | None = None  # (E,): rows of each example; None: one each
+    words: Encoded | None = (
+        None  # with a row for each example and a step for each word: `rows` and `places` of its first step
+    )
+    first_row: np.ndarray = field(init=False)  # (E + 1,)
+
+    def __post_init__(self) -> None:
+        rows = (
+            np.arange(len(self.borders))
+            if self.counts is None
+            else np.concatenate([[0], np.cumsum(self.counts)])
+        )
+        object.__setattr__(self, "first_row", rows)
+
+    def __len__(self) -> int:
+        return len(self.first_row) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Steps of each example."""
+        return np.diff(self.borders[self.first_row])
+
+    def part(self, chosen: np.ndarray) -> Encoded:
+        """Return some of the examples in the given order, where each is one row.
+
+        >>> some = Encoded({"ids": np.array([1, 2, 3, 4])}, np.array([0, 1, 3, 4])).part(np.array([2, 1]))
+        >>> some.steps["ids"].tolist(), some.borders.tolist()
+        ([4, 2, 3], [0, 1, 3])
+        """
+        assert self.counts is None
+        assert self.words is None
+        lengths = self.borders[chosen + 1] - self.borders[chosen]
+        borders = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(self.borders[chosen] - borders[:-1], lengths) + np.arange(borders[-1])
+        return Encoded(
+            {name: values[places] for name, values in self.steps.items()}, borders, self.spellings
+        )
+
+    def batch(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays of a batch of these examples."""
+        rows = chosen
+        arrays: dict[str, np.ndarray] = {}
+        if self.counts is not None:
+            arrays["counts"] = self.counts[chosen].astype(np.int64)
+            rows = np.concatenate(
+                [np.arange(self.first_row[i], self.first_row[i + 1]) for i in chosen.tolist()]
+            )
+        starts, lengths = self.borders[rows], self.borders[rows + 1] - self.borders[rows]
+        steps = np.arange(max(int(lengths.max(initial=0)), 1))
+        there = steps < lengths[:, None]
+        places = np.where(there, starts[:, None] + steps, 0)
+        arrays["lengths"] = lengths.astype(np.int64)
+        for name, values in self.steps.items():
+            taken = (
+                values[places]
+                if len(values)
+                else np.zeros((*places.shape, *values.shape[1:]), values.dtype)
+            )
+            taken[~there] = 0
+            arrays[name] = taken.astype(np.int64) if taken.dtype.kind in "iu" else taken
+        if self.words is not None:
+            of_words = self.words.batch(chosen)
+            arrays |= {**of_words, "lengths": arrays["lengths"], "word_counts": of_words["lengths"]}
+        if self.spellings is not None:
+            used, where = np.unique(arrays["words"], return_inverse=True)
+            lengths = self.spellings.lengths[used]
+            arrays["words"], arrays["spelling_lengths"] = where.reshape(places.shape), lengths
+            arrays["spellings"] = self.spellings.ids[
+                used, : max(int(lengths.max(initial=0)), 1)
+            ].astype(np.int64)
+        return arrays
+
+    def examples(self, low: int = 0, high: int | None = None) -> Examples:
+        """Return the examples from `low` to `high` as networks without torch read them: without padding."""
+        high = len(self) if high is None else high
+        first_row = self.first_row[low : high + 1]
+        offsets = self.borders[first_row[0] : first_row[-1] + 1]
+        begin, end = int(offsets[0]), int(offsets[-1])
+        steps = {name: values[begin:end] for name, values in self.steps.items()}
+        places = word_offsets = None
+        if self.words is not None:
+            word_offsets = self.words.borders[low : high + 1]
+            of_words = slice(int(word_offsets[0]), int(word_offsets[-1]))
+            word_offsets = word_offsets - word_offsets[0]
+            example = np.repeat(np.arange(high - low), np.diff(word_offsets))
+            rows = first_row[example] + self.words.steps["rows"][of_words]
+            places = self.borders[rows] + self.words.steps["places"][of_words] - begin
+        return Examples(
+            steps, offsets - begin, first_row - first_row[0], self.spellings, places, word_offsets
+        )
+
+    def groups(self, most_steps: int = 1 << 11) -> list[tuple[int, int]]:
+        """Return neighbouring examples that are read together, from and to; where they are divided depends on them alone."""
+        ends, bounds = self.borders[self.first_row], [0]
+        for i in range(1, len(self) + 1):
+            if i == len(self) or ends[i + 1] - ends[bounds[-1]] > most_steps:
+                bounds.append(i)
+        return list(pairwise(bounds))
+
+    def buckets(self, most_steps: int = 1 << 13, most_rows: int = 256) -> list[np.ndarray]:
+        """All examples in batches of like length, the longest first, each of at most so many steps with its padding."""
+        lengths = self.lengths
+        order = np.argsort(-lengths, kind="stable")
+        groups, at = [], 0
+        while at < len(order):
+            many = int(np.clip(most_steps // max(int(lengths[order[at]]), 1), 1, most_rows))
+            groups.append(order[at : at + many])
+            at += many
+        return groups
+
+
+def flat(rows: Sequence[np.ndarray], dtype: type = np.int64) -> tuple[np.ndarray, np.ndarray]:
+    """Rows one after the other, and their borders."""
+    borders = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    return (np.concatenate(rows) if len(rows) else np.zeros(0, dtype)), borders
+
+
+# ---- texts
+
+Long = Literal["truncate", "windows", "sentences"]
+LONGEST_WORD = 30  # characters of a word that are read
+
+
+class TextInputs:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        max_length: int,
+        long: Long = "truncate",
+        characters: Sequence[str] | None = None,
+    ) -> None:
+        """`characters`: those that are known, where words are read by spelling as well."""
+        if characters is not None and tokenizer.kind not in SPLITTERS[:2]:
+            raise ConfigError(
+                f"characters need whole words, but the tokenizer is {tokenizer.kind}; give tokenizer whitespace "
+                "or word, or characters none"
+            )
+        self.tokenizer, self.max_length, self.long = tokenizer, max_length, long
+        self.characters = (
+            None if characters is None else {char: i for i, char in enumerate(characters, 2)}
+        )
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        check_texts(texts)
+        counts = None
+        if self.long == "sentences":
+            texts, counts = sentences_of(texts)
+        ids, words, spelled = self.tokens(texts)
+        ends = np.flatnonzero(ids == self.tokenizer.eos_id) + 1
+        borders = np.concatenate([[0], ends]).astype(np.int64)
+        steps = {"ids": ids, **({} if words is None else {"words": words})}
+        starts, stops = borders[:-1], borders[1:]
+        if self.long == "windows":
+            starts, stops, counts = windows(starts, stops, self.max_length)
+        if counts is not None or (stops - starts).max(initial=0) > self.max_length:
+            stops = np.minimum(stops, starts + self.max_length)
+            places, borders = flat(
+                [np.arange(a, b) for a, b in zip(starts.tolist(), stops.tolist())]
+            )
+            steps = {name: values[places] for name, values in steps.items()}
+        return Encoded(steps, borders, None if spelled is None else self.spellings(spelled), counts)
+
+    def tokens(
+        self, texts: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+        """Ids, each text with its `</s>`; with characters also the place of each word among the different ones, and those."""
+        blob = join(texts)
+        if self.characters is None:
+            return self.tokenizer.encode_block(blob, True), None, None
+        words = words_of(self.tokenizer, blob)
+        different = {word: i for i, word in enumerate(dict.fromkeys(words))}
+        return (
+            self.tokenizer.encode_block(blob, True),
+            np.array([different[word] for word in words], np.int64),
+            list(different),
+        )
+
+    def spellings(self, words: Sequence[str]) -> Spellings:
+        assert self.characters is not None
+        return Spellings.of(words, self.characters, LONGEST_WORD)
+
+
+def sentences_of(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """All sentences of texts, and how many each has."""
+    from seqloom.text.segment import sentences
+
+    parts = [list(sentences(text)) or [text] for text in texts]
+    return [sentence for part in parts for sentence in part], np.array(
+        [len(part) for part in parts], np.int64
+    )
+
+
+def words_of(tokenizer: Tokenizer, blob: bytes) -> list[str]:
+    """The words of lines as they are spelled, known or not; the end of a line is an empty one."""
+    from seqloom.kernels.tokens import split_tokens
+
+    assert isinstance(tokenizer._fitted, Vocabulary)
+    blob, kind = tokenizer._normalized(blob), tokenizer.kind
+    starts, stops = np.empty(len(blob) + 1, np.int64), np.empty(len(blob) + 1, np.int64)
+    n, _ = split_tokens(
+        padded(blob), len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops
+    )
+    return [
+        blob[a:b].decode("utf-8", "replace")
+        for a, b in zip(starts[:n].tolist(), stops[:n].tolist())
+    ]
+
+
+def spelled_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The tokens of a text as they stand in it, the unknown ones too where they are whole words; `</s>` is the last."""
+    blob = join([text])
+    names = [tokenizer.token(i) for i in tokenizer.encode_block(blob, True).tolist()]
+    if tokenizer.kind in SPLITTERS[:2]:
+        names = [word or name for word, name in zip(words_of(tokenizer, blob), names)]
+    return names
+
+
+def windows(
+    starts: np.ndarray, stops: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Windows of at most `size` steps over each text, half of one before the next begins: starts, stops, number per text."""
+    step = max(size // 2, 1)
+    begins = [
+        np.arange(a, max(b - size, a) + step, step) if b - a > size else np.array([a])
+        for a, b in zip(starts.tolist(), stops.tolist())
+    ]
+    counts = np.array([len(some) for some in begins], np.int64)
+    first = np.concatenate(begins) if begins else starts
+    return first, np.minimum(first + size, np.repeat(stops, counts)), counts
+
+
+def character_list(words: Sequence[str], least: int = 2) -> list[str]:
+    """The characters of different words, those of at least so many words, sorted."""
+    seen: dict[str, int] = {}
+    for word in words:
+        for char in dict.fromkeys(word):
+            seen[char] = seen.get(char, 0) + 1
+    return sorted(char for char, many in seen.items() if many >= least) or sorted(seen)
+
+
+# ---- numbers
+
+
+def is_numbers(value: Any) -> bool:
+    """Whether it is a single example: an array (T, C), or a flat one of numbers."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "fiub" and value.ndim <= 2
+    return (
+        isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], (int, float))
+    )
+
+
+def as_steps(example: Any, place: str) -> np.ndarray:
+    """float32 (T, C)."""
+    if isinstance(example, str):
+        raise DataError(f"{place} is text, but this model reads arrays of numbers")
+    try:
+        values = np.asarray(example, np.float32)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{place} is not an array of numbers with rows of equal length: {str(example)[:60]}"
+        ) from None
+    if values.ndim not in (1, 2):
+        raise DataError(f"{place} has {values.ndim} axes; give (steps,) or (steps, columns)")
+    values = values[:, None] if values.ndim == 1 else values
+    if np.isinf(values).any():
+        raise DataError(
+            f"{place} holds an infinite value; give finite numbers, or NaN for what is missing"
+        )
+    return values
+
+
+def as_row(step: Any) -> np.ndarray:
+    """One step, a number or one for each column, as an example (1, C)."""
+    row = as_steps(step if np.ndim(step) else [step], "the row")
+    if row.shape[1] != 1:
+        raise DataError(
+            f"feed takes one row at a time, a number for each column; got an array {row.shape}"
+        )
+    return row.T
+
+
+def check_numbers(examples: Sequence[Any], name: str) -> tuple[Sizes, np.ndarray, np.ndarray]:
+    """Columns of training examples, and the mean and scale of each column."""
+    rows = [as_steps(example, f"example {i} of {name}") for i, example in enumerate(examples, 1)]
+    widths = {row.shape[1] for row in rows}
+    if len(widths) > 1:
+        at = next(i for i, row in enumerate(rows, 1) if row.shape[1] != rows[0].shape[1])
+        raise DataError(
+            f"example {at} of {name} has {rows[at - 1].shape[1]} columns, the first {rows[0].shape[1]}; "
+            "all must have as many"
+        )
+    every = np.concatenate(rows).astype(np.float64)
+    there = ~np.isnan(every)
+    if not there.any():
+        raise DataError(f"the examples of {name} hold no numbers")
+    many = np.maximum(there.sum(0), 1)
+    mean = np.where(there, every, 0).sum(0) / many
+    scale = np.sqrt(np.where(there, (every - mean) ** 2, 0).sum(0) / many)
+    scale = np.where(scale > 0, scale, 1.0)
+    return (
+        Sizes(columns=every.shape[1], missing=not bool(there.all())),
+        mean.astype(np.float32),
+        scale.astype(np.float32),
+    )
+
+
+class NumberInputs:
+    def __init__(self, sizes: Sizes, window: int | None = None) -> None:
+        """`window`: steps of one; None: no windows."""
+        self.columns, self.window = sizes.columns, window
+
+    def encode(self, examples: Sequence[Any]) -> Encoded:
+        rows = [as_steps(example, f"example {i}") for i, example in enumerate(examples, 1)]
+        for i, row in enumerate(rows, 1):
+            if row.shape[1] != self.columns:
+                raise DataError(
+                    f"example {i} has {row.shape[1]} columns; this model was fitted on {self.columns}"
+                )
+        counts = None
+        if self.window is not None:
+            lengths = np.array([len(row) for row in rows], np.int64)
+            starts, stops, counts = windows(np.zeros_like(lengths), lengths, self.window)
+            of = np.repeat(np.arange(len(rows)), counts)
+            rows = [rows[i][a:b] for i, a, b in zip(of.tolist(), starts.tolist(), stops.tolist())]
+        values, borders = flat(rows, np.float32)
+        return Encoded({"values": values.reshape(-1, self.columns)}, borders, counts=counts)

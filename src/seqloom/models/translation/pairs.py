@@ -1,0 +1,304 @@
+"""Pairs as arrays: tokens or numbers of sources, tokens of targets, and batches of like length on both sides.
+
+A batch is filled up to the longest source and the longest target in it, so pairs are sorted by the length of the target, and
+those of one target length by that of the source, up and down in turn, so that neighbours are alike everywhere. What a batch
+may hold is a number of tokens with their padding: a batch of short pairs has more of them.
+
+A translation network as a Stepper, without torch: the sources are read once, and each token moves the state of its row.
+
+Before the training of a translator: pairs that are held out, tokenizers of its texts, and pairs that are too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.contracts.translations import ReadSources
+from seqloom.data.examples import hashed_order
+from seqloom.data.translation import Parallel, undivided
+from seqloom.decoding.stepper import Stepper
+from seqloom.errors import DataError
+from seqloom.models.classification.features import check_texts, join
+from seqloom.models.sequence.inputs import Encoded
+from seqloom.runtime.declarations import Examples
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.tokenizer_directory import choose_tokenizer
+from seqloom.training.batches import Batch, Cursor
+
+if TYPE_CHECKING:
+    from seqloom.models.translation.model import TranslationModel
+
+
+class EncodedPairs(NamedTuple):
+    """Pairs, and both sides as the network reads them."""
+
+    data: Parallel
+    sources: Encoded
+    targets: Encoded
+
+    def part(self, chosen: np.ndarray) -> EncodedPairs:
+        """Return some of the pairs."""
+        return EncodedPairs(
+            self.data.part(chosen), self.sources.part(chosen), self.targets.part(chosen)
+        )
+
+
+class EncodedSources(ReadSources):
+    """Sources that were tokenised together."""
+
+    model: TranslationModel  # that reads them
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        return self.model.encode_sources(self.sources)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return self.encoded.lengths - self.model.marks_of_sources
+
+    def decoder(self, chosen: Sequence[int]) -> Stepper:
+        encoded = self.encoded
+        if len(chosen) < len(self.sources):  # all of them are a batch in their order
+            encoded = encoded.part(np.array(chosen))
+        return self.model.encoded_decoder(encoded)
+
+
+def encode_texts(
+    tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False, first: int | None = None
+) -> Encoded:
+    """Ids of texts, `</s>` at the end of each; `reverse`: the others from right to left; `first`: a token before each."""
+    check_texts(texts)
+    ids = tokenizer.encode_block(join(texts), True).astype(np.int64)
+    borders = np.concatenate([[0], np.flatnonzero(ids == tokenizer.eos_id) + 1])
+    if reverse:
+        for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist()):
+            ids[start : stop - 1] = ids[start : stop - 1][::-1].copy()
+    if first is not None:
+        ids, borders = np.insert(ids, borders[:-1], first), borders + np.arange(len(borders))
+    return Encoded({"ids": ids}, borders)
+
+
+def in_source_order(weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Weights (n, S) of the steps of sources that are read from right to left, `</s>` last, in the order of the texts.
+
+    >>> in_source_order(np.array([[3, 2, 1, 4], [2, 1, 3, 0]]), np.array([4, 3])).tolist()
+    [[1, 2, 3, 4], [1, 2, 3, 0]]
+    """
+    at, last = np.arange(weights.shape[1]), lengths[:, None] - 1
+    return np.take_along_axis(weights, np.where(at < last, last - 1 - at, at), axis=1)
+
+
+def without_start(weights: np.ndarray) -> np.ndarray:
+    """Weights (n, S) of the steps of a source, (n, S - 1) without the first, whose share goes to the others by their own.
+
+    >>> without_start(np.array([[0.5, 0.125, 0.375], [1.0, 0.0, 0.0]])).tolist()
+    [[0.25, 0.75], [0.5, 0.5]]
+    """
+    kept = weights[:, 1:]
+    total = kept.sum(1, keepdims=True)
+    return np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / kept.shape[1])
+
+
+def target_arrays(
+    targets: Encoded, chosen: np.ndarray, start: Sequence[int]
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """`targets` (B, T), which of them are there, and the `inputs` before them, the tokens `start` at first: where these are
+    several, the inputs are longer than the targets, whose last predicts the last."""
+    batch = targets.batch(chosen)
+    ids = batch["ids"]
+    inputs = np.concatenate(
+        [np.tile(np.array(start, np.int64), (len(ids), 1)), ids[:, :-1]], axis=1
+    )
+    there = np.arange(ids.shape[1]) < batch["lengths"][:, None]
+    return {"targets": ids, "inputs": inputs}, there
+
+
+class PairBatches:
+    """Batches of pairs for the training engine, in a new order in each epoch."""
+
+    def __init__(
+        self,
+        sources: Encoded,
+        targets: Encoded,
+        start: Sequence[int],
+        *,
+        most_tokens: int,
+        batch_size: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        """`start`: tokens that the decoder reads before a target; `most_tokens`: of both sides of a batch
+        with its padding; `batch_size`: instead, how many pairs."""
+        self.sources, self.targets, self.start, self.seed = sources, targets, start, seed
+        self.most_tokens, self.batch_size = most_tokens, batch_size
+        self._epoch: tuple[int, list[np.ndarray]] | None = None
+
+    def length(self, cursor: Cursor) -> int:
+        return len(self.groups(cursor[0]))
+
+    def share(self, cursor: Cursor) -> float:
+        return cursor[1] / self.length(cursor)
+
+    def batch(self, cursor: Cursor) -> Batch:
+        epoch, number = cursor
+        groups = self.groups(epoch)
+        end = number + 1 == len(groups)
+        made = self.collate(groups[number])
+        return replace(
+            made,
+            arrays={**made.arrays, "epochs": np.array([epoch + number / len(groups)], np.float32)},
+            following=(epoch + 1, 0) if end else (epoch, number + 1),
+        )
+
+    def collate(self, chosen: np.ndarray) -> Batch:
+        arrays, there = target_arrays(self.targets, chosen, self.start)
+        return Batch({**self.sources.batch(chosen), **arrays}, mask=None if there.all() else there)
+
+    def groups(self, epoch: int) -> list[np.ndarray]:
+        """The numbers of the pairs of each batch."""
+        if self._epoch is None or self._epoch[0] != epoch:
+            rng = np.random.default_rng([self.seed, epoch])
+            sources, targets = self.sources.lengths, self.targets.lengths
+            by_source = np.where(targets % 2, sources, -sources) + rng.random(len(targets))
+            order = np.lexsort((by_source, targets))
+            groups = [
+                order[low:high]
+                for low, high in self._cuts(sources[order].tolist(), targets[order].tolist())
+            ]
+            self._epoch = epoch, [groups[i] for i in rng.permutation(len(groups))]
+        return self._epoch[1]
+
+    def _cuts(self, sources: list[int], targets: list[int]) -> list[tuple[int, int]]:
+        """From where to where batches go, in pairs of these lengths."""
+        cuts, low, longest_source, longest_target = [], 0, 0, 0
+        for i, (source, target) in enumerate(zip(sources, targets)):
+            longest_source, longest_target = (
+                max(longest_source, source),
+                max(longest_target, target),
+            )
+            many = i - low + 1
+            full = (
+                many * (longest_source + longest_target) > self.most_tokens
+                if self.batch_size is None
+                else many > self.batch_size
+            )
+            if full and i > low:
+                cuts.append((low, i))
+                low, longest_source, longest_target = i, source, target
+        return [*cuts, (low, len(sources))]
+
+    def waste(self, epoch: int = 0) -> float:
+        """The share of padding in all batches of an epoch."""
+        real = filled = 0
+        for group in self.groups(epoch):
+            for lengths in (self.sources.lengths[group], self.targets.lengths[group]):
+                real, filled = real + int(lengths.sum()), filled + len(group) * int(lengths.max())
+        return 1 - real / max(filled, 1)
+
+
+# ---- decoder
+
+
+class Decoder:
+    """The targets of these sources; row i of `start(n)` belongs to source i."""
+
+    def __init__(
+        self,
+        network: Any,
+        sources: Examples,
+        eos_id: int,
+        *,
+        start: Sequence[int],
+        backwards: bool = False,
+    ) -> None:
+        """`network` of `runtime.seq2seq` or `runtime.encoder_decoder`. A target comes after the tokens `start`; `backwards`:
+        sources are read from right to left."""
+        self.network, self.eos_id, self.vocab_size = network, eos_id, network.vocab_size
+        self.first, self.backwards = list(start), backwards
+        self.lengths = np.diff(sources.offsets)
+        self.memory = network.encode(sources)
+
+    def start(self, n: int) -> tuple[Any, np.ndarray]:
+        """Return the states of the first n sources before their first token, and the log-probabilities of it."""
+        state = self.network.start(self.memory, n)
+        for token in self.first:
+            features, state = self.network.step(self.memory, state, np.full(n, token))
+        return state, self.network.output.log_probs(features)
+
+    def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
+        features, state = self.network.step(self.memory, state, ids)
+        return state, self.network.output.log_probs(features)
+
+    def attention(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights of the source (n, S) behind the log-probabilities that came with this state, of a Transformer the
+        mean over heads and layers, and the length of each row's source (n,)."""
+        lengths = self.lengths[state.source]
+        return in_source_order(state.looked, lengths) if self.backwards else state.looked, lengths
+
+
+# ---- preparing
+
+HELD_OUT, MOST_HELD_OUT = (
+    0.05,
+    1000,
+)  # share of the pairs that is kept for evaluation, and how many at most
+FEWEST = 50  # pairs, below which nothing is held out
+SUBWORDS = ("bpe", "unigram", "wordpiece")
+
+
+def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel | None]:
+    """Training and held-out pairs: as given, or a few in hashed order, equal sources together unless they are labels."""
+    if valid is not None and len(valid):
+        return data, valid
+    if len(data) < FEWEST:
+        return data, None
+    order, may_begin = hashed_order(undivided(data))
+    wanted = len(order) - min(round(len(order) * HELD_OUT), MOST_HELD_OUT)
+    cut = next((i for i in range(wanted, len(order)) if may_begin[i]), len(order))
+    if cut == len(order):
+        return data, None
+    progress.say(
+        f"holding out {len(order) - cut:,} of {len(order):,} pairs to choose the best weights; --valid gives others"
+    )
+    return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
+
+
+def short_enough(pairs: EncodedPairs, max_length: int) -> EncodedPairs:
+    """Return the pairs that are trained on."""
+    sources, targets, name = pairs.sources.lengths, pairs.targets.lengths, pairs.data.name
+    if not sources.min():
+        raise DataError(
+            f"source {int(sources.argmin()) + 1} of {name} has no steps; leave this pair out"
+        )
+    short = np.flatnonzero(np.maximum(sources, targets) <= max_length)
+    if not len(short):
+        raise DataError(
+            f"all pairs of {name} are longer than max_length {max_length}; give a larger one"
+        )
+    if len(short) == len(sources):
+        return pairs
+    progress.say(
+        f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {max_length} tokens and are "
+        "left out; --max-length sets this"
+    )
+    return pairs.part(short)
+
+
+def subword_size(characters: int) -> int:
+    """How many subwords suit a text: four times the text has twice as many, and each is seen often enough to be learnt.
+
+    >>> subword_size(2_000_000)
+    4000
+    """
+    return int(min(max(4000 * (characters / 2e6) ** 0.5, 500), 16_000))
+
+
+def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
+    """Fitted on the texts, or a saved one."""
+    size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
+    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count, marks=c.marks)

@@ -1,0 +1,307 @@
+"""Which vectors are nearest to a query by cosine: exact, one by one or in batches.
+
+One query goes through rows of eight bits first (`kernels/vector_search.py`), many go through matrix products of blocks
+that stay in the cache. Beside the matrix this keeps a byte for each of its numbers, made when first needed; the matrix
+itself is not copied, so it may be memory-mapped.
+
+Which vectors are nearest to a query, approximately: a graph of neighbours instead of a look at every row.
+
+Hierarchical navigable small worlds (Malkov and Yashunin 2018), by usearch: every row is joined with rows near it, and a
+search walks from row to row towards the query. What it finds gets its cosine from the matrix, so the numbers are those of
+the exact search; what it may do is miss a neighbour. A query for which it finds too few is answered exactly. The rows are
+not copied; the links take about 300 bytes a row.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.errors import ConfigError, DataError, MissingExtra
+from seqloom.kernels.parallel import chunk_bounds, thread_count
+
+Share = Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]  # the best of these rows
+
+SHARE = 1 << 14  # rows that a thread looks through at least
+BATCH = 256  # queries that go through the rows together
+GROUP = 64  # queries of one matrix product
+STEP = 1024  # rows, about, whose scores are made and sifted at once
+ALONE = (
+    1 << 18
+)  # multiplications up to which OpenBLAS stays in one thread; its own threads get into the way of ours
+FEW = 4  # fewer queries than this are faster one by one
+SMALL = (
+    1 << 22
+)  # numbers of a matrix up to which one product for a few queries is faster than sifting
+
+
+class Index:
+    """Exact nearest rows of a matrix (V, D)."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        from seqloom.kernels.vector_search import measure_rows
+
+        self.matrix = matrix
+        self.inverse = np.empty(
+            len(matrix), np.float32
+        )  # (V,) one over the length, 0 for a row of zeros
+        if (bad := measure_rows(matrix, self.inverse)) >= 0:
+            raise DataError(f"row {bad} has a value that is not a finite number")
+        self._threads: ThreadPoolExecutor | None = None
+        self._process: int | None = None  # whose threads they are
+        self._small: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_threads": None, "_process": None}  # copies make their own
+
+    def nearest(
+        self, queries: np.ndarray, k: int, among: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and cosines (n, k) of the k best for each query (n, D), best first, ties by row; of the first `among`."""
+        limit = len(self.matrix) if among is None else min(among, len(self.matrix))
+        k = min(k, limit)
+        queries = unit_rows(queries)
+        rows, scores = (
+            np.empty((len(queries), k), np.int64),
+            np.empty((len(queries), k), np.float32),
+        )
+        for part in _batches(len(queries)) if k else ():
+            rows[part], scores[part] = self._search(queries[part], k, limit)
+        return rows, scores
+
+    def nearest_to_row(
+        self, row: int, k: int, among: int | None = None
+    ) -> tuple[list[int], list[float]]:
+        """The same for one row of the matrix. Among few rows what Python does takes as long as the product, so it is little."""
+        limit = len(self.matrix) if among is None else min(among, len(self.matrix))
+        wide, k = self.matrix[row].astype(np.float64), min(k, limit)
+        query = (wide / (math.sqrt(wide.dot(wide)) or 1.0)).astype(np.float32)[None]
+        if limit * self.matrix.shape[1] > SMALL:
+            rows, best = self._search(query, k, limit)
+            return rows[0].tolist(), best[0].tolist()
+        best, rows = np.full((1, k), -np.inf, np.float32), np.full((1, k), limit, np.int64)
+        self._in_one_product(query, 0, limit, best, rows)
+        ranked = sorted(zip((-best[0]).tolist(), rows[0].tolist()))
+        return [place for _, place in ranked], [-score for score, _ in ranked]
+
+    def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
+        """The best of each share of the rows, and of these the best."""
+        if len(queries) >= FEW:
+            look = self._together
+        elif limit * self.matrix.shape[1] <= SMALL:
+            look = self._in_one_product
+        else:
+            look = self._one_by_one
+            self._shrunk()  # before threads begin
+
+        def share(bounds: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+            best = np.full((len(queries), k), -np.inf, np.float32)
+            rows = np.full(
+                best.shape, len(self.matrix), np.int64
+            )  # behind every row, should there be fewer than k
+            look(queries, *bounds, best, rows)
+            return rows, best
+
+        alone = limit <= SHARE or look == self._in_one_product
+        size = limit if alone else max(-(-limit // thread_count()), SHARE)
+        shares = self._at_once(share, chunk_bounds(limit, size))
+        rows, best = (
+            shares[0]
+            if len(shares) == 1
+            else (np.concatenate(column, axis=1) for column in zip(*shares))
+        )
+        order = np.lexsort((rows, -best), axis=1)[:, :k]
+        query = np.arange(len(queries))[:, None]
+        return rows[query, order], best[query, order]
+
+    def _at_once(
+        self, share: Share, bounds: list[tuple[int, int]]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The first share here, the others in threads that stay: a single question is answered before new ones would begin."""
+        here, *others = bounds
+        if (
+            others and self._process != os.getpid()
+        ):  # a forked child has none of its parent's threads
+            self._threads, self._process = (
+                ThreadPoolExecutor(max(thread_count() - 1, len(others))),
+                os.getpid(),
+            )
+        waiting = (
+            [self._threads.submit(share, bound) for bound in others]
+            if self._threads is not None and others
+            else []
+        )
+        return [share(here), *(future.result() for future in waiting)]
+
+    def _one_by_one(
+        self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray
+    ) -> None:
+        from seqloom.kernels.vector_search import search_one
+
+        small, scales, rests = self._shrunk()
+        for query, scores, places in zip(queries, best, rows):
+            search_one(
+                self.matrix, self.inverse, small, scales, rests, low, high, query, scores, places
+            )
+
+    def _in_one_product(
+        self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray
+    ) -> None:
+        from seqloom.kernels.vector_search import sift_block
+
+        sift_block((queries @ self.matrix[low:high].T)[None, None], self.inverse, low, best, rows)
+
+    def _together(
+        self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray
+    ) -> None:
+        from seqloom.kernels.vector_search import sift_block
+
+        group, width = min(GROUP, len(queries)), self.matrix.shape[1]
+        grouped = queries.reshape(1, -1, group, width)
+        size = max(1, min(ALONE // (group * width), STEP))  # rows of one matrix product
+        step = max(STEP // size, 1) * size
+        room = np.empty((step // size, *grouped.shape[1:3], size), np.float32)
+        for start in range(low, high, step):
+            stop = min(start + step, high)
+            whole = start + (stop - start) // size * size
+            for begin, end, each in ((start, whole, size), (whole, stop, stop - whole)):
+                if begin < end:
+                    block = self.matrix[begin:end].reshape(-1, 1, each, width).transpose(0, 1, 3, 2)
+                    out = room[: len(block)] if each == size else None
+                    sift_block(
+                        np.matmul(grouped, block, out=out), self.inverse, begin, best, rows
+                    )  # (B, G, Q, R)
+
+    def _shrunk(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        from seqloom.kernels.vector_search import LANES, shrink_rows
+
+        if self._small is None:
+            size, width = self.matrix.shape
+            small = np.zeros((size, -(-width // LANES) * LANES), np.int8)
+            scales, rests = np.empty(size, np.float32), np.empty(size, np.float32)
+            shrink_rows(self.matrix, self.inverse, small, scales, rests)
+            self._small = small, scales, rests
+        return self._small
+
+    def cosines(self, queries: np.ndarray, limit: int) -> np.ndarray:
+        """All cosines (n, limit) of a few queries, where a search needs more than the best."""
+        return (unit_rows(queries) @ self.matrix[:limit].T) * self.inverse[:limit]
+
+
+def unit_rows(vectors: np.ndarray) -> np.ndarray:
+    """Each row by its length; a row of zeros stays. float32, in memory of its own."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    return (vectors / np.where(lengths > 0, lengths, 1)[:, None]).astype(np.float32)
+
+
+def _batches(n: int) -> list[slice]:
+    """Queries that are searched for together: whole groups, and then what is left."""
+    whole = n // GROUP * GROUP
+    return [slice(low, min(low + BATCH, whole)) for low in range(0, whole, BATCH)] + (
+        [slice(whole, n)] if whole < n else []
+    )
+
+
+# ---- approximate
+
+LINKS = 16  # of a row to others, M of the paper; twice as many on the ground
+WIDE_BUILD = 128  # candidates kept while a row is joined, efConstruction of the paper
+WIDE_SEARCH = 128  # candidates kept while searching, ef of the paper
+SMALL_PART = 8  # of fewer than one row in so many, exact search is the faster one
+
+
+class Graph:
+    """Approximately nearest rows of a matrix; asked as the exact Index is, which it also needs."""
+
+    def __init__(self, exact: Index, threads: int = 1) -> None:
+        if threads < 1:
+            raise ConfigError(f"threads must be at least 1; got {threads}")
+        try:
+            from usearch.index import Index as Links
+        except ImportError:
+            raise MissingExtra(
+                "approximate search needs usearch; install it: pip install 'seqloom[approximate]', or search "
+                "exactly, which is the default"
+            ) from None
+        self.exact = exact  # keeps the matrix alive, of which usearch has the addresses
+        matrix = exact.matrix
+        self._links = Links(
+            ndim=matrix.shape[1],
+            metric="cos",
+            dtype="f32",
+            connectivity=LINKS,
+            expansion_add=WIDE_BUILD,
+            expansion_search=WIDE_SEARCH,
+            enable_key_lookups=False,
+        )
+        with progress.task("joining neighbours", total=len(matrix), unit="words") as bar:
+            for low, high in _runs(
+                exact.inverse > 0
+            ):  # a row of zeros is nobody's neighbour, and would be a dead end
+                for start in range(low, high, STEP):
+                    rows = np.arange(start, min(start + STEP, high), dtype=np.uint64)
+                    self._links.add(
+                        rows, matrix[start : start + len(rows)], copy=False, threads=threads
+                    )
+                    bar.advance(len(rows))
+
+    def nearest(
+        self, queries: np.ndarray, k: int, among: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and cosines (n, k) as of Index.nearest, of which a few may be missed for the next best."""
+        size = len(self.exact.matrix)
+        limit = size if among is None else min(among, size)
+        if limit * SMALL_PART < size or not len(self._links):
+            return self.exact.nearest(queries, k, among)
+        queries, k = unit_rows(queries), min(k, limit)
+        rows, scores = (
+            np.empty((len(queries), k), np.int64),
+            np.empty((len(queries), k), np.float32),
+        )
+        for low in range(0, len(queries), BATCH):
+            part = slice(low, low + BATCH)
+            rows[part], scores[part] = self._search(queries[part], k, limit)
+        short = ~np.isfinite(scores).all(axis=1) | ~queries.any(
+            axis=1
+        )  # too few were found, or there is no direction
+        if short.any():
+            rows[short], scores[short] = self.exact.nearest(queries[short], k, among)
+        return rows, scores
+
+    def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k best of what the graph offers below `limit`; row V and a cosine of -inf where it offers fewer."""
+        from seqloom.kernels.parallel import thread_count
+
+        size = len(self.exact.matrix)
+        offered = (
+            k if limit == size else 2 * -(-k * size // limit)
+        )  # twice what the part would hold by its share
+        matches: Any = self._links.search(queries, min(offered, size), threads=thread_count())
+        keys = np.atleast_2d(
+            matches.keys
+        )  # for a single query it gives one row, cut to what it found
+        counts = matches.counts if len(queries) > 1 else np.array([matches.keys.size])
+        there = np.arange(keys.shape[1]) < counts[:, None]
+        rows = np.full((len(queries), max(keys.shape[1], k)), size, np.int64)
+        rows[:, : keys.shape[1]][there] = keys[there]
+        rows[rows >= limit] = size
+        near = np.minimum(rows, size - 1)
+        scores = (
+            np.matmul(self.exact.matrix[near], queries[:, :, None])[:, :, 0]
+            * self.exact.inverse[near]
+        )  # (n, offered)
+        scores[rows == size] = -np.inf
+        order = np.lexsort((rows, -scores), axis=1)[:, :k]
+        return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def _runs(kept: np.ndarray) -> Iterator[tuple[int, int]]:
+    """First and last but one of every stretch of kept rows."""
+    edges = np.flatnonzero(np.diff(kept, prepend=False, append=False))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist())
