@@ -1,12 +1,12 @@
 """`make bench`: side by side with the peers, as ratios.
 
-    make bench                       # everything that can be run here
-    make bench ARGS="ngram --quick"  # small data, two repetitions
-    make bench ARGS=--smoke          # every suite on tiny data, without corpora, weights and peers: to see that it runs
+    make bench                       # everything that can be run here make bench ARGS="ngram
+    --quick"  # small data, two repetitions make bench ARGS=--smoke          # every suite on tiny
+    data, without corpora, weights and peers: to see that it runs
 
-Corpora are found through $SEQLOOM_DATA, published weights through $SEQLOOM_WEIGHTS; peers are used where they are
-installed (`pip install -e .[peers]`; the KenLM programs lmplz, build_binary through $KENLM_BIN). What is missing is named
-and skipped.
+Corpora are found through $SEQLOOM_DATA, published weights through $SEQLOOM_WEIGHTS; peers are used
+where they are installed (`pip install -e .[peers]`; the KenLM programs lmplz, build_binary through
+$KENLM_BIN). What is missing is named and skipped.
 """
 
 from __future__ import annotations

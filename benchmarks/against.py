@@ -2,7 +2,8 @@
 
     python -m benchmarks.against ../old/src            # corpora through $SEQLOOM_DATA
 
-Each job runs in a process of its own, times itself after a first run that compiles and reads, and prints seconds.
+Each job runs in a process of its own, times itself after a first run that compiles and reads, and
+prints seconds.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ JOBS = {
     ),
     "Word2Vec, one pass": TEXT
     + "def once(): seqloom.Word2Vec(epochs=1, tokenizer='word').fit(corpus)",
-    "NaiveBayes(ngrams=2), fit and predict": "from seqloom import NaiveBayes\nrows = [line.split(' ', 1)[::-1] for line in "
+    "NaiveBayes(ngrams=2), fit and "
+    "predict": "from seqloom import NaiveBayes\nrows = [line.split(' ', 1)[::-1] for line in "
     "Path(sys.argv[2]).read_text().splitlines()] * 5\n"
     "def once(): NaiveBayes(ngrams=2).fit([tuple(r) for r in rows]).predict([r[0] for r in rows])",
 }

@@ -1,11 +1,13 @@
-"""Anomalies in the series of NAB (Numenta Anomaly Benchmark), beside a threshold on the value, at equal false alarms.
+"""Anomalies in the series of NAB (Numenta Anomaly Benchmark), beside a threshold on the value, at
+equal false alarms.
 
-Each detector learns from the first 15 % of a series (NAB's probation). Its threshold is such that a given share of the later
-steps outside of NAB's windows is above it; a window is found if one of its steps is. How steps are scored and the options of
-the network were chosen on `nab-development`; `nab-held-out` and `nab-known-cause` were then read once.
+Each detector learns from the first 15 % of a series (NAB's probation). Its threshold is such that a
+given share of the later steps outside of NAB's windows is above it; a window is found if one of its
+steps is. How steps are scored and the options of the network were chosen on `nab-development`;
+`nab-held-out` and `nab-known-cause` were then read once.
 
-The series are those of a checkout of github.com/numenta/NAB, $SEQLOOM_NAB; without it, those with known cause are looked for in
-$SEQLOOM_DATA/series/nab, beside combined_windows.json.
+The series are those of a checkout of github.com/numenta/NAB, $SEQLOOM_NAB; without it, those with
+known cause are looked for in $SEQLOOM_DATA/series/nab, beside combined_windows.json.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def run(quick: bool, only: str) -> None:
     }
     rates = [f"{rate:.1%} of other steps" for rate in RATES]
     table(
-        "anomalies: windows found at equal false alarms (in brackets: not by the threshold / only by the threshold)",
+        "anomalies: windows found at equal false alarms (in brackets: not by the threshold / only "
+        "by the threshold)",
         collect(suites, only),
         ("series", "windows", "detector", *rates, "all"),
     )
@@ -127,7 +130,9 @@ def detectors(path: Path, quick: bool) -> Iterator[tuple[str, Scores]]:
 
 
 def windows_found(scores: np.ndarray, times: np.ndarray, spans: list[list[str]]) -> Found:
-    """By rate, which windows hold a step above the threshold that such a share of the steps outside of them exceeds."""
+    """By rate, which windows hold a step above the threshold that such a share of the steps outside
+    of them exceeds.
+    """
     inside = np.zeros(len(times), bool)
     places = []
     for span in spans:

@@ -1,7 +1,9 @@
-"""What beam search costs beside the model: a Stepper that gives tables made before, 8,000 tokens, beam 5, 30 steps.
+"""What beam search costs beside the model: a Stepper that gives tables made before, 8,000 tokens,
+beam 5, 30 steps.
 
-The peer is the least that any search must do in torch: the sums of log-probabilities and `topk` over them, without
-bookkeeping. The last column is what of our time is not the kernel that chooses (`kernels/beam.advance`).
+The peer is the least that any search must do in torch: the sums of log-probabilities and `topk`
+over them, without bookkeeping. The last column is what of our time is not the kernel that chooses
+(`kernels/beam.advance`).
 """
 
 from __future__ import annotations

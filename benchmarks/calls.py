@@ -1,7 +1,9 @@
-"""What a user meets: one call, and a batch of ordinary sentences, from Python strings to Python results, for every verb.
+"""What a user meets: one call, and a batch of ordinary sentences, from Python strings to Python
+results, for every verb.
 
-A line is a sentence of 25 words of text8 unless a row says otherwise. A row of one call is the mean of many calls with
-different arguments, call by call in turns with the peer; where no other program does the same, the peer is our own batch.
+A line is a sentence of 25 words of text8 unless a row says otherwise. A row of one call is the mean
+of many calls with different arguments, call by call in turns with the peer; where no other program
+does the same, the peer is our own batch.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ class Bench:
         )
         trained = f"order 5 trained on {len(train) * LINE / 1e6:.1f} M words"
         yield (
-            f"ngram `score(lines)`, {len(test):,} unseen lines of {LINE} words, {trained} (largest difference of a line "
+            f"ngram `score(lines)`, {len(test):,} unseen lines of {LINE} words, {trained} (largest "
+            f"difference of a line "
             f"{gap:.0e})",
             f"kenlm module, {tokens / batch.peer / 1e6:.1f} M tokens/s",
             f"{tokens / batch.ours / 1e6:.1f} M tokens/s",

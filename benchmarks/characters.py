@@ -2,9 +2,10 @@
 
     NANOGPT=checkout make bench ARGS="characters"
 
-nanoGPT (a checkout with its data prepared) runs its README's recipe for a CPU, and then ours train for as long: on the
-same first nine tenths, judged on the same last tenth, in nats for each character. Without a checkout ours train for two
-minutes. Pieces of words are scored exactly, and every character pays, so the numbers compare.
+nanoGPT (a checkout with its data prepared) runs its README's recipe for a CPU, and then ours train
+for as long: on the same first nine tenths, judged on the same last tenth, in nats for each
+character. Without a checkout ours train for two minutes. Pieces of words are scored exactly, and
+every character pays, so the numbers compare.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from benchmarks.side_by_side import bundled_text, sized, table
 
 Row = tuple[str, ...]
 RECIPE = (
-    "config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=20 --log_interval=100 --block_size=64 "
+    "config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=20 "
+    "--log_interval=100 --block_size=64 "
     "--batch_size=12 --n_layer=4 --n_head=4 --n_embd=128 --max_iters=2000 --lr_decay_iters=2000 --dropout=0.0"
 )
 OURS: dict[

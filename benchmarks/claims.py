@@ -1,11 +1,12 @@
-"""Every figure of recipes/transformers-and-recurrence.md: what is said of Transformers and recurrent networks, measured small.
+"""Every figure of recipes/transformers-and-recurrence.md: what is said of Transformers and
+recurrent networks, measured small.
 
     make bench ARGS="claims"                          # all rows, roughly a quarter of an hour of one core
     make bench ARGS="claims --only 'positions alibi'"  # one of them; rows do not depend on each other
     make bench ARGS="claims --only chart"             # draw the picture again, from the table of the page
 
-Times are CPU seconds of one thread, the least of several runs, so they hardly depend on what else the machine does. What
-learns is in `claims_learning`; seeds are stated there.
+Times are CPU seconds of one thread, the least of several runs, so they hardly depend on what else
+the machine does. What learns is in `claims_learning`; seeds are stated there.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ def heads(quick: bool) -> Iterator[Row]:
 
     seconds = [least_seconds(partial(step, Attention(width, count)), 5) for count in counts]
     yield (
-        f"attention of width {width} over {length} tokens in {', '.join(map(str, counts))} heads: time against one head",
+        f"attention of width {width} over {length} tokens in {', '.join(map(str, counts))} heads: "
+        f"time against one head",
         ", ".join(f"{s / seconds[0]:.2f}" for s in seconds),
         "forward and backward pass, projections included",
     )
@@ -144,7 +146,8 @@ def additive(quick: bool) -> Iterator[Row]:
             for score in ("additive", "general", "scaled")
         }
         yield (
-            f"additive, bilinear attention of width {width}, 128 queries and keys: time against the scaled product",
+            f"additive, bilinear attention of width {width}, 128 queries and keys: time against "
+            f"the scaled product",
             f"{spent['additive'] / spent['scaled']:.1f}, {spent['general'] / spent['scaled']:.1f}",
             "forward and backward pass, batch of 4",
         )
@@ -160,7 +163,8 @@ def variance() -> Iterator[Row]:
         yield (
             f"q'k of d_k = {d}: variance; divided by sqrt(d_k)",
             f"{products.var():.1f}; {(products / math.sqrt(d)).var():.2f}",
-            f"largest of 64 attention weights, mean: {largest[0]:.2f} unscaled, {largest[1]:.2f} scaled (seed 0)",
+            f"largest of 64 attention weights, mean: {largest[0]:.2f} unscaled, {largest[1]:.2f} "
+            f"scaled (seed 0)",
         )
 
 

@@ -1,4 +1,6 @@
-"""The rows of `claims` for which something is trained: far dependencies, word order, position schemes, parts of a block."""
+"""The rows of `claims` for which something is trained: far dependencies, word order, position
+schemes, parts of a block.
+"""
 
 from __future__ import annotations
 
@@ -87,12 +89,15 @@ def distance(task: str, model: str, seed: int, quick: bool) -> Iterator[Row]:
     yield (
         f"{task} / {model}",
         " / ".join(f"{value:.2f}" for value in right),
-        f"accuracy at distances {', '.join(map(str, tested))}; trained on {trained[0]} to {trained[-1]}; seed {seed}",
+        f"accuracy at distances {', '.join(map(str, tested))}; trained on {trained[0]} to "
+        f"{trained[-1]}; seed {seed}",
     )
 
 
 def chart() -> Iterator[Row]:
-    """The picture of the tables of the page, so that both always say the same; dashed: the ends of the trained distances."""
+    """The picture of the tables of the page, so that both always say the same; dashed: the ends of
+    the trained distances.
+    """
     import altair as alt
 
     from seqloom.charts import theme
@@ -144,7 +149,9 @@ def chart() -> Iterator[Row]:
 
 
 def order(quick: bool) -> Iterator[Row]:
-    """Blocks without positions on shuffled input, and a classifier that must say which of two marks comes first."""
+    """Blocks without positions on shuffled input, and a classifier that must say which of two marks
+    comes first.
+    """
     import torch
 
     kinds = {
@@ -168,7 +175,8 @@ def order(quick: bool) -> Iterator[Row]:
         yield (
             f"order, {name}: accuracy in telling which of two marks comes first",
             f"{right:.3f}",
-            "12 tokens, 2 blocks of width 32, mean of all outputs, 300 steps; 2,000 others; chance 0.5; seed 0",
+            "12 tokens, 2 blocks of width 32, mean of all outputs, 300 steps; 2,000 others; chance "
+            "0.5; seed 0",
         )
 
 
@@ -234,7 +242,9 @@ def _Order(rotary: bool, causal: bool) -> Any:
 
 
 def positions(name: str, quick: bool) -> Iterator[Row]:
-    """A small byte-level gpt of the bundled text, scored with its own context, with twice and with four times as much."""
+    """A small byte-level gpt of the bundled text, scored with its own context, with twice and with
+    four times as much.
+    """
     import seqloom
     from seqloom.errors import ConfigError
 
@@ -315,8 +325,9 @@ def running(values: Sequence[float], n: int) -> list[float]:
 def stripped(
     norm: bool = True, residual: bool = True, scaled: bool = True, n_heads: int = 4
 ) -> Any:
-    """A GPT of 4 x 64 whose blocks lack a part. All start alike, from weights that keep the size of what they are given:
-    GPT-2's small ones rely on the norm."""
+    """A GPT of 4 x 64 whose blocks lack a part. All start alike, from weights that keep the size of
+    what they are given: GPT-2's small ones rely on the norm.
+    """
     from torch import nn
 
     from seqloom.nn.attention import Attention

@@ -1,10 +1,12 @@
-"""Neural classifiers: accuracy on SST-2 (three seeds) and ECG5000, and speed against the loop that one would write in torch.
+"""Neural classifiers: accuracy on SST-2 (three seeds) and ECG5000, and speed against the loop that
+one would write in torch.
 
     make bench ARGS="classify"                       # speed
     make bench ARGS="classify-quality --only sst2"   # about a minute a seed
 
-SST-2: trained on the 6,920 sentences of train alone; options chosen on dev. ECG5000: options chosen by folds of its 500
-training heartbeats. The peer of speed is a module with the same layers from torch.nn, one text at a time.
+SST-2: trained on the 6,920 sentences of train alone; options chosen on dev. ECG5000: options chosen
+by folds of its 500 training heartbeats. The peer of speed is a module with the same layers from
+torch.nn, one text at a time.
 """
 
 from __future__ import annotations

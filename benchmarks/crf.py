@@ -1,7 +1,8 @@
 """The CRF side by side with pytorch-crf: loss and gradients, and best paths; one thread each.
 
-Batches of 32 sentences of 5 to 45 tokens, 25 on average, with 9 tags (CoNLL-2003 in BIO) and 17 (the same in BIOES, or parts of
-speech). Both sides have the same parameters, emissions and tags; ours is asked through torch, as in training.
+Batches of 32 sentences of 5 to 45 tokens, 25 on average, with 9 tags (CoNLL-2003 in BIO) and 17
+(the same in BIOES, or parts of speech). Both sides have the same parameters, emissions and tags;
+ours is asked through torch, as in training.
 """
 
 from __future__ import annotations

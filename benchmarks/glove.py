@@ -1,8 +1,10 @@
-"""GloVe side by side with its authors' programs, found through $GLOVE_BIN (vocab_count, cooccur, shuffle, glove).
+"""GloVe side by side with its authors' programs, found through $GLOVE_BIN (vocab_count, cooccur,
+shuffle, glove).
 
-Counting: from the text file to the counts, both sides with the list of words made first and counted in. Learning: cells a
-second of whole epochs, two threads on both sides, from finished counts; theirs by the difference of two lengths, so that
-reading and writing do not count. Quality: vectors of the same window, dimensions and epochs.
+Counting: from the text file to the counts, both sides with the list of words made first and counted
+in. Learning: cells a second of whole epochs, two threads on both sides, from finished counts;
+theirs by the difference of two lengths, so that reading and writing do not count. Quality: vectors
+of the same window, dimensions and epochs.
 """
 
 from __future__ import annotations
@@ -97,7 +99,8 @@ class Bench:
 
         took = alternate(ours, theirs if self.programs else None, self.times)
         yield (
-            f"one epoch over {cells.count:,} cells, {len(stream.words):,} words, {DIMENSIONS} dimensions, {THREADS} threads",
+            f"one epoch over {cells.count:,} cells, {len(stream.words):,} words, {DIMENSIONS} "
+            f"dimensions, {THREADS} threads",
             f"glove, {cells.count / took.peer / 1e6:.2f} M cells/s",
             f"{cells.count / took.ours / 1e6:.2f} M cells/s",
             str(took),

@@ -1,8 +1,9 @@
 """A GPT's training step: against a plain SDPA model in nanoGPT's manner, and Hugging Face GPT2.
 
-6 layers of 384, T = 256, without dropout: all have the same shape, start from the same weights and must show the same
-loss. 2 layers of 128, T = 64, with dropout on embeddings, attention weights and residuals, as nanoGPT has it;
-the masks differ, so the losses agree without them. AdamW is the same call for all; two threads.
+6 layers of 384, T = 256, without dropout: all have the same shape, start from the same weights and
+must show the same loss. 2 layers of 128, T = 64, with dropout on embeddings, attention weights and
+residuals, as nanoGPT has it; the masks differ, so the losses agree without them. AdamW is the same
+call for all; two threads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Hidden Markov models side by side with hmmlearn: one iteration of Baum-Welch, Viterbi; and growth.
 
-Both sides begin from the same parameters on the same symbols (drawn from a Zipf law, whose values do not change the
-work). hmmlearn runs its `scaling` implementation; ours two threads where the machine has them. Sequences of 1,000
-tokens, so that hmmlearn's cost of a sequence in Python hardly counts; one row each for sentences and for one long text.
+Both sides begin from the same parameters on the same symbols (drawn from a Zipf law, whose values
+do not change the work). hmmlearn runs its `scaling` implementation; ours two threads where the
+machine has them. Sequences of 1,000 tokens, so that hmmlearn's cost of a sequence in Python hardly
+counts; one row each for sentences and for one long text.
 """
 
 from __future__ import annotations
@@ -148,7 +149,8 @@ def agreement() -> Iterator[Row]:
         yield (
             f"largest difference, {name}",
             "hmmlearn",
-            f"one EM step {step:.0e}; posteriors {posteriors:.0e}; log-likelihood {abs(likelihood / score - 1):.0e} and "
+            f"one EM step {step:.0e}; posteriors {posteriors:.0e}; log-likelihood "
+            f"{abs(likelihood / score - 1):.0e} and "
             f"best path's {abs(joints.sum() / joint - 1):.0e} relative; {int((states != path).sum())} states",
             "",
         )

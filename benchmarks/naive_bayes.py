@@ -73,8 +73,9 @@ class Bench:
             )
 
     def sst2(self) -> Iterator[Row]:
-        """Trained on the 6,920 sentences of train alone. The tokenizer was chosen on dev, the last two settings by
-        cross-validation on train and dev together."""
+        """Trained on the 6,920 sentences of train alone. The tokenizer was chosen on dev, the last
+        two settings by cross-validation on train and dev together.
+        """
         from seqloom.models.classification.naive_bayes import NaiveBayes
 
         if (found := self._sst2()) is None:
@@ -182,7 +183,9 @@ class Bench:
         return train, dev, test
 
     def _documents(self) -> tuple[list[str], list[str]] | None:
-        """WikiText-2 and the beginning of text8 cut into pieces of 20 to 60 words; a class is a fifth of one of the two."""
+        """WikiText-2 and the beginning of text8 cut into pieces of 20 to 60 words; a class is a
+        fifth of one of the two.
+        """
         paths = {
             "wikitext": data("wikitext-2", "train.txt"),
             "text8": data("text8_prefix", "text8_prefix.txt"),

@@ -72,11 +72,13 @@ class Bench:
         ):
             paths = data(*train), data(*test)
             if paths[0] and paths[1]:
-                # WikiText-2's published figure leaves out blank lines; as empty sentences they give 220.14, in lmplz too
+                # WikiText-2's published figure leaves out blank lines; as empty sentences they give
+                # 220.14, in lmplz too
                 lines, held_out = ([x for x in read(p).lines() if x.strip()] for p in paths if p)
                 result = NGram(order=order).fit(lines).evaluate(held_out, samples=0)
                 yield (
-                    f"{corpus} test perplexity, order {order}, modified Kneser-Ney, closed vocabulary, `</s>` counted",
+                    f"{corpus} test perplexity, order {order}, modified Kneser-Ney, closed "
+                    f"vocabulary, `</s>` counted",
                     published,
                     f"{result['perplexity']:.2f}",
                     "",
@@ -118,7 +120,9 @@ class Bench:
             )
 
     def corpora(self) -> Iterator[tuple[str, Path]]:
-        """text8_prefix as lines of 1,000 words (KenLM needs line ends) and WikiText-2, `<unk>` renamed for KenLM."""
+        """text8_prefix as lines of 1,000 words (KenLM needs line ends) and WikiText-2, `<unk>`
+        renamed for KenLM.
+        """
         for name, parts in (
             ("text8_prefix", ("text8_prefix", "text8_prefix.txt")),
             ("WikiText-2", ("wikitext-2", "train.txt")),
@@ -241,7 +245,8 @@ class Bench:
 
             ratio = alternate(ours, other and theirs, self.times)
             yield (
-                f"scoring {tokens / 1e6:.1f} M tokens of text {label}, order 5, largest difference {difference:.0e} a token",
+                f"scoring {tokens / 1e6:.1f} M tokens of text {label}, order 5, largest difference "
+                f"{difference:.0e} a token",
                 f"kenlm module, {tokens / ratio.peer / 1e6:.1f} M tokens/s",
                 f"{tokens / ratio.ours / 1e6:.1f} M tokens/s",
                 str(ratio),

@@ -1,12 +1,14 @@
-"""Ladders of words: trigram, KN5, networks, neural cache and their mixture in one table, on Penn Treebank and WikiText-2.
+"""Ladders of words: trigram, KN5, networks, neural cache and their mixture in one table, on Penn
+Treebank and WikiText-2.
 
     make bench ARGS="ptb-ladder"                 # NPLM, RNN and GRU 2.5 minutes each, the LSTM 30
     make bench ARGS="ptb-ladder --only lstm"
     make bench ARGS="wikitext-ladder"            # one LSTM, 40 minutes
 
-Words, closed vocabulary (10,000 and 33,278), `</s>` counted. n-grams read lines; networks read the text as one stream
-with carried state, as published results do. Every network's run is kept below the user's cache, so an interrupted bench
-goes on. Quality rows take the machine's time, so they are never measured beside a speed row.
+Words, closed vocabulary (10,000 and 33,278), `</s>` counted. n-grams read lines; networks read the
+text as one stream with carried state, as published results do. Every network's run is kept below
+the user's cache, so an interrupted bench goes on. Quality rows take the machine's time, so they are
+never measured beside a speed row.
 """
 
 from __future__ import annotations

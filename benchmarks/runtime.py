@@ -1,13 +1,15 @@
-"""Inference without torch: this tree, another tree of seqloom and a peer in turns, on the rows that a change must hold.
+"""Inference without torch: this tree, another tree of seqloom and a peer in turns, on the rows that
+a change must hold.
 
-    python -m benchmarks.runtime OLD/src                       # every row
-    python -m benchmarks.runtime OLD/src --only LSTM --times 3
-    python -m benchmarks.runtime OLD/src --folder KEPT         # models and compiled kernels stay there for the next run
+    python -m benchmarks.runtime OLD/src                       # every row python -m
+    benchmarks.runtime OLD/src --only LSTM --times 3 python -m benchmarks.runtime OLD/src --folder
+    KEPT         # models and compiled kernels stay there for the next run
 
-Every side is a process of its own that has made its model ready, and they are asked in turns: new, old, peer, new, old, peer.
-Both trees open the same saved models and are used by what both have (`runtime_rows`). Asked once, a side repeats its work for
-half a second and gives the median. Where both trees can be held to the same answer, they are.
-Corpora are found through $SEQLOOM_DATA, published weights through $SEQLOOM_WEIGHTS.
+Every side is a process of its own that has made its model ready, and they are asked in turns: new,
+old, peer, new, old, peer. Both trees open the same saved models and are used by what both have
+(`runtime_rows`). Asked once, a side repeats its work for half a second and gives the median. Where
+both trees can be held to the same answer, they are. Corpora are found through $SEQLOOM_DATA,
+published weights through $SEQLOOM_WEIGHTS.
 """
 
 from __future__ import annotations
@@ -124,7 +126,9 @@ def serve(name: str, side: str, folder: Path) -> None:
 
 
 def run(quick: bool, only: str) -> None:
-    """This tree alone, each row once in this process, to see that all of them run; the first also as it is measured."""
+    """This tree alone, each row once in this process, to see that all of them run; the first also
+    as it is measured.
+    """
     import seqloom
 
     trees = dict.fromkeys(("new", "old"), ROOT / "src")

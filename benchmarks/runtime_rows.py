@@ -1,7 +1,7 @@
 """The rows of `benchmarks.runtime`: models, what both trees of seqloom do with them, and what the peers do.
 
-Models are made by the old tree, so that both can open them. Work is a function of the number of a turn, since translators
-get new sources in every turn, and gives seconds and an answer.
+Models are made by the old tree, so that both can open them. Work is a function of the number of a
+turn, since translators get new sources in every turn, and gives seconds and an answer.
 """
 
 from __future__ import annotations

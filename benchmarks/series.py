@@ -1,7 +1,9 @@
-"""Forecasters on ETTh1 (12/4/4 months, seven columns), and coverage of intervals; `anomalies` has the detectors.
+"""Forecasters on ETTh1 (12/4/4 months, seven columns), and coverage of intervals; `anomalies` has
+the detectors.
 
-ETTh1 is scaled by the mean and standard deviation of its first twelve months (8,640 hours), as in the papers; settings were
-chosen on the next four months (2,880 hours), and the last four are looked at once. Files are below $SEQLOOM_DATA/series.
+ETTh1 is scaled by the mean and standard deviation of its first twelve months (8,640 hours), as in
+the papers; settings were chosen on the next four months (2,880 hours), and the last four are looked
+at once. Files are below $SEQLOOM_DATA/series.
 """
 
 from __future__ import annotations

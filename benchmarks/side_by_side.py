@@ -1,4 +1,6 @@
-"""Measuring ours and a peer in turns: only ratios of neighbours mean anything on a machine that others use too."""
+"""Measuring ours and a peer in turns: only ratios of neighbours mean anything on a machine that
+others use too.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,10 @@ def alternate_calls(
     asked: Sequence[Any],
     times: int,
 ) -> Ratio:
-    """Seconds of one call of each, one after the other for each argument, so that both find the machine in the same state
-    (threads of BLAS, for one, stay awake in a loop of products, and sleep between single ones)."""
+    """Seconds of one call of each, one after the other for each argument, so that both find the
+    machine in the same state (threads of BLAS, for one, stay awake in a loop of products, and sleep
+    between single ones).
+    """
     sides = [ours, peer] if peer else [ours]
     for call in sides:
         call(asked[0])
@@ -113,7 +117,9 @@ sys.exit(done.returncode)
 
 
 def run(command: Sequence[str], *, env: dict[str, str] | None = None) -> Finished:
-    """Run a program to its end; wall time and its own peak memory. Sources are compiled once, as after any installation."""
+    """Run a program to its end; wall time and its own peak memory. Sources are compiled once, as
+    after any installation.
+    """
     around = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }

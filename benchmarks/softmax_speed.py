@@ -1,7 +1,8 @@
-"""The softmax layer and its loss: chunked and fused against torch's Linear + cross_entropy; time and peak memory.
+"""The softmax layer and its loss: chunked and fused against torch's Linear + cross_entropy; time
+and peak memory.
 
-Both sides compute the same loss and the same gradients, 20 x 35 tokens, two threads. The last rows put torch's own LSTM
-under both, so that only the output differs.
+Both sides compute the same loss and the same gradients, 20 x 35 tokens, two threads. The last rows
+put torch's own LSTM under both, so that only the output differs.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ def memory_rows() -> Iterator[Row]:
             need[kind] = [int(part) for part in done.stdout.split()]
         (ours, ours_all), (full, full_all) = need["ours"], need["full"]
         yield (
-            f"peak memory of a training step above rest, LSTM 2 x {width}, V = 50,000 (and of the whole process)",
+            f"peak memory of a training step above rest, LSTM 2 x {width}, V = 50,000 (and of the "
+            f"whole process)",
             f"full logits, {full / 1e6:.0f} MB ({full_all / 1e6:.0f})",
             f"{ours / 1e6:.0f} MB ({ours_all / 1e6:.0f})",
             f"{ours / full:.2f} of it",

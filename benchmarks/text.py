@@ -200,7 +200,9 @@ class Bench:
                 )
 
     def lemma(self) -> Iterator[Row]:
-        """Against the lemmas that people wrote into the English Web Treebank, and NLTK's WordNet where it is there."""
+        """Against the lemmas that people wrote into the English Web Treebank, and NLTK's WordNet
+        where it is there.
+        """
         from seqloom.text.word_forms import Lemmatizer
 
         folder = data("ud_english_ewt")
@@ -228,7 +230,8 @@ class Bench:
         if theirs is not None:
             found = f"NLTK WordNet, {np.mean([theirs(row[1], row[3]).lower() == row[2].lower() for row in rows]):.1%}"
         yield (
-            f"lemmas of {len(rows):,} nouns, verbs, adjectives, adverbs of UD English EWT test, their part of "
+            f"lemmas of {len(rows):,} nouns, verbs, adjectives, adverbs of UD English EWT test, "
+            f"their part of "
             "speech given",
             found,
             f"{right:.1%} ({alone:.1%} without)",
@@ -250,7 +253,9 @@ class Bench:
         )
 
     def sentence(self) -> Iterator[Row]:
-        """Paragraphs of the English Web Treebank: how many of our borders are right, how many of its are found."""
+        """Paragraphs of the English Web Treebank: how many of our borders are right, how many of
+        its are found.
+        """
         from seqloom.text.segment import sentences
 
         folder = data("ud_english_ewt")

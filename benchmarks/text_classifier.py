@@ -1,8 +1,10 @@
-"""fastText's classifier against fastText itself (package fasttext-numpy2): accuracy, text file to saved model, prediction.
+"""fastText's classifier against fastText itself (package fasttext-numpy2): accuracy, text file to
+saved model, prediction.
 
-Two threads for both, the same settings, words by white space; fastText gets its file in `__label__` form, ours reads the same
-file. With fewer than ten threads fastText leaves most of its input matrix uninitialised and sometimes ends with a NaN, which
-is tried again with another seed; so its accuracy is also given with twelve threads.
+Two threads for both, the same settings, words by white space; fastText gets its file in `__label__`
+form, ours reads the same file. With fewer than ten threads fastText leaves most of its input matrix
+uninitialised and sometimes ends with a NaN, which is tried again with another seed; so its accuracy
+is also given with twelve threads.
 """
 
 from __future__ import annotations
@@ -110,7 +112,8 @@ class Bench:
                 f"accuracy, {name}, {part.stem}, n-grams up to {ngrams}, {SEEDS} seeds",
                 f"fastText {shown}",
                 _spread(ours),
-                f"{np.mean(ours) - max(np.mean(found) for found in peers.values()):+.2%} against the better one",
+                f"{np.mean(ours) - max(np.mean(found) for found in peers.values()):+.2%} against "
+                f"the better one",
             )
 
     def _end_to_end(self, name: str, path: Path, ngrams: int) -> Row:

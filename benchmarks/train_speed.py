@@ -1,10 +1,11 @@
 """Training speed of networks against torch.nn, two threads unless $OMP_NUM_THREADS says otherwise.
 
-`ragged`: both directions over 32 sentences as taggers train, ours without the final state, torch's packed; of 22 to 28 tokens,
-as bucketed batches are, and of 5 to 45, where ours computes nearly as much padding as text.
-`recurrence`: forward and backward pass of the recurrent layers alone, batch 20 of 35 steps as in Zaremba et al. (2014).
-`step`: the same with token vectors and a softmax over 10,000 words, without the optimiser, which is torch's on both sides;
-with the share of the machine's peak in matrix products that each reaches.
+`ragged`: both directions over 32 sentences as taggers train, ours without the final state, torch's
+packed; of 22 to 28 tokens, as bucketed batches are, and of 5 to 45, where ours computes nearly as
+much padding as text. `recurrence`: forward and backward pass of the recurrent layers alone, batch
+20 of 35 steps as in Zaremba et al. (2014). `step`: the same with token vectors and a softmax over
+10,000 words, without the optimiser, which is torch's on both sides; with the share of the machine's
+peak in matrix products that each reaches.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Bench:
             )
 
     def ragged(self) -> Iterator[Row]:
-        """One layer in both directions over a batch of sentences; weights copied, so both must give the same outputs."""
+        """One layer in both directions over a batch of sentences; weights copied, so both must give
+        the same outputs.
+        """
         import torch
         from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -105,7 +108,8 @@ class Bench:
             difference = (ours(x)[0] - theirs(x)[0]).abs().max().item()
             ratio = alternate(_timed(ours, x, 10), _timed(theirs, x, 10), self.times)
             yield (
-                f"{cell.upper()} {width} both ways, {least} to {most} tokens, outputs differ by {difference:.0e}",
+                f"{cell.upper()} {width} both ways, {least} to {most} tokens, outputs differ by "
+                f"{difference:.0e}",
                 f"nn.{cell.upper()} packed {ratio.peer * 1e3:.1f} ms",
                 f"{ratio.ours * 1e3:.1f} ms",
                 _shown(ratio),
@@ -159,8 +163,10 @@ class Bench:
                 )  # 2 forward, 4 backward
                 shares = [products / seconds / peak for seconds in (ratio.peer, ratio.ours)]
                 yield (
-                    f"{cell.upper()} 2 x {width}, whole step, V = {WORDS:,}, losses differ by {difference:.0e}",
-                    f"nn.{cell.upper()} + Linear + cross_entropy {ratio.peer * 1e3:.0f} ms, {shares[0]:.0%} of peak",
+                    f"{cell.upper()} 2 x {width}, whole step, V = {WORDS:,}, losses differ by "
+                    f"{difference:.0e}",
+                    f"nn.{cell.upper()} + Linear + cross_entropy {ratio.peer * 1e3:.0f} ms, "
+                    f"{shares[0]:.0%} of peak",
                     f"{ratio.ours * 1e3:.0f} ms, {shares[1]:.0%} of peak",
                     _shown(ratio),
                 )

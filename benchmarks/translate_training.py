@@ -1,9 +1,11 @@
-"""Training translators: pairs per second of ours and of the same networks in plain torch, on the same batches.
-
-The recurrent one is a BiGRU of 256 with additive attention: torch has its GRU layers, packed sequences, and an attention over
-all pairs of steps at once. The Transformer, 3+3 layers of 256, is torch.nn.Transformer. Both sides use AdamW, dropout and label
-smoothing, and make their batches within the time. Pairs are those of Multi30k. JoeyNMT's networks (`translate_joeynmt`) get the
+"""Training translators: pairs per second of ours and of the same networks in plain torch, on the
 same batches.
+
+The recurrent one is a BiGRU of 256 with additive attention: torch has its GRU layers, packed
+sequences, and an attention over all pairs of steps at once. The Transformer, 3+3 layers of 256, is
+torch.nn.Transformer. Both sides use AdamW, dropout and label smoothing, and make their batches
+within the time. Pairs are those of Multi30k. JoeyNMT's networks (`translate_joeynmt`) get the same
+batches.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ def training(quick: bool, kind: str) -> Iterator[Row]:
         ours(), peer(steps)
         took = alternate(
             lambda: seconds(ours), lambda: seconds(partial(peer, steps)), 2 if quick else 5
-        )  # noqa: B023
+        )
         yield (
             f"{what}, V = {vocabulary:,}, batches of {many:.0f} pairs",
             f"{name}, {steps * many / took.peer:,.0f} pairs/s",

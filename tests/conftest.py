@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-# Every worker would start as many threads as there are cores, and threads of torch spin while they wait for each other.
+# Every worker would start as many threads as there are cores, and threads of torch spin while they
+# wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if (

@@ -1,7 +1,8 @@
 """`seqloom` for many lines of shell: forks of one process that has imported numba, torch and altair already.
 
-A process of its own takes a second or two of imports for each line. The client named `seqloom` hands its directory, arguments,
-environment and open files to the server; a fork of it runs the command and answers with the exit code.
+A process of its own takes a second or two of imports for each line. The client named `seqloom`
+hands its directory, arguments, environment and open files to the server; a fork of it runs the
+command and answers with the exit code.
 """
 
 import atexit

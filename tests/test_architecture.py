@@ -294,7 +294,9 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 
 @pytest.mark.parametrize("path", KERNELS, ids=name_of)
 def test_kernels_keep_the_rules(path):
-    """Compiled functions are nogil and cached, never parallel=True; those of a team are cached within their callers."""
+    """Compiled functions are nogil and cached, never parallel=True; those of a team are cached
+    within their callers.
+    """
     bare = [
         node.name
         for node in ast.walk(parsed(path))

@@ -1,4 +1,6 @@
-"""Strangers' models: whatever is in the directory, loading and using it ends in an answer or in one clear line."""
+"""Strangers' models: whatever is in the directory, loading and using it ends in an answer or in one
+clear line.
+"""
 
 import json
 import shutil

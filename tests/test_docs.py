@@ -1,6 +1,7 @@
 """The README and the tutorial are run: Python blocks as doctests, console blocks as commands.
 
-A block that begins with ```python NAME.py is (a part of) a module that the doctests of the page import and its commands run.
+A block that begins with ```python NAME.py is (a part of) a module that the doctests of the page
+import and its commands run.
 """
 
 import doctest
@@ -36,7 +37,9 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def write_published(page: Path, place: Path, used: tuple[str, ...] = ()) -> None:
-    """A small random model where a page uses the weights of MiniLM, which not everybody has; saved as `used`, too."""
+    """A small random model where a page uses the weights of MiniLM, which not everybody has; saved
+    as `used`, too.
+    """
     if "seqloom convert all-MiniLM-L6-v2" in "".join(blocks(page, "console")):
         from seqloom import interop
         from tests.fuzz.specimens import SPECIMENS
@@ -116,7 +119,9 @@ def test_console_blocks(page, tmp_path, commands):
 
 
 def test_a_forked_command_is_as_one_in_a_shell(commands, tmp_path):
-    """Else a line of a page that fails might not be seen: exit code, stderr, directory, environment and pipes."""
+    """Else a line of a page that fails might not be seen: exit code, stderr, directory, environment
+    and pipes.
+    """
     lines = (
         "seqloom info nothing || echo $?",
         "mkdir -p sub && cd sub && echo the cat > text",

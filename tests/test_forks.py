@@ -1,4 +1,6 @@
-"""Models in a forked process, after they were used in its parent: the answer, or one clear line; never a hang."""
+"""Models in a forked process, after they were used in its parent: the answer, or one clear line;
+never a hang.
+"""
 
 import multiprocessing
 import os

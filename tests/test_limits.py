@@ -17,7 +17,7 @@ from seqloom import NGram, progress
 from seqloom.cli.main import main
 from seqloom.config import Config, field_types
 from seqloom.errors import (
-    LONGEST,
+    MAX_MESSAGE_LENGTH,
     ConfigError,
     DataError,
     SeqloomError,
@@ -136,10 +136,10 @@ def test_numbers_of_commands_have_limits_too():
     ],
 )
 def test_no_message_is_long(options):
-    assert len(str(SeqloomError("x" * 10**6))) == LONGEST
+    assert len(str(SeqloomError("x" * 10**6))) == MAX_MESSAGE_LENGTH
     with pytest.raises(ConfigError) as caught:
         NGram(**options).fit(TOY)
-    assert len(str(caught.value)) <= LONGEST
+    assert len(str(caught.value)) <= MAX_MESSAGE_LENGTH
 
 
 def test_both_ends_of_a_long_message_stay():
@@ -158,7 +158,7 @@ def test_remarks_are_short_too():
 
     with progress.reporting(Reporter()):
         progress.say("x" * 10**6)
-    assert len(said[0]) <= LONGEST
+    assert len(said[0]) <= MAX_MESSAGE_LENGTH
 
 
 def test_usage_errors_are_short_and_one_line():
@@ -178,7 +178,8 @@ def test_usage_errors_are_short_and_one_line():
         MemoryError(),
         np._core._exceptions._ArrayMemoryError((10**9,), np.dtype(float)),
         RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
+            "memory: you tried to "
             "allocate 400000000000000 bytes. Error code 12 (Cannot allocate memory)"
         ),
     ],

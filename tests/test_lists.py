@@ -1,4 +1,6 @@
-"""Every list of models says what the registry says: the public names, the README, the commands, the type checker's names."""
+"""Every list of models says what the registry says: the public names, the README, the commands, the
+type checker's names.
+"""
 
 import ast
 import re

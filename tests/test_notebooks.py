@@ -1,4 +1,6 @@
-"""What a notebook shows of models, results and charts, without a notebook: methods, MIME types and their content."""
+"""What a notebook shows of models, results and charts, without a notebook: methods, MIME types and
+their content.
+"""
 
 import base64
 import sys

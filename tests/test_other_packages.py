@@ -56,7 +56,9 @@ def files(tmp_path):
 
 @pytest.fixture(scope="module")
 def run():
-    """seqloom as a user of that package runs it; by forks, since one command after the other would import torch."""
+    """seqloom as a user of that package runs it; by forks, since one command after the other would
+    import torch.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="seqloom-") as home,
         served(Path(home), TOYS) as commands,

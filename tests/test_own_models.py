@@ -1,4 +1,6 @@
-"""A model of one's own in a script: everything works with the primitive alone, and what cannot be loaded is not saved."""
+"""A model of one's own in a script: everything works with the primitive alone, and what cannot be
+loaded is not saved.
+"""
 
 import copy
 import json
@@ -100,7 +102,9 @@ def test_it_is_a_bigram_however_it_is_asked():
 
 @pytest.mark.parametrize("size", [None, 0, 1, 2, 3])
 def test_what_a_model_sees(size):
-    """Contexts begin with </s> and are no longer than the model says, in scoring and in stepping, in batches too."""
+    """Contexts begin with </s> and are no longer than the model says, in scoring and in stepping,
+    in batches too.
+    """
     seen = set()
 
     class Sees(seqloom.LanguageModel):

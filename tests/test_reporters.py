@@ -1,4 +1,6 @@
-"""Progress: nothing for short work, a bar on a terminal or in a notebook, plain lines elsewhere, silence when asked."""
+"""Progress: nothing for short work, a bar on a terminal or in a notebook, plain lines elsewhere,
+silence when asked.
+"""
 
 import io
 import os

@@ -1,4 +1,6 @@
-"""What a command says only because time has passed: how far it is, and that it compiles. No test depends on it."""
+"""What a command says only because time has passed: how far it is, and that it compiles. No test
+depends on it.
+"""
 
 import re
 

@@ -121,7 +121,7 @@ _MODULES = {
 
 
 def _public() -> dict[str, str]:
-    """The module of each public name: those above, and the class of every registered model."""
+    """Map each public name to its module: those above, and the class of every registered model."""
     from seqloom.registry import MODELS
 
     targets = [

@@ -4,8 +4,8 @@ The library's own NumPy loader copies everything into memory; tables of counts a
 larger than that is worth. Here the library checks the file and the arrays are then mapped at the offsets
 that the header gives, copy-on-write, so that a model opens at once and processes share its pages.
 
-Kernels trust their arrays, so whoever reads a stranger's file says what each array must be (`Spec`), and `check_arrays`
-holds the file to it before anything else sees it.
+Kernels trust their arrays, so whoever reads a stranger's file says what each array must be
+(`Spec`), and `check_arrays` holds the file to it before anything else sees it.
 
 Words as two arrays of a saved tagger: their bytes, one after the other, and where each ends.
 """
@@ -42,7 +42,7 @@ _DTYPES = {
     "BOOL": "?",
 }
 LARGE = 1 << 26  # bytes of a table of floats from which on it is not read through when it is opened
-LARGEST = 1e15  # no number that was learnt is larger; products of two such still fit a float32
+MAX_WEIGHT = 1e15  # no number that was learnt is larger; products of two such still fit a float32
 _RANKS = (
     "BOOL",
     "U8",
@@ -71,8 +71,9 @@ Length = Callable[[str], int]  # how many rows the array of that name has in the
 class Spec:
     """What an array of a file must be: exactly this type and shape, with no value outside `low` and `high`.
 
-    Integers may be indices, so their range is always looked at. NaN lies outside every range. A table of floats above LARGE
-    is not read through, since opening it would then take as long as reading it: there whoever uses its rows looks at them.
+    Integers may be indices, so their range is always looked at. NaN lies outside every range. A
+    table of floats above LARGE is not read through, since opening it would then take as long as
+    reading it: there whoever uses its rows looks at them.
     """
 
     dtype: str  # or several, with blanks between
@@ -82,11 +83,11 @@ class Spec:
     optional: bool = False  # may be missing
 
     def fault(self, array: np.ndarray) -> str:
-        """What is wrong with it, or nothing."""
+        """Return what is wrong with an array, or an empty string."""
         if array.dtype.name not in self.dtype.split() or array.shape != self.shape:
             return f"is {_kind(array.dtype.name, array.shape)} where {_kind(self.dtype, self.shape)} is needed"
         is_float = array.dtype.kind == "f"
-        low, high = (-LARGEST, LARGEST) if is_float else (None, None)
+        low, high = (-MAX_WEIGHT, MAX_WEIGHT) if is_float else (None, None)
         low, high = low if self.low is None else self.low, high if self.high is None else self.high
         if not array.size or (low is None and high is None) or (is_float and array.nbytes > LARGE):
             return ""
@@ -104,7 +105,8 @@ def check_arrays(arrays: Mapping[str, np.ndarray], specs: Mapping[str, Spec]) ->
     for names, what in ((missing, "missing"), (unknown, "unknown")):
         if names:
             raise ModelError(
-                f"the array{'s' * (len(names) > 1)} {', '.join(map(repr, names[:3]))}{', ...' * (len(names) > 3)} "
+                f"the array{'s' * (len(names) > 1)} "
+                f"{', '.join(map(repr, names[:3]))}{', ...' * (len(names) > 3)} "
                 f"{'is' if len(names) == 1 else 'are'} {what}: the file is damaged or of another model"
             )
     for name, array in arrays.items():
@@ -113,7 +115,9 @@ def check_arrays(arrays: Mapping[str, np.ndarray], specs: Mapping[str, Spec]) ->
 
 
 def lengths(arrays: Mapping[str, np.ndarray]) -> Length:
-    """For specs that follow from how many rows another array of the file has."""
+    """Return a function that gives the number of rows of an array of the file, for specs that
+    depend on it.
+    """
 
     def length(name: str) -> int:
         if name not in arrays or not arrays[name].ndim:
@@ -130,7 +134,9 @@ def _kind(dtype: str, shape: tuple[int, ...]) -> str:
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write the arrays, byte by byte as safetensors would; what is mapped is given back on the way, however large it is."""
+    """Write the arrays, byte by byte as safetensors would; what is mapped is given back on the way,
+    however large it is.
+    """
     order = sorted(arrays, key=lambda name: (-_RANKS.index(_code(arrays[name])), name))
     header, at = {}, 0
     for name in order:
@@ -172,7 +178,7 @@ def give_back(*arrays: np.ndarray) -> None:
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """A copy that begins with a cache line, so that no vector that a kernel reads lies in two of them."""
+    """Return a copy that begins on a cache line, so that no vector that a kernel reads spans two."""
     room = np.empty(array.nbytes + LINE, np.uint8)
     begin = -room.ctypes.data % LINE
     copy = room[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -181,19 +187,23 @@ def aligned(array: np.ndarray) -> np.ndarray:
 
 
 def can_be_written(array: np.ndarray) -> bool:
-    """Whether safetensors has its type: numbers and booleans, not text, objects or complex numbers."""
+    """Return whether safetensors has the array's type: numbers and booleans, not text, objects or
+    complex numbers.
+    """
     return any(np.dtype(dtype) == array.dtype.newbyteorder("<") for dtype in _DTYPES.values())
 
 
 def _code(array: np.ndarray) -> str:
-    """What safetensors calls the type of an array."""
+    """Return the safetensors name of an array's type."""
     return next(
         code for code, dtype in _DTYPES.items() if np.dtype(dtype) == array.dtype.newbyteorder("<")
     )
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file, mapped copy-on-write; a broken file is a ModelError."""
+    """Read the arrays of a safetensors file, mapped copy-on-write; raise ModelError if it is
+    broken.
+    """
     _check_file(path)
     with open(path, "rb") as file:
         header_size = int.from_bytes(file.read(8), "little")
@@ -255,7 +265,7 @@ def pack_words(words: Iterable[str]) -> dict[str, np.ndarray]:
 
 
 def unpack_words(arrays: dict[str, np.ndarray]) -> list[str]:
-    """Different words, or the file is damaged."""
+    """Return the words, all different, or else the file is damaged."""
     blob, ends = np.asarray(arrays["words"]).tobytes(), arrays["word_ends"].tolist()
     words = [
         blob[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *ends], ends)

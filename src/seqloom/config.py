@@ -1,9 +1,9 @@
 """Base of the frozen dataclasses that hold every option of a model, a tokenizer or a command.
 
-A field is made by `option(default, help, ...)`. The same field is the keyword argument in Python, the
-flag on the command line (generated from it, see `cli/options.py`) and the key in `config.json`, so the
-three are always the same word. Values are checked when the config is made; unknown keys are refused, and so is an
-option that would have no effect beside the others (`only_with`).
+A field is made by `option(default, help, ...)`. The same field is the keyword argument in Python,
+the flag on the command line (generated from it, see `cli/options.py`) and the key in `config.json`,
+so the three are always the same word. Values are checked when the config is made; unknown keys are
+refused, and so is an option that would have no effect beside the others (`only_with`).
 
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Demo(Config):
@@ -30,7 +30,8 @@ C = TypeVar("C", bound="Config")
 Unit = Literal["line", "document", "stream"]
 OnlyWith = Mapping[str, Mapping[str, Collection[Any]]]
 
-# What `fit` may take besides the data: how much memory counting may use, where checkpoints go, how to train and where.
+# What `fit` may take besides the data: how much memory counting may use, where checkpoints go, how
+# to train and where.
 COUNTS, ITERATES, TRAINS = (
     frozenset({"memory"}),
     frozenset({"run"}),
@@ -38,8 +39,9 @@ COUNTS, ITERATES, TRAINS = (
 )
 CONTINUES = TRAINS | {"start"}  # and a fitted model whose weights training starts from
 
-# The largest values of options that nothing else limits: beyond all use, yet small enough to count and to multiply with.
-MOST = 10**9
+# The largest values of options that nothing else limits: beyond all use, yet small enough to count
+# and to multiply with.
+MAX_INTEGER = 10**9
 MOST_TOKENS = 10**8
 MOST_WIDTH = 100_000
 MOST_MINUTES = 10**6
@@ -58,9 +60,11 @@ def option(
     saved: bool = True,
     known: Collection[str] | None = None,
 ) -> Any:
-    """A documented config field. `metavar` names the value in `--help` (for example FILE); `negatable`: has a --no- form;
-    `repeated`: a list whose values are given by repeating the flag; `saved`: whether its default is written too; `known`:
-    the words that it may be, of a list to which other packages may add."""
+    """Make a documented config field. `metavar` names the value in `--help` (for example FILE);
+    `negatable`: has a --no- form; `repeated`: a list whose values are given by repeating the
+    flag; `saved`: whether its default is written too; `known`: the words that it may be, of a
+    list to which other packages may add.
+    """
     meta = {
         "help": help,
         "minimum": minimum,
@@ -78,7 +82,8 @@ def option(
 class Config:
     """Frozen, keyword-only, validated options."""
 
-    # option: the other options on which it depends, with the values that give it an effect; (): any but the default.
+    # option: the other options on which it depends, with the values that give it an effect; (): any
+    # but the default.
     # A class adds to those of its bases.
     only_with: ClassVar[OnlyWith] = {}
     fit_arguments: ClassVar[frozenset[str]] = (
@@ -113,11 +118,12 @@ class Config:
             )
 
     def _check_exists(self, name: str) -> None:
-        """Refuse the value of an option that names nothing, if no list of values says so; asked of one that takes the effect
-        from others."""
+        """Refuse the value of an option that names nothing, if no list of values says so; asked of
+        one that takes the effect from others.
+        """
 
     def __new__(cls, *args: Any, **values: Any) -> Self:
-        """An unknown option is an error that says where it belongs, or names its neighbour."""
+        """Refuse an unknown option with an error that says where it belongs, or names its neighbour."""
         known = list(defaults(cls))
         if unknown := [name for name in values if name not in known]:
             from seqloom.describing import belongs_elsewhere
@@ -136,12 +142,16 @@ class Config:
 
     @classmethod
     def from_saved(cls, values: dict[str, Any]) -> Self:
-        """From a saved model: an option without effect, which earlier versions accepted, is dropped."""
+        """Make the config of a saved model, dropping options without effect, which earlier versions
+        accepted.
+        """
         useless = {name for name, _ in idle(cls, defaults(cls) | values)}
         return cls.from_dict({name: value for name, value in values.items() if name not in useless})
 
     def in_force(self, *, trained: bool = True) -> dict[str, Any]:
-        """The options that have an effect beside the others, as plain values; `trained`: whether there was a training here."""
+        """Return the options that have an effect beside the others, as plain values; `trained`:
+        whether there was a training here.
+        """
         values = self.to_dict()
         without = {name for name, _ in unused(type(self), values)}
         if not trained:
@@ -165,7 +175,7 @@ class Config:
         return name in self.gathered("changeable")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         left_out = {
             f.name
@@ -188,7 +198,7 @@ class CorpusConfig(Config):
     )
     vocab_size: int | None = option(None, "maximum vocabulary size", minimum=2, maximum=MOST_TOKENS)
     min_count: int = option(
-        1, "words seen less often than this become <unk>", minimum=1, maximum=MOST
+        1, "words seen less often than this become <unk>", minimum=1, maximum=MAX_INTEGER
     )
     vocab_file: str | None = option(
         None, "read the vocabulary from a file, one token per line", metavar="FILE"
@@ -231,14 +241,15 @@ class SeriesConfig(Config):
 
 
 def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:
-    """Fields made by `option` among the attributes of a class, each with its type."""
+    """Find the fields made by `option` among the attributes of a class, each with its type."""
     types_of = inspect.get_annotations(cls)
     fields = {
         name: value for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)
     }
     if untyped := [name for name in fields if name not in types_of]:
         raise TypeError(
-            f"the option {untyped[0]} of {cls.__name__} has no type; write {untyped[0]}: float = option(...), "
+            f"the option {untyped[0]} of {cls.__name__} has no type; write {untyped[0]}: float = "
+            f"option(...), "
             "or int, str, bool"
         )
     return {name: (types_of[name], value) for name, value in fields.items()}
@@ -247,7 +258,9 @@ def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:
 def config_with(
     base: type[Config], owner: type, options: dict[str, tuple[Any, Any]]
 ) -> type[Config]:
-    """The config of a model class that declares these options itself, besides those of `base`."""
+    """Make the config of a model class that declares these options itself, besides those of
+    `base`.
+    """
     made = dataclasses.make_dataclass(
         f"{owner.__name__}Config",
         [(name, *rest) for name, rest in options.items()],
@@ -281,7 +294,9 @@ conditions: Callable[[type], OnlyWith] = cache(_conditions)
 
 
 def unused(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
-    """Options that have no effect beside the others, each with the option that takes it from them."""
+    """Return options that have no effect beside the others, each with the option that takes it
+    from them.
+    """
     return [
         (name, other)
         for name, needs in conditions(cls).items()
@@ -291,14 +306,16 @@ def unused(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def idle(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
-    """Those of them that differ from their default."""
+    """Return the `unused` options that differ from their default."""
     return [
         (name, other) for name, other in unused(cls, values) if values[name] != defaults(cls)[name]
     ]
 
 
 def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:
-    """`Model(config)` and `Model(**options)` are the same thing; both at once is an error."""
+    """Make a config for `Model(config)` or `Model(**options)`, which are the same; both at once is
+    an error.
+    """
     if config is None:
         return cls.from_dict(options)
     if options:
@@ -312,7 +329,7 @@ field_types: Callable[[type], dict[str, Any]] = cache(typing.get_type_hints)
 
 
 def choices(kind: Any) -> tuple[str, ...]:
-    """The strings that a `Literal` (also inside `| None`) allows; empty for other types."""
+    """Return the strings that a `Literal` (also inside `| None`) allows; empty for other types."""
     for part in parts(kind):
         if typing.get_origin(part) is Literal:
             return typing.get_args(part)
@@ -321,7 +338,7 @@ def choices(kind: Any) -> tuple[str, ...]:
 
 @cache
 def parts(kind: Any) -> tuple[Any, ...]:
-    """The types of which `A | B` allows one."""
+    """Return the types of which `A | B` allows one."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return typing.get_args(kind)
     return (kind,)
@@ -364,7 +381,7 @@ def _check(name: str, kind: Any, value: Any, meta: typing.Mapping[str, Any]) -> 
 
 
 def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
-    """Whether the value is of that type, and the value in its canonical form."""
+    """Return whether the value is of that type, and the value in its canonical form."""
     if typing.get_origin(kind) is Literal:
         return value in typing.get_args(kind), value
     if typing.get_origin(kind) is tuple:
@@ -402,7 +419,7 @@ def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
 
 
 def in_words(value: Any) -> str:
-    """A value of an option in a message."""
+    """Write a value of an option for a message."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return "not given" if value is None else str(value)
@@ -425,7 +442,7 @@ def _describe(kind: Any) -> str:
 
 
 def parse_size(size: int | str | None) -> int | None:
-    """Bytes from 800_000_000, "800M" or "1.5G"."""
+    """Parse bytes from 800_000_000, "800M" or "1.5G"."""
     if size is None:
         return None
     text = str(size).strip().upper().removesuffix("B").removesuffix("I")

@@ -1,5 +1,6 @@
-"""What Python and scikit-learn are told about a model, made from its options: signature, docstring, repr, tags; where a
-misplaced option belongs; and what differs between two records of options."""
+"""What Python and scikit-learn are told about a model, made from its options: signature, docstring,
+repr, tags; where a misplaced option belongs; and what differs between two records of options.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ _TRAIN, _SAMPLING = (
 
 
 class OptionsSignature:
-    """`__signature__` of a class of models, made when somebody asks: the options of its config, with types and defaults."""
+    """`__signature__` of a class of models, made when somebody asks: the options of its config,
+    with types and defaults.
+    """
 
     def __get__(self, instance: Any, owner: type) -> inspect.Signature:
         config = getattr(owner, "config_class", None)
@@ -46,7 +49,9 @@ class OptionsSignature:
 
 
 def docstring(cls: type, config: type[Config]) -> str:
-    """What the class says, or else the first paragraph of its file if it is one of ours, and each option."""
+    """Return the class's own docstring, or else the first paragraph of its file if it is one of
+    ours, and each option.
+    """
     module = sys.modules.get(cls.__module__) if cls.__module__.startswith("seqloom.") else None
     own = (
         vars(cls).get("__doc__")
@@ -70,7 +75,7 @@ def docstring(cls: type, config: type[Config]) -> str:
 
 
 def changed_options(config: Config) -> dict[str, Any]:
-    """The options that differ from their default."""
+    """Return the options that differ from their default."""
     return {
         f.name: value
         for f in dataclasses.fields(config)
@@ -79,7 +84,8 @@ def changed_options(config: Config) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What differs between two records of options, which may stand in groups: each with the old and the new value.
+    """Return what differs between two records of options, which may be grouped: each with the old
+    and the new value.
 
     >>> differences({"options": {"beams": 5, "seed": 0}, "json": False}, {"options": {"beams": 3, "seed": 0}, "json": True})
     ['beams was 5, is 3', 'json was off, is on']
@@ -93,7 +99,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def _flat(groups: dict[str, Any]) -> dict[tuple[str, str], Any]:
-    """Values by group and name; what is in no group is a group of its own."""
+    """Return values by group and name; what is in no group is a group of its own."""
     return {
         (group, name): value
         for group, whole in groups.items()
@@ -113,7 +119,9 @@ def renamed(new: str, value: Any, old: str, former: Any) -> Any:
 
 
 def scikit_learn_tags(kind: str | None) -> Any:
-    """What scikit-learn asks of an estimator: its kind (classifier, or None), and that it reads text and needs labels."""
+    """Return what scikit-learn asks of an estimator: its kind (classifier, or None), and that it
+    reads text and needs labels.
+    """
     from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
     return Tags(
@@ -144,7 +152,9 @@ def _type_name(kind: Any) -> str:
 
 
 def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
-    """Where an option belongs that this config does not have, and how it is given there; None: nowhere."""
+    """Say where an option belongs that this config does not have, and how it is given there; None
+    if nowhere.
+    """
     models = import_module(
         "seqloom.registry"
     ).MODELS  # by name, since they stand above; only for the message of an error
@@ -183,7 +193,7 @@ def _has(target: Any, option: str) -> bool:
 
 
 def _resolve(target: Any) -> Any:
-    """The class that is meant, or that was registered itself."""
+    """Return the class that is meant, or that was registered itself."""
     if not isinstance(target, str):
         return target
     module, _, name = target.partition(":")

@@ -2,12 +2,13 @@
 
 A directory, or a file, written beside its place and renamed, so that it is there whole or not at all.
 
-What a killed process leaves behind is called `.name.PID-N.partial` and is swept by the next one that writes there.
+What a killed process leaves behind is called `.name.PID-N.partial` and is swept by the next one
+that writes there.
 
 One process at a time: a lock that the kernel takes back when its process ends, however it ends.
 
-The lock is held on a small file that names the process. Where the system or the file system has no such locks, nobody is
-kept out.
+The lock is held on a small file that names the process. Where the system or the file system has no
+such locks, nobody is kept out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from seqloom.errors import ModelError, SeqloomError
 
 
 def cache_directory() -> Path:
-    """For what can be made or fetched again: $SEQLOOM_CACHE, or the user's cache directory."""
+    """Return the directory for what can be made or fetched again: $SEQLOOM_CACHE, or the user's
+    cache directory.
+    """
     base = os.environ.get("SEQLOOM_CACHE")
     return (
         Path(base)
@@ -48,7 +51,8 @@ _ours: set[str] = set()  # directories that this process is writing
 def check_target(directory: str | Path, what: str, replaceable: Replaceable) -> None:
     """Refuse, before a long job, a place where its result could not be written at the end.
 
-    `what` names the thing that may be replaced, and `replaceable` says whether a place holds such a thing alone.
+    `what` names the thing that may be replaced, and `replaceable` says whether a place holds such a
+    thing alone.
     """
     target = Path(os.path.realpath(directory))
     if target.exists() and not replaceable(target):
@@ -67,7 +71,7 @@ def check_target(directory: str | Path, what: str, replaceable: Replaceable) -> 
 
 @contextmanager
 def writing(directory: str | Path, what: str, replaceable: Replaceable) -> Iterator[Path]:
-    """A new directory beside the wanted one, which takes its place when the block ends well."""
+    """Make a new directory beside the wanted one, which replaces it when the block succeeds."""
     check_target(directory, what, replaceable)
     target = Path(os.path.realpath(directory))
     place = _beside(target)
@@ -93,7 +97,8 @@ def writing(directory: str | Path, what: str, replaceable: Replaceable) -> Itera
 
 @contextmanager
 def writing_file(path: str | Path, error: type[SeqloomError] = SeqloomError) -> Iterator[Path]:
-    """The same for a file: a name beside the wanted one; what is written there takes its place when the block ends well.
+    """Give a name beside that of the wanted file; what is written there replaces it when the block
+    succeeds.
 
     `error`: what is raised where that cannot be done.
     """
@@ -181,7 +186,7 @@ def _replace(place: Path, target: Path) -> None:
 
 
 def _exchange(a: Path, b: Path) -> bool:
-    """Linux renameat2 with RENAME_EXCHANGE; False where it cannot be had."""
+    """Call Linux renameat2 with RENAME_EXCHANGE; return False if it is not available."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError, TypeError):
@@ -208,7 +213,8 @@ class InUse(SeqloomError):
 def locked(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
     """Hold the lock file while the block runs; its directory is made where it is missing.
 
-    `refusal`: what to say where somebody else, such as "process 123", holds it. The thread that holds it may do so again.
+    `refusal`: what to say where somebody else, such as "process 123", holds it. The thread that
+    holds it may do so again.
     """
     name, me = os.path.realpath(path), (os.getpid(), threading.get_ident())
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,10 @@
-"""Encoders and recurrent cells by name: the one table that language models, classifiers, taggers, forecasters, translators and
-comparisons read.
+"""Encoders and recurrent cells by name: the one table that language models, classifiers, taggers,
+forecasters, translators and comparisons read.
 
-An entry says where the torch class and the class without torch are, as "module:name", so that the table loads neither. A cell
-serves as a language model's recurrence, as the decoder of `seq2seq`, and as an encoder of one direction (its own name) and of
-both (`bi` before it). A package of one's own adds a line:
+An entry says where the torch class and the class without torch are, as "module:name", so that the
+table loads neither. A cell serves as a language model's recurrence, as the decoder of `seq2seq`,
+and as an encoder of one direction (its own name) and of both (`bi` before it). A package of one's
+own adds a line:
 
     add_cell(CellEntry("mingru", network="toys:MinGRUCell", runtime="toys:MinGRU"))
 """
@@ -46,7 +47,9 @@ class CellEntry:
         return _load(self.runtime)
 
     def own_options(self, values: Mapping[str, Any], *, training: bool = False) -> dict[str, Any]:
-        """Return those of these options that the cell has; with `training` also those that only torch's class has."""
+        """Return those of these options that the cell has; with `training` also those that only
+        torch's class has.
+        """
         names = self.options + self.training if training else self.options
         return {name: values[name] for name in names if name in values}
 
@@ -67,7 +70,9 @@ class EncoderEntry:
     def make_network(
         self, d_in: int, width: int, n_layers: int, options: Mapping[str, Any], **training: Any
     ) -> Any:
-        """Make the torch module; `options` that it does not have are left out. `training`: dropout and linear."""
+        """Make the torch module; `options` that it does not have are left out. `training`: dropout
+        and linear.
+        """
         return _load(self.network)(d_in, width, n_layers, **training, **self._own(options))
 
     def take(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 
-LONGEST = 500  # characters of a message
+MAX_MESSAGE_LENGTH = 500  # characters of a message
 _VALUE = 80  # characters of a value that a message quotes
 
 
@@ -52,7 +52,9 @@ class MissingExtra(SeqloomError, ImportError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C on the command line, which is repeated where a library has swallowed it. Who catches it to go on calls `obey`."""
+    """Ctrl-C on the command line, which is repeated where a library has swallowed it. Who catches
+    it to go on calls `obey`.
+    """
 
     def __init__(self, message: str = "", obey: Callable[[], None] = lambda: None) -> None:
         super().__init__(message)
@@ -63,8 +65,9 @@ class Terminated(Interrupted):
     """SIGTERM on the command line: it asks for what Ctrl-C asks for."""
 
 
-def shortened(text: str, most: int = LONGEST) -> str:
-    """A text without its middle, where it is long: what is wrong stands at the beginning, what to do at the end.
+def shortened(text: str, most: int = MAX_MESSAGE_LENGTH) -> str:
+    """Return a text without its middle if it is long: what is wrong stands at the beginning, what
+    to do at the end.
 
     >>> shortened("a" * 40 + "b" * 40, most=20)
     'aaaaaaaaaaa ... bbbb'
@@ -76,7 +79,7 @@ def shortened(text: str, most: int = LONGEST) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as a message shows it: never long.
+    """Return a value as a message shows it: never long.
 
     >>> quoted("topic"), quoted(10 ** 5000)
     ("'topic'", 'a number of thousands of digits')
@@ -90,7 +93,7 @@ def quoted(value: object) -> str:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, as Python, NumPy or torch say it."""
+    """Return whether an error says that memory ran out, as Python, NumPy or torch say it."""
     message = str(error).lower() if isinstance(error, (RuntimeError, ValueError)) else ""
     return isinstance(error, MemoryError) or any(
         words in message
@@ -107,7 +110,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'order'?` when a known name is near, else an empty string."""
+    """Return `; did you mean 'order'?` if a known name is near, else an empty string."""
     if len(word) > _VALUE:  # nothing is near, and looking takes long
         return ""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
@@ -115,7 +118,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def suggest_known(word: str, names: Iterable[str]) -> str:
-    """What follows a name that there is not: the nearest, and all that there are.
+    """Return what follows an unknown name: the nearest, and all that there are.
 
     >>> suggest_known("ordr", ["order", "k"]), suggest_known("alpha", ["order"])
     ("; did you mean 'order'? (known: order, k)", '; known: order')
@@ -126,7 +129,7 @@ def suggest_known(word: str, names: Iterable[str]) -> str:
 
 
 def either(names: Iterable[str]) -> str:
-    """What may be one of several, in a sentence.
+    """Join alternatives with "or", for a sentence.
 
     >>> either(["a tagger", "a classifier", "word vectors"])
     'a tagger, a classifier or word vectors'

@@ -11,7 +11,9 @@ _users: dict[str, int] = {}  # by library the process that used it first
 
 
 def needs_threads(library: str) -> None:
-    """To be called before a library is used whose threads cannot be had again in a process that was forked after its use."""
+    """Refuse a library whose threads are lost in a process forked after its use; call this before
+    using it.
+    """
     if _users.setdefault(library, os.getpid()) != os.getpid():
         raise SeqloomError(
             f"this process was forked after {library} was used, so its threads are missing; start it "
@@ -21,7 +23,9 @@ def needs_threads(library: str) -> None:
 
 @cache
 def torch_alone() -> None:
-    """torch works in a forked process as long as it does not look for its threads."""
+    """Run torch on one thread in forked processes: it works as long as it does not look for its
+    threads.
+    """
     import torch
 
     if hasattr(os, "register_at_fork"):

@@ -1,4 +1,5 @@
-"""Tables for notebooks: HTML of results, and rows as a frame of pandas or polars where one of them is installed.
+"""Tables for notebooks: HTML of results, and rows as a frame of pandas or polars where one of them
+is installed.
 
 >>> table = Table([{"step": 10, "loss": 2.5}, {"step": 20, "loss": 2.25, "valid": 2.4}])
 >>> table.columns, len(table), table["loss"]
@@ -17,7 +18,7 @@ from html import escape
 from importlib.util import find_spec
 from typing import Any
 
-SHOWN = 40  # rows of a table that a notebook shows
+MAX_ROWS_SHOWN = 40  # rows of a table that a notebook shows
 
 
 class Table:
@@ -36,11 +37,11 @@ class Table:
         return [row.get(column) for row in self._rows]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict a row; what a row does not have is None."""
+        """Return one dict per row; what a row does not have is None."""
         return [{name: row.get(name) for name in self.columns} for row in self._rows]
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Lists by column."""
+        """Return lists by column."""
         return {name: self[name] for name in self.columns}
 
     def __str__(self) -> str:
@@ -58,9 +59,11 @@ class Table:
 
     def _repr_html_(self) -> str:
         rows = [[_cell(row[name]) for name in self.columns] for row in self.rows()]
-        half = SHOWN // 2
+        half = MAX_ROWS_SHOWN // 2
         shown = (
-            rows if len(rows) <= SHOWN else [*rows[:half], ["…"] * len(self.columns), *rows[-half:]]
+            rows
+            if len(rows) <= MAX_ROWS_SHOWN
+            else [*rows[:half], ["…"] * len(self.columns), *rows[-half:]]
         )
         return html_table(
             self.columns, shown, after=[f"{len(rows):,} rows"] if len(shown) < len(rows) else []
@@ -68,8 +71,9 @@ class Table:
 
 
 def as_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """A frame of pandas or polars: of the one that the program has imported, else of the one that is installed; else a
-    `Table`."""
+    """Make a frame of pandas or polars: of the one that the program has imported, else of the one
+    that is installed; else a `Table`.
+    """
     table = Table(rows)
     every = ("pandas", "polars")
     chosen = next((name for name in every if sys.modules.get(name)), None) or next(
@@ -93,10 +97,11 @@ def html_table(
     before: Iterable[str] = (),
     after: Iterable[str] = (),
 ) -> str:
-    """An HTML table of cells that are text, with lines before and after it.
+    """Return an HTML table of text cells, with lines before and after it.
 
     >>> html_table(["a"], [["1 < 2"]], after=["done"])
-    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1 &lt; 2</td></tr></tbody></table><div>done</div>'
+    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1 &lt;
+    2</td></tr></tbody></table><div>done</div>'
     """
 
     def line(cells: Sequence[str], tag: str) -> str:

@@ -1,6 +1,7 @@
 """The log of a training, kept in memory while a model is fitted, so that `model.history` has it afterwards.
 
-Whoever trains (the engine of networks, the passes of word vectors, Baum-Welch) records each report; `Model.fit` listens.
+Whoever trains (the engine of networks, the passes of word vectors, Baum-Welch) records each report;
+`Model.fit` listens.
 
     >>> with recording() as lines:
     ...     record({"step": 1, "loss": 2.5})
@@ -9,9 +10,9 @@ Whoever trains (the engine of networks, the passes of word vectors, Baum-Welch) 
 
 How long work reports on itself without the library ever printing.
 
-Library code opens a `task`; whoever runs it (the command line) may install a reporter that draws. Without one, nothing is
-shown, but in a notebook, where progress is shown unless `reporting(None)` asks for silence. The reporter travels in a
-context variable, as a logger would.
+Library code opens a `task`; whoever runs it (the command line) may install a reporter that draws.
+Without one, nothing is shown, but in a notebook, where progress is shown unless `reporting(None)`
+asks for silence. The reporter travels in a context variable, as a logger would.
 
     with progress.task("counting", total=n_bytes, unit="bytes") as bar:
         bar.advance(4096)
@@ -34,7 +35,7 @@ _lines: ContextVar[Lines | None] = ContextVar("seqloom_history", default=None)
 
 @contextmanager
 def recording() -> Iterator[Lines]:
-    """While open, what is recorded is added to this list."""
+    """Add what is recorded to this list, while open."""
     lines: Lines = []
     token = _lines.set(lines)
     try:
@@ -44,13 +45,13 @@ def recording() -> Iterator[Lines]:
 
 
 def record(values: dict[str, Any]) -> None:
-    """One report; where nobody listens it is dropped."""
+    """Add one report; it is dropped if nobody listens."""
     if (lines := _lines.get()) is not None:
         lines.append(dict(values))
 
 
 def resume(earlier: Iterable[dict[str, Any]]) -> None:
-    """What a run that goes on had reported before."""
+    """Put back what a resumed run had reported before."""
     if (lines := _lines.get()) is not None:
         lines[:] = [dict(values) for values in earlier]
 
@@ -64,7 +65,7 @@ class Bar(Protocol):
     def advance(self, amount: int = 1) -> None: ...
 
     def note(self, text: str) -> None:
-        """What to show beside the bar from now on."""
+        """Set what to show beside the bar from now on."""
         ...
 
 
@@ -101,7 +102,7 @@ def reporting(reporter: Reporter | None) -> Iterator[None]:
 
 
 def current() -> Reporter | None:
-    """Who is told of progress."""
+    """Return who is told of progress."""
     reporter = _reporter.get()
     if reporter is not _UNSET:
         return reporter
@@ -126,14 +127,16 @@ def task(label: str, total: int | None = None, unit: str = "") -> Iterator[Bar]:
 
 
 def say(message: str) -> None:
-    """A remark for the person at the terminal (a fall-back taken, an estimate); never a result."""
+    """Tell the person at the terminal something (a fall-back taken, an estimate); never a result."""
     reporter = current()
     if reporter is not None:
         reporter.say(shortened(message))
 
 
 def say_from_any_thread(message: str) -> bool:
-    """The same where the context of the work is unknown, as in a thread of a pool; whether anybody was told."""
+    """Say a message where the context of the work is unknown, as in a thread of a pool; return
+    whether anybody was told.
+    """
     reporter = current() or (_installed[-1] if _installed else None)
     if reporter is not None:
         reporter.say(shortened(message))
@@ -141,7 +144,8 @@ def say_from_any_thread(message: str) -> bool:
 
 
 def in_this_context(items: Iterator[T]) -> Iterator[T]:
-    """Return the same items, made in the context of this call whichever thread asks for them: what is said meanwhile is heard.
+    """Return the same items, made in the context of this call whichever thread asks for them: what
+    is said meanwhile is heard.
 
     A library in Rust asks from threads of its own.
     """

@@ -1,7 +1,8 @@
 """Every model by name. Adding a model is adding a line here; the contract tests then run on it.
 
-A script adds a class of its own by `seqloom.register`; a package does so in a module that it names as entry point
-`seqloom.models`. A saved model holds the name alone, so nothing is imported that was not made known before.
+A script adds a class of its own by `seqloom.register`; a package does so in a module that it names
+as entry point `seqloom.models`. A saved model holds the name alone, so nothing is imported that was
+not made known before.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from seqloom.errors import ConfigError, quoted, suggest_known
 
 C = TypeVar("C", bound=type)
 
-PLUGINS = "seqloom.models"  # entry points: modules of other packages that register models and tasks when imported
+# entry points: modules of other packages that register models and tasks when imported
+PLUGINS = "seqloom.models"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,9 @@ class Entry:
 
 
 def _language(target: str, summary: str, configs: str = "configs") -> Entry:
-    """A language model `file:Class` of models/language; its options are ClassConfig in a file beside it."""
+    """Make the entry of a language model `file:Class` of models/language; its options are
+    ClassConfig in a file beside it.
+    """
     home = "seqloom.models.language."
     return Entry(
         home + target,
@@ -46,7 +50,9 @@ def _network(target: str, summary: str) -> Entry:
 
 
 def _other(target: str, task: str, summary: str, *, fitted: bool = True) -> Entry:
-    """A model `folder.file:Class` of another task; its options are ClassConfig in the folder's configs."""
+    """Make the entry of a model `folder.file:Class` of another task; its options are ClassConfig
+    in the folder's configs.
+    """
     home, _, name = target.partition(":")
     folder = home.partition(".")[0]
     return Entry(
@@ -185,7 +191,8 @@ MODELS: dict[str, Entry] = {
 
 
 def register(model: C) -> C:
-    """Register your own model class by its `name`, so that saved models can be loaded; also a class decorator.
+    """Register your own model class by its `name`, so that saved models can be loaded; also a class
+    decorator.
 
     A class that is defined anew, as in a notebook, takes the place of the earlier one.
     """
@@ -203,21 +210,23 @@ def register(model: C) -> C:
 
 
 def register_entry(name: str, entry: Entry) -> None:
-    """The same for a class that is imported only when it is used: `--help` then loads nothing heavy of its package."""
+    """Register a class that is imported only when it is used, so that `--help` loads nothing heavy
+    of its package.
+    """
     if _address(MODELS.get(name, entry).target) != _address(entry.target):
         raise ConfigError(f"there is already a model named {name!r}; give yours another name")
     MODELS[name] = entry
 
 
 def is_known(name: str) -> bool:
-    """Whether there is a model of this name."""
+    """Return whether there is a model of this name."""
     if name not in MODELS:
         load_plugins()
     return name in MODELS
 
 
 def is_registered(model: type) -> bool:
-    """Whether what this class saves would be loaded as this class."""
+    """Return whether what this class saves would be loaded as this class."""
     name = getattr(model, "name", "")
     return is_known(name) and _address(MODELS[name].target) == _address(model)
 
@@ -244,12 +253,13 @@ def load_plugins() -> None:
         ) as error:  # whatever a stranger's module does; the built-in models work without it
             package = point.dist.name if point.dist else "a package"
             failures.append(
-                f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); fix or uninstall it"
+                f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); fix or "
+                f"uninstall it"
             )
 
 
 def _names_plugins(place: str) -> bool:
-    """Whether a package installed in this directory has such an entry point."""
+    """Return whether a package installed in this directory has such an entry point."""
     try:
         packages = [
             entry.path
@@ -266,22 +276,24 @@ def _names_plugins(place: str) -> bool:
 
 
 def model_class(name: str) -> Any:
-    """The class behind a registered name."""
+    """Return the class behind a registered name."""
     return _resolve(find(name).target)
 
 
 def config_class(name: str) -> Any:
-    """The class of its options, without loading the model."""
+    """Return the class of a model's options, without loading the model."""
     return _resolve(find(name).config)
 
 
 def open_vectors(path: str) -> Any:
-    """An embedder from a directory or a foreign file. By name, like the models: what reads files stands above them."""
+    """Open an embedder from a directory or a foreign file. It is found by name, like the models:
+    what reads files stands above them.
+    """
     return _resolve("seqloom.interop.vectors:open_vectors")(path)
 
 
 def find(name: str) -> Entry:
-    """What is known of a model."""
+    """Return what is known of a model."""
     if not is_known(name):
         raise ConfigError(f"unknown model {name!r}{suggest_known(name, MODELS)}")
     return MODELS[name]

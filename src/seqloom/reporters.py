@@ -1,7 +1,9 @@
-"""Who draws progress: a bar with rate and time left on a terminal and in a notebook, now and then a plain line elsewhere.
+"""Who draws progress: a bar with rate and time left on a terminal and in a notebook, now and then a
+plain line elsewhere.
 
-Nothing is shown for work that is over in a second. The command line chooses by its stderr; in a notebook (a kernel of
-IPython) progress is shown without being asked for, since there is nobody else to show it (`progress.task`).
+Nothing is shown for work that is over in a second. The command line chooses by its stderr; in a
+notebook (a kernel of IPython) progress is shown without being asked for, since there is nobody else
+to show it (`progress.task`).
 """
 
 from __future__ import annotations
@@ -19,13 +21,17 @@ PATIENCE = 1.0  # seconds before a bar appears
 EVERY = 10.0  # seconds between plain lines
 OFTEN = 0.2  # seconds between two updates of a notebook's bar
 RECENT = 30.0  # seconds over which a rate is measured
-ENOUGH = 1.0  # seconds of measured work before there is a rate
+SECONDS_BEFORE_RATE = 1.0  # seconds of measured work before there is a rate
 BAR = 20  # characters of a bar
-AT_ONCE = 0.1  # seconds after the beginning in which what is "done" was done by an earlier run
+SECONDS_OF_EARLIER_RUN = (
+    0.1  # seconds after the beginning in which what is "done" was done by an earlier run
+)
 
 
 class Pace:
-    """How fast work goes on now. The first piece is not measured: it often waits for a compiler or a first reading."""
+    """How fast work goes on now. The first piece is not measured: it often waits for a compiler or
+    a first reading.
+    """
 
     def __init__(self, total: int | None, unit: str) -> None:
         self.total, self.unit, self.done = total, unit, 0
@@ -35,7 +41,7 @@ class Pace:
     def advance(self, amount: int, now: float | None = None) -> None:
         now = time.monotonic() if now is None else now
         self.done += amount
-        if not amount or now - self.begun < AT_ONCE:
+        if not amount or now - self.begun < SECONDS_OF_EARLIER_RUN:
             return
         if len(self.marks) < 2 or now - self.marks[-2][0] >= RECENT / 100:
             self.marks.append((now, self.done))
@@ -45,14 +51,14 @@ class Pace:
             self.marks.popleft()
 
     def rate(self) -> float | None:
-        """Units a second, of late; None while too little is known."""
-        if len(self.marks) < 3 or self.marks[-1][0] - self.marks[0][0] < ENOUGH:
+        """Return the recent rate in units a second; None while too little is known."""
+        if len(self.marks) < 3 or self.marks[-1][0] - self.marks[0][0] < SECONDS_BEFORE_RATE:
             return None
         (first, before), (last, after) = self.marks[0], self.marks[-1]
         return (after - before) / (last - first)
 
     def left(self) -> float | None:
-        """Seconds until all is done; None while too little is known."""
+        """Return the seconds until all is done; None while too little is known."""
         rate = self.rate()
         return (self.total - self.done) / rate if self.total and rate else None
 
@@ -60,7 +66,7 @@ class Pace:
         return f"{self.done / self.total:.0%}" if self.total else f"{self.done:,} {self.unit}"
 
     def text(self) -> str:
-        """Rate and time left, as far as they are known."""
+        """Return the rate and the time left, as far as they are known."""
         rate, left = self.rate(), self.left()
         parts = [f"{rate:,.4g} {self.unit}/s"] if rate is not None else []
         return ", ".join(parts + ([f"{_time(left)} left"] if left is not None else []))
@@ -197,7 +203,7 @@ class BarReporter:
                     self._bars = None
 
     def stop(self, bars: Any) -> None:
-        """When the last of them has ended."""
+        """Stop the bars when the last of them has ended."""
         bars.stop()
 
     def say(self, message: str) -> None:
@@ -237,7 +243,7 @@ class NotebookBar:
             self.output.update(self.bundle(), raw=True)
 
     def bundle(self) -> dict[str, str]:
-        """The bar by MIME type."""
+        """Return the bar by MIME type."""
         text = ", ".join(
             part for part in (self.pace.share(), self.pace.text(), self.beside) if part
         )
@@ -287,7 +293,7 @@ class RemarksOnly(SilentReporter):
 
 
 def reporter_for(quiet: bool = False) -> Reporter:
-    """What fits where the process runs: a notebook, a terminal, or a log."""
+    """Return the reporter that fits where the process runs: a notebook, a terminal, or a log."""
     if quiet:
         return SilentReporter()
     if in_kernel():
@@ -296,7 +302,7 @@ def reporter_for(quiet: bool = False) -> Reporter:
 
 
 def _whole_parts(text: str, room: int) -> str:
-    """As many of the parts between commas as fit.
+    """Return as many of the parts between commas as fit.
 
     >>> _whole_parts("2.1 bits/byte, 300 tokens/s, norm 0.5", 30)
     '2.1 bits/byte, 300 tokens/s'
@@ -307,7 +313,9 @@ def _whole_parts(text: str, room: int) -> str:
 
 
 def in_kernel() -> bool:
-    """Whether this process is a kernel of IPython (Jupyter, VS Code, Colab), not a script or a terminal."""
+    """Return whether this process is an IPython kernel (Jupyter, VS Code, Colab), not a script or
+    a terminal.
+    """
     ipython = sys.modules.get("IPython")
     shell = (
         ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None

@@ -1,12 +1,10 @@
 """The saved-model directory: written beside its place and renamed, so that it is there whole or not at all.
 
-    config.json         what it is: model name, options, tokenizers' settings, what it learnt, how the fit went
-    model.safetensors   the arrays, memory-mapped on load
-    tokenizer.*         the file of the tokenizer named text
-    tokenizers/NAME/    the same of any other
-    README.md           a short card for people
-    members/            models inside a model (a mixture)
-    training.jsonl      of a network: the log of its training, and tensorboard/ where that was wanted
+    config.json         what it is: model name, options, tokenizers' settings, what it learnt, how
+    the fit went model.safetensors   the arrays, memory-mapped on load tokenizer.*         the file
+    of the tokenizer named text tokenizers/NAME/    the same of any other README.md           a
+    short card for people members/            models inside a model (a mixture) training.jsonl
+    of a network: the log of its training, and tensorboard/ where that was wanted
 
 Nothing is pickled, so loading a stranger's model cannot run code. docs/format.md says it all.
 """
@@ -126,7 +124,9 @@ def write_model(model: Any, place: Path) -> None:
 
 
 def _check_readable(model: Any) -> None:
-    """Refuse to save what could not be loaded: nothing but a registered name leads from a directory to a class."""
+    """Refuse to save what could not be loaded: nothing but a registered name leads from a directory
+    to a class.
+    """
     cls = type(model)
     if not is_registered(cls):
         taken = (
@@ -148,13 +148,14 @@ def _check_readable(model: Any) -> None:
                 json.dumps(value)
             except (TypeError, ValueError):
                 raise ModelError(
-                    f"cannot save a {cls.__name__}: its {what} {name!r} holds {repr(value)}, which JSON does not "
+                    f"cannot save a {cls.__name__}: its {what} {name!r} holds {repr(value)}, which "
+                    f"JSON does not "
                     "have; use plain numbers, texts, lists and dicts"
                 ) from None
 
 
 def _has_own(model: Any) -> bool:
-    """Whether it, or a member, is of a class that seqloom does not bring."""
+    """Return whether the model, or a member, is of a class that is not part of seqloom."""
     return not type(model).__module__.startswith("seqloom.") or any(map(_has_own, model.members))
 
 
@@ -173,7 +174,7 @@ def _check_loads(model: Any, place: Path) -> None:
 
 
 def _tokenizer_home(place: Path, name: str) -> Path:
-    """Where the files of a tokenizer are in a saved model."""
+    """Return where the files of a tokenizer are in a saved model."""
     if not _TOKENIZER_NAME.fullmatch(name):
         raise ModelError(
             f"{repr(name)} cannot be the name of a tokenizer: letters, digits, - and _, at most 50"
@@ -195,7 +196,9 @@ def load(directory: str | Path, device: str | None = None) -> Any:
 
 
 def _load(place: Path, loaded: list[Path], depth: int) -> Any:
-    """`loaded`: what belongs to the same model so far; `depth` of a member in members."""
+    """Load a model. `loaded`: what belongs to the same model so far; `depth` of a member in
+    members.
+    """
     loaded.append(place)
     if (
         depth > DEEPEST or len(loaded) > MOST_MODELS
@@ -207,7 +210,8 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
     config = read_config(place)
     if not is_known(config["model"]):
         raise ModelError(
-            f"{place}: no model named {config['model']!r} is known here; import the module that registers its "
+            f"{place}: no model named {config['model']!r} is known here; import the module that "
+            f"registers its "
             f"class (@seqloom.register), or install the package that has it{suggest(config['model'], MODELS)}"
         )
     try:
@@ -252,7 +256,9 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
 
 
 def _read_log(path: Path) -> list[dict[str, Any]]:
-    """The reports of a training that are saved with a model; nothing relies on them, so what is damaged is left out."""
+    """Read the training log saved with a model; nothing relies on it, so damaged lines are left
+    out.
+    """
     lines = []
     with contextlib.suppress(OSError):
         for line in (
@@ -272,7 +278,9 @@ def _read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:
-    """The checked `config.json` of a saved model, with the keys of the newest format. `fit` may have been anything."""
+    """Read and check the `config.json` of a saved model; return it with the keys of the newest
+    format. `fit` may have been anything.
+    """
     place = Path(directory)
     if not place.exists():
         raise ModelError(
@@ -303,7 +311,8 @@ def read_config(directory: str | Path) -> dict[str, Any]:
         }
     if _unusable({key: value for key, value in config.items() if key != "fit"}):
         raise ModelError(
-            f"{place / CONFIG}: damaged, nested too deeply or with half characters; fit and save the model again"
+            f"{place / CONFIG}: damaged, nested too deeply or with half characters; fit and save "
+            f"the model again"
         )
     version = config.get("format_version")
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
@@ -328,7 +337,9 @@ def read_config(directory: str | Path) -> dict[str, Any]:
 
 
 def _from_format_1(config: dict[str, Any]) -> dict[str, Any]:
-    """There `fit` held what was learnt too, a model had one tokenizer at most, and `lr` had two names."""
+    """Convert from format 1, where `fit` held what was learnt too, a model had one tokenizer at
+    most, and `lr` had two names.
+    """
     learnt = {
         name: config["fit"][name]
         for name in model_class(config["model"]).learnt_values
@@ -344,12 +355,14 @@ def _from_format_1(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unusable(value: Any) -> bool:
-    """Whether JSON is nested too deeply to walk through, or has characters that cannot be written."""
+    """Return whether JSON is nested too deeply to walk through, or has characters that cannot be
+    written.
+    """
     return _deeper(value, NESTED) or bool(_SURROGATES.search(json.dumps(value, ensure_ascii=False)))
 
 
 def _deeper(value: Any, levels: int) -> bool:
-    """Whether JSON is nested deeper than that."""
+    """Return whether JSON is nested deeper than `levels`."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return bool(inner) and (not levels or any(_deeper(item, levels - 1) for item in inner))
 
@@ -379,12 +392,14 @@ def check_target(directory: str | Path) -> None:
 
 
 def writing(directory: str | Path) -> AbstractContextManager[Path]:
-    """A new directory beside the wanted one, which takes its place when the block ends well."""
+    """Create a new directory beside the wanted one, which it replaces when the block ends well."""
     return directories.writing(directory, WHAT, _replaceable)
 
 
 def _replaceable(target: Path) -> bool:
-    """An empty directory, or a saved model and nothing of somebody else's beside it."""
+    """Return whether the target is an empty directory, or a saved model with nothing of somebody
+    else's beside it.
+    """
     if not target.is_dir():
         return False
     names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")}
@@ -405,7 +420,7 @@ def _replaceable(target: Path) -> bool:
 
 
 def card(config: dict[str, Any]) -> str:
-    """A page for people who find the directory."""
+    """Write a page for people who find the directory."""
     plain = {
         key: value
         for key, value in (config["learnt"] | config["fit"]).items()

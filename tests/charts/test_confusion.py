@@ -1,4 +1,6 @@
-"""Heat maps of classes, beliefs and transitions, forgetting and reliability: every number in its place, names that fit."""
+"""Heat maps of classes, beliefs and transitions, forgetting and reliability: every number in its
+place, names that fit.
+"""
 
 import doctest
 import importlib

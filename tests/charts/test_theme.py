@@ -7,8 +7,10 @@ import pytest
 
 from seqloom.charts import theme
 
-# Linear RGB as seen without one kind of cones: Vienot, Brettel and Mollon 1999, "Digital video colourmaps for checking
-# the legibility of displays by dichromats", for protan and deutan; tritan after Brettel, Vienot and Mollon 1997.
+# Linear RGB as seen without one kind of cones: Vienot, Brettel and Mollon 1999, "Digital video
+# colourmaps for checking
+# the legibility of displays by dichromats", for protan and deutan; tritan after Brettel, Vienot and
+# Mollon 1997.
 NORMAL = np.eye(3)
 PROTAN = np.array([[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]])
 DEUTAN = np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]])

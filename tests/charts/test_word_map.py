@@ -1,4 +1,6 @@
-"""Maps of words: no name on another or on a point, in any width and zoom; arrows, stars and leanings hold their numbers."""
+"""Maps of words: no name on another or on a point, in any width and zoom; arrows, stars and
+leanings hold their numbers.
+"""
 
 import itertools
 import json
@@ -10,7 +12,7 @@ import pytest
 from seqloom.charts.heat import text_width
 from seqloom.charts.scales import LINE
 from seqloom.charts.theme import png, specification, svg
-from seqloom.charts.word_graph import MOST, Arrow, Branch, analogy_chart, leaning, star_chart
+from seqloom.charts.word_graph import MAX_WORDS, Arrow, Branch, analogy_chart, leaning, star_chart
 from seqloom.charts.word_map import DOT, NEVER, PAGE, ZOOMS, Spot, place_names, word_map
 
 
@@ -166,7 +168,7 @@ def test_a_star_holds_both_rings_near_ones_nearer():
 def test_leanings_before_and_after():
     leans = {f"w{i}": [i / 100 - 0.3, 0.0] for i in range(60)}
     (rows,) = (values for values in _data(leaning(leans, ("she", "he"))) if "word" in values[0])
-    assert len(rows) == MOST
+    assert len(rows) == MAX_WORDS
     assert [row["word"] for row in rows][:2] == ["w59", "w58"]
     assert rows[0]["side"] == "nearer to she"
     assert rows[-1]["side"] == "nearer to he"

@@ -36,10 +36,12 @@ def _hears_ctrl_c():
 
 @contextmanager
 def started(code, args, place, *, lines=1, begins=b"now", path=None):
-    """The command inside `code` as a process, when it has printed so many lines that say where it is; ended with us.
+    """The command inside `code` as a process, when it has printed so many lines that say where it
+    is; ended with us.
 
-    Code that reads a line of stdin after such a line waits there until we go on, or for ever once it has printed all of
-    them; without stdin it goes on to its end. `path` is where it finds further modules.
+    Code that reads a line of stdin after such a line waits there until we go on, or for ever once
+    it has printed all of them; without stdin it goes on to its end. `path` is where it finds
+    further modules.
     """
     found = os.pathsep.join(str(part) for part in (path, os.environ.get("PYTHONPATH")) if part)
     child = subprocess.Popen(

@@ -635,7 +635,8 @@ def test_a_reader_that_goes_away_is_no_error(process, saved, toy_text, tmp_path,
     (tmp_path / "long.txt").write_text(toy_text * 3000)
     words = " ".join(a.format(m=saved / "words") for a in args)
     code = (
-        f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-m', 'seqloom.cli', *{words!r}.split()], "
+        f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-m', 'seqloom.cli', "
+        f"*{words!r}.split()], "
         "stdout=subprocess.PIPE, stderr=subprocess.PIPE); p.stdout.readline(); p.stdout.close(); "
         "err = p.stderr.read().decode(); sys.stderr.write(err); sys.exit(p.wait())"
     )

@@ -1,4 +1,6 @@
-"""Encoders from the command line, without transformers: a saved one goes to its form and back, and every command answers."""
+"""Encoders from the command line, without transformers: a saved one goes to its form and back, and
+every command answers.
+"""
 
 import json
 

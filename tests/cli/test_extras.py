@@ -1,4 +1,6 @@
-"""The core without extras: it trains, evaluates, generates and compares; what needs an extra says which in one line."""
+"""The core without extras: it trains, evaluates, generates and compares; what needs an extra says
+which in one line.
+"""
 
 import json
 from pathlib import Path
@@ -116,7 +118,9 @@ print(json.dumps(values))
 
 @pytest.mark.parametrize("portion", [None, 7])
 def test_networks_are_scored_by_steps_without_torch(process, toy_text, portion):
-    """The same values as with torch, also where a text is scored in portions; said once for each kind of model."""
+    """The same values as with torch, also where a text is scored in portions; said once for each
+    kind of model.
+    """
     pytest.importorskip("torch")
     import seqloom
 

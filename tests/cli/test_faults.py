@@ -1,4 +1,6 @@
-"""Bad input, broken models, full disks and sudden ends: one clear line, a code that is not 0, nothing half-written."""
+"""Bad input, broken models, full disks and sudden ends: one clear line, a code that is not 0,
+nothing half-written.
+"""
 
 import json
 import resource

@@ -1,4 +1,6 @@
-"""Directories on the command line: what is skipped, what --strict refuses, and judging a model on its training text."""
+"""Directories on the command line: what is skipped, what --strict refuses, and judging a model on
+its training text.
+"""
 
 import pytest
 

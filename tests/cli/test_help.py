@@ -81,8 +81,10 @@ def test_models_that_count_have_model_options():
 def test_options_that_tasks_share_have_the_help_of_each():
     text = " ".join(shown("evaluate").split())
     assert (
-        "For a classifier: format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders, numbers (a label and a "
-        "series of numbers a line); auto: by name and content. [default: auto] For a tagger: format of the data: conll, "
+        "For a classifier: format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders, "
+        "numbers (a label and a "
+        "series of numbers a line); auto: by name and content. [default: auto] For a tagger: "
+        "format of the data: conll, "
         "conllu, slash; auto: by name and content."
     ) in text
     assert "For a language model: draw bits along the text" in text

@@ -1,4 +1,6 @@
-"""fit, predict, evaluate and info for classifiers, taggers and hidden Markov models, with bad data and sudden ends."""
+"""fit, predict, evaluate and info for classifiers, taggers and hidden Markov models, with bad data
+and sudden ends.
+"""
 
 import gzip
 import json
@@ -608,7 +610,9 @@ def test_series_of_numbers_from_file_to_prediction(tmp_path):
 
 
 def test_labels_before_series_are_not_read_as_values(seqloom, tmp_path):
-    """As `fit` and `evaluate` read the same file; a label that is a number is known by the length of the series."""
+    """As `fit` and `evaluate` read the same file; a label that is a number is known by the length
+    of the series.
+    """
     rng = np.random.default_rng(0)
     rows = [(i % 2, " ".join(f"{x:.3f}" for x in rng.normal(3 * (i % 2), 1, 6))) for i in range(40)]
     (tmp_path / "bare.txt").write_text("".join(f"{row}\n" for _, row in rows))

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom import load  # noqa: E402
-from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
+from seqloom import load
+from seqloom.models.word_vectors.word_vectors import WordVectors
 
 FIT = ("fit", "lstm", "text", "-o", "m", "--d-hidden", 6, "--steps", 4, "--pretrained", "vectors")
 

@@ -1,4 +1,6 @@
-"""fit, evaluate, forecast and anomalies of forecasters, from a table to a picture; compare and ab on a series."""
+"""fit, evaluate, forecast and anomalies of forecasters, from a table to a picture; compare and ab
+on a series.
+"""
 
 import json
 
@@ -13,7 +15,8 @@ def place(tmp_path_factory):
     made = tmp_path_factory.mktemp("series")
     rng = np.random.default_rng(0)
     rows = [
-        f"2024-01-{1 + h // 24:02} {h % 24:02}:00:00,{10 + 3 * np.sin(h / 24 * 2 * np.pi) + 0.3 * rng.normal():.3f}"
+        f"2024-01-{1 + h // 24:02} "
+        f"{h % 24:02}:00:00,{10 + 3 * np.sin(h / 24 * 2 * np.pi) + 0.3 * rng.normal():.3f}"
         for h in range(20 * 24)
     ]
     (made / "whole.csv").write_text("date,load\n" + "\n".join(rows) + "\n")

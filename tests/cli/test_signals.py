@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM wherever they come: one line that says how to go on, 130 and 143, nothing lost and nothing mixed."""
+"""Ctrl-C and SIGTERM wherever they come: one line that says how to go on, 130 and 143, nothing lost
+and nothing mixed.
+"""
 
 import os
 import signal
@@ -214,7 +216,9 @@ run()
 
 
 def test_a_signal_inside_compiled_text_ends_with_130(tmp_path):
-    """CPython ends by SIGINT itself after a KeyboardInterrupt in an exec of text, as dataclasses and numba have them."""
+    """CPython ends by SIGINT itself after a KeyboardInterrupt in an exec of text, as dataclasses
+    and numba have them.
+    """
     compiling = """
 import time
 import seqloom.kernels.parallel, seqloom.storage

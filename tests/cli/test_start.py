@@ -123,7 +123,8 @@ def test_quantised_models_are_refused(seqloom, old):
         "fit", "gpt", "no-such-text.txt", "-o", "new", "--start", "small", *QUICK
     ).one_line()
     assert line == (
-        "start: small has 8 bits a weight, which cannot be trained; give the model that it was quantised from, or "
+        "start: small has 8 bits a weight, which cannot be trained; give the model that it was "
+        "quantised from, or "
         "convert again without --bits"
     )
     assert (

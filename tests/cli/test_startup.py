@@ -1,4 +1,6 @@
-"""What is loaded before any work is asked for. Times are the bench's business; here it is counted what is imported."""
+"""What is loaded before any work is asked for. Times are the bench's business; here it is counted
+what is imported.
+"""
 
 import json
 

@@ -102,7 +102,8 @@ def test_an_answer_comes_before_the_next_line(place):
         (
             "both-ways",
             [],
-            "stream: a bidirectional encoder (bilstm) reads the whole sequence before it answers; fit a model with "
+            "stream: a bidirectional encoder (bilstm) reads the whole sequence before it answers; "
+            "fit a model with "
             "encoder gru (--encoder gru), or call predict",
         ),
         (

@@ -1,4 +1,6 @@
-"""Pairs of texts from the command line: tables in every form, files and standard input, and what is refused in one line."""
+"""Pairs of texts from the command line: tables in every form, files and standard input, and what is
+refused in one line.
+"""
 
 import json
 

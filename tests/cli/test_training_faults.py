@@ -10,10 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom import load  # noqa: E402
-from seqloom.training import checkpoint, loop  # noqa: E402
+from seqloom import load
+from seqloom.training import checkpoint, loop
 
-from .ends import end, ended_with_checkpoint  # noqa: E402
+from .ends import end, ended_with_checkpoint
 
 NPLM = (
     "fit",

@@ -1,4 +1,6 @@
-"""fit, translate, score, evaluate and compare of translators; a translation of many lines that is interrupted and goes on."""
+"""fit, translate, score, evaluate and compare of translators; a translation of many lines that is
+interrupted and goes on.
+"""
 
 import json
 import signal
@@ -295,8 +297,8 @@ def test_another_model_or_text_does_not_go_on(seqloom, place, tmp_path):
     assert "begun with another model;" in other.one_line()
     changed = seqloom(*args, "--resume", "--beams", 3, "--nbest", 2, "--json").one_line()
     assert (
-        "begun with other options (beams was 5, is 3; nbest was not given, is 2; json was off, is on); give the"
-        in changed
+        "begun with other options (beams was 5, is 3; nbest was not given, is 2; json was off, is "
+        "on); give the" in changed
     )
     (tmp_path / "lines").write_text("something else\n")
     assert "begun with another text;" in seqloom(*args, "--resume").one_line()
@@ -343,7 +345,8 @@ def test_standard_input_is_resumed_by_its_lines(seqloom, place, tmp_path, whole)
 
 def test_a_sentence_from_a_pipe_needs_neither_torch_nor_numba(process, place):
     code = (
-        "import sys; sys.argv = ['seqloom', 'translate', sys.argv[1]]\nfrom seqloom.cli.main import run\ntry:\n    run()\n"
+        "import sys; sys.argv = ['seqloom', 'translate', sys.argv[1]]\nfrom seqloom.cli.main "
+        "import run\ntry:\n    run()\n"
         "except SystemExit: pass\nprint(*({'torch', 'numba', 'scipy'} & set(sys.modules)))"
     )
     for name, said in (("model", "the house"), ("copy", "das Haus")):

@@ -1,4 +1,6 @@
-"""How often work is done: a text is read at most twice by `fit`, a line is tokenised once by `translate`, and so on."""
+"""How often work is done: a text is read at most twice by `fit`, a line is tokenised once by
+`translate`, and so on.
+"""
 
 import csv
 import gzip

@@ -1,4 +1,6 @@
-"""A/B of classifiers, taggers, networks and word vectors: each figure against plain evaluation on the same parts."""
+"""A/B of classifiers, taggers, networks and word vectors: each figure against plain evaluation on
+the same parts.
+"""
 
 import json
 from pathlib import Path

@@ -382,7 +382,9 @@ def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
 
 
 def test_whatever_a_rung_was_made_of_is_in_its_key(text, tmp_path, monkeypatch):
-    """Other minutes are another network and so another mixture; other options of a model or a tokenizer are others too."""
+    """Other minutes are another network and so another mixture; other options of a model or a
+    tokenizer are others too.
+    """
 
     def trained(names, **options):
         return listened(text, rungs=names, work=tmp_path, **options)[1].trained()

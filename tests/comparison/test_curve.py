@@ -1,4 +1,6 @@
-"""The learning curve: its points are what training on that much text gives, kept, resumed and inside the budget."""
+"""The learning curve: its points are what training on that much text gives, kept, resumed and
+inside the budget.
+"""
 
 import dataclasses
 import json

@@ -1,4 +1,6 @@
-"""The report as people see it: every picture is there, the page is small, needs no network, and trusts no text."""
+"""The report as people see it: every picture is there, the page is small, needs no network, and
+trusts no text.
+"""
 
 import dataclasses
 import json

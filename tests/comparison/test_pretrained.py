@@ -1,4 +1,6 @@
-"""Models that were trained elsewhere as rungs: judged on the same bytes, marked, and never called the best without the mark."""
+"""Models that were trained elsewhere as rungs: judged on the same bytes, marked, and never called
+the best without the mark.
+"""
 
 import json
 
@@ -34,8 +36,8 @@ def test_a_stronger_one_is_marked_and_not_called_the_best(saved):
     assert found.answer.pretrained == "strong"
     assert "The best that was trained here is byte-2" in found.answer.text
     assert (
-        f"strong * has {strong.value:.3f}; it was trained elsewhere, on unknown text that may contain the test"
-        in found.answer.text
+        f"strong * has {strong.value:.3f}; it was trained elsewhere, on unknown text that may "
+        f"contain the test" in found.answer.text
     )
     assert (strong.train_seconds, strong.train_speed, strong.peak_memory, strong.steps) == (
         None,

@@ -1,4 +1,6 @@
-"""What each perturbation costs is what evaluating on the perturbed data by hand gives, and pairs make the interval."""
+"""What each perturbation costs is what evaluating on the perturbed data by hand gives, and pairs
+make the interval.
+"""
 
 import doctest
 import importlib

@@ -1,4 +1,6 @@
-"""One comparison for every task: what is in the table is what evaluating by hand gives, and the data decides the task."""
+"""One comparison for every task: what is in the table is what evaluating by hand gives, and the
+data decides the task.
+"""
 
 import dataclasses
 import itertools

@@ -1,4 +1,6 @@
-"""Translators compared: BLEU of the table is that of the same sentences by hand, differences are paired over them."""
+"""Translators compared: BLEU of the table is that of the same sentences by hand, differences are
+paired over them.
+"""
 
 import json
 from pathlib import Path

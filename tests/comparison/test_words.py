@@ -1,4 +1,6 @@
-"""Word-level rungs whose bits per byte are honest: what is no known word is spelled in bytes and pays for each."""
+"""Word-level rungs whose bits per byte are honest: what is no known word is spelled in bytes and
+pays for each.
+"""
 
 import math
 

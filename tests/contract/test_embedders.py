@@ -1,4 +1,6 @@
-"""What every registered embedder that learns from text must do. A new one is tested here by being in the registry."""
+"""What every registered embedder that learns from text must do. A new one is tested here by being
+in the registry.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Slices, groups, words of errors and latency, for every classifier and tagger: the numbers are those of the parts alone."""
+"""Slices, groups, words of errors and latency, for every classifier and tagger: the numbers are
+those of the parts alone.
+"""
 
 import dataclasses
 import random

@@ -1,4 +1,6 @@
-"""The classifier's contract with examples that are no texts, and with several labels: arrays in, sets of labels out."""
+"""The classifier's contract with examples that are no texts, and with several labels: arrays in,
+sets of labels out.
+"""
 
 import numpy as np
 import pytest

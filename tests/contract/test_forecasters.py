@@ -1,4 +1,6 @@
-"""Every registered forecaster keeps the rules of `seqloom.testing`. A new one is tested here by being in the registry."""
+"""Every registered forecaster keeps the rules of `seqloom.testing`. A new one is tested here by
+being in the registry.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -103,10 +105,11 @@ def test_the_former_name_of_since(monkeypatch):
 
 
 def test_a_planted_future_is_of_no_use():
-    """A column that holds what another will be in six steps: a model that could look ahead would be without error.
+    """A column that holds what another will be in six steps: a model that could look ahead would be
+    without error.
 
-    Fitted and judged on it, no rung is better than on the same data without the plant; one that is told the future in a column
-    known in advance is.
+    Fitted and judged on it, no rung is better than on the same data without the plant; one that is
+    told the future in a column known in advance is.
     """
     rng = np.random.default_rng(0)
     noise = rng.normal(size=406)  # nothing can be known about it

@@ -1,4 +1,5 @@
-"""Every registered language model keeps the rules of `seqloom.testing`, and those of saving that need a trick to be seen.
+"""Every registered language model keeps the rules of `seqloom.testing`, and those of saving that
+need a trick to be seen.
 
 A new model is tested here by being in the registry.
 """

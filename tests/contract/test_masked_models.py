@@ -1,4 +1,6 @@
-"""Every registered masked language model keeps the rules of `seqloom.testing`, as it is: published weights are not fitted."""
+"""Every registered masked language model keeps the rules of `seqloom.testing`, as it is: published
+weights are not fitted.
+"""
 
 from functools import cache
 

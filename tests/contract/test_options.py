@@ -1,7 +1,8 @@
 """Every option of every model and of training changes something, or is refused where it would not.
 
-The table says which value to try and beside which others it matters; choices and switches are all tried. An option that
-is not in the table and is neither a choice nor a switch fails here, so a new one cannot be forgotten.
+The table says which value to try and beside which others it matters; choices and switches are all
+tried. An option that is not in the table and is neither a choice nor a switch fails here, so a new
+one cannot be forgotten.
 """
 
 import dataclasses
@@ -30,7 +31,8 @@ NETWORKS = [
 MODELS = [name for name, entry in registry.MODELS.items() if entry.fitted]
 
 TEXT = (
-    "The cat sat on the mat and the dog sat on the log\nA cat and a dog met on the road\n\nthe road led to the sea\n"
+    "The cat sat on the mat and the dog sat on the log\nA cat and a dog met on the road\n\nthe "
+    "road led to the sea\n"
     "The sea was calm and the cat slept on and on and on until the dog barked at the sea of the cat\n"
 )
 OTHER = "the log was on the mat\nthe Dog slept\n"
@@ -84,7 +86,8 @@ TINY = {
     "glove": {"dimensions": 6, "epochs": 2},
 }
 
-# option: values to try; the text words {vectors}, {words}, {start} and {member} stand for files that a fixture makes
+# option: values to try; the text words {vectors}, {words}, {start} and {member} stand for files
+# that a fixture makes
 VALUES = {
     "tokenizer": ["char"],
     "vocab_size": [8],

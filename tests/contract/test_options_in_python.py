@@ -1,4 +1,6 @@
-"""What Python shows of every registered model: signature, help, repr; and what it says of an option in the wrong place."""
+"""What Python shows of every registered model: signature, help, repr; and what it says of an option
+in the wrong place.
+"""
 
 import dataclasses
 import inspect

@@ -1,4 +1,6 @@
-"""Habits from scikit-learn and gensim: texts and labels, typed labels, clone, cross-validation, pipelines; lists of words."""
+"""Habits from scikit-learn and gensim: texts and labels, typed labels, clone, cross-validation,
+pipelines; lists of words.
+"""
 
 import copy
 import json

@@ -39,7 +39,8 @@ def test_single_files_of_a_folder(said, tmp_path):
     model.evaluate(tmp_path)
     assert fitted_on(said) == [
         "warning: this ngram model was fitted on 1.txt; results on it are too optimistic",
-        f"warning: this ngram model was fitted on 2 of the 4 files of {tmp_path.name}; results on it are too optimistic",
+        f"warning: this ngram model was fitted on 2 of the 4 files of {tmp_path.name}; results on "
+        f"it are too optimistic",
     ]
 
 

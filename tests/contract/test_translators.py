@@ -1,4 +1,6 @@
-"""Every registered translator keeps the rules of `seqloom.testing`. A new one is tested here by being in the registry."""
+"""Every registered translator keeps the rules of `seqloom.testing`. A new one is tested here by
+being in the registry.
+"""
 
 from functools import cache
 

@@ -7,7 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Server:
-    """Serves `files`; `cut` breaks the next answers off after so many bytes, `ranges` says whether it can resume."""
+    """Serves `files`; `cut` breaks the next answers off after so many bytes, `ranges` says whether
+    it can resume.
+    """
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files, self.cut, self.ranges, self.status = files, 0, True, 0

@@ -384,7 +384,8 @@ def test_tables_and_other_encodings_are_skipped_too(tmp_path: Path, said: list[s
     assert read(tmp_path / "e", encoding="utf-16").text() == "plain"
     assert said == [
         f"{tmp_path}/d: skipped 1 file: not valid UTF-8 (b.csv)",
-        f"{tmp_path}/e: skipped 7 files: not valid utf-16 (b0.txt, b1.txt, b2.txt, b3.txt, b4.txt, and 2 more)",
+        f"{tmp_path}/e: skipped 7 files: not valid utf-16 (b0.txt, b1.txt, b2.txt, b3.txt, b4.txt, "
+        f"and 2 more)",
     ]
 
 

@@ -278,7 +278,8 @@ def test_three_files_of_lines(tmp_path):
     for path in paths:
         path.write_text("a b\nc\n")
     wrong = (
-        r"a\.en has one text in each line: line-aligned files come in pairs, source and target, and 3 were given; "
+        r"a\.en has one text in each line: line-aligned files come in pairs, source and target, "
+        r"and 3 were given; "
         "give two, with all sources in one and all targets in the other$"
     )
     with pytest.raises(DataError, match=wrong):
@@ -450,7 +451,8 @@ def test_filtered_pairs_and_what_was_dropped(said):
         "a b",
     ]
     assert said == [
-        "odd: dropped 4 of 9 pairs (2 with an empty side, 1 longer than 8 words, 1 of lengths more than 3 times "
+        "odd: dropped 4 of 9 pairs (2 with an empty side, 1 longer than 8 words, 1 of lengths more "
+        "than 3 times "
         "apart)"
     ]
     assert len(filter_pairs(ODD, drop_copies=True, drop_duplicates=True)) == 5

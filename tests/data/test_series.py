@@ -1,4 +1,6 @@
-"""Series from files and from memory, and every odd thing about times: each is settled and said, or refused in one line."""
+"""Series from files and from memory, and every odd thing about times: each is settled and said, or
+refused in one line.
+"""
 
 import gzip
 import json

@@ -60,6 +60,7 @@ def test_both_sides_of_the_threshold(unseen: float, expected: float, far: bool) 
 
 def test_the_warning_has_both_rates() -> None:
     assert Shift(0.412, 0.068).warning() == (
-        "warning: 41% of the test part's words are not in the training part, against 7% of a random tenth of it: the test is "
+        "warning: 41% of the test part's words are not in the training part, against 7% of a "
+        "random tenth of it: the test is "
         "of another kind of text"
     )

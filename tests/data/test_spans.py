@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from seqloom.data.spans import SCHEMES, check, convert, detect, legal_transitions, spans, write
 from seqloom.errors import ConfigError
 
-# The two tables of conlleval, pair by pair: (letter before, letter) where a span ends, where one begins. Those with E and S
+# The two tables of conlleval, pair by pair: (letter before, letter) where a span ends, where one
+# begins. Those with E and S
 # are of the version for IOBES; a change of label is beside them.
 ENDS = {
     "BB",

@@ -1,4 +1,6 @@
-"""The tasks by distance: what decides stands where it is said to stand, nothing else does, and models can use them."""
+"""The tasks by distance: what decides stands where it is said to stand, nothing else does, and
+models can use them.
+"""
 
 import doctest
 from collections import Counter

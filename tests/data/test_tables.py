@@ -372,7 +372,8 @@ def test_polars_is_for_parquet_alone(tmp_path: Path) -> None:
         write(tmp_path / name, make())
     code = (
         "import sys, seqloom\nfor name in sys.argv[1:]:\n    seqloom.read(name, column='body').text()\n"
-        "    seqloom.read_labelled(name, text_column='body', label_column='id')\nassert 'polars' not in sys.modules"
+        "    seqloom.read_labelled(name, text_column='body', label_column='id')\nassert 'polars' "
+        "not in sys.modules"
     )
     subprocess.run(
         [
@@ -510,7 +511,8 @@ def test_wrong_rows_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         b'{"t": ["x"]}': r"line 1000, column 't': a list, not text",
         b'{"t": {}}': r"line 1000, column 't': an object, not text",
         b'{"t": false}': r"line 1000, column 't': true or false, not text",
-        b'{"t": "x" "y"}': r"line 1000: not valid JSON \(Expecting ',' delimiter, character 11\); .* one object per line",
+        b'{"t": "x" "y"}': r"line 1000: not valid JSON \(Expecting ',' delimiter, character 11\); "
+        r".* one object per line",
         b'{"t": "x"': r"line 1000: not valid JSON \(Expecting ',' delimiter, character 10\)",
         b'{"t": "x': r"line 1000: not valid JSON \(Unterminated string starting at, character 7\)",
         b'{"t": "\xc3\xa9"} 1': r"line 1000: not valid JSON \(Extra data, character 12\)",

@@ -347,7 +347,9 @@ BIO, IOB1, BIOES = (
     ],
 )
 def test_schemes_mixed_in_one_file_lose_no_span(tmp_path, said, text, scheme, place, count):
-    """The scheme is the one that fewest tags break, bioes where E or S occur; the first place that breaks it is said."""
+    """The scheme is the one that fewest tags break, bioes where E or S occur; the first place that
+    breaks it is said.
+    """
     path = write(tmp_path / "a.txt", text)
     data = read_tagged(path)
     assert data.scheme == scheme

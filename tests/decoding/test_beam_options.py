@@ -1,4 +1,6 @@
-"""Normalisation, coverage, limits, prefixes and n-best, against a twin that never stops early and against every output."""
+"""Normalisation, coverage, limits, prefixes and n-best, against a twin that never stops early and
+against every output.
+"""
 
 import math
 
@@ -8,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.decoding import beam
-from seqloom.decoding.beam import LEAST, BeamConfig, beam_search, log_coverage
+from seqloom.decoding.beam import MIN_ATTENTION, BeamConfig, beam_search, log_coverage
 from seqloom.errors import ConfigError, ModelError
 
 from ..twins import beam as twin
@@ -197,7 +199,8 @@ def test_fewer_results_and_tighter_limits_settle_earlier():
 
 
 def test_wide_bare_beams_are_shorter_and_normalisation_mends_it():
-    # ending costs 1.2 nats wherever it comes, each word about one more: greedy goes on, the likeliest output is empty
+    # ending costs 1.2 nats wherever it comes, each word about one more: greedy goes on, the
+    # likeliest output is empty
     stepper = Bigrams(np.tile([0.3, 0.4, 0.3], (4, 1)))
     lengths = {
         kind: [
@@ -232,7 +235,9 @@ def test_coverage_prefers_the_output_that_reads_the_whole_source():
     best = beam_search(stepper, NOTHING, beams=2, coverage_penalty=0.1, length_penalty=0.0)[0][0]
     assert best.ids.tolist() == [1, 2]
     assert best.score == pytest.approx(math.log(0.4))
-    assert log_coverage(np.zeros((1, 2)), np.array([2])) == pytest.approx(2 * math.log(LEAST))
+    assert log_coverage(np.zeros((1, 2)), np.array([2])) == pytest.approx(
+        2 * math.log(MIN_ATTENTION)
+    )
 
 
 def test_a_prefix_is_scored_but_not_searched():

@@ -1,4 +1,6 @@
-"""Drafting changes nothing about what is drawn: its exact law over tiny vocabularies, draws counted, greedy text, refusals."""
+"""Drafting changes nothing about what is drawn: its exact law over tiny vocabularies, draws
+counted, greedy text, refusals.
+"""
 
 import numpy as np
 import pytest

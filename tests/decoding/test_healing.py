@@ -32,7 +32,9 @@ TOKENS = [b"", b"a", b"b", b"ab", b"ba", b"aba", b"c"]
 
 
 def spellings_of(table, last, text):
-    """All token sequences that spell the text and may reach beyond it in the last token, with their probability."""
+    """All token sequences that spell the text and may reach beyond it in the last token, with their
+    probability.
+    """
     found = {}
     for i, token in enumerate(TOKENS):
         if token.startswith(text) and token:

@@ -1,4 +1,6 @@
-"""One decoder for all calls of a fitted model: made once, never of weights that are gone, never carried to another process."""
+"""One decoder for all calls of a fitted model: made once, never of weights that are gone, never
+carried to another process.
+"""
 
 import copy
 import pickle

@@ -1,4 +1,6 @@
-"""Small Steppers: a table of bigrams, one whose state is as awkward as the contract allows, and a translator's."""
+"""Small Steppers: a table of bigrams, one whose state is as awkward as the contract allows, and a
+translator's.
+"""
 
 from __future__ import annotations
 
@@ -87,8 +89,10 @@ class Attentive:
 
 
 class Translations:
-    """A decoder over source sentences: row i of `start` belongs to source i. What it remembers of them is its own and never
-    moves; the state holds the number of the source, the position in it, and the last token."""
+    """A decoder over source sentences: row i of `start` belongs to source i. What it remembers of
+    them is its own and never moves; the state holds the number of the source, the position in it,
+    and the last token.
+    """
 
     def __init__(self, sources, vocab_size=6, seed=0, eos_id=0, spread=1.0):
         rng = np.random.default_rng(seed)
@@ -125,7 +129,9 @@ class Translations:
 
 
 class Aligned(Translations):
-    """A translator that shows its attention, which depends on the last token too; beyond a source it is spoilt on purpose."""
+    """A translator that shows its attention, which depends on the last token too; beyond a source
+    it is spoilt on purpose.
+    """
 
     def attention(self, state):
         lengths = np.array([len(memory) for memory in self.memory])

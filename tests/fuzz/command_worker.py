@@ -1,7 +1,8 @@
 """One process that runs many commands, watched from outside: how each ended, what it said, how long it took.
 
-Starting Python for every command would take longer than the commands. A command that hangs, eats memory or kills the process
-costs one restart. The child speaks JSON lines on the two pipes that it was started with.
+Starting Python for every command would take longer than the commands. A command that hangs, eats
+memory or kills the process costs one restart. The child speaks JSON lines on the two pipes that it
+was started with.
 """
 
 from __future__ import annotations

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Counts:
-    """An attempt ends well when it is refused by one clear line, or works and gives a sane answer; all else is wrong."""
+    """An attempt ends well when it is refused by one clear line, or works and gives a sane answer;
+    all else is wrong.
+    """
 
     refused: int = 0
     worked: int = 0

@@ -1,7 +1,7 @@
 """Damaged models: load what is left, and use it if it loads.
 
-Every attempt is made in a worker process, so that a crash is counted and does not end the attack; one that takes too long is
-ended too. An attempt depends on its number and the seed alone:
+Every attempt is made in a worker process, so that a crash is counted and does not end the attack;
+one that takes too long is ended too. An attempt depends on its number and the seed alone:
 
     python -m tests.fuzz.damage SEED NUMBER     # repeat one, with its trace
 """

@@ -1,7 +1,8 @@
-"""Hostile files against the commands that read them: each must work, or be refused in one line, in bounded time and memory.
+"""Hostile files against the commands that read them: each must work, or be refused in one line, in
+bounded time and memory.
 
-A sound little file of some kind is broken in one to three ways, packed or not, given a name that fits or not, and handed to a
-command for that kind or for another.
+A sound little file of some kind is broken in one to three ways, packed or not, given a name that
+fits or not, and handed to a command for that kind or for another.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Real commands ended at random moments by SIGINT, SIGTERM or SIGKILL, and then run again to their end.
 
-However often a command was ended, the last run must give what an undisturbed one gives, to the byte where that is promised;
-until then the output is absent, or the one that was there before. SIGINT ends with 130 and SIGTERM with 143, promptly and
-with one line; nothing shows a trace.
+However often a command was ended, the last run must give what an undisturbed one gives, to the byte
+where that is promised; until then the output is absent, or the one that was there before. SIGINT
+ends with 130 and SIGTERM with 143, promptly and with one line; nothing shows a trace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from .specimens import random_encoder
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 PROMPT = 10.0  # seconds that an answer may take on a busy machine
 LINE = re.compile(
-    r"interrupted.*(the same command to resume|with --resume to continue|starts over|what was finished is kept"
+    r"interrupted.*(the same command to resume|with --resume to continue|starts over|what was "
+    r"finished is kept"
     r"|before anything was begun)"
 )
 

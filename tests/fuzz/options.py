@@ -1,8 +1,8 @@
 """Odd options and combinations for every command: each works, or is refused in one line, and soon.
 
-The options come from the commands themselves, so a new one is attacked without a word here. Values are ordinary, at the
-border, or absurd (nothing, other scripts, words for numbers, infinity). Every attempt runs in a worker process, which is
-replaced when it takes too long or dies.
+The options come from the commands themselves, so a new one is attacked without a word here. Values
+are ordinary, at the border, or absurd (nothing, other scripts, words for numbers, infinity). Every
+attempt runs in a worker process, which is replaced when it takes too long or dies.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tests.interop.llama_files import llama_file
 MEMORY = 2 << 30  # bytes that an attempt may take
 
 TEXT = (
-    "the cat sat on the mat\nthe dog met a cat on the road\nthe road led to the sea\n\nA Dog barked at the sea\n"
-    * 12
+    "the cat sat on the mat\nthe dog met a cat on the road\nthe road led to the sea\n\nA Dog "
+    "barked at the sea\n" * 12
 )
 LABELLED = (
     "good\ta lovely warm film\nbad\ta dull cold film\ngood\twarm and funny\nbad\tcold and boring\n"
@@ -35,8 +35,8 @@ SERIES = "date,load\n" + "".join(
     f"2024-{1 + d // 28:02}-{1 + d % 28:02},{d % 7 + d / 50}\n" for d in range(112)
 )
 PAIRS = (
-    "the cat\tdie Katze\nthe dog\tder Hund\na cat sat\teine Katze sass\nthe dog met a cat\tder Hund traf eine Katze\n"
-    * 4
+    "the cat\tdie Katze\nthe dog\tder Hund\na cat sat\teine Katze sass\nthe dog met a cat\tder "
+    "Hund traf eine Katze\n" * 4
 )
 TAGGED = "the DET\ndog NOUN\nsleeps VERB\n\na DET\ncat NOUN\nruns VERB\n\n" * 4
 

@@ -1,8 +1,9 @@
 """Published models that are damaged: converted, and used if that works.
 
-Sound little ones are written by `convert --form hugging-face` from models of every family, and as GGUF files; a copy has its
-tensors, config.json, tokenizer or bytes changed as a saved model's are in `damage`. Only `convert` reads such files, and it
-must work or be refused in one line, in bounded time and memory; what comes of it is used once.
+Sound little ones are written by `convert --form hugging-face` from models of every family, and as
+GGUF files; a copy has its tensors, config.json, tokenizer or bytes changed as a saved model's are
+in `damage`. Only `convert` reads such files, and it must work or be refused in one line, in bounded
+time and memory; what comes of it is used once.
 """
 
 from __future__ import annotations

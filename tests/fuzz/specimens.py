@@ -1,5 +1,6 @@
-"""Small fitted models to be attacked: every registered model, with the options that change what its file holds, and those
-that earlier versions saved."""
+"""Small fitted models to be attacked: every registered model, with the options that change what its
+file holds, and those that earlier versions saved.
+"""
 
 from __future__ import annotations
 

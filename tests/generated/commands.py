@@ -1,7 +1,7 @@
 """docs/reference-cli.md: every command with its arguments and options, from click.
 
-What all models of `fit` share (training, data, tokenizer) is written once; of each model its own options are, and the
-shared ones of which it says something else.
+What all models of `fit` share (training, data, tokenizer) is written once; of each model its own
+options are, and the shared ones of which it says something else.
 """
 
 import dataclasses
@@ -41,7 +41,9 @@ def commands_page() -> str:
 
 
 def _context(command: click.Command, path: str | None = None) -> click.Context:
-    """Return a context as `seqloom` makes it: a command keeps the names of its help option from the first that it sees."""
+    """Return a context as `seqloom` makes it: a command keeps the names of its help option from the
+    first that it sees.
+    """
     return click.Context(command, info_name=path, **cli.main.context_settings)
 
 

@@ -1,4 +1,6 @@
-"""docs/reference-python.md: every public name of `seqloom`, with its signature and the first paragraph of its docstring."""
+"""docs/reference-python.md: every public name of `seqloom`, with its signature and the first
+paragraph of its docstring.
+"""
 
 import dataclasses
 import inspect

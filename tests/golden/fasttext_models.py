@@ -1,6 +1,8 @@
-"""fastText's models that the tests read: trained on the spot where fastText is installed, and as it once trained them.
+"""fastText's models that the tests read: trained on the spot where fastText is installed, and as it
+once trained them.
 
-`Recorded` answers what tests ask a model of fastText, from the files in `fasttext/`, so that the same tests run with both.
+`Recorded` answers what tests ask a model of fastText, from the files in `fasttext/`, so that the
+same tests run with both.
 """
 
 import json
@@ -18,7 +20,8 @@ TEXT = (
     + "running runner runs ran and the cats and the dogs sat\n" * 30
 )
 LABELLED = "".join(
-    f"__label__{'good' if i % 2 else 'bad'} the {'nice' if i % 2 else 'awful'} film number {i % 9} was shown\n"
+    f"__label__{'good' if i % 2 else 'bad'} the {'nice' if i % 2 else 'awful'} film number {i % 9} "
+    f"was shown\n"
     for i in range(600)
 )
 MANY = LABELLED + "".join(

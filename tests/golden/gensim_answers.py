@@ -1,7 +1,7 @@
 """What gensim says of word vectors and of phrases: asked now where it is installed, and as it once answered.
 
-`vectors.txt` and `vectors.bin` were written by gensim; `answers.json` holds the rest. That gensim reads our files is recorded
-as the digests of files that it has read to the bit.
+`vectors.txt` and `vectors.bin` were written by gensim; `answers.json` holds the rest. That gensim
+reads our files is recorded as the digests of files that it has read to the bit.
 """
 
 import hashlib

@@ -1,8 +1,9 @@
 """GPT-2: its own tokenizer's ids of some texts, and a small network of its kind as Hugging Face computes it.
 
-`gpt2_tokens.json` holds the texts, the ids, and of GPT-2's merges those that can happen in these texts, with their ranks: a
-merge whose result is in no text is never made, so with the others the texts are cut as with all 50,000. `gpt2_network.npz`
-holds random weights, ids, and the logits and the loss that `transformers` gives for them.
+`gpt2_tokens.json` holds the texts, the ids, and of GPT-2's merges those that can happen in these
+texts, with their ranks: a merge whose result is in no text is never made, so with the others the
+texts are cut as with all 50,000. `gpt2_network.npz` holds random weights, ids, and the logits and
+the loss that `transformers` gives for them.
 """
 
 import json

@@ -1,6 +1,7 @@
 """What hmmlearn says of some hidden Markov models: asked now where it is installed, and as it once answered.
 
-A case is a dict of arrays: the parameters and the data, which are always those of the file, and hmmlearn's answers.
+A case is a dict of arrays: the parameters and the data, which are always those of the file, and
+hmmlearn's answers.
 """
 
 from pathlib import Path
@@ -27,7 +28,9 @@ def case(name, source):
 
 
 def asked(name, given):
-    """hmmlearn's answers: log-likelihood, posteriors, best path and its probability, and the tables after one step of EM."""
+    """hmmlearn's answers: log-likelihood, posteriors, best path and its probability, and the tables
+    after one step of EM.
+    """
     hmm = pytest.importorskip("hmmlearn.hmm")
     lengths = given["lengths"][given["lengths"] > 0]
     if name in NUMBERS:

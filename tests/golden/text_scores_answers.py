@@ -1,7 +1,9 @@
-"""What sacrebleu, rouge-score and jiwer say of some texts: asked now where they are installed, and as they once answered.
+"""What sacrebleu, rouge-score and jiwer say of some texts: asked now where they are installed, and
+as they once answered.
 
-Cases: `odd` has what is easily got wrong (empty texts, Chinese, entities, numbers, tabs), `mixed` many such pieces at random,
-`nothing` matches in no word, `empty` has empty hypotheses only, `silent` empty references too.
+Cases: `odd` has what is easily got wrong (empty texts, Chinese, entities, numbers, tabs), `mixed`
+many such pieces at random, `nothing` matches in no word, `empty` has empty hypotheses only,
+`silent` empty references too.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""Tiny random models of transformers, saved with a byte-level tokenizer, and what transformers makes of a directory."""
+"""Tiny random models of transformers, saved with a byte-level tokenizer, and what transformers
+makes of a directory.
+"""
 
 import json
 
@@ -86,7 +88,9 @@ def write_tokenizer(place, **settings):
 
 
 def their_logits(place, ids, unknown=""):
-    """Of transformers on the directory, (T, V); it must miss no tensor and know all, but those whose names end so."""
+    """Of transformers on the directory, (T, V); it must miss no tensor and know all, but those
+    whose names end so.
+    """
     import torch
     import transformers
 

@@ -1,4 +1,6 @@
-"""T5, BART and Marian of transformers: the same numbers and the same texts, there and back, and what is wrong in one line."""
+"""T5, BART and Marian of transformers: the same numbers and the same texts, there and back, and
+what is wrong in one line.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,20 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from safetensors.numpy import load_file, save_file  # noqa: E402
-from tokenizers import Tokenizer as Engine  # noqa: E402
-from tokenizers import decoders, models, pre_tokenizers  # noqa: E402
+from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer as Engine
+from tokenizers import decoders, models, pre_tokenizers
 
-import seqloom  # noqa: E402
-from seqloom import interop  # noqa: E402
-from seqloom.cli.main import main  # noqa: E402
-from seqloom.errors import ConfigError, DataError  # noqa: E402
-from seqloom.interop.tensors import alternating  # noqa: E402
-from seqloom.models.translation.transformer import Transformer  # noqa: E402
-from seqloom.nn.position import distance_buckets  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
+import seqloom
+from seqloom import interop
+from seqloom.cli.main import main
+from seqloom.errors import ConfigError, DataError
+from seqloom.interop.tensors import alternating
+from seqloom.models.translation.transformer import Transformer
+from seqloom.nn.position import distance_buckets
+from seqloom.training.config import TrainConfig
 
-from .tokenizer_directories import sentencepiece_file  # noqa: E402
+from .tokenizer_directories import sentencepiece_file
 
 SOURCES = ["the cat sat", "a", "", "on the mat the dog sat on the cat and the mat", "dogs"]
 TARGETS = ["the dog", "", "cat on a mat", "and", "sat"]

@@ -1,4 +1,6 @@
-"""The weights of g2p-en as a translator: the same phonemes as a plain loop over them, and as the package itself."""
+"""The weights of g2p-en as a translator: the same phonemes as a plain loop over them, and as the
+package itself.
+"""
 
 import importlib.util
 import random

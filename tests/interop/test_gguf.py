@@ -1,4 +1,6 @@
-"""GGUF: blocks against numbers worked out by hand and against the package gguf, and files that lie about themselves."""
+"""GGUF: blocks against numbers worked out by hand and against the package gguf, and files that lie
+about themselves.
+"""
 
 import struct
 import tracemalloc
@@ -231,7 +233,9 @@ def test_no_file(tmp_path, raw):
 
 @pytest.mark.parametrize(("kind", "bits"), [(8, 8), (2, 4), (3, 4)])
 def test_blocks_of_as_many_bits_are_kept_exactly(kind, bits):
-    """What quantised models keep of Q8_0, Q4_0 and Q4_1 stands for the same numbers, to the bit, with rows in any order."""
+    """What quantised models keep of Q8_0, Q4_0 and Q4_1 stands for the same numbers, to the bit,
+    with rows in any order.
+    """
     rng, form = np.random.default_rng(0), FORMATS[kind]
     raw = rng.integers(0, 256, (20 * 3, form.size)).astype(np.uint8)
     raw[:, 1] &= 0x3F  # scales and minima that are finite

@@ -1,4 +1,6 @@
-"""Tokenizers of GGUF files: the ids that llama.cpp ships with its vocabularies, the rules by another engine, SentencePiece."""
+"""Tokenizers of GGUF files: the ids that llama.cpp ships with its vocabularies, the rules by
+another engine, SentencePiece.
+"""
 
 import os
 from pathlib import Path
@@ -121,7 +123,9 @@ def test_every_rule_makes_a_lossless_tokenizer(tmp_path, name):
 
 
 def test_a_character_that_was_added_is_not_a_byte(tmp_path):
-    """deepseek-coder has no token for some bytes, and tokens for the characters that GPT-2's alphabet writes them with."""
+    """deepseek-coder has no token for some bytes, and tokens for the characters that GPT-2's
+    alphabet writes them with.
+    """
     tokens = [*(c for c in ALPHABET if c != "ü"), "th", "<|end|>", "ü"]
     found = read_gguf_tokenizer(
         vocabulary(

@@ -1,4 +1,6 @@
-"""Directories of transformers: what is read of config.json and safetensors files, and files that lie about themselves."""
+"""Directories of transformers: what is read of config.json and safetensors files, and files that
+lie about themselves.
+"""
 
 import json
 import pickle
@@ -8,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
-from seqloom.arrays import LARGEST
+from seqloom.arrays import MAX_WEIGHT
 from seqloom.errors import SeqloomError
 from seqloom.interop import hugging_face
 from seqloom.interop.hugging_face import is_directory, read_directory, write_directory
@@ -154,7 +156,8 @@ def test_a_pickled_file_runs_nothing(tmp_path, make, capsys):
     torch = pytest.importorskip("torch")
     torch.save({"w": Trap()}, tmp_path / "pytorch_model.bin")
     refused(
-        r"cannot be read as weights alone \(Unsupported global: GLOBAL print was not an allowed global by default\)",
+        r"cannot be read as weights alone \(Unsupported global: GLOBAL print was not an allowed "
+        r"global by default\)",
         make,
     )
     assert "reached" not in capsys.readouterr().out
@@ -233,7 +236,7 @@ def test_a_million_tensors(make):
     )
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2 * LARGEST])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2 * MAX_WEIGHT])
 def test_weights_that_are_no_numbers(make, value):
     raw = np.array([1, value, 2], np.float32).tobytes()
     found = make(model__safetensors=tensors({"w": entry([3], 0, 12)}, raw))

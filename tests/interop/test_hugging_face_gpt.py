@@ -15,7 +15,7 @@ from seqloom.training.config import TrainConfig
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from tests.interop.hugging_face_models import (  # noqa: E402
+from tests.interop.hugging_face_models import (
     PROMPT,
     V,
     changed,
@@ -28,7 +28,7 @@ from tests.interop.hugging_face_models import (  # noqa: E402
     their_logits,
     write_tokenizer,
 )
-from tests.interop.tokenizer_directories import sentencepiece_file  # noqa: E402
+from tests.interop.tokenizer_directories import sentencepiece_file
 
 CONFIGS = {
     "gpt2": lambda: small_gpt2(),

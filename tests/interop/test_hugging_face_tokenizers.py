@@ -1,4 +1,6 @@
-"""Tokenizers of transformers directories: the ids of the tokenizers library, of sentencepiece and of transformers."""
+"""Tokenizers of transformers directories: the ids of the tokenizers library, of sentencepiece and
+of transformers.
+"""
 
 import json
 from itertools import pairwise
@@ -176,7 +178,9 @@ def test_bos_from_the_template(tmp_path):
 
 
 def fused(ids):
-    """With one <unk> for several: a mark in a text is cut, and what is unknown on both sides of the cut is unknown twice."""
+    """With one <unk> for several: a mark in a text is cut, and what is unknown on both sides of the
+    cut is unknown twice.
+    """
     return [i for before, i in pairwise([None, *ids]) if i or before != 0]
 
 

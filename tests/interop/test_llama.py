@@ -1,4 +1,6 @@
-"""Llama from GGUF: the same log-probabilities as its equations and as transformers, the tokenizer, and what is refused."""
+"""Llama from GGUF: the same log-probabilities as its equations and as transformers, the tokenizer,
+and what is refused.
+"""
 
 import json
 import unicodedata

@@ -1,4 +1,6 @@
-"""Marks of tokenizers that were fitted here, in the files of transformers: the same ids, and nothing else changes."""
+"""Marks of tokenizers that were fitted here, in the files of transformers: the same ids, and
+nothing else changes.
+"""
 
 import json
 

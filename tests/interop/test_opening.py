@@ -1,4 +1,6 @@
-"""One door: what lies at a path, the same weights there and back, quantised on the way, and parts that are checked."""
+"""One door: what lies at a path, the same weights there and back, quantised on the way, and parts
+that are checked.
+"""
 
 import ast
 import doctest
@@ -20,8 +22,8 @@ from tests.interop.test_g2p import generated
 
 torch = pytest.importorskip("torch")
 
-from tests.fuzz.published import make_models  # noqa: E402
-from tests.fuzz.specimens import random_encoder  # noqa: E402
+from tests.fuzz.published import make_models
+from tests.fuzz.specimens import random_encoder
 
 SOURCE = Path(seqloom.__file__).parent
 
@@ -56,7 +58,9 @@ def test_weights_there_and_back(written, name):
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("name", [*NAMES, "tiny.gguf"])
 def test_quantised_while_it_is_read(written, name, bits):
-    """The same as a model that was read whole and then quantised, to the bit, whatever is done to the tensors."""
+    """The same as a model that was read whole and then quantised, to the bit, whatever is done to
+    the tensors.
+    """
     place, _ = written
     path = place / name if name in NAMES else llama_file(place / name)
     found, whole = interop.open(path, bits=bits), interop.open(path).quantised(bits)
@@ -175,7 +179,9 @@ def test_a_task_that_a_family_does_not_serve(written, family, known):
 
 
 def test_every_array_has_tensors_of_its_own(written):
-    """No tensor stands for two arrays, and together they have as many numbers, but for rows that nothing reads."""
+    """No tensor stands for two arrays, and together they have as many numbers, but for rows that
+    nothing reads.
+    """
     tables = {
         "gpt2": layouts.GPT2,
         "llama": layouts.LLAMA,
@@ -204,7 +210,9 @@ def test_examples():
 
 
 def test_nobody_else_knows_how_published_models_lie():
-    """Other folders open them through the door alone; vectors and ARPA files have functions of their own, too."""
+    """Other folders open them through the door alone; vectors and ARPA files have functions of
+    their own, too.
+    """
     found = set()
     for path in SOURCE.rglob("*.py"):
         if path.parent != SOURCE / "interop":

@@ -1,4 +1,6 @@
-"""Parameters of published models: by shapes, by the networks on torch's meta device, and as the world counts them."""
+"""Parameters of published models: by shapes, by the networks on torch's meta device, and as the
+world counts them.
+"""
 
 import doctest
 
@@ -6,16 +8,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.errors import ConfigError  # noqa: E402
-from seqloom.interop import published  # noqa: E402
-from seqloom.interop.published import LAYOUTS, parameters, shapes  # noqa: E402
-from seqloom.models.language.configs import GPTConfig  # noqa: E402
-from seqloom.models.language.language_net import GPTLanguageNet  # noqa: E402
-from seqloom.models.masked.configs import BertConfig  # noqa: E402
-from seqloom.models.translation.configs import TransformerConfig  # noqa: E402
-from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
+from seqloom.errors import ConfigError
+from seqloom.interop import published
+from seqloom.interop.published import LAYOUTS, parameters, shapes
+from seqloom.models.language.configs import GPTConfig
+from seqloom.models.language.language_net import GPTLanguageNet
+from seqloom.models.masked.configs import BertConfig
+from seqloom.models.translation.configs import TransformerConfig
+from seqloom.nn.encoder_decoder import EncoderDecoder
 
-# Of transformers' models, or of the papers where there are none (GPT-3); without heads that only training needs.
+# Of transformers' models, or of the papers where there are none (GPT-3); without heads that only
+# training needs.
 COUNTS = {
     "gpt": 116_534_784,
     "gpt2": 124_439_808,

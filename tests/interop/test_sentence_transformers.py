@@ -1,4 +1,6 @@
-"""Sentence vectors agree with transformers, and directories of sentence-transformers say how texts get their vectors."""
+"""Sentence vectors agree with transformers, and directories of sentence-transformers say how texts
+get their vectors.
+"""
 
 import json
 import os
@@ -196,7 +198,8 @@ def test_minilm(tmp_path, monkeypatch):
     expected = theirs(place, texts, 256)
     assert (model.embed(texts) * expected).sum(axis=1).min() > 0.99999
     assert said == [
-        "1 of 10 texts are longer than the 256 tokens that this sentence-encoder model reads; their ends are left "
+        "1 of 10 texts are longer than the 256 tokens that this sentence-encoder model reads; "
+        "their ends are left "
         "out"
     ]
     assert (model.quantised(8).embed(texts) * expected).sum(axis=1).min() > 0.999

@@ -1,4 +1,6 @@
-"""Files of word vectors: round trips through gensim and fastText, every form by its content, and what is refused."""
+"""Files of word vectors: round trips through gensim and fastText, every form by its content, and
+what is refused.
+"""
 
 import gzip
 import struct
@@ -311,7 +313,8 @@ def test_a_phrase_may_end_in_a_number(tmp_path, monkeypatch, form):
     (tmp_path / "v").write_text(lines if form == "glove" else f"4 2\n{lines}")
     assert list(read_vectors(tmp_path / "v").words) == ["a", "route 66", "to infinity", "b"]
     assert said == [
-        f"{tmp_path / 'v'}, line {2 + (form == 'word2vec')}: 'route 66' stands before 2 numbers and was taken as "
+        f"{tmp_path / 'v'}, line {2 + (form == 'word2vec')}: 'route 66' stands before 2 numbers "
+        f"and was taken as "
         "one word, 1 more like it"
     ]
 
@@ -343,7 +346,9 @@ def test_a_mark_of_the_byte_order_is_no_part_of_a_word(tmp_path, text):
 
 @pytest.fixture(params=["recorded", "live"])
 def model_of(request, tmp_path):
-    """A model of fastText's by its name, with its file: as it was once trained, and trained now where fastText is installed."""
+    """A model of fastText's by its name, with its file: as it was once trained, and trained now
+    where fastText is installed.
+    """
     return (
         fasttext_models.recorded
         if request.param == "recorded"
@@ -476,7 +481,9 @@ def fnv(data):
 
 
 def test_character_ngrams_without_fasttext():
-    """The slow way over Python strings; the counts of running, runner and runs are the documents', less the word itself."""
+    """The slow way over Python strings; the counts of running, runner and runs are the documents',
+    less the word itself.
+    """
     from seqloom.kernels.features import ngram_buckets
     from seqloom.text.vocabulary import padded
 

@@ -1,4 +1,6 @@
-"""Dropout by seed: against plain integers, in distribution, and in attention against the formula with the mask written out."""
+"""Dropout by seed: against plain integers, in distribution, and in attention against the formula
+with the mask written out.
+"""
 
 import math
 
@@ -7,11 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.kernels.sampling import drop  # noqa: E402
-from seqloom.nn.attention import Attention, dropped_attention  # noqa: E402
-from seqloom.nn.layers import dropout  # noqa: E402
-from seqloom.nn.position import alibi_slopes  # noqa: E402
-from seqloom.nn.transformer import causal_places  # noqa: E402
+from seqloom.kernels.sampling import drop
+from seqloom.nn.attention import Attention, dropped_attention
+from seqloom.nn.layers import dropout
+from seqloom.nn.position import alibi_slopes
+from seqloom.nn.transformer import causal_places
 
 WORD = (1 << 64) - 1
 

@@ -1,4 +1,6 @@
-"""The kernels behind hidden Markov models: products, packing, best pairs; against NumPy and against all paths."""
+"""The kernels behind hidden Markov models: products, packing, best pairs; against NumPy and against
+all paths.
+"""
 
 import numpy as np
 import pytest

@@ -106,7 +106,9 @@ def test_asking_for_memory_changes_nothing():
 
 
 def in_lanes(x):
-    """The sum of an array in the order of `sum_row`: four vectors of 16 at a time, one, then number by number."""
+    """The sum of an array in the order of `sum_row`: four vectors of 16 at a time, one, then number
+    by number.
+    """
     sums, at = np.zeros((4, 16), x.dtype), 0
     for many in (4, 1):
         while at + 16 * many <= len(x):

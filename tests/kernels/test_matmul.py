@@ -1,4 +1,6 @@
-"""Products of rows and a matrix are those of NumPy, for any number of rows and with the layout of any processor."""
+"""Products of rows and a matrix are those of NumPy, for any number of rows and with the layout of
+any processor.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Products with quantised weights: the same as those of the numbers that they stand for, on every kind of processor."""
+"""Products with quantised weights: the same as those of the numbers that they stand for, on every
+kind of processor.
+"""
 
 import numpy as np
 import pytest

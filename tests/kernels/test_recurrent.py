@@ -1,4 +1,6 @@
-"""Cells against their formulas in float64, their gradients against finite differences, and walks against steps."""
+"""Cells against their formulas in float64, their gradients against finite differences, and walks
+against steps.
+"""
 
 import numpy as np
 import pytest

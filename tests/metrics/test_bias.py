@@ -145,7 +145,9 @@ def test_refused(table):
 
 
 def test_what_neighbours_tell():
-    """Two clusters: when the lean is the cluster, neighbours tell it; when it is the row's parity, they do not."""
+    """Two clusters: when the lean is the cluster, neighbours tell it; when it is the row's parity,
+    they do not.
+    """
     rng = np.random.default_rng(0)
     where = np.repeat([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], 20, axis=0) + 0.1 * rng.normal(
         size=(40, 3)

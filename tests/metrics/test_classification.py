@@ -1,4 +1,6 @@
-"""Accuracy, precision and the like equal scikit-learn's and numbers counted by hand; errors come with their texts."""
+"""Accuracy, precision and the like equal scikit-learn's and numbers counted by hand; errors come
+with their texts.
+"""
 
 import doctest
 import json

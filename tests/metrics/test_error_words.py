@@ -1,4 +1,6 @@
-"""The z-scores are those of the formula, written out; typical words are found, frequent and rare ones are not."""
+"""The z-scores are those of the formula, written out; typical words are found, frequent and rare
+ones are not.
+"""
 
 import math
 from collections import Counter

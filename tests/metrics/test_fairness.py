@@ -5,7 +5,7 @@ import pytest
 
 from seqloom.errors import DataError
 from seqloom.metrics import tables
-from seqloom.metrics.fairness import judge_groups
+from seqloom.metrics.fairness import evaluate_groups
 from seqloom.metrics.slices import by_name
 
 NAMES = ["no", "yes"]
@@ -31,7 +31,7 @@ def test_rates_and_gaps_are_what_is_counted_one_by_one(classes):
     gold, said, where = case(classes=classes)
     names = [f"c{c}" for c in range(classes)]
     flags = one_hot(gold, classes), one_hot(said, classes)
-    metrics, details, notes = judge_groups(names, *flags, by_name("g", where), samples=0)
+    metrics, details, notes = evaluate_groups(names, *flags, by_name("g", where), samples=0)
     groups = {g: [i for i in range(len(gold)) if where[i] == g] for g in sorted(set(where))}
     found = {}
     for row, (g, rows) in zip(details["groups"], groups.items()):
@@ -77,9 +77,9 @@ def test_rates_and_gaps_are_what_is_counted_one_by_one(classes):
 def test_gaps_are_those_of_fairlearn(seed, parity, odds):
     """demographic_parity_difference and equalized_odds_difference of fairlearn 0.15.0, computed once."""
     gold, said, where = case(seed)
-    row = judge_groups(NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("g", where), samples=0)[
-        1
-    ]["gaps"][1]
+    row = evaluate_groups(
+        NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("g", where), samples=0
+    )[1]["gaps"][1]
     assert (row["demographic_parity"], row["equalised_odds"]) == pytest.approx(
         (parity, odds), abs=1e-12
     )
@@ -88,7 +88,7 @@ def test_gaps_are_those_of_fairlearn(seed, parity, odds):
 def test_intervals_are_those_of_resampled_rows():
     gold, said, where = case(1, n=150)
     groups = by_name("g", where)
-    metrics, details, _ = judge_groups(
+    metrics, details, _ = evaluate_groups(
         NAMES, one_hot(gold, 2), one_hot(said, 2), groups, samples=4000
     )
     rng, drawn = np.random.default_rng(5), []
@@ -99,7 +99,7 @@ def test_intervals_are_those_of_resampled_rows():
                 for g in range(3)
             ]
         )
-        again = judge_groups(
+        again = evaluate_groups(
             NAMES,
             one_hot(gold[rows], 2),
             one_hot(said[rows], 2),
@@ -125,12 +125,12 @@ def test_gaps_of_equal_groups_are_those_of_chance():
     rng = np.random.default_rng(2)
     gold, said = rng.integers(0, 2, (2, 600))
     where = rng.choice(["a", "b"], 600).tolist()
-    metrics = judge_groups(
+    metrics = evaluate_groups(
         NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("g", where), samples=200
     )[0]
     assert 0 < metrics["demographic_parity_gap_chance"] < 0.08
     unfair = np.where(np.array(where) == "a", 1, said)
-    metrics = judge_groups(
+    metrics = evaluate_groups(
         NAMES, one_hot(gold, 2), one_hot(unfair, 2), by_name("g", where), samples=200
     )[0]
     assert (
@@ -144,26 +144,28 @@ def test_gaps_of_equal_groups_are_those_of_chance():
 def test_a_group_without_a_class_is_left_out_of_its_rate():
     gold, said = np.array([1, 0, 1, 0, 0, 0]), np.array([1, 0, 0, 0, 1, 0])
     groups = by_name("site", ["a", "a", "b", "b", "c", "c"])
-    _, details, notes = judge_groups(NAMES, one_hot(gold, 2), one_hot(said, 2), groups, samples=20)
+    _, details, notes = evaluate_groups(
+        NAMES, one_hot(gold, 2), one_hot(said, 2), groups, samples=20
+    )
     assert details["groups"][2]["classes"][1]["true_positive_rate"] is None
     assert details["gaps"][1]["true_positive_rate"] == 1.0  # a has 1, b has 0
     assert "'c'" in notes[0]
     shown = tables._groups(details["groups"], "site") + tables._gaps(details["gaps"])
     assert "nan" not in shown
     assert "-" in shown
-    _, details, _ = judge_groups(
+    _, details, _ = evaluate_groups(
         NAMES, one_hot(gold[:2], 2), one_hot(said[:2], 2), by_name("s", ["a", "b"]), samples=20
     )
     assert details["gaps"][1]["true_positive_rate"] is None  # one group alone has no gap
     with pytest.raises(DataError, match="'site' has one value only, 'a'"):
-        judge_groups(
+        evaluate_groups(
             NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("site", ["a"] * 6), samples=0
         )
 
 
 def test_several_labels():
     gold, said = np.array([[1, 1], [0, 1], [1, 0]], bool), np.array([[1, 0], [0, 1], [1, 0]], bool)
-    metrics, details, _ = judge_groups(
+    metrics, details, _ = evaluate_groups(
         ["x", "y"], gold, said, by_name("g", ["a", "a", "b"]), samples=10
     )
     assert metrics["accuracy_gap"] == 0.5

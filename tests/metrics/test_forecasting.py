@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqloom.metrics import forecasting
-from seqloom.metrics.forecasting import LEVELS, judge, pinball, quantiles, segments
+from seqloom.metrics.forecasting import LEVELS, evaluate_forecasts, pinball, quantiles, segments
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def parts():
 def test_against_the_formulas(parts):
     truth, point, bands = parts
     std, naive = np.array([2.0, 3.0]), np.array([1.0, 5.0])
-    metrics, details = judge(
+    metrics, details = evaluate_forecasts(
         truth, point, bands, np.arange(40), columns=["a", "b"], std=std, naive=naive
     )
     cells = [

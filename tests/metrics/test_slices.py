@@ -1,4 +1,6 @@
-"""Numbers of slices equal those counted one by one; intervals of shares equal scipy's; the worst slices come first."""
+"""Numbers of slices equal those counted one by one; intervals of shares equal scipy's; the worst
+slices come first.
+"""
 
 import math
 
@@ -10,8 +12,8 @@ from seqloom.metrics import tables
 from seqloom.metrics.bootstrap import interval
 from seqloom.metrics.slices import (
     BINS,
-    MOST,
-    SMALL,
+    MAX_SLICES,
+    MIN_EXAMPLES,
     by_length,
     by_name,
     by_number,
@@ -88,9 +90,9 @@ def test_numbers_in_a_column_are_put_into_bins_where_there_are_many():
     assert len(by_name("mixed", [*map(str, range(50)), "n/a"]).names) == 51
     with pytest.raises(
         DataError,
-        match=f"column 'id' has 1,001 different values; slice by one that has at most {MOST:,}",
+        match=f"column 'id' has 1,001 different values; slice by one that has at most {MAX_SLICES:,}",
     ):
-        by_name("id", [f"x{i}" for i in range(MOST + 1)])
+        by_name("id", [f"x{i}" for i in range(MAX_SLICES + 1)])
 
 
 def test_examples_longer_than_those_of_training_have_bins_of_their_own():
@@ -133,7 +135,7 @@ def test_examples_longer_than_those_of_training_have_bins_of_their_own():
 def test_the_worst_come_first_and_small_ones_last():
     rows = [
         {"slice": "good", "size": 50, "accuracy": 0.9},
-        {"slice": "tiny", "size": SMALL - 1, "accuracy": 0.0},
+        {"slice": "tiny", "size": MIN_EXAMPLES - 1, "accuracy": 0.0},
         {"slice": "bad", "size": 50, "accuracy": 0.2},
         {"slice": "none", "size": 50, "accuracy": None},
     ]

@@ -20,7 +20,8 @@ GOLD = [["N", "V", "P", "D", "N"], ["N", "N", "V", "N"], ["R", "X", "V"]]
 GUESS = [["N", "V", "V", "D", "N"], ["N", "V", "V", "N"], ["R", "P", "N"]]
 TAGS = ["D", "N", "P", "Q", "R", "V"]
 
-# What conlleval.pl (version 2004-01-26) prints: phrases, found, correct; accuracy, precision, recall, FB1 in percent;
+# What conlleval.pl (version 2004-01-26) prints: phrases, found, correct; accuracy, precision,
+# recall, FB1 in percent;
 # precision, recall, FB1 and found of each label.
 CONLLEVAL = {
     "clean": (
@@ -94,7 +95,7 @@ def judged(
 ):
     words = words or [[f"w{i}" for i in range(len(sentence))] for sentence in gold]
     tags = tags or sorted({tag for sentence in [*gold, *guess] for tag in sentence})
-    return tagging.judge(
+    return tagging.evaluate_tags(
         Tagged(words, gold, "test", scheme), guess, tags, knows, samples=samples, examples=examples
     )
 
@@ -223,7 +224,9 @@ def test_no_samples_no_intervals():
 
 
 def test_the_interval_weighs_sentences_by_their_words():
-    """A few long sentences, of which half are wrong: the spread is that of sentences, far wider than that of words."""
+    """A few long sentences, of which half are wrong: the spread is that of sentences, far wider
+    than that of words.
+    """
     gold = [["N"] * 50] * 40
     guess = [["N"] * 50 if i % 2 else ["V"] * 50 for i in range(40)]
     metrics, _, _ = judged(gold, guess, samples=2000)

@@ -1,4 +1,6 @@
-"""Approximate search against brute force: recall, the same numbers, the same rules for what is left out, and its refusals."""
+"""Approximate search against brute force: recall, the same numbers, the same rules for what is left
+out, and its refusals.
+"""
 
 import sys
 

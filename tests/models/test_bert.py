@@ -1,4 +1,6 @@
-"""Masked language models without torch are those of torch's network, for every layout; with 8 and 4 bits they stay near it."""
+"""Masked language models without torch are those of torch's network, for every layout; with 8 and 4
+bits they stay near it.
+"""
 
 import subprocess
 import sys
@@ -137,7 +139,8 @@ def test_torch_is_not_needed(tmp_path):
     program = (
         "import sys\nsys.modules['torch'] = None\nimport seqloom\n"
         f"model = seqloom.load(r'{tmp_path}/m')\n"
-        "print(model.fill('the [MASK] sat', 1), model.score('the cat'), model.hidden('the cat').vectors.shape)"
+        "print(model.fill('the [MASK] sat', 1), model.score('the cat'), model.hidden('the "
+        "cat').vectors.shape)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

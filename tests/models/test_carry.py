@@ -1,4 +1,6 @@
-"""Whether units know of each other, in training as in scoring; and what is said of the training text and the valid one."""
+"""Whether units know of each other, in training as in scoring; and what is said of the training
+text and the valid one.
+"""
 
 import json
 
@@ -9,13 +11,13 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from seqloom import GPT, GRU, LSTM, NPLM, RNN, TrainConfig  # noqa: E402
-from seqloom.models.language.language_net import LanguageTraining  # noqa: E402
-from seqloom.models.network.first_layer import Size  # noqa: E402
-from seqloom.training import loop  # noqa: E402
-from seqloom.training.batches import Separate  # noqa: E402
-from seqloom.training.devices import on_device  # noqa: E402
-from seqloom.training.update import leading  # noqa: E402
+from seqloom import GPT, GRU, LSTM, NPLM, RNN, TrainConfig
+from seqloom.models.language.language_net import LanguageTraining
+from seqloom.models.network.first_layer import Size
+from seqloom.training import loop
+from seqloom.training.batches import Separate
+from seqloom.training.devices import on_device
+from seqloom.training.update import leading
 
 NETWORKS = [RNN, LSTM, GRU, NPLM, GPT]
 CPU = torch.device("cpu")
@@ -192,7 +194,9 @@ def test_without_carry_cut_off_and_resumed_is_the_same_to_the_bit(cls, tmp_path,
 
 
 def test_bits_per_byte_of_the_valid_text_are_its_own(tmp_path):
-    """Long tokens in one text, single bytes in the other: what is shown while it trains is what evaluation says."""
+    """Long tokens in one text, single bytes in the other: what is shown while it trains is what
+    evaluation says.
+    """
     model = made(LSTM, tokenizer="bpe", vocab_size=300, carry=False)
     valid = "qzx jvk wxyz\n" * 20
     model.fit(TEXT, valid=valid, train=TrainConfig(steps=3), run=tmp_path / "r")

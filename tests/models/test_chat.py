@@ -1,4 +1,6 @@
-"""Chat templates: the ids that transformers gives, marks in messages that stay text, and templates that reach outside."""
+"""Chat templates: the ids that transformers gives, marks in messages that stay text, and templates
+that reach outside.
+"""
 
 import os
 import sys
@@ -144,10 +146,13 @@ def test_ids_are_those_of_transformers(model, tmp_path):
         eos_token=END,
     )
     others = [
-        "{{ bos_token }}{% for m in messages %}{{ m.role | upper }}: {{ m.content | trim }}{{ eos_token }}{% endfor %}",
-        "{%- set ns = namespace(n=0) -%}\n{%- for m in messages %}\n  {%- set ns.n = ns.n + 1 %}\n[{{ ns.n }}] "
+        "{{ bos_token }}{% for m in messages %}{{ m.role | upper }}: {{ m.content | trim }}{{ "
+        "eos_token }}{% endfor %}",
+        "{%- set ns = namespace(n=0) -%}\n{%- for m in messages %}\n  {%- set ns.n = ns.n + 1 "
+        "%}\n[{{ ns.n }}] "
         "{{ m | tojson }}\n{% if loop.last %}{% break %}{% endif %}{% endfor %}",
-        "{% if tools is not none or documents is not none %}tools{% endif %}{% for m in messages %}{% generation %}\n"
+        "{% if tools is not none or documents is not none %}tools{% endif %}{% for m in messages "
+        "%}{% generation %}\n"
         "{{ m.content }}{% endgeneration %}\n{{ m | tojson(indent=2, sort_keys=True) }}{% endfor %}",
     ]
     for source in (TEMPLATE, *others):

@@ -1,4 +1,6 @@
-"""Every reader with every encoder and every head: it learns, predicts, and comes back from the disk as it was."""
+"""Every reader with every encoder and every head: it learns, predicts, and comes back from the disk
+as it was.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import seqloom  # noqa: E402
-from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
-from seqloom.models.forecasting.forecaster import NeuralForecaster  # noqa: E402
-from seqloom.models.tagging.neural_tagger import NeuralTagger  # noqa: E402
-from seqloom.nn.composition import POOLINGS  # noqa: E402
-from seqloom.testing.forecasting import hours  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
+import seqloom
+from seqloom.encoder_table import ENCODERS
+from seqloom.models.classification.neural_classifier import NeuralClassifier
+from seqloom.models.forecasting.forecaster import NeuralForecaster
+from seqloom.models.tagging.neural_tagger import NeuralTagger
+from seqloom.nn.composition import POOLINGS
+from seqloom.testing.forecasting import hours
+from seqloom.training.config import TrainConfig
 
 RNG = np.random.default_rng(0)
 TEXTS = [

@@ -30,7 +30,9 @@ def by_hand(ids, window, symmetric, weighting):
 
 
 def text(n=3000, vocab_size=200, seed=0):
-    """Words of very different frequency, with some that are gone and ends of units now and then; the last word is unseen."""
+    """Words of very different frequency, with some that are gone and ends of units now and then;
+    the last word is unseen.
+    """
     draw = np.random.default_rng(seed)
     ids = np.minimum(draw.zipf(1.3, n) - 1, vocab_size - 2).astype(np.uint32)
     ids[draw.random(n) < 0.15] = GONE
@@ -57,7 +59,7 @@ def test_against_a_double_loop(window, symmetric, weighting):
     upper = {at: x for at, x in expected.items() if not symmetric or at[0] <= at[1]}
     found = as_dict(cells)
     assert list(found) == sorted(upper)
-    exact = window <= cooccurrence.LARGEST
+    exact = window <= cooccurrence.MAX_VOCABULARY
     for at, x in found.items():  # the nearest float32 of the exact fraction
         assert (
             x == np.float32(float(upper[at]))

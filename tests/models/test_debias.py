@@ -185,7 +185,9 @@ def test_refused(vectors):
 
 
 def test_glove_leans_as_published():
-    """Caliskan et al. 2017, table 1, found every one of these on GloVe (840B, d 1.06 to 1.81); here 6B of 50 dimensions."""
+    """Caliskan et al. 2017, table 1, found every one of these on GloVe (840B, d 1.06 to 1.81); here
+    6B of 50 dimensions.
+    """
     with np.load(Path(__file__).parent.parent / "golden" / "glove_6B_50d.npz") as golden:
         glove = WordVectors.of(golden["words"].tolist(), golden["matrix"].astype(np.float32))
     known = built_in()

@@ -1,4 +1,6 @@
-"""Dynamic evaluation: what it gains, that it looks at nothing before it is scored, that the model stays as it was."""
+"""Dynamic evaluation: what it gains, that it looks at nothing before it is scored, that the model
+stays as it was.
+"""
 
 import copy
 import json
@@ -45,7 +47,9 @@ def model(request):
 
 
 def test_text_of_another_style_gains(model):
-    """Trained on steps of one or two letters; read are steps of five or six, where it gains much, and the old ones."""
+    """Trained on steps of one or two letters; read are steps of five or six, where it gains much,
+    and the old ones.
+    """
     for text, limit in ((walk(1, (5, 6)), 0.85), (walk(2, (1, 2)), 1.0)):
         static, dynamic = (
             model.evaluate(text, samples=0),
@@ -65,7 +69,9 @@ def test_rate_zero_is_the_static_evaluation(model):
 
 
 def test_where_the_pieces_are_the_same_rate_zero_is_the_same_to_the_bit():
-    """One sequence and the window in which it scores anyway. (torch's LSTM rounds otherwise where gradients are kept.)"""
+    """One sequence and the window in which it scores anyway. (torch's LSTM rounds otherwise where
+    gradients are kept.)
+    """
     model = network("nplm", walk(0, (1, 2)), steps=5)
     ids, lengths = model.encode(walk(3, (1, 5), 700))
     assert np.array_equal(
@@ -100,7 +106,9 @@ def test_the_model_is_as_before(model):
 
 
 def test_one_step_against_equation(model):
-    """Two windows: the second is scored by weights that were moved as the docstring says, here in plain NumPy."""
+    """Two windows: the second is scored by weights that were moved as the docstring says, here in
+    plain NumPy.
+    """
     if model.name == "lstm":
         pytest.skip("its state was made by the old weights; the others show the step")
     ids = model.encode(walk(6, (5, 6), 63))[0]

@@ -1,4 +1,6 @@
-"""The parts of encoders: published numbers of parameters, marks around texts, batches, hidden tokens in a text."""
+"""The parts of encoders: published numbers of parameters, marks around texts, batches, hidden
+tokens in a text.
+"""
 
 import itertools
 import math

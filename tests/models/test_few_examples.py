@@ -10,12 +10,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
-from seqloom.models.sequence.model import FEW, without_torch  # noqa: E402
-from seqloom.models.tagging.neural_tagger import NeuralTagger  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
-from tests.models.test_composition import SENTENCES, SERIES, TEXTS, make_encoder, small  # noqa: E402
+from seqloom.encoder_table import ENCODERS
+from seqloom.models.classification.neural_classifier import NeuralClassifier
+from seqloom.models.sequence.model import MAX_EXAMPLES_WITHOUT_TORCH, without_torch
+from seqloom.models.tagging.neural_tagger import NeuralTagger
+from seqloom.training.config import TrainConfig
+from tests.models.test_composition import SENTENCES, SERIES, TEXTS, make_encoder, small
 
 TRAIN = TrainConfig(steps=3, batch_size=3)
 
@@ -23,7 +23,7 @@ TRAIN = TrainConfig(steps=3, batch_size=3)
 def both(model, examples, monkeypatch):
     """Answers one by one without torch, and all together with it."""
     assert without_torch(model, 1)
-    assert not without_torch(model, FEW + 1)
+    assert not without_torch(model, MAX_EXAMPLES_WITHOUT_TORCH + 1)
     alone = np.concatenate([model.class_log_probs([example]) for example in examples])
     monkeypatch.setattr("seqloom.models.sequence.model.FEW", 0)
     return alone, model.class_log_probs(examples)

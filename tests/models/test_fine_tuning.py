@@ -9,15 +9,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import seqloom  # noqa: E402
-from seqloom import progress  # noqa: E402
-from seqloom.errors import ConfigError, ModelError  # noqa: E402
-from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
-from seqloom.models.sequence.published import PublishedInputs, fine_tuning, open_encoder, slower  # noqa: E402  # noqa: E402
-from seqloom.models.tagging.neural_tagger import NeuralTagger  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.trainable import DelayedGroup  # noqa: E402
-from tests.models.test_composition import QUICK, SENTENCES, TEXTS, make_encoder  # noqa: E402
+import seqloom
+from seqloom import progress
+from seqloom.errors import ConfigError, ModelError
+from seqloom.models.classification.neural_classifier import NeuralClassifier
+from seqloom.models.sequence.published import PublishedInputs, fine_tuning, open_encoder, slower
+from seqloom.models.tagging.neural_tagger import NeuralTagger
+from seqloom.training.config import TrainConfig
+from seqloom.training.trainable import DelayedGroup
+from tests.models.test_composition import QUICK, SENTENCES, TEXTS, make_encoder
 
 
 @pytest.fixture(scope="module")

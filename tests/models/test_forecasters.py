@@ -1,4 +1,6 @@
-"""Forecasters against plain loops over the equations, against scikit-learn, and against numbers of statsmodels."""
+"""Forecasters against plain loops over the equations, against scikit-learn, and against numbers of
+statsmodels.
+"""
 
 import json
 from itertools import pairwise
@@ -160,8 +162,9 @@ def test_the_constants_are_about_the_best():
 
 
 def test_smoothing_agrees_with_statsmodels():
-    """The equations, which the model follows, give the numbers of its Holt-Winters with a damped trend from the same constants
-    and start (tests/golden/statsmodels_answers.py); its forecast of the twelfth step leaves out the last change of the season.
+    """The equations, which the model follows, give the numbers of its Holt-Winters with a damped
+    trend from the same constants and start (tests/golden/statsmodels_answers.py); its forecast of
+    the twelfth step leaves out the last change of the season.
     """
     case = GOLDEN["smoothing"]
     given = [case[name] for name in ("alpha", "beta", "gamma", "phi")]
@@ -244,7 +247,9 @@ def test_arima_follows_the_equations(ar, differences, ma, seasonal):
 
 
 def test_arima_agrees_with_statsmodels():
-    """From the same coefficients the same forecast; its own, at the maximum of the likelihood, have no smaller squares."""
+    """From the same coefficients the same forecast; its own, at the maximum of the likelihood, have
+    no smaller squares.
+    """
     case = GOLDEN["arima"]
     values, theirs = np.array(case["values"]), np.array(case["coefficients"])[:, None]
     model = Arima(horizon=12, ar=2, differences=0, ma=1, seasonal=False, window=200).fit(
@@ -302,7 +307,9 @@ def test_every_interval_holds_its_forecast():
 
 
 def test_intervals_of_held_out_data_are_wider_than_those_of_the_training_data():
-    """The tail that intervals are learnt from is not learnt from, else a model that learnt by heart would be too sure."""
+    """The tail that intervals are learnt from is not learnt from, else a model that learnt by heart
+    would be too sure.
+    """
     rng = np.random.default_rng(0)
     noise = rng.normal(size=260)
     model = LinearWindow(horizon=4, window=40, ridge=0.0, normalise="none").fit(noise)

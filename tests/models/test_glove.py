@@ -1,4 +1,6 @@
-"""GloVe: its loss and its steps against NumPy in double precision, the same bits whatever happens, and what it learns."""
+"""GloVe: its loss and its steps against NumPy in double precision, the same bits whatever happens,
+and what it learns.
+"""
 
 import numpy as np
 import pytest
@@ -53,7 +55,9 @@ def test_every_cell_is_visited_once_and_the_loss_is_the_formula(
 
 
 def test_steps_are_those_of_adagrad():
-    """One cell at a time, against NumPy: eta g / sqrt(1 + sum of (eta g)^2), both sides from the values before."""
+    """One cell at a time, against NumPy: eta g / sqrt(1 + sum of (eta g)^2), both sides from the
+    values before.
+    """
     eta, of_biases, d = 0.05, 0.3, 5
     draw = np.random.default_rng(0)
     for symmetric in (False, True):

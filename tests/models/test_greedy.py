@@ -1,4 +1,6 @@
-"""Greedy translation is beam search with one beam: whatever the network, for one source and many, and for ties."""
+"""Greedy translation is beam search with one beam: whatever the network, for one source and many,
+and for ties.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Hidden Markov models: against all paths, against hmmlearn, and at the borders (nothing, one token, the impossible)."""
+"""Hidden Markov models: against all paths, against hmmlearn, and at the borders (nothing, one
+token, the impossible).
+"""
 
 import doctest
 import importlib
@@ -396,7 +398,9 @@ def test_bad_numbers_and_bad_parameters():
 
 
 def test_far_outliers_and_tiny_probabilities_are_still_exact():
-    """A left-to-right chain must pass a row that its only state finds 10,000 nats less likely than another state does."""
+    """A left-to-right chain must pass a row that its only state finds 10,000 nats less likely than
+    another state does.
+    """
     left_right = GaussianHMM(
         [1, 0, 0],
         [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]],

@@ -59,7 +59,9 @@ def test_the_table_of_moves_is_laid_out_once_as_the_kernel_reads_it(order):
 
 
 def test_order_two_sees_more_than_order_one():
-    """After the first word, which tells its tag, the rest is certain for order 2 and a coin's throw for order 1."""
+    """After the first word, which tells its tag, the rest is certain for order 2 and a coin's throw
+    for order 1.
+    """
     rng = np.random.default_rng(0)
     made = []
     for _ in range(200):
@@ -159,7 +161,9 @@ def test_the_scheme_it_works_in(work_in):
 
 
 def test_spans_may_meet_as_they_never_did_in_training():
-    """In IOB1 a span that follows another of its kind begins with B, a tag that this training data does not have."""
+    """In IOB1 a span that follows another of its kind begins with B, a tag that this training data
+    does not have.
+    """
     data = Tagged.of(
         [(["Anna", "met", "Bob"], ["I-P", "O", "I-P"]), (["Bob", "ran"], ["I-P", "O"])],
         scheme="iob1",

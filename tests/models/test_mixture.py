@@ -1,4 +1,6 @@
-"""Mixtures: weights by EM against a search, the cache as a member, members that do not fit, saving; and the uniform rung."""
+"""Mixtures: weights by EM against a search, the cache as a member, members that do not fit, saving;
+and the uniform rung.
+"""
 
 import itertools
 import math

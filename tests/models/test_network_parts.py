@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
+from torch import nn
 
-from seqloom import LSTM  # noqa: E402
-from seqloom.arrays import check_arrays  # noqa: E402
-from seqloom.contracts import Fitting  # noqa: E402
-from seqloom.errors import ConfigError, ModelError  # noqa: E402
-from seqloom.models.language.neural import settled  # noqa: E402
-from seqloom.models.network.first_layer import (  # noqa: E402  # noqa: E402
+from seqloom import LSTM
+from seqloom.arrays import check_arrays
+from seqloom.contracts import Fitting
+from seqloom.errors import ConfigError, ModelError
+from seqloom.models.language.neural import settled
+from seqloom.models.network.first_layer import (
     WIDTHS,
     FirstLayer,
     choose_width,
@@ -24,7 +24,7 @@ from seqloom.models.network.first_layer import (  # noqa: E402  # noqa: E402
     passes,
     token_spellings,
 )
-from seqloom.models.network.network import (  # noqa: E402  # noqa: E402
+from seqloom.models.network.network import (
     RANKS,
     TrainedNetwork,
     array_specs,
@@ -33,16 +33,16 @@ from seqloom.models.network.network import (  # noqa: E402  # noqa: E402
     prepare,
     train_network,
 )
-from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
-from seqloom.runtime.declarations import Declared  # noqa: E402
-from seqloom.runtime.outputs import take_output  # noqa: E402
-from seqloom.runtime.weights import Recorder  # noqa: E402
-from seqloom.text.tokenizer import Tokenizer  # noqa: E402
-from seqloom.training.batches import Batch, Examples  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
+from seqloom.models.word_vectors.word_vectors import WordVectors
+from seqloom.runtime.declarations import Declared
+from seqloom.runtime.outputs import take_output
+from seqloom.runtime.weights import Recorder
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.training.batches import Batch, Examples
+from seqloom.training.config import TrainConfig
 from seqloom.training.trainable import (
-    Criterion,  # noqa: E402
-    DelayedGroup,  # noqa: E402
+    Criterion,
+    DelayedGroup,
 )
 
 RNG = np.random.default_rng(0)

@@ -5,11 +5,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import seqloom  # noqa: E402
-from seqloom import GPT, GRU, LSTM, NPLM, RNN, Mixture, NGram, TrainConfig  # noqa: E402
-from seqloom.decoding.stepper import log_probs_by_steps  # noqa: E402
-from seqloom.errors import ConfigError, ModelError  # noqa: E402
-from tests.conftest import TOY  # noqa: E402
+import seqloom
+from seqloom import GPT, GRU, LSTM, NPLM, RNN, Mixture, NGram, TrainConfig
+from seqloom.decoding.stepper import log_probs_by_steps
+from seqloom.errors import ConfigError, ModelError
+from tests.conftest import TOY
 
 QUICK = TrainConfig(steps=3, lr=0.02)
 VARIED = [

@@ -1,4 +1,6 @@
-"""The neural cache against a slow twin, its choice of theta and share, what it gains, members that do not fit, saving."""
+"""The neural cache against a slow twin, its choice of theta and share, what it gains, members that
+do not fit, saving.
+"""
 
 import math
 import shutil

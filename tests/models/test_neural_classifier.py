@@ -9,17 +9,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.contracts.base import Fitting  # noqa: E402
-from seqloom.data.classification import as_labelled  # noqa: E402
-from seqloom.errors import ConfigError, DataError  # noqa: E402
-from seqloom.models.classification.decisions import best_shift, best_temperature, shifted  # noqa: E402
-from seqloom.models.classification.explanation import token_shares  # noqa: E402
-from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
-from seqloom.models.sequence.inputs import TextInputs, windows  # noqa: E402
-from seqloom.models.sequence.model import held_out  # noqa: E402
-from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
-from seqloom.text.tokenizer import Tokenizer  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
+from seqloom.contracts.base import Fitting
+from seqloom.data.classification import as_labelled
+from seqloom.errors import ConfigError, DataError
+from seqloom.models.classification.decisions import best_shift, best_temperature, shifted
+from seqloom.models.classification.explanation import token_shares
+from seqloom.models.classification.neural_classifier import NeuralClassifier
+from seqloom.models.sequence.inputs import TextInputs, windows
+from seqloom.models.sequence.model import held_out
+from seqloom.models.word_vectors.word_vectors import WordVectors
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.training.config import TrainConfig
 
 ORDER = [
     (" ".join(words), "yes" if words.index("a") < words.index("b") else "no")
@@ -242,7 +242,9 @@ def test_attention_is_shared_out_among_the_words():
 
 
 def test_balanced_classes_also_choose_the_weights():
-    """Never to predict the rare class has the best plain accuracy, so by that the weights of such a step would be kept."""
+    """Never to predict the rare class has the best plain accuracy, so by that the weights of such a
+    step would be kept.
+    """
     rng = np.random.default_rng(0)
     rare = rng.random(400) < 0.1
     data = [

@@ -5,11 +5,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom import NeuralForecaster, SeasonalNaive, Series, TrainConfig  # noqa: E402
-from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.errors import ConfigError, MissingExtra  # noqa: E402
-from seqloom.models.forecasting.forecaster_net import losses  # noqa: E402
-from seqloom.testing.forecasting import hours  # noqa: E402
+from seqloom import NeuralForecaster, SeasonalNaive, Series, TrainConfig
+from seqloom.encoder_table import ENCODERS
+from seqloom.errors import ConfigError, MissingExtra
+from seqloom.models.forecasting.forecaster_net import losses
+from seqloom.testing.forecasting import hours
 
 SMALL = {"horizon": 4, "window": 20, "d_hidden": 8}
 FEW = TrainConfig(steps=2, batch_size=8)

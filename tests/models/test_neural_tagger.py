@@ -6,11 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.data.spans import check  # noqa: E402
-from seqloom.data.tagging import Tagged  # noqa: E402
-from seqloom.models.tagging.neural_tagger import NeuralTagger  # noqa: E402
-from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
+from seqloom.data.spans import check
+from seqloom.data.tagging import Tagged
+from seqloom.models.tagging.neural_tagger import NeuralTagger
+from seqloom.models.word_vectors.word_vectors import WordVectors
+from seqloom.training.config import TrainConfig
 
 VERBS = [
     (["they", "can", "fish"], ["P", "V", "N"]),

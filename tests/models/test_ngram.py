@@ -28,7 +28,9 @@ METHODS = [
 
 @pytest.fixture(scope="module")
 def kenlm_text(shakespeare):
-    """The text that KenLM was given: lower case, words and punctuation apart, the last tenth of the lines held out."""
+    """The text that KenLM was given: lower case, words and punctuation apart, the last tenth of the
+    lines held out.
+    """
     lines = [
         " ".join(re.findall(r"[a-z']+|[^\sa-z']", line)) for line in shakespeare.lower().split("\n")
     ]
@@ -140,7 +142,9 @@ def test_tiny_corpora_take_a_stated_fallback(toy_text):
 
 
 def test_discounts_where_counts_of_counts_are_missing():
-    """n[j]: n-grams seen j times. One discount where the third cannot be had or leaves its range, then fixed ones."""
+    """n[j]: n-grams seen j times. One discount where the third cannot be had or leaves its range,
+    then fixed ones.
+    """
     modified, plain = smoothing_named("modified-kneser-ney"), smoothing_named("kneser-ney")
     y = 60 / (60 + 2 * 20)
     usual = modified.weights(np.array([0, 60, 20, 10, 5, 0]), 99)

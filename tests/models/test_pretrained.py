@@ -7,17 +7,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import seqloom  # noqa: E402
-from seqloom import GPT, GRU, LSTM, NPLM, RNN, Tokenizer, TrainConfig, progress  # noqa: E402
-from seqloom.decoding.stepper import log_probs_by_steps  # noqa: E402
-from seqloom.errors import ConfigError, DataError  # noqa: E402
-from seqloom.interop.vectors import write_vectors  # noqa: E402
-from seqloom.models.language.language_net import LanguageTraining  # noqa: E402
-from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
-from seqloom.training import loop  # noqa: E402
-from seqloom.training.checkpoint import Run  # noqa: E402
-from tests.conftest import TOY  # noqa: E402
-from tests.golden import fasttext_models  # noqa: E402
+import seqloom
+from seqloom import GPT, GRU, LSTM, NPLM, RNN, Tokenizer, TrainConfig, progress
+from seqloom.decoding.stepper import log_probs_by_steps
+from seqloom.errors import ConfigError, DataError
+from seqloom.interop.vectors import write_vectors
+from seqloom.models.language.language_net import LanguageTraining
+from seqloom.models.word_vectors.word_vectors import WordVectors
+from seqloom.training import loop
+from seqloom.training.checkpoint import Run
+from tests.conftest import TOY
+from tests.golden import fasttext_models
 
 WORDS = ["elephant", *sorted(set(TOY.split()))[:15]]
 VECTORS = WordVectors.of(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 8)))

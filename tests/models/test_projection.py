@@ -1,4 +1,6 @@
-"""Planes and the data of pictures: against numpy's eigenvectors and scikit-learn, and what stands beside what."""
+"""Planes and the data of pictures: against numpy's eigenvectors and scikit-learn, and what stands
+beside what.
+"""
 
 import sys
 
@@ -70,7 +72,9 @@ def test_maps_know_their_groups_and_compare_directions(vectors):
 
 
 def test_pairs_of_a_true_analogy_are_equal_arrows():
-    """c + a and c + b with a, b at right angles to every c: all of one length, so that directions keep the difference."""
+    """c + a and c + b with a, b at right angles to every c: all of one length, so that directions
+    keep the difference.
+    """
     rng = np.random.default_rng(2)
     rows = np.zeros((5, 2, 9))
     bases = rng.normal(size=(5, 7))

@@ -19,7 +19,9 @@ def distribution(model, words):
 
 
 def test_change_of_one_bigram_by_definition():
-    """Of a bigram model, remove exactly the n-grams whose removal costs less than the threshold, worked out in full."""
+    """Of a bigram model, remove exactly the n-grams whose removal costs less than the threshold,
+    worked out in full.
+    """
     model = NGram(order=2).fit(TOY)
     trie, tokenizer = model.trie, model.tokenizer
     v = tokenizer.vocab_size

@@ -1,5 +1,6 @@
-"""8 and 4 bits a weight: how far weights and the scores of a gpt move, that all ways of reading agree, saving of every network,
-what is refused."""
+"""8 and 4 bits a weight: how far weights and the scores of a gpt move, that all ways of reading
+agree, saving of every network, what is refused.
+"""
 
 import json
 
@@ -76,7 +77,9 @@ def test_a_weight_is_off_by_half_a_step_of_its_block(bits, shape, centre):
 
 @pytest.mark.parametrize("bits", [8, 4])
 def test_tiny_weights_keep_their_size(bits):
-    """Steps between float16 are as large as the scale itself here; one too small would cut off the largest weights."""
+    """Steps between float16 are as large as the scale itself here; one too small would cut off the
+    largest weights.
+    """
     weight = (np.geomspace(1e-6, 1e-4, 64)[:, None] * np.linspace(-1, 1, BLOCK)).astype(np.float32)
     blocks = Blocks.of(weight, bits)
     apart = np.abs(blocks.tiles().floats() - weight)
@@ -118,7 +121,9 @@ def test_weights_without_a_scale_are_refused(bits, value):
 
 
 def test_scores_are_near_those_of_the_same_weights_in_float32(model, small):
-    """The kernel rounds activations, so it is held against float32 activations and the weights as they were rounded."""
+    """The kernel rounds activations, so it is held against float32 activations and the weights as
+    they were rounded.
+    """
     turned = model.quantised(small.bits)
     turned.net.restore({name: np.array(array) for name, array in small.weights.items()})
     turned.learnt = model.learnt

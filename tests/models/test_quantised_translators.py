@@ -1,4 +1,6 @@
-"""Translators with 8 and 4 bits a weight: they translate and score near the same weights in float32, without making them."""
+"""Translators with 8 and 4 bits a weight: they translate and score near the same weights in
+float32, without making them.
+"""
 
 import numpy as np
 import pytest

@@ -65,7 +65,8 @@ def test_what_is_too_long_is_cut_and_said(monkeypatch):
     model = make(longest=6)
     assert (model.embed("the cat sat on the log") == model.embed("the cat sat on")).all()
     assert lines == [
-        "1 of 1 texts are longer than the 6 tokens that this sentence-encoder model reads; their ends are left "
+        "1 of 1 texts are longer than the 6 tokens that this sentence-encoder model reads; their "
+        "ends are left "
         "out"
     ]
     assert not (make().embed("the cat sat on the log") == make().embed("the cat sat on")).all()

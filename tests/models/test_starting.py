@@ -11,16 +11,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import seqloom  # noqa: E402
-from seqloom import registry  # noqa: E402
-from seqloom.errors import ConfigError, DataError, ModelError, NotFitted, SeqloomError  # noqa: E402
-from seqloom.models.word_vectors.word_vectors import WordVectors  # noqa: E402
-from seqloom.testing.forecasting import hours  # noqa: E402
-from seqloom.text.tokenizer import Tokenizer  # noqa: E402
-from seqloom.training import loop, update  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
-from tests.models.test_composition import make_encoder  # noqa: E402
-from tests.models.test_fine_tuning import said  # noqa: E402, F401
+import seqloom
+from seqloom import registry
+from seqloom.errors import ConfigError, DataError, ModelError, NotFitted, SeqloomError
+from seqloom.models.word_vectors.word_vectors import WordVectors
+from seqloom.testing.forecasting import hours
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.training import loop, update
+from seqloom.training.config import TrainConfig
+from tests.models.test_composition import make_encoder
+from tests.models.test_fine_tuning import said  # noqa: F401
 
 TEXT = "the cat sat on the mat\na dog met the cat on the road\nthe road led to the sea\n" * 4
 MORE = "the dog sat on the road\nthe sea met the cat on a mat\nan owl slept\n" * 4
@@ -451,7 +451,8 @@ def test_models_that_are_no_networks_say_what_to_do():
         (
             "classifier",
             [*MORE_LABELLED, ("what", "?")],
-            r"has the label '\?', which the gru-classifier model to start from does not have; leave it out, or fit "
+            r"has the label '\?', which the gru-classifier model to start from does not have; "
+            r"leave it out, or fit "
             "without start",
         ),
         (

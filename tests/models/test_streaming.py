@@ -1,4 +1,6 @@
-"""A sequence fed step by step is answered as `predict` answers what was fed; what would need later steps is refused."""
+"""A sequence fed step by step is answered as `predict` answers what was fed; what would need later
+steps is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Pairs of texts under a published encoder: read as transformers reads them, learnt, saved, refused where they do not fit."""
+"""Pairs of texts under a published encoder: read as transformers reads them, learnt, saved, refused
+where they do not fit.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,23 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import seqloom  # noqa: E402
-from seqloom import (  # noqa: E402
+import seqloom
+from seqloom import (
     NaiveBayes,
     inspect,
     interop,
 )
-from seqloom.contracts.base import Fitting  # noqa: E402
-from seqloom.errors import ConfigError, DataError, ModelError  # noqa: E402
-from seqloom.models.classification.majority import Majority  # noqa: E402
-from seqloom.models.classification.neural_classifier import NeuralClassifier  # noqa: E402
-from seqloom.models.sequence.model import held_out  # noqa: E402
-from seqloom.models.sequence.published import PublishedInputs, open_encoder  # noqa: E402
-from seqloom.testing.classification import check_classifier  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
-from tests.interop.encoder_files import FAMILIES, WORDS, make_config, make_network, save  # noqa: E402
-from tests.models.test_composition import QUICK, check_round_trip, make_encoder  # noqa: E402
-from tests.models.test_fine_tuning import said  # noqa: E402, F401
+from seqloom.contracts.base import Fitting
+from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.models.classification.majority import Majority
+from seqloom.models.classification.neural_classifier import NeuralClassifier
+from seqloom.models.sequence.model import held_out
+from seqloom.models.sequence.published import PublishedInputs, open_encoder
+from seqloom.testing.classification import check_classifier
+from seqloom.training.config import TrainConfig
+from tests.interop.encoder_files import FAMILIES, WORDS, make_config, make_network, save
+from tests.models.test_composition import QUICK, check_round_trip, make_encoder
+from tests.models.test_fine_tuning import said  # noqa: F401
 
 PAIRS = [
     (("the cat sat", "the cat"), "+"),
@@ -121,7 +123,8 @@ def test_the_longer_text_is_cut_first_and_that_is_said(place, said):  # noqa: F8
     tokens = [opened.tokenizer.token(i) for i in row["ids"][0]]
     assert tokens == ["[CLS]", "the", "cat", "sat", "on", "a", "[SEP]", "sat", "[SEP]"]
     assert said == [
-        "1 of 2 pairs are longer than the 9 tokens that are read at once; the ends of their longer texts are left "
+        "1 of 2 pairs are longer than the 9 tokens that are read at once; the ends of their longer "
+        "texts are left "
         "out"
     ]
 

@@ -8,23 +8,23 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.models.forecasting.forecaster_net import ForecastNet  # noqa: E402
-from seqloom.models.language.configs import GPTConfig, LSTMConfig  # noqa: E402
+from seqloom.encoder_table import ENCODERS
+from seqloom.models.forecasting.forecaster_net import ForecastNet
+from seqloom.models.language.configs import GPTConfig, LSTMConfig
 from seqloom.models.language.language_net import (
-    GPTLanguageNet,  # noqa: E402
-    RecurrentNet,  # noqa: E402
+    GPTLanguageNet,
+    RecurrentNet,
 )
-from seqloom.nn.composition import (  # noqa: E402  # noqa: E402
+from seqloom.nn.composition import (
     LabelHead,
-    Pooling,  # noqa: E402
+    Pooling,
     Sentences,
     SequenceNetwork,
     TagHead,
 )
-from seqloom.nn.encoders import make_encoder  # noqa: E402
-from seqloom.nn.readers import TokenReader  # noqa: E402
-from seqloom.trace import Trace  # noqa: E402
+from seqloom.nn.encoders import make_encoder
+from seqloom.nn.readers import TokenReader
+from seqloom.trace import Trace
 
 IDS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0], [7, 8, 1, 0]])
 BATCH = {"ids": IDS, "lengths": torch.tensor([4, 2, 3])}

@@ -1,4 +1,6 @@
-"""Translators step without torch as with it: the same log-probabilities and weights of the sources, whatever the rows."""
+"""Translators step without torch as with it: the same log-probabilities and weights of the sources,
+whatever the rows.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,20 @@ import pytest
 torch = pytest.importorskip("torch")
 
 
-import seqloom  # noqa: E402
+import seqloom
 from seqloom.decoding.beam import (
-    beam_search,  # noqa: E402
-    forced_log_probs,  # noqa: E402
+    beam_search,
+    forced_log_probs,
 )
-from seqloom.decoding.configs import TranslationConfig  # noqa: E402
-from seqloom.decoding.stepper import select  # noqa: E402
-from seqloom.errors import ConfigError, DataError, ModelError  # noqa: E402
-from seqloom.models.sequence.configs import Sizes  # noqa: E402
-from seqloom.models.translation.seq2seq import Seq2Seq  # noqa: E402
-from seqloom.models.translation.transformer import Transformer  # noqa: E402
-from seqloom.nn import position  # noqa: E402
-from seqloom.runtime.position import bucket_biases, distance_buckets  # noqa: E402
-from seqloom.text.tokenizer import Tokenizer  # noqa: E402
+from seqloom.decoding.configs import TranslationConfig
+from seqloom.decoding.stepper import select
+from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.models.sequence.configs import Sizes
+from seqloom.models.translation.seq2seq import Seq2Seq
+from seqloom.models.translation.transformer import Transformer
+from seqloom.nn import position
+from seqloom.runtime.position import bucket_biases, distance_buckets
+from seqloom.text.tokenizer import Tokenizer
 
 SOURCES = ["abcde", "a", "", "deadbeefcab", "bb"]
 ONE = {"one_network": True, "shared_vocabulary": True}

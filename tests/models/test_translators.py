@@ -9,20 +9,20 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import seqloom  # noqa: E402
-from seqloom.data.translation import Parallel  # noqa: E402
-from seqloom.decoding.beam import forced_log_probs  # noqa: E402
-from seqloom.decoding.stepper import select  # noqa: E402
-from seqloom.errors import ConfigError, DataError  # noqa: E402
-from seqloom.models.sequence.configs import Sizes  # noqa: E402
-from seqloom.models.sequence.inputs import Encoded  # noqa: E402
-from seqloom.models.translation.model import TranslationModel  # noqa: E402
-from seqloom.models.translation.pairs import PairBatches, encode_texts, hold_out, subword_size  # noqa: E402  # noqa: E402
-from seqloom.models.translation.seq2seq import Seq2Seq  # noqa: E402
-from seqloom.models.translation.transformer import Transformer  # noqa: E402
-from seqloom.models.translation.translation_net import draw, mixed_inputs, true_share  # noqa: E402
-from seqloom.text.tokenizer import Tokenizer  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
+import seqloom
+from seqloom.data.translation import Parallel
+from seqloom.decoding.beam import forced_log_probs
+from seqloom.decoding.stepper import select
+from seqloom.errors import ConfigError, DataError
+from seqloom.models.sequence.configs import Sizes
+from seqloom.models.sequence.inputs import Encoded
+from seqloom.models.translation.model import TranslationModel
+from seqloom.models.translation.pairs import PairBatches, encode_texts, hold_out, subword_size
+from seqloom.models.translation.seq2seq import Seq2Seq
+from seqloom.models.translation.transformer import Transformer
+from seqloom.models.translation.translation_net import draw, mixed_inputs, true_share
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.training.config import TrainConfig
 
 RNG = np.random.default_rng(0)
 WORDS = ["".join(RNG.choice(list("abcde"), n)) for n in RNG.integers(2, 7, 60)]
@@ -264,7 +264,7 @@ def test_a_batch_is_what_its_cursor_says():
     make = lambda: PairBatches(
         encode_texts(tokenizer, WORDS),
         encode_texts(tokenizer, WORDS),
-        [tokenizer.eos_id],  # noqa: E731
+        [tokenizer.eos_id],
         most_tokens=60,
         seed=3,
     )

@@ -1,4 +1,6 @@
-"""word2vec, fastText and charngram: every option does something, training goes on with new words, and what they claim."""
+"""word2vec, fastText and charngram: every option does something, training goes on with new words,
+and what they claim.
+"""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -363,7 +365,9 @@ def test_a_word_is_made_of_its_n_grams(name, aggregate):
 @pytest.mark.parametrize("architecture", ["skip-gram", "cbow"])
 @pytest.mark.parametrize("aggregate", ["sum", "mean", "weighted", "attention"])
 def test_words_with_one_n_gram_or_none(architecture, aggregate):
-    """Every row belongs to an n-gram, whatever the number of the word; a word without one stays at zero and moves nothing."""
+    """Every row belongs to an n-gram, whatever the number of the word; a word without one stays at
+    zero and moves nothing.
+    """
     text = [
         "the cow ate a big nut and the cow ate a big bun",
         "big nut cow the ate and bun a",

@@ -1,4 +1,6 @@
-"""Word vectors: search against brute force, verbs against their formulas and gensim, saving, and what is refused."""
+"""Word vectors: search against brute force, verbs against their formulas and gensim, saving, and
+what is refused.
+"""
 
 import copy
 import json
@@ -438,7 +440,7 @@ def test_constants_of_kernels_that_are_repeated():
     from seqloom.kernels import alignment
     from seqloom.models.word_vectors import words
 
-    assert words._LONGEST_ASKED == alignment.LONGEST
+    assert words._LONGEST_ASKED == alignment.MAX_WORD_BYTES
 
 
 def test_an_embedder_with_vectors_for_unseen_words(people):

@@ -1,4 +1,6 @@
-"""Attention under every mask, and blocks as encoder and decoder: against torch's own layers with the same weights."""
+"""Attention under every mask, and blocks as encoder and decoder: against torch's own layers with
+the same weights.
+"""
 
 import math
 import os
@@ -10,10 +12,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.nn.functional as F  # noqa: E402
+import torch.nn.functional as F
 
-from seqloom.nn import attention as module  # noqa: E402
-from seqloom.nn.attention import (  # noqa: E402
+from seqloom.nn import attention as module
+from seqloom.nn.attention import (
     Attention,
     Mask,
     dropped_attention,
@@ -22,8 +24,8 @@ from seqloom.nn.attention import (  # noqa: E402
     padding_mask,
     seen_keys,
 )
-from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, causal_places  # noqa: E402
-from seqloom.trace import Trace  # noqa: E402
+from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, causal_places
+from seqloom.trace import Trace
 
 D, HEADS, D_MLP = 12, 3, 20
 CAUSAL = Mask(causal=True)

@@ -9,20 +9,20 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.nn import attention  # noqa: E402
-from seqloom.nn.attention import Attention, Mask  # noqa: E402
+from seqloom.encoder_table import ENCODERS
+from seqloom.nn import attention
+from seqloom.nn.attention import Attention, Mask
 from seqloom.nn.bert import (
-    BertNet,  # noqa: E402
-    parted,  # noqa: E402
+    BertNet,
+    split_reader_and_encoder,
 )
-from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
-from seqloom.nn.encoders import make_encoder  # noqa: E402
-from seqloom.nn.position import alibi_slopes, rotary_angles, rotate  # noqa: E402
-from seqloom.nn.readers import TokenReader  # noqa: E402
-from seqloom.nn.transformer import GPTNet  # noqa: E402
-from seqloom.trace import Trace  # noqa: E402
-from tests.nn import test_seq2seq as recurrent  # noqa: E402
+from seqloom.nn.encoder_decoder import EncoderDecoder
+from seqloom.nn.encoders import make_encoder
+from seqloom.nn.position import alibi_slopes, rotary_angles, rotate
+from seqloom.nn.readers import TokenReader
+from seqloom.nn.transformer import GPTNet
+from seqloom.trace import Trace
+from tests.nn import test_seq2seq as recurrent
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "relative", "none")
 V, D, HEADS, STEPS = 23, 12, 3, 7
@@ -167,7 +167,7 @@ def read_bert(net, trace=None):
 
 
 def read_published(net, trace=None):
-    reader, encoder = parted(net, D)
+    reader, encoder = split_reader_and_encoder(net, D)
     return encoder(reader({"ids": IDS}), LENGTHS, trace)
 
 

@@ -1,4 +1,6 @@
-"""The encoder-decoder Transformer equals torch.nn.Transformer with the same weights, and step by step equals all at once."""
+"""The encoder-decoder Transformer equals torch.nn.Transformer with the same weights, and step by
+step equals all at once.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
-from seqloom.nn.position import sinusoids  # noqa: E402
-from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
-from seqloom.trace import Trace  # noqa: E402
+from seqloom.nn.encoder_decoder import EncoderDecoder
+from seqloom.nn.position import sinusoids
+from seqloom.nn.readers import NumberReader, TokenReader
+from seqloom.trace import Trace
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:enable_nested_tensor"

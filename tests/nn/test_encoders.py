@@ -1,4 +1,6 @@
-"""Encoders, pooling and readers: padding changes nothing, streaming ones do not look ahead, attention by finite differences."""
+"""Encoders, pooling and readers: padding changes nothing, streaming ones do not look ahead,
+attention by finite differences.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.nn.composition import (  # noqa: E402
+from seqloom.encoder_table import ENCODERS
+from seqloom.nn.composition import (
     POOLINGS,
     Pooling,
-    rows_of,  # noqa: E402
+    rows_of,
 )
-from seqloom.nn.encoders import make_encoder, neighbours  # noqa: E402
-from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
+from seqloom.nn.encoders import make_encoder, neighbours
+from seqloom.nn.readers import NumberReader, TokenReader
 
 LENGTHS = torch.tensor([7, 4, 1])
 

@@ -4,14 +4,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.nn.functional as F  # noqa: E402
+import torch.nn.functional as F
 
-from seqloom.nn.composition import (  # noqa: E402
+from seqloom.nn.composition import (
     LabelHead,
-    Pooling,  # noqa: E402
+    Pooling,
     TagHead,
 )
-from seqloom.nn.crf import CRF  # noqa: E402
+from seqloom.nn.crf import CRF
 
 B, T, C = 5, 4, 3
 

@@ -6,26 +6,26 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-from torch.nn.utils import parametrize  # noqa: E402
+from torch import nn
+from torch.nn.utils import parametrize
 
-from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.nn import fused  # noqa: E402
-from seqloom.nn.bert import BertNet  # noqa: E402
-from seqloom.nn.cells import Cell  # noqa: E402
-from seqloom.nn.composition import (  # noqa: E402
+from seqloom.encoder_table import ENCODERS
+from seqloom.nn import fused
+from seqloom.nn.bert import BertNet
+from seqloom.nn.cells import Cell
+from seqloom.nn.composition import (
     LabelHead,
-    Pooling,  # noqa: E402
+    Pooling,
     TagHead,
 )
-from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
-from seqloom.nn.encoders import make_encoder  # noqa: E402
-from seqloom.nn.layers import linear_rows, original, own_weights  # noqa: E402
-from seqloom.nn.memory import SCORES  # noqa: E402
-from seqloom.nn.readers import TokenReader  # noqa: E402
-from seqloom.nn.recurrent import RecurrentStack  # noqa: E402
-from seqloom.nn.seq2seq import Seq2Seq  # noqa: E402
-from seqloom.nn.transformer import GPTNet  # noqa: E402
+from seqloom.nn.encoder_decoder import EncoderDecoder
+from seqloom.nn.encoders import make_encoder
+from seqloom.nn.layers import linear_rows, original, own_weights
+from seqloom.nn.memory import SCORES
+from seqloom.nn.readers import TokenReader
+from seqloom.nn.recurrent import RecurrentStack
+from seqloom.nn.seq2seq import Seq2Seq
+from seqloom.nn.transformer import GPTNet
 
 RANK = 2
 

@@ -2,10 +2,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.nn.functional as F  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from seqloom.nn.losses import linear_cross_entropy, linear_log_probs  # noqa: E402
+from seqloom.nn.losses import linear_cross_entropy, linear_log_probs
 
 
 def problem(n=13, vocab_size=17, width=5, dtype=torch.float64, seed=0, scale=1.0):

@@ -1,4 +1,6 @@
-"""Attention to a memory: each score against its formula, gradients by finite differences, padding without a trace."""
+"""Attention to a memory: each score against its formula, gradients by finite differences, padding
+without a trace.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.nn import memory as module  # noqa: E402
-from seqloom.nn.memory import BY_WIDTH, SCORES, MemoryAttention, masked_softmax  # noqa: E402
+from seqloom.nn import memory as module
+from seqloom.nn.memory import BY_WIDTH, SCORES, MemoryAttention, masked_softmax
 
 B, T, S, Q = 2, 3, 5, 4
 LENGTHS = torch.tensor([5, 3])

@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
+import torch.nn.functional as F
+from torch import nn
 
-import seqloom.nn.outputs  # noqa: E402
+import seqloom.nn.outputs
 from seqloom.nn.outputs import (
     NCE,
     AdaptiveSoftmax,
@@ -18,7 +18,7 @@ from seqloom.nn.outputs import (
     SampledSoftmax,
     log_uniform,
     unigram,
-)  # noqa: E402
+)
 
 
 def generator(seed=0):
@@ -146,7 +146,9 @@ def expected_gradient(output, proposal, truth, q):
 
 @pytest.mark.parametrize("kind", [SampledSoftmax, NCE])
 def test_the_optimum_is_the_true_distribution(kind):
-    """Four words, two samples, noise far from the truth: at the true log-probabilities the mean gradient is zero."""
+    """Four words, two samples, noise far from the truth: at the true log-probabilities the mean
+    gradient is zero.
+    """
     truth, q = torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.1, 0.1, 0.3, 0.5]], dtype=torch.float64)
     output = kind(
         1, 4, samples=2, **{"proposal" if kind is SampledSoftmax else "noise": q}
@@ -183,7 +185,9 @@ def test_training_without_the_sum_reaches_the_distribution(kind):
 
 
 def test_sampled_softmax_nears_the_full_one_with_many_samples():
-    """log(mean over draws of exp(logit) / q) is an estimate of the normaliser: the loss is the full one, plus log S q."""
+    """log(mean over draws of exp(logit) / q) is an estimate of the normaliser: the loss is the full
+    one, plus log S q.
+    """
     layer = SampledSoftmax(8, 20, samples=200_000)
     features, targets = examples()
     constant = torch.tensor(200_000.0).log() + layer.proposal.log_q[targets].mean()

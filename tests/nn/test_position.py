@@ -5,9 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import seqloom.nn.position  # noqa: E402
-from seqloom.nn.attention import Attention, Mask, make_mask, seen_keys  # noqa: E402
-from seqloom.nn.position import (  # noqa: E402
+import seqloom.nn.position
+from seqloom.nn.attention import Attention, Mask, make_mask, seen_keys
+from seqloom.nn.position import (
     alibi_bias,
     alibi_slopes,
     relative_rows,
@@ -16,7 +16,7 @@ from seqloom.nn.position import (  # noqa: E402
     rotate,
     sinusoids,
 )
-from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, GPTNet, causal_places  # noqa: E402
+from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, GPTNet, causal_places
 
 
 def test_sinusoids_are_the_papers():
@@ -29,7 +29,9 @@ def test_sinusoids_are_the_papers():
 
 
 def test_the_table_of_the_documents():
-    """Six dimensions, positions 0 to 3; the text has 0.0025, 0.0050, 0.0075 in the fifth and 0.1389 in the third."""
+    """Six dimensions, positions 0 to 3; the text has 0.0025, 0.0050, 0.0075 in the fifth and 0.1389
+    in the third.
+    """
     table = sinusoids(torch.arange(4, dtype=torch.float64), 6)
     expected = [
         [0, 1, 0, 1, 0, 1],
@@ -73,7 +75,9 @@ def test_interpolated_rotary_positions_are_those_of_the_trained_range():
 
 @pytest.mark.parametrize("distances", [range(3), range(-2, 3), range(-20, 21)], ids=str)
 def test_relative_positions_are_those_of_shaw(distances):
-    """Each key by itself with the vector of its distance added: e_ij = q_i . (k_j + a_ij) / sqrt(d), by loops."""
+    """Each key by itself with the vector of its distance added: e_ij = q_i . (k_j + a_ij) /
+    sqrt(d), by loops.
+    """
     torch.manual_seed(0)
     q, k, table = (
         torch.randn(*shape, dtype=torch.float64)
@@ -124,7 +128,9 @@ def test_relative_positions_in_a_layer_under_a_mask(kv_heads, dropout):
 
 
 def test_without_positions_a_block_is_equivariant_and_a_decoder_still_tells_order():
-    """Shuffled in, shuffled out; with rotary positions not. A causal mask alone breaks the symmetry, from two blocks on."""
+    """Shuffled in, shuffled out; with rotary positions not. A causal mask alone breaks the
+    symmetry, from two blocks on.
+    """
     torch.manual_seed(0)
     block = Block(8, Attention(8, 2), MLP(8, 16, ACTIVATIONS["gelu"])).double()
     x, order = torch.randn(1, 6, 8, dtype=torch.float64), torch.tensor([3, 0, 5, 1, 2, 4])

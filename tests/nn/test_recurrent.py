@@ -16,7 +16,9 @@ def _seed():
 
 
 def noisy(stack, scale=0.4):
-    """Parameters away from zero and from each other, biases and norms too, so that a mistake in any of them shows."""
+    """Parameters away from zero and from each other, biases and norms too, so that a mistake in any
+    of them shows.
+    """
     with torch.no_grad():
         for value in stack.parameters():
             value.add_(torch.randn_like(value) * scale)

@@ -7,13 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.nn.cells import Cell  # noqa: E402
-from seqloom.nn.encoders import make_encoder  # noqa: E402
-from seqloom.nn.recurrent import RecurrentStack  # noqa: E402
-from seqloom.reference.gru import GRU  # noqa: E402
-from seqloom.reference.lstm import LSTM  # noqa: E402
-from seqloom.reference.rnn import RNN  # noqa: E402
-from seqloom.trace import Trace  # noqa: E402
+from seqloom.nn.cells import Cell
+from seqloom.nn.encoders import make_encoder
+from seqloom.nn.recurrent import RecurrentStack
+from seqloom.reference.gru import GRU
+from seqloom.reference.lstm import LSTM
+from seqloom.reference.rnn import RNN
+from seqloom.trace import Trace
 
 D, H, LAYERS, STEPS = 4, 5, 2, 6
 GATES = {"lstm": "ifgo", "gru": "rzn", "rnn": ""}

@@ -1,4 +1,6 @@
-"""The recurrent encoder-decoder: all steps at once equal one by one, padding leaves no trace, and the gradients are right."""
+"""The recurrent encoder-decoder: all steps at once equal one by one, padding leaves no trace, and
+the gradients are right.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.encoder_table import ENCODERS  # noqa: E402
-from seqloom.nn.encoders import make_encoder  # noqa: E402
-from seqloom.nn.memory import SCORES  # noqa: E402
-from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
-from seqloom.nn.seq2seq import Seq2Seq, summary_of  # noqa: E402
-from seqloom.trace import Trace  # noqa: E402
+from seqloom.encoder_table import ENCODERS
+from seqloom.nn.encoders import make_encoder
+from seqloom.nn.memory import SCORES
+from seqloom.nn.readers import NumberReader, TokenReader
+from seqloom.nn.seq2seq import Seq2Seq, summary_of
+from seqloom.trace import Trace
 
 V, D = 11, 6
 SOURCES = {"ids": torch.tensor([[1, 2, 3, 4, 5], [6, 7, 8, 0, 0]]), "lengths": torch.tensor([5, 3])}

@@ -5,14 +5,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.nn.functional as F  # noqa: E402
+import torch.nn.functional as F
 
-from seqloom.decoding.stepper import join, select  # noqa: E402
-from seqloom.nn.attention import Attention  # noqa: E402
-from seqloom.nn.losses import linear_cross_entropy  # noqa: E402
-from seqloom.nn.position import alibi_slopes  # noqa: E402
-from seqloom.nn.transformer import GPTNet, causal_places  # noqa: E402
-from tests.golden import gpt2_answers  # noqa: E402
+from seqloom.decoding.stepper import join, select
+from seqloom.nn.attention import Attention
+from seqloom.nn.losses import linear_cross_entropy
+from seqloom.nn.position import alibi_slopes
+from seqloom.nn.transformer import GPTNet, causal_places
+from tests.golden import gpt2_answers
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "relative", "none")
 

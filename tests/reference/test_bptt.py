@@ -27,7 +27,9 @@ def case(request):
 
 
 def test_within_a_chunk_it_is_full_bptt(case):
-    """Each chunk's gradient is that of the chunk alone, from the state that was carried; and states are exact."""
+    """Each chunk's gradient is that of the chunk alone, from the state that was carried; and states
+    are exact.
+    """
     cell, x, start, weights = case
     whole = cell.forward(x, start)
     state = start
@@ -51,7 +53,9 @@ def test_one_chunk_is_the_whole(case):
 
 
 def test_what_truncation_drops_is_the_error_at_the_border(case):
-    """Handing each chunk's `start` gradient to the chunk before gives full BPTT; without, something is missing."""
+    """Handing each chunk's `start` gradient to the chunk before gives full BPTT; without, something
+    is missing.
+    """
     cell, x, start, weights = case
     full = cell.backward(cell.forward(x, start), weights).params
     cut = list(truncated_bptt(cell, x, weighted(weights), length=3, state=start))

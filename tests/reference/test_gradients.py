@@ -44,7 +44,9 @@ def test_gradients_have_the_shape_of_what_they_belong_to(name):
 
 @pytest.mark.parametrize("name", CELLS)
 def test_the_error_on_its_way_back_is_the_gradient_of_each_state(name):
-    """`states` at step t is the gradient of the rest of the sequence with respect to the state that it starts from."""
+    """`states` at step t is the gradient of the rest of the sequence with respect to the state that
+    it starts from.
+    """
     cell = make(name)
     x, state = data(cell)
     weights = np.random.default_rng(5).normal(size=(2, 5, H))

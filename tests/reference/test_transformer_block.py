@@ -1,4 +1,6 @@
-"""Attention and the block of a Transformer: finite differences, the fast layers, and the documents' examples corrected."""
+"""Attention and the block of a Transformer: finite differences, the fast layers, and the documents'
+examples corrected.
+"""
 
 import itertools
 import math
@@ -162,8 +164,9 @@ def test_the_fast_block_is_this_one(norm, norm_kind, activation, kind):
 
 
 def test_the_worked_example_with_its_second_row_right():
-    """Two tokens of width 4, d = 2. In print the second row is [13.0, 15.2] and the weights are [0.1, 0.9]; scores of this size
-    leave nothing to the smaller one, with those numbers too."""
+    """Two tokens of width 4, d = 2. In print the second row is [13.0, 15.2] and the weights are
+    [0.1, 0.9]; scores of this size leave nothing to the smaller one, with those numbers too.
+    """
     x = np.array([[1.0, 2, 3, 4], [5, 6, 7, 8]])
     w = np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, 0.8]])
     a = attend(x @ w, x @ w, x @ w)
@@ -227,7 +230,9 @@ def test_scores_have_variance_one_after_scaling_and_unscaled_ones_saturate(d):
 
 
 def test_without_positions_order_only_moves_the_rows():
-    """Two orders of the same words give the same vectors in another order; the means are equal, the sequences are not."""
+    """Two orders of the same words give the same vectors in another order; the means are equal, the
+    sequences are not.
+    """
     block = TransformerBlock(params(), HEADS)
     x, order = np.random.default_rng(0).normal(size=(1, 5, D)), np.array([4, 0, 3, 1, 2])
     y, moved = block.forward(x).y, block.forward(x[:, order]).y

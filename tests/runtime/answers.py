@@ -267,7 +267,8 @@ def pairs(model: Any) -> Pairs:
     )
 
 
-# ---- traces: torch's arrays are (B, T, ...), weights of attention (B, heads, T, S); those without torch (N, ...),
+# ---- traces: torch's arrays are (B, T, ...), weights of attention (B, heads, T, S); those without
+# torch (N, ...),
 # (N, heads, S)
 
 
@@ -278,7 +279,9 @@ def rows_first(name: str, traced: Tensor) -> np.ndarray:
 
 
 def flattened(name: str, traced: Tensor, lengths: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """What torch traced as it lies without torch; sources are cut to the longest that is `wanted`, as padding has no weight."""
+    """What torch traced as it lies without torch; sources are cut to the longest that is `wanted`,
+    as padding has no weight.
+    """
     found = flat(rows_first(name, traced), lengths)
     if name.endswith(("attention.weights", "cross.weights")):
         assert not found[..., wanted.shape[-1] :].any()

@@ -1,7 +1,9 @@
-"""Networks of every model with random weights, none of them trained: what the tests of this folder go through.
+"""Networks of every model with random weights, none of them trained: what the tests of this folder
+go through.
 
-`CASES` has makers of fitted models by name, a name being the model and the options that differ from those of `SMALL`. All
-weights are drawn anew, larger than a network begins with, so that nothing is hidden by a zero.
+`CASES` has makers of fitted models by name, a name being the model and the options that differ from
+those of `SMALL`. All weights are drawn anew, larger than a network begins with, so that nothing is
+hidden by a zero.
 """
 
 from __future__ import annotations

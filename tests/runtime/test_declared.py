@@ -1,4 +1,6 @@
-"""What a network without torch takes is what torch's network has: the same names, shapes and kinds of numbers."""
+"""What a network without torch takes is what torch's network has: the same names, shapes and kinds
+of numbers.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom import registry  # noqa: E402
-from seqloom.models.network.network import NetworkModel  # noqa: E402
-from tests.runtime.networks import CASES  # noqa: E402
+from seqloom import registry
+from seqloom.models.network.network import NetworkModel
+from tests.runtime.networks import CASES
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.trace import Trace  # noqa: E402
-from tests.runtime.answers import (  # noqa: E402
+from seqloom.trace import Trace
+from tests.runtime.answers import (
     draw_ids,
     encode_examples,
     forecaster_inputs,
@@ -18,7 +18,7 @@ from tests.runtime.answers import (  # noqa: E402
     traced_pairs,
     translation_pairs,
 )
-from tests.runtime.networks import (  # noqa: E402
+from tests.runtime.networks import (
     CASES,
     LANGUAGE,
     POSITIONS,
@@ -30,7 +30,9 @@ from tests.runtime.networks import (  # noqa: E402
 )
 
 CLOSE = 1e-5
-ROUNDED_16 = 2e-3  # inputs are off by half of 1 / 32639 of the largest of their row; deep networks make 6e-4 of it here
+# inputs are off by half of 1 / 32639 of the largest of their row; deep networks make 6e-4 of it
+# here
+ROUNDED_16 = 2e-3
 ROUNDED_8 = 0.25  # inputs are off by half of 1 / 127 of the largest of 32; 257 times as much, so 0.1 was seen
 
 
@@ -53,13 +55,16 @@ def test_float32(case):
         assert far(found, expected) < CLOSE, what
 
 
-# ---- fewer bits: torch has the same rounded weights as float32; what is left are the inputs of products, which are rounded too
+# ---- fewer bits: torch has the same rounded weights as float32; what is left are the inputs of
+# products, which are rounded too
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("bits", [8, 4])
 def test_fewer_bits(bits, case):
-    """With inputs of 16 bits, which are close; whether a model takes those or 8 bits is a flag of its matrices alone."""
+    """With inputs of 16 bits, which are close; whether a model takes those or 8 bits is a flag of
+    its matrices alone.
+    """
     model = CASES[case]().quantised(bits)
     model.fine = True
     for what, found, expected in language_pairs(model, 9) if case in LANGUAGE else pairs(model):
@@ -101,7 +106,9 @@ def test_rounded_when_it_begins_to_step(case):
 @pytest.mark.parametrize("context", [2, 4, 5, 64, 65])
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_gpt_beyond_its_context(positions, context, alone):
-    """Windows half a context apart, by steps, by prompts and several tokens at once; `alone`: without a start token in them."""
+    """Windows half a context apart, by steps, by prompts and several tokens at once; `alone`:
+    without a start token in them.
+    """
     model = language("gpt", positions=positions, context=context, start_alone=alone)
     for what, found, expected in language_pairs(model, 2 * context + 3):
         assert far(found, expected) < CLOSE, what

@@ -1,6 +1,8 @@
-"""Steps without torch against the equations: `reference` in float64 for recurrent cells, Bengio's first for the NPLM.
+"""Steps without torch against the equations: `reference` in float64 for recurrent cells, Bengio's
+first for the NPLM.
 
-`test_equals_nn` compares with torch's networks; here is that both are not wrong alike, and torch is not needed.
+`test_equals_nn` compares with torch's networks; here is that both are not wrong alike, and torch is
+not needed.
 """
 
 import numpy as np

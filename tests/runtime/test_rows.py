@@ -1,7 +1,8 @@
 """Rows come and go: what a row is told does not depend on the rows beside it, to the bit.
 
-A row is one sequence of a Stepper's state: a text that is continued, or a translation of one source. Each case is played twice:
-every row by itself, and in a company of rows of unequal progress, in which some begin while others end.
+A row is one sequence of a Stepper's state: a text that is continued, or a translation of one
+source. Each case is played twice: every row by itself, and in a company of rows of unequal
+progress, in which some begin while others end.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.decoding.stepper import branch, extend, join, prefill, prefill_by_steps, select  # noqa: E402
-from seqloom.models.translation.pairs import Decoder  # noqa: E402
-from seqloom.runtime.attention import PAGE, Page  # noqa: E402
-from tests.runtime.networks import LANGUAGE, TRANSLATORS, language, translator  # noqa: E402
-from tests.sharing import helped, shared_by  # noqa: E402
+from seqloom.decoding.stepper import branch, extend, join, prefill, prefill_by_steps, select
+from seqloom.models.translation.pairs import Decoder
+from seqloom.runtime.attention import PAGE, Page
+from tests.runtime.networks import LANGUAGE, TRANSLATORS, language, translator
+from tests.sharing import helped, shared_by
 
 SOURCES = [
     "abcde",
@@ -61,7 +62,9 @@ def draw_tokens(rows: int, longest: int, vocab_size: int) -> list[np.ndarray]:
 
 
 def play_of(model: Any, rows: int, longest: int = 6) -> Play:
-    """Texts of a language model, or targets of SOURCES, a few for each; alone, a source is also read by itself."""
+    """Texts of a language model, or targets of SOURCES, a few for each; alone, a source is also
+    read by itself.
+    """
     if model.task == "language model":
         stepper = model.stepper()
         tokens = draw_tokens(rows, longest, stepper.vocab_size)
@@ -99,8 +102,9 @@ def numbers(model: Any) -> list[np.ndarray]:
 
 
 def in_company(play: Play, most: int, seed: int = 0) -> list[list[np.ndarray]]:
-    """What each row is told where up to `most` go together: at each step some join, some are reordered, and those at their end
-    leave."""
+    """What each row is told where up to `most` go together: at each step some join, some are
+    reordered, and those at their end leave.
+    """
     rng, waiting = np.random.default_rng(seed), list(range(len(play.tokens)))
     told: list[list[np.ndarray]] = [[] for _ in waiting]
     rows: list[int] = []
@@ -198,7 +202,9 @@ GPTS = [case for case in LANGUAGE if case.startswith("gpt")]
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("case", GPTS)
 def test_prompts_alone_and_together(case, bits, monkeypatch):
-    """And as by steps, to the bit: sums are made in the order of the keys however many tokens are read at once."""
+    """And as by steps, to the bit: sums are made in the order of the keys however many tokens are
+    read at once.
+    """
     stepper = made(case, bits).stepper()
     rng = np.random.default_rng(6)
     prompts = [rng.integers(0, stepper.vocab_size, length) for length in (3, 0, 70, 1, 130, 17, 64)]

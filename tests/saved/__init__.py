@@ -1,7 +1,8 @@
-"""Small saved models of every format that was ever written, one of each registered kind and some that are quantised, with what
-they answered.
+"""Small saved models of every format that was ever written, one of each registered kind and some
+that are quantised, with what they answered.
 
-    python -m tests.saved      # write those of the newest format again, after a change of the format or a new model
+    python -m tests.saved      # write those of the newest format again, after a change of the
+    format or a new model
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Examples and measurable claims of the document's sections on tokens and vocabularies, as far as no other file has them.
+"""Examples and measurable claims of the document's sections on tokens and vocabularies, as far as
+no other file has them.
 
-Normalisation and stop words are in test_normalize, contractions and sentences in test_segment, stems in test_stems,
-lemmas in test_lemmas.
+Normalisation and stop words are in test_normalize, contractions and sentences in test_segment,
+stems in test_stems, lemmas in test_lemmas.
 """
 
 import pytest
@@ -11,8 +12,8 @@ from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.word_forms import Stemmer
 
 PREFIXES = (
-    "un un un un unhappy unkind undo unfair untie unlock happy happy happiness happiness happily kind kindness\n"
-    * 20
+    "un un un un unhappy unkind undo unfair untie unlock happy happy happiness happiness happily "
+    "kind kindness\n" * 20
 )
 
 
@@ -63,7 +64,9 @@ def test_a_word_that_was_never_seen_is_made_of_known_parts(kind: str) -> None:
 
 
 def test_vocabulary_and_length_claims(shakespeare: str) -> None:
-    """Small letters save words, at most half of them; characters make sequences about five times as long as words."""
+    """Small letters save words, at most half of them; characters make sequences about five times as
+    long as words.
+    """
     text = shakespeare[:200_000]
     plain, lower = (
         describe(text, kinds=("word", "char"), sizes=(), normalize=how)

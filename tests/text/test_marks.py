@@ -1,4 +1,6 @@
-"""Marks: ids that no text produces, declared when a tokenizer is fitted or special tokens of published vocabularies."""
+"""Marks: ids that no text produces, declared when a tokenizer is fitted or special tokens of
+published vocabularies.
+"""
 
 import json
 from pathlib import Path

@@ -120,7 +120,9 @@ def test_two_passes_equal_gensim_twice(source):
 
 @pytest.mark.parametrize("size", [7, 64, 1000])
 def test_blocks_may_end_anywhere(size, monkeypatch, tmp_path):
-    """Long lines cut into many blocks, tables that must grow, several files: the same counts and the same text."""
+    """Long lines cut into many blocks, tables that must grow, several files: the same counts and
+    the same text.
+    """
     lines = sentences(3, 60)
     text = (
         "  ".join(" ".join(line) for line in lines[:30])

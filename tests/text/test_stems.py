@@ -9,7 +9,8 @@ from seqloom.errors import ConfigError, MissingExtra
 from seqloom.text import word_forms
 from seqloom.text.word_forms import SNOWBALL, Stemmer
 
-EXAMPLES = {  # E-16: caring is care to Porter (car to Lancaster); conditional and easily are condit and easili
+# E-16: caring is care to Porter (car to Lancaster); conditional and easily are condit and easili
+EXAMPLES = {
     "porter": {
         "running": "run",
         "argument": "argument",
@@ -68,7 +69,9 @@ def test_lancaster_equals_nltk(vocabulary: list[str]) -> None:
 
 
 def test_snowball_equals_nltk_but_for_its_later_rules(vocabulary: list[str]) -> None:
-    """Snowball's English was changed after NLTK copied it (organ and organise, inter- and -logist are apart now)."""
+    """Snowball's English was changed after NLTK copied it (organ and organise, inter- and -logist
+    are apart now).
+    """
     theirs = pytest.importorskip("nltk.stem.snowball").SnowballStemmer("english")
     ours, some = Stemmer("snowball"), vocabulary[::3]
     different = [word for word in some if ours(word) != theirs.stem(word)]

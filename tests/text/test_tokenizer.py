@@ -224,7 +224,9 @@ def test_word_family_shares_a_token() -> None:
 
 
 def test_space_rule(shakespeare: str) -> None:
-    """F0-14 and X-05: white space only opens a token; punctuation and newlines glue to words; blanks never merge."""
+    """F0-14 and X-05: white space only opens a token; punctuation and newlines glue to words;
+    blanks never merge.
+    """
     text = shakespeare[:200_000].replace(":\n", ":\n    ")
     space, gpt2 = (make("bpe", text, vocab_size=1000, boundary=rule) for rule in ("space", "gpt2"))
     spellings = [space.token_bytes(i).decode("utf-8", "replace") for i in range(space.vocab_size)]

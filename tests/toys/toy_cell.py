@@ -2,9 +2,9 @@
 
     z = sigmoid(W_z x + b_z),  n = W_n x + b_n,  h = (1 - z) h + z n
 
-Its gates do not read the state, so it has no W_h. One class for torch, one without, a line in the table of cells, and a
-language model: then it is an encoder of classifiers, taggers and forecasters, the decoder of seq2seq, and a rung of
-comparisons.
+Its gates do not read the state, so it has no W_h. One class for torch, one without, a line in the
+table of cells, and a language model: then it is an encoder of classifiers, taggers and forecasters,
+the decoder of seq2seq, and a rung of comparisons.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""A forecaster as another package would bring it: numbers in, numbers out, no tokenizer, trained by the engine.
+"""A forecaster as another package would bring it: numbers in, numbers out, no tokenizer, trained by
+the engine.
 
-A line through the last few values. It registers a task, a model and a command of its own, without an edit in seqloom.
+A line through the last few values. It registers a task, a model and a command of its own, without
+an edit in seqloom.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A translator as another package would bring it: two tokenizers, an encoder's memory behind a Stepper, judged by exact match.
+"""A translator as another package would bring it: two tokenizers, an encoder's memory behind a
+Stepper, judged by exact match.
 
-The mean of the source's vectors starts a GRU that writes the target. It registers a task, a model and a command of its own,
-without an edit in seqloom.
+The mean of the source's vectors starts a GRU that writes the target. It registers a task, a model
+and a command of its own, without an edit in seqloom.
 """
 
 from __future__ import annotations
@@ -191,7 +192,9 @@ class _Decoder:
 
 
 class _PairsTask:
-    """The toy as the training engine sees it: judged by how many translations are right, where more is better."""
+    """The toy as the training engine sees it: judged by how many translations are right, where more
+    is better.
+    """
 
     counted, unit = "tokens", "nats"
 

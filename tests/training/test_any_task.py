@@ -1,4 +1,6 @@
-"""The engine with a task that has nothing to do with language: lines through points, of unequal numbers and weights."""
+"""The engine with a task that has nothing to do with language: lines through points, of unequal
+numbers and weights.
+"""
 
 import os
 import subprocess
@@ -8,14 +10,14 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
+from torch import nn
 
-from seqloom.errors import TrainingError  # noqa: E402
-from seqloom.training import loop  # noqa: E402
-from seqloom.training.batches import Batch, Examples, padded  # noqa: E402
-from seqloom.training.checkpoint import Run, read_log  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.trainable import Criterion  # noqa: E402
+from seqloom.errors import TrainingError
+from seqloom.training import loop
+from seqloom.training.batches import Batch, Examples, padded
+from seqloom.training.checkpoint import Run, read_log
+from seqloom.training.config import TrainConfig
+from seqloom.training.trainable import Criterion
 
 CPU = torch.device("cpu")
 RNG = np.random.default_rng(0)
@@ -81,7 +83,9 @@ def by_hand(weights, steps=1):
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 7])
 def test_padding_weights_and_unequal_batches_are_averaged_rightly(batch_size):
-    """One update of all examples, dealt out in batches of any size: the gradient of the weighted mean of all targets."""
+    """One update of all examples, dealt out in batches of any size: the gradient of the weighted
+    mean of all targets.
+    """
     weights = [RNG.uniform(0, 2, len(s)).astype(np.float32) for s in SERIES]
     batches = -(-len(SERIES) // batch_size)
     report = fitted(Lines(batch_size, weights), steps=1, accumulate=batches)
@@ -160,7 +164,9 @@ torch.distributed.barrier()
 
 
 def test_of_several_processes_only_the_first_writes(tmp_path):
-    """Two that train one network in one directory: one log, one checkpoint, no quarrel about the lock, the same weights."""
+    """Two that train one network in one directory: one log, one checkpoint, no quarrel about the
+    lock, the same weights.
+    """
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     children = [
         subprocess.Popen(

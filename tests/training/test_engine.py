@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
+from torch import nn
 
-from seqloom.errors import ConfigError, TrainingError  # noqa: E402
-from seqloom.training import devices, loop  # noqa: E402
-from seqloom.training.batches import Carried  # noqa: E402
-from seqloom.training.checkpoint import Run, read_log  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.devices import check_precision, find_device, on_device  # noqa: E402
-from seqloom.training.trainable import Criterion  # noqa: E402
+from seqloom.errors import ConfigError, TrainingError
+from seqloom.training import devices, loop
+from seqloom.training.batches import Carried
+from seqloom.training.checkpoint import Run, read_log
+from seqloom.training.config import TrainConfig
+from seqloom.training.devices import check_precision, find_device, on_device
+from seqloom.training.trainable import Criterion
 
 IDS = np.random.default_rng(0).integers(0, 5, 600)
 CPU = torch.device("cpu")
@@ -124,7 +124,9 @@ def test_cut_off_and_resumed_is_the_same_to_the_bit(options, tmp_path, monkeypat
 
 
 def test_a_resumed_run_ends_with_the_same_checkpoint(tmp_path, monkeypatch):
-    """All that is kept, also what does not show in the weights yet: patience, first loss, what is usual, counts."""
+    """All that is kept, also what does not show in the weights yet: patience, first loss, what is
+    usual, counts.
+    """
     options = {
         "schedule": "plateau",
         "clip": "adaptive",

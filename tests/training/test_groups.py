@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
+from torch import nn
 
-from seqloom.errors import ConfigError  # noqa: E402
-from seqloom.training import loop  # noqa: E402
-from seqloom.training.batches import Carried  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
+from seqloom.errors import ConfigError
+from seqloom.training import loop
+from seqloom.training.batches import Carried
+from seqloom.training.config import TrainConfig
 from seqloom.training.trainable import (
-    Criterion,  # noqa: E402
-    DelayedGroup,  # noqa: E402
+    Criterion,
+    DelayedGroup,
 )
 
 STEPS, RATE = 10, 0.5

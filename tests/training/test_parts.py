@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from seqloom.errors import ConfigError  # noqa: E402
-from seqloom.training.batches import Carried, Shuffled  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.optimizers import Average, hidden_matrices, make_optimizer, orthogonal  # noqa: E402
-from seqloom.training.trainable import Schedule  # noqa: E402
-from seqloom.training.update import Clipper  # noqa: E402
+from seqloom.errors import ConfigError
+from seqloom.training.batches import Carried, Shuffled
+from seqloom.training.config import TrainConfig
+from seqloom.training.optimizers import Average, hidden_matrices, make_optimizer, orthogonal
+from seqloom.training.trainable import Schedule
+from seqloom.training.update import Clipper
 
 
 def rates(steps=100, **options):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
+from torch import nn
 
-from seqloom.errors import ConfigError  # noqa: E402
-from seqloom.training import loop  # noqa: E402
-from seqloom.training.batches import Batch, Carried, Corrupted, Examples, Separate, Shuffled  # noqa: E402  # noqa: E402
-from seqloom.training.checkpoint import Run  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.trainable import Criterion  # noqa: E402
+from seqloom.errors import ConfigError
+from seqloom.training import loop
+from seqloom.training.batches import Batch, Carried, Corrupted, Examples, Separate, Shuffled
+from seqloom.training.checkpoint import Run
+from seqloom.training.config import TrainConfig
+from seqloom.training.trainable import Criterion
 
 CPU = torch.device("cpu")
 RNG = np.random.default_rng(0)

@@ -10,8 +10,9 @@ from tests.twins.maths import softmax
 def attend(query, keys, values, *, place, causal, window, scale, distances=None, relative=None):
     """What one head's query (d,) sees of keys and values (S, d), and the shares (S,).
 
-    `place` is that of the query among the tokens; distances (2 F - 1,) are added to the scores, from the farthest key before
-    it to the farthest behind, relative (R, d) is multiplied with the query for 0, 1, ... tokens back.
+    `place` is that of the query among the tokens; distances (2 F - 1,) are added to the scores,
+    from the farthest key before it to the farthest behind, relative (R, d) is multiplied with the
+    query for 0, 1, ... tokens back.
     """
     scores = np.full(len(keys), -np.inf)
     for t, key in enumerate(keys):

@@ -1,4 +1,5 @@
-"""Hidden Markov models the slow, obvious way: every path there is, and the forward recursion as it stands in the book.
+"""Hidden Markov models the slow, obvious way: every path there is, and the forward recursion as it
+stands in the book.
 
 `seen` is (T, S): how likely what stands at t is in each state; for symbols, the columns of the emissions.
 """

@@ -1,4 +1,6 @@
-"""n-gram counting and smoothing the slow, obvious way: dictionaries of tuples, formulas as they stand in the paper."""
+"""n-gram counting and smoothing the slow, obvious way: dictionaries of tuples, formulas as they
+stand in the paper.
+"""
 
 import math
 from collections import Counter

@@ -6,8 +6,9 @@ LARGEST_FINE = 32639  # of numbers of 16 bits whose halves are signed: 127 * 256
 
 
 def rounded(x, most=127):
-    """Rows (n, K) in whole numbers up to `most`, as `kernels.quantised` has them: numbers (n, 32 B), scales (n, B), sums. A
-    scale is that of a block with 8 bits, of a row with 16."""
+    """Rows (n, K) in whole numbers up to `most`, as `kernels.quantised` has them: numbers (n, 32
+    B), scales (n, B), sums. A scale is that of a block with 8 bits, of a row with 16.
+    """
     n, columns = x.shape
     blocks = -(-columns // 32)
     numbers, scales, sums = (

@@ -1,4 +1,6 @@
-"""Recurrent cells, one step in float64, as the papers write them; gates in the order in which kernels have them."""
+"""Recurrent cells, one step in float64, as the papers write them; gates in the order in which
+kernels have them.
+"""
 
 from __future__ import annotations
 

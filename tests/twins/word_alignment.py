@@ -5,7 +5,9 @@ from collections import defaultdict
 
 
 def model_one(pairs, iterations, null="NULL"):
-    """t(f | e) by (e, f) after so many iterations, and the log-likelihood before each; `pairs`: lists of words."""
+    """t(f | e) by (e, f) after so many iterations, and the log-likelihood before each; `pairs`:
+    lists of words.
+    """
     pairs = [([*source, null], target) for source, target in pairs]
     met = {(e, f) for source, target in pairs for e in source for f in target}
     n = defaultdict(int)

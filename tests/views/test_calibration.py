@@ -1,4 +1,6 @@
-"""Calibration: a model is calibrated on its own samples, one that is too sure is not; bins are what loops find."""
+"""Calibration: a model is calibrated on its own samples, one that is too sure is not; bins are what
+loops find.
+"""
 
 import itertools
 import math
@@ -103,7 +105,9 @@ def test_bins_against_plain_loops(model, train):
 
 @pytest.mark.parametrize(("unit", "order"), [("line", 3), ("stream", 1), ("stream", 4)])
 def test_forecasts_are_the_models_own(train, unit, order):
-    """All positions together cost what the text costs: the tokens before a stretch are all that an n-gram needs."""
+    """All positions together cost what the text costs: the tokens before a stretch are all that an
+    n-gram needs.
+    """
     model = NGram(order=order, tokenizer="byte", unit=unit).fit(train)
     text = train[20_000:24_000]
     ids = encode_corpus(model.tokenizer, as_corpus(text), unit=unit).astype(np.int64)

@@ -1,4 +1,6 @@
-"""Exposure bias against the formula in plain Python, on a model whose every token depends on the two before it."""
+"""Exposure bias against the formula in plain Python, on a model whose every token depends on the
+two before it.
+"""
 
 import doctest
 
@@ -53,7 +55,9 @@ class Steps:
 
 
 def plain(model, source, target):
-    """Costs of the target's tokens after its own history and after the greedy one, at the positions that both have."""
+    """Costs of the target's tokens after its own history and after the greedy one, at the positions
+    that both have.
+    """
     table, eos = model.table[len(source) % 3], model.target_tokenizer.eos_id
     ids, greedy = model.target_ids([target])[0].tolist(), [eos, eos]
     while len(greedy) < len(ids) + 2 and (len(greedy) == 2 or greedy[-1] != eos):

@@ -1,8 +1,8 @@
 """What a model believes about the hidden state, word by word, and how fast it forgets where it began.
 
-The belief after each word is a column of a heat map. The forgetting curve is the total-variation distance of two filters
-that begin with unlike beliefs and read the same words; on the logarithmic axis an exponential fall is a straight line,
-and a chain that does not mix stays level.
+The belief after each word is a column of a heat map. The forgetting curve is the total-variation
+distance of two filters that begin with unlike beliefs and read the same words; on the logarithmic
+axis an exponential fall is a straight line, and a chain that does not mix stays level.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ from seqloom.charts.training import thinned
 
 WORDS = 60  # columns; of a longer text each is the mean of some words
 STATES = 20  # rows; of more, the likeliest have their own and the rest one together
-ROW, LEAST, LARGEST, SPACE = 24, 19, 64, 900  # pixels of a row, of a column, and of all columns
+ROW, MIN_COLUMN, MAX_COLUMN, SPACE = (
+    24,
+    19,
+    64,
+    900,
+)  # pixels of a row, of a column, and of all columns
 FLOOR = 1e-16  # distances below are the rounding of the arithmetic
 POINTS = 4000  # of all curves
 
 
 def belief_chart(beliefs: np.ndarray, words: Sequence[str], state_names: Sequence[str]) -> Any:
-    """Probabilities (T, S) of the states at each word, words from left to right."""
+    """Draw the probabilities (T, S) of the states at each word, words from left to right."""
     table = np.asarray(beliefs, dtype=np.float64)
     if table.shape != (len(words), len(state_names)) or not table.size:
         raise ValueError(
@@ -37,7 +42,9 @@ def belief_chart(beliefs: np.ndarray, words: Sequence[str], state_names: Sequenc
         columns, table, size = _windows(table)
         title = f"words, by number; each column is the mean of {size}"
     names, table = _likeliest(state_names, table)
-    width = min(max(SPACE / len(columns), LEAST), max(LARGEST, *map(text_width, columns)) + 6)
+    width = min(
+        max(SPACE / len(columns), MIN_COLUMN), max(MAX_COLUMN, *map(text_width, columns)) + 6
+    )
     cells = [
         Cell(s, t, float(p), written(float(p), room(width)), f"{p:.4g}")
         for t, row in enumerate(table)
@@ -47,7 +54,7 @@ def belief_chart(beliefs: np.ndarray, words: Sequence[str], state_names: Sequenc
 
 
 def forgetting_chart(curves: Mapping[str, Sequence[float]]) -> Any:
-    """One line a chain: distances after 1, 2, ... words; what is zero is not drawn."""
+    """Draw one line per chain: distances after 1, 2, ... words; zeros are not drawn."""
     import altair as alt
 
     lines = {
@@ -104,7 +111,9 @@ def forgetting_chart(curves: Mapping[str, Sequence[float]]) -> Any:
 
 
 def _windows(table: np.ndarray) -> tuple[list[str], np.ndarray, int]:
-    """Numbers of words, means of those that stand together, and how many that are."""
+    """Return the number of the first word of each window, the means of the windows, and their
+    size.
+    """
     size = -(-len(table) // WORDS)
     starts = np.arange(0, len(table), size)
     lengths = np.diff(starts, append=len(table))
@@ -113,7 +122,7 @@ def _windows(table: np.ndarray) -> tuple[list[str], np.ndarray, int]:
 
 
 def _likeliest(names: Sequence[str], table: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Rows for the states that are ever likely, in their order, and one for all others."""
+    """Keep rows for the states that are ever likely, in their order, and add one for all others."""
     if len(names) <= STATES:
         return list(names), table
     kept = np.sort(np.argsort(-table.sum(axis=0), kind="stable")[: STATES - 1])
@@ -126,6 +135,6 @@ def _likeliest(names: Sequence[str], table: np.ndarray) -> tuple[list[str], np.n
 
 
 def _ticks(domain: Sequence[float]) -> list[float]:
-    """Powers of ten, not more than ten of them."""
+    """Return powers of ten, at most ten of them."""
     ticks = decades(domain)
     return ticks[:: -(-len(ticks) // 10)]

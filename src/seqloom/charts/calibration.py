@@ -2,8 +2,8 @@
 
 Whether a classifier is as often right as it says: accuracy against the probability of the predicted class.
 
-The bins are those of the calibration error, so the picture shows what that number sums up; `calibration` draws forecasts
-of single tokens, whose probabilities need another axis.
+The bins are those of the calibration error, so the picture shows what that number sums up;
+`calibration` draws forecasts of single tokens, whose probabilities need another axis.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from seqloom.charts import theme
 
 TICKS = (0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-SHOWN = 5.0  # hits and misses to expect in a bin that is drawn; chosen by the forecasts, not by what came
+# hits and misses to expect in a bin that is drawn; chosen by the forecasts, not by what came
+MIN_EXPECTED = 5.0
 
 
 class Forecasts(NamedTuple):
@@ -29,14 +30,14 @@ class Forecasts(NamedTuple):
 
 
 def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
-    """One line a model; on the diagonal a model is right about how sure it is."""
+    """Draw one line per model; on the diagonal a model is right about how sure it is."""
     import altair as alt
 
     shown = [
         (name, b)
         for name, its in series.items()
         for b in its
-        if b.n * min(b.predicted, 1 - b.predicted) >= SHOWN
+        if b.n * min(b.predicted, 1 - b.predicted) >= MIN_EXPECTED
     ]
     inside = [logit(p) for _, b in shown for p in (b.predicted, b.observed) if 0 < p < 1] or [0.0]
     ends = [min(inside) - 0.6, max(inside) + 0.6]
@@ -85,7 +86,7 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
 
 
 def logit(p: float) -> float:
-    """Log of the odds; 0 and 1 are moved to where they can be drawn.
+    """Return the log-odds; 0 and 1 are moved to where they can be drawn.
 
     >>> logit(0.5)
     0.0
@@ -96,11 +97,13 @@ def logit(p: float) -> float:
 
 # ---- confidence
 
-SIZE, SMALL = 300, 70  # pixels of the diagram, and of the bars below it
+SIZE, BAR_HEIGHT = 300, 70  # pixels of the diagram, and of the bars below it
 
 
 def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Any:
-    """Bins with `from`, `to`, `count`, `confidence`, `accuracy`; below the diagonal the model is too sure of itself."""
+    """Draw bins with `from`, `to`, `count`, `confidence` and `accuracy`; below the diagonal the
+    model is overconfident.
+    """
     import altair as alt
 
     if not bins:
@@ -178,6 +181,6 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Any:
     )
     return alt.vconcat(
         alt.layer(ideal, bars, gaps, points).properties(width=SIZE, height=SIZE),
-        counted.properties(width=SIZE, height=SMALL),
+        counted.properties(width=SIZE, height=BAR_HEIGHT),
         spacing=8,
     )

@@ -6,7 +6,8 @@ Quality against its price: the measure of a comparison against training time or 
 
 Learning curves: the measure against the amount of training data, one line a rung, named at its end.
 
-Parts of the data, groups or perturbations one below the other: a number of each with its interval, beside a reference.
+Parts of the data, groups or perturbations one below the other: a number of each with its interval,
+beside a reference.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Measure(NamedTuple):
         return format(value, sign + self.form)
 
     def better(self, a: float, b: float) -> bool:
-        """Whether a is better than b."""
+        """Return whether a is better than b."""
         return a < b if self.lower else a > b
 
     @property
@@ -51,7 +52,7 @@ class Measure(NamedTuple):
 
     @property
     def ticks(self) -> str:
-        """The format of axes, in the words of Vega."""
+        """Return the axis format in Vega's notation."""
         return "~%" if self.form.endswith("%") else "~g"
 
 
@@ -59,7 +60,7 @@ BITS = Measure("bits_per_byte", "bits per byte", "bits/byte", lower=True, log=Tr
 
 
 def interval_ends(value: float, low: float, high: float) -> dict[str, float]:
-    """The ends of an interval as they are drawn; where there is none, it has no width."""
+    """Return the ends of an interval as drawn; where there is none, it has no width."""
     known = math.isfinite(low) and math.isfinite(high)
     return {"low": low if known else value, "high": high if known else value}
 
@@ -81,7 +82,7 @@ class Row(NamedTuple):
     disk: float
 
     def values(self) -> dict[str, Any]:
-        """Plain values; where there is no interval, it has no width."""
+        """Return plain values; where there is no interval, it has no width."""
         plain = {
             name: None if isinstance(one, float) and math.isnan(one) else one
             for name, one in self._asdict().items()
@@ -90,7 +91,7 @@ class Row(NamedTuple):
 
 
 def ladder(rows: Sequence[Row], measure: Measure = BITS) -> Any:
-    """The measure with 95 % intervals, in the order of the ladder."""
+    """Draw the measure with 95 % intervals, in the order of the ladder."""
     import altair as alt
 
     names = [row.name for row in rows]
@@ -170,7 +171,9 @@ FIRST_FAR = next(i for i, place in enumerate(PLACES) if abs(place.dy) >= LEADER)
 
 
 def quality_against(rows: Sequence[Row], price: Price, measure: Measure = BITS) -> Any:
-    """The price on a logarithmic axis; rungs of a group joined in their order, every point named where there is room."""
+    """Draw quality against price on a logarithmic axis; rungs of a group are joined in their
+    order, every point named where there is room.
+    """
     import altair as alt
 
     across = log_domain([max(getattr(r, price), 1e-9) for r in rows], 0.12)
@@ -199,7 +202,9 @@ def quality_against(rows: Sequence[Row], price: Price, measure: Measure = BITS) 
 def _labelled(
     rows: Sequence[Row], price: Price, across: Sequence[float], down: Axis
 ) -> list[dict[str, Any]]:
-    """The rows with the number of the place of their name, -1 for none, and where its leading line would end."""
+    """Return the rows with the index of the place of their name, -1 for none, and where its leader
+    line would end.
+    """
     joined = [
         (max(earlier), b)
         for b, row in enumerate(rows)
@@ -227,7 +232,7 @@ def _leaders(base: Any) -> list[Any]:
 
 
 def _names(base: Any, values: Sequence[dict[str, Any]]) -> list[Any]:
-    """A layer for each place that is used, since Vega-Lite moves a whole layer at once."""
+    """Make a layer for each place in use, since Vega-Lite moves a whole layer at once."""
     layers = []
     for i, p in enumerate(PLACES):
         if any(value[key] == i for value in values for key in WINDOWS):
@@ -255,7 +260,9 @@ class CurvePoint(NamedTuple):
 def learning_curves(
     points: Sequence[CurvePoint], measure: Measure = BITS, unit: str = "bytes"
 ) -> Any:
-    """Amounts on a logarithmic axis. Rungs of a group share a hue and grow darker along the ladder."""
+    """Draw learning curves, amounts on a logarithmic axis. Rungs of a group share a hue and grow
+    darker along the ladder.
+    """
     import altair as alt
 
     points = [point for point in points if math.isfinite(point.value)]
@@ -300,7 +307,9 @@ def learning_curves(
 
 
 def _across(sizes: Sequence[int]) -> list[float]:
-    """A little before the first point, and room behind the last for the lines that lead to the names."""
+    """Return the domain from a little before the first point to beyond the last, with room for the
+    lines that lead to the names.
+    """
     ratio = max(sizes[-1] / sizes[0], 2.0)
     return [sizes[0] * ratio**-0.02, sizes[-1] * ratio**0.06]
 
@@ -312,7 +321,9 @@ def _height(lines: int) -> int:
 def _ends(
     points: Sequence[CurvePoint], across: Sequence[float], down: Axis
 ) -> list[dict[str, Any]]:
-    """The last point of each line, with a place for its name that leaves the others free."""
+    """Return the last point of each line, with a position for its name that leaves the others
+    free.
+    """
     last = list({p.name: p for p in sorted(points, key=lambda p: p.size)}.values())
     shares = spread([down.share(p.value) for p in last], LINE / _height(len(last)), 0.02, 0.98)
     return [
@@ -336,12 +347,14 @@ class SlicePoint(NamedTuple):
     size: int
 
     def values(self) -> dict[str, Any]:
-        """Plain values; where there is no interval, it has no width."""
+        """Return plain values; where there is no interval, it has no width."""
         return self._asdict() | interval_ends(self.value, self.low, self.high)
 
 
 def points_with_intervals(points: Sequence[SlicePoint], title: str, reference: float) -> Any:
-    """In the order that is given; the vertical line is the reference: the whole data, or no difference."""
+    """Draw points with intervals in the given order; the vertical line is the reference: the whole
+    data, or no difference.
+    """
     import altair as alt
 
     if not points:

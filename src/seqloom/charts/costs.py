@@ -15,7 +15,9 @@ WINDOWS = 200  # points along a text
 
 
 def along(bits: np.ndarray, weights: np.ndarray, *, unit: str) -> Any:
-    """Mean cost of each of 200 stretches of the text, in reading order; `unit` is what the weights count."""
+    """Draw the mean cost of each of 200 stretches of the text, in reading order; `unit` is what
+    the weights count.
+    """
     import altair as alt
 
     rows = windows(bits, weights)
@@ -49,7 +51,7 @@ def along(bits: np.ndarray, weights: np.ndarray, *, unit: str) -> Any:
 
 
 def windows(bits: np.ndarray, weights: np.ndarray, count: int = WINDOWS) -> list[dict[str, float]]:
-    """The text in `count` stretches of like weight: where each begins and its mean cost.
+    """Split the text into `count` stretches of like weight: where each begins and its mean cost.
 
     >>> windows(np.array([1.0, 3.0, 5.0, 5.0]), np.ones(4), 2)
     [{'at': 0.0, 'cost': 2.0}, {'at': 2.0, 'cost': 5.0}]
@@ -67,7 +69,7 @@ def windows(bits: np.ndarray, weights: np.ndarray, count: int = WINDOWS) -> list
 
 
 def histogram(bits: np.ndarray) -> Any:
-    """How many tokens cost how much, and which of them the whole cost comes from."""
+    """Draw how many tokens cost how much, and which of them the whole cost comes from."""
     import altair as alt
 
     rows = cost_shares(bits)
@@ -108,7 +110,7 @@ def histogram(bits: np.ndarray) -> Any:
 def cost_shares(
     bits: np.ndarray, borders: Sequence[float] = (0.5, 1, 2, 4, 6, 8, 12, 16)
 ) -> list[dict[str, Any]]:
-    """For each range of cost the share of the tokens and of all finite bits that it has.
+    """Return for each range of cost its share of the tokens and of all finite bits.
 
     >>> cost_shares(np.array([1.0, 3.0]), [2])
     [{'cost': '< 2', 'tokens': 0.5, 'bits': 0.25}, {'cost': '2+', 'tokens': 0.5, 'bits': 0.75}]

@@ -9,7 +9,7 @@ import numpy as np
 
 from seqloom.charts import theme
 
-MOST = 1500  # points of a line
+MAX_POINTS = 1500  # points of a line
 CAME, SAID, MARK = theme.INK, theme.HUES[0], "#c0392b"
 OPACITY = {95: 0.15, 80: 0.3}
 
@@ -29,7 +29,7 @@ def forecast_chart(
     rows: bool,
     title: str,
 ) -> Any:
-    """What came as a line, the forecast beside it, its intervals as bands."""
+    """Draw what came as a line, the forecast beside it, and its intervals as bands."""
     import altair as alt
 
     x = _across(alt, rows)
@@ -73,14 +73,14 @@ def forecast_chart(
 
 
 def marks_chart(came: Line, marks: Line, *, rows: bool, title: str) -> Any:
-    """The series, with a red point where something is unusual."""
+    """Draw the series, with a red point where something is unusual."""
     import altair as alt
 
     x, y = _across(alt, rows), alt.Y("value:Q", title=title, scale=alt.Scale(zero=False))
     points = [
         {"t": _at(t, rows), "value": float(v)} for t, v in zip(*_thinned(came)) if np.isfinite(v)
     ]
-    found = [{"t": _at(t, rows), "value": float(v)} for t, v in zip(*marks)][:MOST]
+    found = [{"t": _at(t, rows), "value": float(v)} for t, v in zip(*marks)][:MAX_POINTS]
     tips = [
         alt.Tooltip("t:Q" if rows else "t:T", title="time"),
         alt.Tooltip("value:Q", format=".5~g"),
@@ -111,11 +111,11 @@ def _at(time: int, rows: bool) -> int:
 
 
 def _thinned(line: Line) -> tuple[list[int], list[float]]:
-    """Of many points each stretch's least and greatest, so that no peak is lost."""
+    """Keep the least and greatest of each stretch of many points, so that no peak is lost."""
     times, values = np.asarray(line.times), np.asarray(line.values, np.float64)
-    if len(times) <= MOST:
+    if len(times) <= MAX_POINTS:
         return times.tolist(), values.tolist()
-    size = -(-len(times) // (MOST // 2))
+    size = -(-len(times) // (MAX_POINTS // 2))
     keep: set[int] = set()
     for start in range(0, len(times), size):
         part = values[start : start + size]

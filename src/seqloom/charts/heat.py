@@ -1,8 +1,10 @@
 """Tables as pictures: a cell for each number, dark where it is large, with the number written where it fits.
 
-The size is fixed by the cells, also in a page, so that names and numbers stay legible; a wide one is scrolled.
+The size is fixed by the cells, also in a page, so that names and numbers stay legible; a wide one
+is scrolled.
 
-Which classes are taken for which: a confusion matrix as a heat map, blue where the model is right and orange where not.
+Which classes are taken for which: a confusion matrix as a heat map, blue where the model is right
+and orange where not.
 
 Where the hidden states go: transition probabilities as a heat map.
 """
@@ -20,13 +22,15 @@ from seqloom.charts import theme
 from seqloom.charts.passage import columns_of
 from seqloom.charts.scales import CHARACTER
 
-SMALL = 0.75  # of a character's width and size in a cell that is small
+SMALL_TEXT = 0.75  # of a character's width and size in a cell that is small
 TIGHT = 34  # pixels of a cell below which its text is small
 NAME = 26  # columns of a name, of which a letter takes one
 
 
 class Cell(NamedTuple):
-    """One number: where it stands, how dark it is (0 to 1), what is written on it, and what a page tells about it."""
+    """One number: where it stands, how dark it is (0 to 1), what is written on it, and what a page
+    tells about it.
+    """
 
     row: int
     column: int
@@ -46,7 +50,9 @@ class Side(NamedTuple):
 
 
 def heat_map(cells: Sequence[Cell], down: Side, across: Side) -> Any:
-    """Rows `down` and columns `across`; names that do not fit above each other are turned."""
+    """Draw a heat map with rows `down` and columns `across`; column names that do not fit are
+    turned.
+    """
     import altair as alt
 
     values = [
@@ -91,7 +97,7 @@ def heat_map(cells: Sequence[Cell], down: Side, across: Side) -> Any:
         fill=alt.Fill("fill:N", scale=None)
     )
     small = min(down.cell, across.cell) < TIGHT
-    size = (theme.FONT_SIZE - 1) * (SMALL if small else 1)
+    size = (theme.FONT_SIZE - 1) * (SMALL_TEXT if small else 1)
     text = base.mark_text(fontSize=size, baseline="middle").encode(
         text="text:N", color=alt.Color("ink:N", scale=None)
     )
@@ -102,17 +108,19 @@ def heat_map(cells: Sequence[Cell], down: Side, across: Side) -> Any:
 
 
 def room(across: float) -> int:
-    """How many digits can be written into a cell of so many pixels."""
-    return int((across - 3) / (CHARACTER * (SMALL if across < TIGHT else 1)))
+    """Return how many digits fit into a cell `across` pixels wide."""
+    return int((across - 3) / (CHARACTER * (SMALL_TEXT if across < TIGHT else 1)))
 
 
 def text_width(name: str) -> float:
-    """About how many pixels a name takes as it is written; an East Asian character is as wide as two others."""
+    """Return about how many pixels a name takes as written; an East Asian character is as wide as
+    two others.
+    """
     return CHARACTER * _columns(short_name(name))
 
 
 def short_name(name: str) -> str:
-    """A long name without its middle, since names that begin alike often differ at their ends.
+    """Cut the middle out of a long name, since names that begin alike often differ at their ends.
 
     >>> short_name("international organisation 17")
     'international…anisation 17'
@@ -128,7 +136,7 @@ def short_name(name: str) -> str:
 
 
 def blend(hue: str, shade: float) -> str:
-    """The colour at so much of the way from white to the hue.
+    """Return the colour at `shade` of the way from white to the hue.
 
     >>> blend("#0072B2", 0.0), blend("#0072B2", 0.5), blend("#0072B2", 1.0)
     ('#ffffff', '#80b8d8', '#0072b2')
@@ -140,7 +148,7 @@ def blend(hue: str, shade: float) -> str:
 
 
 def ink_on(colour: str) -> str:
-    """Black or white text, whichever has the larger contrast (WCAG 2).
+    """Choose black or white text, whichever has the larger contrast (WCAG 2).
 
     >>> ink_on("#ffffff") == theme.INK, ink_on("#0072b2")
     (True, '#ffffff')
@@ -156,7 +164,7 @@ def _luminance(colour: str) -> float:
 
 
 def _axis(alt: Any, names: Sequence[str], **more: Any) -> Any:
-    """Places are numbers, since a word may come twice; their names stand on the axis."""
+    """Make an axis whose positions are numbers, since a word may come twice, labelled with names."""
     listed = json.dumps([short_name(name) for name in names], ensure_ascii=False)
     return alt.Axis(
         labelExpr=f"{listed}[datum.value]",
@@ -176,17 +184,23 @@ def _columns(text: str) -> int:
 # ---- confusion
 
 MAX_CLASSES = 45  # classes; of more, the commonest are drawn and the rest stand together
-LEAST, LARGEST, SPACE = 26, 76, 660  # pixels of a cell, and of all where cells need not be smaller
+MIN_CELL, MAX_CELL, SPACE = (
+    26,
+    76,
+    660,
+)  # pixels of a cell, and of all where cells need not be smaller
 RIGHT, WRONG, EITHER = theme.HUES[0], theme.HUES[1], "#8a8a8a"
 
 
 def confusion_chart(classes: Sequence[str], counts: Sequence[Sequence[int]] | np.ndarray) -> Any:
-    """Counts (C, C), rows gold and columns predicted; the shade is the share of the row, its root, so that rare errors show."""
+    """Draw counts (C, C), rows gold and columns predicted; the shade is the root of the share of
+    the row, so that rare errors show.
+    """
     table = np.asarray(counts, dtype=np.int64)
     if table.shape != (len(classes), len(classes)) or not table.size:
         raise ValueError(f"{len(classes)} classes, but counts of shape {table.shape}")
     names, table = gathered(classes, table)
-    size = min(max(SPACE / len(names), LEAST), LARGEST)
+    size = min(max(SPACE / len(names), MIN_CELL), MAX_CELL)
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)  # (C, C)
     cells = [
         Cell(
@@ -206,7 +220,7 @@ def confusion_chart(classes: Sequence[str], counts: Sequence[Sequence[int]] | np
 
 
 def _hue(row: int, column: int, classes: int) -> str:
-    """Right, wrong, or either, where the rarest classes stand together."""
+    """Return the hue of a cell: right, wrong, or either, where the rarest classes are grouped."""
     if row != column:
         return WRONG
     return EITHER if classes > MAX_CLASSES and row == MAX_CLASSES - 1 else RIGHT
@@ -215,7 +229,7 @@ def _hue(row: int, column: int, classes: int) -> str:
 def gathered(
     classes: Sequence[str], counts: np.ndarray, most: int = MAX_CLASSES
 ) -> tuple[list[str], np.ndarray]:
-    """The table as it is, or with the rarest classes in one row and column at its end.
+    """Return the table as it is, or with the rarest classes merged into a last row and column.
 
     >>> names, table = gathered(["a", "b", "c"], np.array([[5, 0, 1], [0, 1, 1], [2, 0, 3]]), most=2)
     >>> names, table.tolist()
@@ -233,7 +247,7 @@ def gathered(
 
 
 def short_number(number: int, digits: int) -> str:
-    """A count in at most so many characters, where that can be; the page tells the whole.
+    """Write a count in at most `digits` characters, where possible; the page shows it in full.
 
     >>> [short_number(n, 4) for n in (7, 1234, 12345, 999_999, 2_500_000)]
     ['7', '1234', '12k', '1M', '2.5M']
@@ -258,7 +272,9 @@ STEPS = 500  # of the chain, after which its shares hardly change
 
 
 def transition_chart(transitions: np.ndarray, names: Sequence[str]) -> Any:
-    """Probabilities (S, S), from the state of the row to that of the column; what rounds to zero is not written."""
+    """Draw probabilities (S, S), from the state of the row to that of the column; what rounds to
+    zero is not written.
+    """
     table = np.asarray(transitions, dtype=np.float64)
     if table.shape != (len(names), len(names)) or not table.size:
         raise ValueError(f"{len(names)} states, but transitions of shape {table.shape}")
@@ -269,7 +285,7 @@ def transition_chart(transitions: np.ndarray, names: Sequence[str]) -> Any:
         rest = 1 - table[np.ix_(rows, rows)].sum(axis=1, keepdims=True)
         table = np.concatenate([table[np.ix_(rows, rows)], rest], axis=1)
         columns = [*(names[i] for i in rows), f"{len(names) - len(rows)} others"]
-    size = min(max(SPACE / len(columns), LEAST), LARGEST)
+    size = min(max(SPACE / len(columns), MIN_CELL), MAX_CELL)
     cells = [
         Cell(i, j, float(p), written(float(p), room(size)), f"{p:.4g}")
         for i, row in enumerate(table)
@@ -279,7 +295,8 @@ def transition_chart(transitions: np.ndarray, names: Sequence[str]) -> Any:
 
 
 def shares(transitions: np.ndarray) -> np.ndarray:
-    """How often the chain is in each state, from a start in all alike; staying half of the time settles cycles too.
+    """Compute how often the chain is in each state from a uniform start; staying half of the time
+    makes cycles settle too.
 
     >>> shares(np.array([[0.9, 0.1], [0.3, 0.7]])).round(6).tolist()
     [0.75, 0.25]
@@ -291,7 +308,8 @@ def shares(transitions: np.ndarray) -> np.ndarray:
 
 
 def written(probability: float, digits: int) -> str:
-    """Two digits after the point, without a leading zero where there is no room for it; nothing for what is almost zero.
+    """Write two digits after the point, without a leading zero where there is no room for it, and
+    nothing for what is almost zero.
 
     >>> written(0.256, 4), written(0.256, 3), written(0.004, 4), written(1.0, 3)
     ('0.26', '.26', '', '1')

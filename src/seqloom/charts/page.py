@@ -1,12 +1,12 @@
 """A page of charts, tables and text in one file that opens without a network.
 
-Vega is put into it once, however many charts there are. Charts take the width of the window and are drawn again when it
-changes. Whatever is not markup of this file is escaped.
+Vega is put into it once, however many charts there are. Charts take the width of the window and are
+drawn again when it changes. Whatever is not markup of this file is escaped.
 
 Titled charts that belong together: one picture of all of them, or a page with headings.
 
-Nothing is drawn before it is asked for, so the numbers alone cost little. A page may hold other versions of the charts than
-a picture (larger, to be zoomed).
+Nothing is drawn before it is asked for, so the numbers alone cost little. A page may hold other
+versions of the charts than a picture (larger, to be zoomed).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Page:
         return self
 
     def chart(self, chart: Any, description: str = "") -> Self:
-        """An altair chart; `description` is for those who do not see it."""
+        """Add an altair chart; `description` is for those who do not see it."""
         name = f"chart{len(self._charts) + 1}"
         self._charts[name] = specification(chart, responsive=True)
         self._body.append(
@@ -94,7 +94,7 @@ class Page:
         return self
 
     def folded(self, summary: str, text: str, *, opened: bool = False) -> Self:
-        """Preformatted text below a line that shows and hides it."""
+        """Add preformatted text below a line that shows and hides it."""
         self._body.append(
             f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
             f"<pre>{escape(text)}</pre></details>"
@@ -108,7 +108,7 @@ class Page:
         return self
 
     def raw(self, markup: str, *, style: str = "", script: str = "") -> Self:
-        """Markup that is already escaped, with what it needs; style and script come once a page."""
+        """Add markup that is already escaped, with the style and script that it needs, once per page."""
         self._body.append(markup)
         if style:
             self._style[style] = None
@@ -146,7 +146,7 @@ Charts = Mapping[str, Any]  # altair charts by heading
 
 
 def stacked(charts: Charts) -> Any:
-    """One chart below the other, each with colours of its own."""
+    """Put one chart below the other, each with its own colours."""
     import altair as alt
 
     rows = list(charts.values())
@@ -154,7 +154,7 @@ def stacked(charts: Charts) -> Any:
 
 
 def with_headings(sheet: Sheet) -> Page:
-    """The summary, then the charts; one that is named like the sheet needs no heading."""
+    """Build a page of the summary, then the charts; one named like the sheet needs no heading."""
     page = Page(sheet.title)
     for line in sheet.summary:
         page.text(line)
@@ -179,12 +179,12 @@ class Sheet:
 
     @cached_property
     def charts(self) -> Charts:
-        """As they are in a picture, by heading."""
+        """Return the charts as they are in a picture, by heading."""
         require_charts()
         return self.draw(False)
 
     def __getitem__(self, heading: str) -> Self:
-        """A sheet of that chart alone."""
+        """Return a sheet of that chart alone."""
         if heading not in self.charts:
             raise KeyError(f"unknown chart {heading!r}{suggest_known(heading, self.charts)}")
         return replace(
@@ -197,7 +197,9 @@ class Sheet:
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """What a notebook shows: the charts as Vega-Lite, and as a picture for those that cannot draw it."""
+        """Return what a notebook shows: the charts as Vega-Lite, and as a picture for those that
+        cannot draw it.
+        """
         bundle: dict[str, Any] = {"text/plain": "\n".join([self.title, *self.summary])}
         try:
             chart = self.arrange(self.charts)

@@ -4,9 +4,9 @@ A passage with every piece coloured by its cost: as a picture, and for a page wi
 
 Text in a terminal, every piece coloured by its cost, with a legend.
 
-Colours are sent where somebody can see them: on a terminal that is not dumb, unless NO_COLOR is set (no-color.org);
-FORCE_COLOR (force-color.org) sends them into pipes too. Without colours the steps of the ramp stand as digits below the
-text.
+Colours are sent where somebody can see them: on a terminal that is not dumb, unless NO_COLOR is set
+(no-color.org); FORCE_COLOR (force-color.org) sends them into pipes too. Without colours the steps
+of the ramp stand as digits below the text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Piece(NamedTuple):
 
 
 def whole_characters(tokens: Sequence[bytes], bits: Sequence[float]) -> list[Piece]:
-    """One piece a token, but never a part of a character; tokens without bytes (ends of units) keep their place.
+    """Make one piece per token, but never part of a character; tokens without bytes (ends of
+    units) keep their place.
 
     >>> [tuple(p) for p in whole_characters(["é".encode()[:1], "é".encode()[1:], b"t"], [3.0, 1.0, 2.0])]
     [('é', 4.0, 2), ('t', 2.0, 1)]
@@ -58,7 +59,8 @@ def whole_characters(tokens: Sequence[bytes], bits: Sequence[float]) -> list[Pie
 
 
 def columns_of(sign: str) -> int:
-    """How many columns of a grid a character takes: two in East Asian scripts and emoji, none for marks.
+    """Return how many grid columns a character takes: two in East Asian scripts and emoji, none
+    for marks.
 
     >>> [columns_of(sign) for sign in ("a", "猫", "\u0301")]
     [1, 2, 0]
@@ -136,7 +138,9 @@ for (const root of document.querySelectorAll(".passage")) {
 
 
 def passage_html(pieces: Mapping[str, Sequence[Piece]], shown: Sequence[str]) -> str:
-    """The markup of one passage with a pane for each model of `shown`; needs STYLE and SCRIPT once a page."""
+    """Return the markup of one passage with a pane for each model of `shown`; it needs STYLE and
+    SCRIPT once per page.
+    """
     data = {
         "borders": list(theme.BITS),
         "pieces": {
@@ -163,7 +167,7 @@ def passage_html(pieces: Mapping[str, Sequence[Piece]], shown: Sequence[str]) ->
 
 
 def passage_chart(pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS) -> Any:
-    """The passage once for each model, side by side."""
+    """Draw the passage once for each model, side by side."""
     import altair as alt
 
     panels = []
@@ -201,7 +205,7 @@ def passage_chart(pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS)
 
 
 def cells(pieces: Sequence[Piece], columns: int) -> tuple[list[dict[str, Any]], int]:
-    """Where each character stands on a grid, with its colour, and how many rows there are."""
+    """Return where each character stands on a grid, with its colour, and the number of rows."""
     names = theme.steps_named()
     grid: list[dict[str, Any]] = []
     row = column = 0
@@ -241,7 +245,7 @@ WIDTH = 78  # columns of plain text, whose digits must stay below it
 def wanted(
     stream: TextIO, *, forced: bool = False, environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether to send colours to this stream."""
+    """Return whether to send colours to this stream."""
     if forced:
         return True
     if environment.get("NO_COLOR"):
@@ -254,7 +258,7 @@ def wanted(
 def legend(
     borders: Sequence[float] = theme.BITS, unit: str = "byte", *, colour: bool = True
 ) -> str:
-    """One line that says what the colours or digits mean."""
+    """Return one line that says what the colours or digits mean."""
     names = theme.steps_named(borders)
     shown = [_paint(f" {name} ", i) if colour else f"{i}: {name}" for i, name in enumerate(names)]
     return f"bits per {unit}: " + (" " if colour else ", ").join(shown)
@@ -263,7 +267,8 @@ def legend(
 def show(
     pieces: Sequence[Piece], borders: Sequence[float] = theme.BITS, *, colour: bool = True
 ) -> str:
-    r"""The text with a background for each piece, or without colours with a digit below each character.
+    r"""Show the text with a background for each piece, or without colours with a digit below each
+    character.
 
     >>> show([Piece("a", 0.1), Piece("b", 9.0)])
     '\x1b[38;5;16;48;5;231ma\x1b[0m\x1b[38;5;231;48;5;124mb\x1b[0m'
@@ -282,7 +287,9 @@ def show(
 
 
 def visible(text: str) -> str:
-    """Ends of lines and tabs as signs; control characters could move the cursor or change colours themselves."""
+    """Show line ends and tabs as signs; control characters could move the cursor or change colours
+    themselves.
+    """
     shown = text.replace("\n", "↵\n")
     return "".join(
         c if c == "\n" or c.isprintable() else "→" if c == "\t" else "\ufffd" for c in shown
@@ -290,7 +297,9 @@ def visible(text: str) -> str:
 
 
 def _paint(text: str, step: int) -> str:
-    """Codes around each line, so that a background never runs to the edge of the window."""
+    """Put colour codes around each line, so that a background never runs to the edge of the
+    window.
+    """
     code = f"\x1b[38;5;{theme.TERMINAL_INK[step]};48;5;{theme.TERMINAL[step]}m"
     return "\n".join(f"{code}{line}\x1b[0m" if line else "" for line in text.split("\n"))
 

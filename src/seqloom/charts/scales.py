@@ -2,10 +2,10 @@
 
 Where the names of points go so that none lies on another, on a point, or outside the plot.
 
-Greedy: the best points first, each tries places around it, those that no line crosses before the others. The far
-places are joined to their point by a thin line. A page changes its width, so a place must be free in every width of a
-range; points move linearly with it, which makes that a comparison of two intervals. A name without a free place is left
-out; the tooltip has it.
+Greedy: the best points first, each tries places around it, those that no line crosses before the
+others. The far places are joined to their point by a thin line. A page changes its width, so a
+place must be free in every width of a range; points move linearly with it, which makes that a
+comparison of two intervals. A name without a free place is left out; the tooltip has it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from seqloom.charts import theme
 
 
 def log_domain(values: Sequence[float], margin: float) -> list[float]:
-    """From below the least to above the most, by a share of the logarithmic range."""
+    """Return a domain from below the least to above the greatest value, by a share of the
+    logarithmic range.
+    """
     low, high = math.log(min(values)), math.log(max(values))
     room = margin * max(high - low, 0.5)
     return [math.exp(low - room), math.exp(high + room)]
@@ -32,12 +34,12 @@ def log_share(value: float, domain: Sequence[float]) -> float:
 def log_moved(
     value: float, pixels: float, domain: Sequence[float], height: float = theme.HEIGHT
 ) -> float:
-    """The value that stands so many pixels below on a vertical logarithmic axis."""
+    """Return the value `pixels` below on a vertical logarithmic axis."""
     return value * (domain[0] / domain[1]) ** (pixels / height)
 
 
 def decades(domain: Sequence[float]) -> list[float]:
-    """Powers of ten inside the domain, with their threes where there are few."""
+    """Return the powers of ten inside the domain, with three times each where there are few."""
     powers = range(math.floor(math.log10(domain[0])), math.ceil(math.log10(domain[1])) + 1)
     ticks = [10.0**p for p in powers]
     if sum(domain[0] <= t <= domain[1] for t in ticks) < 3:
@@ -46,7 +48,7 @@ def decades(domain: Sequence[float]) -> list[float]:
 
 
 def round_ticks(domain: Sequence[float]) -> list[float]:
-    """Round numbers of a range within a decade or so, at most eight."""
+    """Return round numbers of a range within a decade or so, at most eight."""
     for width in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0):
         first = math.ceil(domain[0] / width)
         ticks = [round(i * width, 6) for i in range(first, math.floor(domain[1] / width) + 1)]
@@ -70,17 +72,17 @@ class Axis(NamedTuple):
         return cls([low - room, high + room], log)
 
     def share(self, value: float) -> float:
-        """How far up it stands, from 0 to 1."""
+        """Return how far up a value stands, from 0 to 1."""
         low, high = self.domain
         return log_share(value, self.domain) if self.log else (value - low) / (high - low)
 
     def at(self, share: float) -> float:
-        """The inverse."""
+        """Return the value at a share of the axis, the inverse of `share`."""
         low, high = self.domain
         return low * (high / low) ** share if self.log else low + (high - low) * share
 
     def moved(self, value: float, pixels: float, height: float = theme.HEIGHT) -> float:
-        """The value that stands so many pixels below."""
+        """Return the value `pixels` below."""
         low, high = self.domain
         return (
             log_moved(value, pixels, self.domain, height)
@@ -89,7 +91,7 @@ class Axis(NamedTuple):
         )
 
     def ticks(self) -> list[float]:
-        """Round numbers, at most eight."""
+        """Return round numbers, at most eight."""
         if self.log:
             return round_ticks(self.domain)
         low, high = self.domain
@@ -109,7 +111,8 @@ class Axis(NamedTuple):
 
 
 def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> list[float]:
-    """Round numbers about so many pixels apart on a logarithmic axis of that height, denser where values are small.
+    """Return round numbers about `apart` pixels apart on a logarithmic axis of that height, denser
+    where values are small.
 
     >>> spaced_ticks([3.3, 8.3], 320)
     [3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0]
@@ -189,7 +192,9 @@ def place_labels(
     widths: Widths = (theme.MIDDLE, theme.WIDEST),
     height: float = theme.HEIGHT,
 ) -> list[Place | None]:
-    """A place for each name; x and y are shares of the plot's width and height, y from the top, low points first."""
+    """Choose a place for each name, low points first; x and y are shares of the plot's width and
+    height, y from the top.
+    """
     points = [(x, y * height) for x, y in zip(xs, ys)]
     dots = [_around(x, y, GAP) for x, y in points]  # no nearer to another point than to its own
     strokes = [_around(*at, 2) for a, b in lines for at in _between(points[a], points[b])]
@@ -217,7 +222,7 @@ def place_labels(
 
 
 def label_box(name: str, x: float, y: float, place: Place) -> Box:
-    """What a name would cover at a point."""
+    """Return the box that a name would cover at a point."""
     width = CHARACTER * len(name)
     left = place.dx - {"left": 0.0, "center": width / 2, "right": width}[place.align]
     top = y + place.dy - {"top": 0.0, "middle": LINE / 2, "bottom": LINE}[place.baseline]
@@ -225,14 +230,14 @@ def label_box(name: str, x: float, y: float, place: Place) -> Box:
 
 
 def overlap(a: Box, b: Box, widths: Widths) -> bool:
-    """Whether the boxes meet in any width of the range."""
+    """Return whether the boxes meet at any width of the range."""
     apart = [(b.x - a.x) * width for width in widths]
     across = min(apart) < a.right - b.left and max(apart) > a.left - b.right
     return across and a.top < b.bottom and b.top < a.bottom
 
 
 def _boxes(name: str, x: float, y: float, place: Place) -> list[Box]:
-    """What a name covers, with the line that leads to it."""
+    """Return the boxes that a name covers, with the line that leads to it."""
     near, far = y + math.copysign(POINT + 1, place.dy), y + place.dy
     leader = [Box(x, -1, 1, min(near, far), max(near, far))] if abs(place.dy) >= LEADER else []
     return [label_box(name, x, y, place), *leader]
@@ -243,7 +248,7 @@ def _around(x: float, y: float, radius: float) -> Box:
 
 
 def _between(a: tuple[float, float], b: tuple[float, float]) -> list[tuple[float, float]]:
-    """Places on the line from a to b, about six pixels apart."""
+    """Return points on the line from a to b, about six pixels apart."""
     count = max(int(math.hypot((a[0] - b[0]) * theme.WIDTH, a[1] - b[1]) / 6), 1)
     return [
         (a[0] + (b[0] - a[0]) * k / count, a[1] + (b[1] - a[1]) * k / count)
@@ -264,7 +269,8 @@ def _free(box: Box, others: Sequence[Box], widths: Widths, height: float) -> boo
 def spread(
     values: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf
 ) -> list[float]:
-    """Positions near the values with at least `gap` between them, in the same order and inside low..high.
+    """Return positions near the values, at least `gap` apart, in the same order and inside
+    low..high.
 
     >>> spread([1.0, 1.0, 5.0], 1.0)
     [0.5, 1.5, 5.0]

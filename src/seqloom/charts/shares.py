@@ -1,4 +1,6 @@
-"""What an answer rests on: a text whose words are coloured by what they add, or by the attention that they get; and bars."""
+"""What an answer rests on: a text whose words are coloured by what they add, or by the attention
+that they get; and bars.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,19 @@ from seqloom.charts.passage import CELL, SIGNS, columns_of
 
 COLUMNS = 76  # characters of a line
 ROW = 22  # pixels of a bar
-MOST = 1000  # tokens that are drawn
+MAX_TOKENS = 1000  # tokens that are drawn
 Values = Sequence[tuple[str, float]]
 
 
 def coloured_tokens(
     values: Values, sides: tuple[str, str], *, joiner: str = " ", unit: str = "nats"
 ) -> Any:
-    """A text in lines: what is above zero in the colour of the first side, what is below in that of the second, the darker the
-    larger. Of a long text the beginning is drawn."""
+    """Draw a text in lines, values above zero in the colour of the first side, below zero in that
+    of the second, the darker the larger. Only the beginning of a long text is drawn.
+    """
     import altair as alt
 
-    cells, rows = placed(values[:MOST], joiner)
+    cells, rows = placed(values[:MAX_TOKENS], joiner)
     wide = max((cell["right"] for cell in cells), default=1.0)
     base = alt.Chart(alt.InlineData(values=cells)).encode(
         x=alt.X("left:Q", axis=None, scale=alt.Scale(domain=[0, wide], nice=False)),
@@ -57,7 +60,8 @@ def coloured_tokens(
 
 
 def placed(values: Values, joiner: str = " ") -> tuple[list[dict[str, Any]], int]:
-    """Where each token stands on a grid, with its colour, and how many rows there are; a line breaks between tokens.
+    """Return where each token stands on a grid, with its colour, and the number of rows; lines
+    break between tokens.
 
     >>> cells, rows = placed([("so", 0.5), ("dull", -1.0)])
     >>> rows, [(cell["left"], cell["right"], cell["fill"]) for cell in cells]
@@ -91,7 +95,7 @@ def placed(values: Values, joiner: str = " ") -> tuple[list[dict[str, Any]], int
 
 
 def bars_of_shares(rows: Values, sides: tuple[str, str], unit: str = "nats") -> Any:
-    """A bar for each feature in the order that is given, to the right where it is for the first side."""
+    """Draw a bar for each feature in the given order, to the right where it is for the first side."""
     import altair as alt
 
     values = [

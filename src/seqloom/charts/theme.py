@@ -1,9 +1,9 @@
 """Colours, fonts and sizes of every picture.
 
-Hues are those of Okabe and Ito, "Color Universal Design" (2008), without their yellow, which is too faint on white,
-and with a darker purple, so that it can be read as text. Their order is ours: with the first four, readers of any
-colour vision can tell all pairs apart (a test computes it). Costs in bits have their own ramp, whose steps differ in
-lightness, so it survives grey printing too.
+Hues are those of Okabe and Ito, "Color Universal Design" (2008), without their yellow, which is too
+faint on white, and with a darker purple, so that it can be read as text. Their order is ours: with
+the first four, readers of any colour vision can tell all pairs apart (a test computes it). Costs in
+bits have their own ramp, whose steps differ in lightness, so it survives grey printing too.
 
 An altair chart as the Vega-Lite that is drawn: our theme, a size, and no more rows than a picture can show.
 
@@ -54,7 +54,7 @@ TERMINAL_INK = (16, 16, 16, 16, 231, 231)
 
 
 def step(bits: float, borders: Sequence[float] = BITS) -> int:
-    """Which colour of the ramp a cost has.
+    """Return which colour of the ramp a cost has.
 
     >>> [step(b) for b in (0.1, 0.5, 3.0, 99.0)]
     [0, 1, 3, 5]
@@ -63,7 +63,7 @@ def step(bits: float, borders: Sequence[float] = BITS) -> int:
 
 
 def steps_named(borders: Sequence[float] = BITS) -> list[str]:
-    """What each colour of the ramp means.
+    """Return what each colour of the ramp means.
 
     >>> steps_named()
     ['under 0.5', '0.5 to 1', '1 to 2', '2 to 4', '4 to 8', '8 and more']
@@ -73,12 +73,12 @@ def steps_named(borders: Sequence[float] = BITS) -> list[str]:
 
 
 def group_colours(groups: Sequence[str]) -> dict[str, str]:
-    """A hue for each group, in the order in which they first come."""
+    """Choose a hue for each group, in order of first appearance."""
     return {group: HUES[i % len(HUES)] for i, group in enumerate(dict.fromkeys(groups))}
 
 
 def member_colours(members: Mapping[str, str]) -> dict[str, str]:
-    """A colour for each name (name to group): the hue of its group, later members darker.
+    """Choose a colour for each name (name to group): the hue of its group, later members darker.
 
     >>> member_colours({"a": "x", "b": "y"}) == {"a": HUES[0], "b": HUES[1]}
     True
@@ -103,7 +103,7 @@ def _lightness(colour: str, value: float) -> str:
 
 
 def config(font: str = SANS) -> dict[str, Any]:
-    """The Vega-Lite config that every chart gets."""
+    """Return the Vega-Lite config that every chart gets."""
     return {
         "font": font,
         "background": "white",
@@ -154,7 +154,7 @@ MOST_ROWS = 5000  # altair's own limit; more is not a picture but a file
 
 
 def specification(chart: Any, *, responsive: bool = False) -> dict[str, Any]:
-    """The chart as plain values; a `responsive` one takes the width of its window."""
+    """Return the chart as plain values; a `responsive` one takes the width of its window."""
     spec = chart.to_dict()
     rows = max((len(values) for values in _datasets(spec)), default=0)
     if rows > MOST_ROWS:
@@ -183,7 +183,7 @@ def _datasets(spec: dict[str, Any]) -> list[list[Any]]:
 
 
 def version() -> str:
-    """The Vega-Lite that altair writes for, as vl-convert names it."""
+    """Return the Vega-Lite version that altair writes for, as vl-convert names it."""
     import altair
     import vl_convert
 
@@ -205,14 +205,14 @@ def require_charts() -> None:
 
 
 def vega_lite() -> str:
-    """The MIME type of what `specification` gives."""
+    """Return the MIME type of what `specification` gives."""
     import altair
 
     return f"application/vnd.vegalite.{altair.SCHEMA_VERSION.split('.')[0]}+json"
 
 
 def script_json(value: Any) -> str:
-    r"""JSON that may stand inside a <script>: nothing in it can end the element.
+    r"""Return JSON that may stand inside a <script>: nothing in it can end the element.
 
     >>> script_json(["</script>"])
     '["\\u003c/script>"]'
@@ -228,7 +228,7 @@ KINDS = ("png", "svg", "html")
 
 
 def check_target(path: str | Path) -> str:
-    """The kind of picture that a name asks for; a bad name is refused before the work begins.
+    """Return the kind of picture that a name asks for; refuse a bad name before the work begins.
 
     >>> check_target("costs.svg")
     'svg'
@@ -245,7 +245,7 @@ def check_target(path: str | Path) -> str:
 
 
 def write(path: str | Path, data: bytes) -> None:
-    """The file whole or not at all."""
+    """Write the file whole or not at all."""
     with writing_file(path) as partial:
         partial.write_bytes(data)
 
@@ -267,7 +267,9 @@ def svg(chart: Any) -> str:
 
 
 def smaller_png(data: bytes) -> bytes:
-    """The same picture compressed again: vl-convert prefers speed, and its files are several times as large."""
+    """Compress a picture again: vl-convert prefers speed, and its files are several times as
+    large.
+    """
     head, body, at = b"", b"", 8
     while at < len(data):
         size, kind = struct.unpack(">I4s", data[at : at + 8])

@@ -1,4 +1,6 @@
-"""How training went: losses, learning rate and gradient norm of one or several runs against steps, tokens or seconds."""
+"""How training went: losses, learning rate and gradient norm of one or several runs against steps,
+tokens or seconds.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from seqloom.charts.scales import log_domain, spaced_ticks
 
 Points = Sequence[tuple[float, float]]  # (how far, value)
 WEIGHTS = {"training": (0.55, 1.2), "held-out": (1.0, 2.5)}  # opacity and width of a line
-HEIGHT, SMALL = theme.HEIGHT - 40, 110  # pixels of the panels
-MOST = 4000  # points of one chart
+HEIGHT, SMALL_PANEL_HEIGHT = theme.HEIGHT - 40, 110  # pixels of the panels
+MAX_POINTS = 4000  # points of one chart
 DOTTED = 60  # held-out points of a run, up to which each has its dot
 AXES = {"steps": "steps", "tokens": "tokens read", "seconds": "seconds"}
 
@@ -30,20 +32,22 @@ class Curves(NamedTuple):
 
     @property
     def best(self) -> tuple[float, float] | None:
-        """Where the held-out loss, or without one the training loss, is least, and that loss."""
+        """Return where the held-out loss, or without one the training loss, is least, and that loss."""
         points = [p for p in (self.held_out or self.training) if math.isfinite(p[1])]
         return min(points, key=lambda p: p[1]) if points else None
 
 
 def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
-    """A thin line for training and a heavy one for held-out text; the least loss is marked and named in the legend."""
+    """Draw a thin line for training and a heavy one for held-out text; the least loss is marked
+    and named in the legend.
+    """
     import altair as alt
 
     rows: list[dict[str, Any]] = [
         {"run": run.name, "kind": kind, "at": x, "loss": y}
         for run in runs
         for kind, points in zip(WEIGHTS, (run.training, run.held_out))
-        for x, y in thinned(points, MOST // (2 * len(runs)))
+        for x, y in thinned(points, MAX_POINTS // (2 * len(runs)))
         if y > 0
     ]
     kinds = [kind for kind in WEIGHTS if any(row["kind"] == kind for row in rows)]
@@ -99,7 +103,7 @@ def rates(runs: Sequence[Curves], *, by: str) -> Any:
 
 
 def norms(runs: Sequence[Curves], *, by: str) -> Any:
-    """Before clipping; logarithmic, since what one looks for are explosions."""
+    """Draw gradient norms before clipping, on a logarithmic axis, since one looks for explosions."""
     return _small(runs, [run.norms for run in runs], by=by, title="gradient norm", log=True)
 
 
@@ -110,7 +114,7 @@ def judged(runs: Sequence[Curves], *, by: str, criterion: str) -> Any:
 
 
 def panels(charts: Mapping[str, Any]) -> Any:
-    """One picture of all, one below the other; the legend is above the first."""
+    """Join all charts into one picture, one below the other; the legend is above the first."""
     import altair as alt
 
     return alt.vconcat(
@@ -126,14 +130,14 @@ def _small(
     rows: list[dict[str, Any]] = [
         {"run": run.name, "at": x, "value": y}
         for run, points in zip(runs, series)
-        for x, y in thinned(points, MOST // len(runs), peaks=True)
+        for x, y in thinned(points, MAX_POINTS // len(runs), peaks=True)
         if y > 0 or not log
     ]
     y = alt.Y(
         "value:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, format="~g")
     )
     if log:
-        y = _logarithmic(alt, "value", [row["value"] for row in rows], title, SMALL)
+        y = _logarithmic(alt, "value", [row["value"] for row in rows], title, SMALL_PANEL_HEIGHT)
     tips = [
         alt.Tooltip("run:N"),
         alt.Tooltip("at:Q", title=AXES[by], format=","),
@@ -144,7 +148,7 @@ def _small(
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(strokeWidth=1.5, opacity=0.85, point=bool(alone))
         .encode(x=_across(alt, by), y=y, color=_colour(alt, runs, by), tooltip=tips)
-        .properties(height=SMALL)
+        .properties(height=SMALL_PANEL_HEIGHT)
     )
 
 
@@ -170,7 +174,7 @@ def _across(alt: Any, by: str) -> Any:
 
 
 def _colour(alt: Any, runs: Sequence[Curves], by: str) -> Any:
-    """One hue a run; the legend, in one column where it is narrow, says where each was best."""
+    """Give each run a hue; the legend, in one column where it is narrow, says where each was best."""
     colours = theme.group_colours([run.name for run in runs])
     labels = {run.name: f"{run.name}: {_best_point(run, by)}" for run in runs}
     pairs = ", ".join(f"{_quoted(name)}: {_quoted(text)}" for name, text in labels.items())
@@ -199,12 +203,13 @@ def _best_point(run: Curves, by: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of Vega's expressions."""
+    """Return a string literal for Vega expressions."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def thinned(points: Points, most: int, *, peaks: bool = False) -> list[tuple[float, float]]:
-    """At most so many points: finite ones, of stretches of neighbours their mean, or the largest.
+    """Return at most `most` finite points, each the mean, or the largest, of a stretch of
+    neighbours.
 
     >>> thinned([(1, 1.0), (2, 3.0), (3, float("nan")), (4, 5.0), (5, 7.0)], 2)
     [(1.5, 2.0), (4.5, 6.0)]

@@ -1,7 +1,7 @@
 """A beam search as a tree: steps from left to right, open hypotheses from top to bottom, best first.
 
-Which source tokens each target token comes from, as a map; and the quality of translations by length of their sources or by
-position.
+Which source tokens each target token comes from, as a map; and the quality of translations by
+length of their sources or by position.
 """
 
 from __future__ import annotations
@@ -14,18 +14,26 @@ import numpy as np
 from seqloom.charts import theme
 from seqloom.charts.heat import Cell, Side, heat_map, room, text_width, written
 
-NARROWEST, WIDEST, HYPOTHESIS_HEIGHT = 44, 120, 34  # pixels of a step, and of a hypothesis
+MIN_STEP_WIDTH, MAX_STEP_WIDTH, HYPOTHESIS_HEIGHT = (
+    44,
+    120,
+    34,
+)  # pixels of a step, and of a hypothesis
 MAX_STEPS = 60  # steps that are drawn
 START = "•"
 
 
 def beam_chart(steps: Sequence[dict[str, Any]]) -> Any:
-    """Steps as `inspect.trace` has them: each written token stands where its hypothesis stands in the next step, with a line
-    from the one that it continues; those that end below all of them. The best translation is in colour."""
+    """Draw steps from `inspect.trace`: each token stands where its hypothesis stands in the next
+    step, with a line from the one that it continues; those that end are below all of them. The
+    best translation is in colour.
+    """
     import altair as alt
 
     nodes, edges, rows = _tree(steps[:MAX_STEPS])
-    width = min(max(max(text_width(node["token"]) for node in nodes) + 16, NARROWEST), WIDEST)
+    width = min(
+        max(max(text_width(node["token"]) for node in nodes) + 16, MIN_STEP_WIDTH), MAX_STEP_WIDTH
+    )
     last = max(node["step"] for node in nodes)
     x = alt.X(
         "step:Q",
@@ -64,7 +72,7 @@ def beam_chart(steps: Sequence[dict[str, Any]]) -> Any:
 def _tree(
     steps: Sequence[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
-    """Nodes, edges, and the last row; those that end are below the open hypotheses."""
+    """Return nodes, edges and the last row; hypotheses that end are below the open ones."""
     bottom = max(len(step["hypotheses"]) for step in steps)
     nodes: list[dict[str, Any]] = [
         {
@@ -110,13 +118,15 @@ def _tree(
 
 # ---- alignment
 
-SPACE, LEAST, LARGEST = 760, 14, 44  # pixels of all columns, and of one
+SPACE, MIN_COLUMN, MAX_COLUMN = 760, 14, 44  # pixels of all columns, and of one
 ROW = 24
 MAX_TOKENS = 200  # tokens of a side that are drawn
 
 
 def alignment_chart(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> Any:
-    """Weights (T, S), target tokens from top to bottom and source tokens from left to right, dark where they are large."""
+    """Draw weights (T, S), target tokens from top to bottom and source tokens from left to right,
+    darker where they are larger.
+    """
     table = np.asarray(weights, np.float64)
     if table.shape != (len(target), len(source)) or not table.size:
         raise ValueError(
@@ -127,8 +137,8 @@ def alignment_chart(weights: np.ndarray, source: Sequence[str], target: Sequence
         list(source[:MAX_TOKENS]),
         list(target[:MAX_TOKENS]),
     )
-    width = min(max(SPACE / len(source), LEAST), LARGEST)
-    height = min(ROW, max(width, LEAST))
+    width = min(max(SPACE / len(source), MIN_COLUMN), MAX_COLUMN)
+    height = min(ROW, max(width, MIN_COLUMN))
     cells = [
         Cell(
             t,
@@ -146,7 +156,7 @@ def alignment_chart(weights: np.ndarray, source: Sequence[str], target: Sequence
 def length_chart(
     systems: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, title: str, form: str
 ) -> Any:
-    """One line for each system: a metric by bands of length, from short to long."""
+    """Draw a metric by bands of length, from short to long, one line per system."""
     return band_chart(
         systems, metric, title, form, by="length", axis="length of the source", many="pairs"
     )
@@ -162,8 +172,9 @@ def band_chart(
     many: str,
     axis: str | None = None,
 ) -> Any:
-    """One line for each system: a metric by bands, in their order. A row has the name of its band (`by`), the metric and how
-    many there are of what is counted."""
+    """Draw a metric by bands, in their order, one line per system. A row has the name of its band
+    (`by`), the metric and the count of what is counted (`many`).
+    """
     import altair as alt
 
     values = [

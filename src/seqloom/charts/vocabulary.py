@@ -29,7 +29,7 @@ class Bar(NamedTuple):
 
 
 def coverage(points: Sequence[Covered]) -> Any:
-    """One line a text, over the logarithm of the number of words."""
+    """Draw one line per text, over the logarithm of the number of words."""
     import altair as alt
 
     colours = theme.group_colours([p.text for p in points])
@@ -67,7 +67,9 @@ def coverage(points: Sequence[Covered]) -> Any:
 
 
 def bars(rows: Sequence[Bar], title: str, *, form: str) -> Any:
-    """Tokenizers below each other in the order that is given; `form` is how the axis writes its numbers."""
+    """Draw tokenizers below each other in the given order; `form` is the number format of the
+    axis.
+    """
     import altair as alt
 
     names = [row.name for row in rows]
@@ -100,7 +102,9 @@ def bars(rows: Sequence[Bar], title: str, *, form: str) -> Any:
 
 
 def lengths(histogram: Sequence[tuple[int, int, int]], title: str) -> Any:
-    """Bars of (from, to, how many), around their whole numbers; the last one may reach much further than it is drawn."""
+    """Draw bars of (from, to, how many), around their whole numbers; the last one may reach much
+    further than it is drawn.
+    """
     import altair as alt
 
     total = max(sum(count for _, _, count in histogram), 1)

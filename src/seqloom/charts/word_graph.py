@@ -1,4 +1,5 @@
-"""Pairs of words as arrows (an analogy is a parallelogram), and a word among its neighbours as a star of two rings.
+"""Pairs of words as arrows (an analogy is a parallelogram), and a word among its neighbours as a
+star of two rings.
 
 How far words lean along a direction, before and after something was done about it.
 """
@@ -54,7 +55,9 @@ class Branch(NamedTuple):
 def analogy_chart(
     arrows: Sequence[Arrow], titles: tuple[str, str] = ("", ""), *, page: bool = False
 ) -> Any:
-    """Each pair an arrow; two pairs are closed to a four-sided figure, with the point that the analogy asks for."""
+    """Draw each pair as an arrow; two pairs are closed to a four-sided figure, with the point that
+    the analogy asks for.
+    """
     import altair as alt
 
     if not arrows:
@@ -130,7 +133,9 @@ def analogy_chart(
 
 
 def _stroke(line: Sequence[float], x: Any, y: Any) -> np.ndarray:
-    """Places along a line, a few pixels apart, as shares of the plot (n, 2); its ends belong to the names there."""
+    """Return points along a line, a few pixels apart, as shares of the plot (n, 2); its ends
+    belong to the names there.
+    """
     (left, right), (top, bottom) = shares_of(
         [Spot("", line[0], line[1]), Spot("", line[2], line[3])], x, y
     )
@@ -140,7 +145,7 @@ def _stroke(line: Sequence[float], x: Any, y: Any) -> np.ndarray:
 
 
 def _moved(name: Name, pixels: float) -> Name:
-    """A little further from its point: the head of an arrow is larger than a dot."""
+    """Move a name a little further from its point: the head of an arrow is larger than a dot."""
     return name._replace(
         dx=name.dx + math.copysign(pixels, name.dx) * (name.dx != 0),
         dy=name.dy + math.copysign(pixels, name.dy) * (name.dy != 0),
@@ -148,7 +153,9 @@ def _moved(name: Name, pixels: float) -> Name:
 
 
 def _angle(x: Any, y: Any) -> str:
-    """Degrees from above, clockwise, of an arrow as it is drawn in a plot of whatever width."""
+    """Return the expression for an arrow's angle as drawn in a plot of any width, in degrees
+    clockwise from the top.
+    """
     wide, high = (scale.domain[1] - scale.domain[0] for scale in (x, y))
     return f"90 - atan2((datum.y2 - datum.y) * {HEIGHT / high}, (datum.x2 - datum.x) * width / {wide}) * 180 / PI"
 
@@ -156,7 +163,7 @@ def _angle(x: Any, y: Any) -> str:
 def _closing(
     alt: Any, sides: Sequence[Sequence[float]], aim: Spot, place: dict[str, Any]
 ) -> list[Any]:
-    """The two other sides, and where the first step leads from the second start."""
+    """Draw the two other sides, and the point where the first step leads from the second start."""
     rows = [dict(zip(("x", "y", "x2", "y2"), side)) for side in sides]
     return [
         alt.Chart(alt.InlineData(values=rows))
@@ -169,7 +176,9 @@ def _closing(
 
 
 def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> Any:
-    """The word in the middle, its neighbours around it, theirs outside; a shorter line is a larger cosine."""
+    """Draw the word in the middle, its neighbours around it, theirs outside; a shorter line is a
+    larger cosine.
+    """
     import altair as alt
 
     if not branches:
@@ -233,7 +242,7 @@ def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> 
 
 
 def _rings(word: str, branches: Sequence[Branch]) -> tuple[list[Spot], list[dict[str, float]]]:
-    """Every branch has as wide a sector as it has leaves."""
+    """Put the words on rings, where every branch has a sector as wide as it has leaves."""
     spots, links = [Spot(word, 0.0, 0.0, "word", "1.000")], []
     inner = _depths([b.cosine for b in branches], FIRST)
     outer = _depths([c for b in branches for _, c in b.further] or [1.0], SECOND)
@@ -263,7 +272,7 @@ def _depths(cosines: Sequence[float], ring: tuple[float, float]) -> list[float]:
 
 
 def _outward(spots: Sequence[Spot]) -> list[dict[str, Any]]:
-    """Names of the ring stand outside of their points, away from the middle."""
+    """Put the names of the ring outside their points, away from the middle."""
     placements = []
     for spot in spots:
         turn = math.atan2(spot.y, spot.x)
@@ -295,18 +304,20 @@ def _outward(spots: Sequence[Spot]) -> list[dict[str, Any]]:
 # ---- leaning
 
 ROW = 15  # pixels of a word
-MOST = 40  # words; of more, those that lean furthest to either side
+MAX_WORDS = 40  # words; of more, those that lean furthest to either side
 
 
 def leaning(leans: Mapping[str, Sequence[float]], ends: tuple[str, str]) -> Any:
-    """Words below each other by cosine, those nearest to ends[0] first; a second number a word is the cosine after."""
+    """Draw words below each other by cosine, those nearest to ends[0] first; a second number of a
+    word is the cosine after.
+    """
     import altair as alt
 
     if not leans:
         raise ValueError("no words: there is nothing to draw")
     words = sorted(leans, key=lambda word: -leans[word][0])
-    if len(words) > MOST:
-        words = words[: MOST // 2] + words[-(MOST - MOST // 2) :]
+    if len(words) > MAX_WORDS:
+        words = words[: MAX_WORDS // 2] + words[-(MAX_WORDS - MAX_WORDS // 2) :]
     both = len(leans[words[0]]) > 1
     rows = [
         {

@@ -1,8 +1,8 @@
 """Words as points of a plane, near where they are alike; names of the important ones, all of them on hover.
 
-A name is drawn where it covers neither another name nor a point; words are asked in their order, so the first, which are
-the frequent or the chosen ones, get their names first. A page can be zoomed: every name has a magnification from which on it
-has room, and appears there.
+A name is drawn where it covers neither another name nor a point; words are asked in their order, so
+the first, which are the frequent or the chosen ones, get their names first. A page can be zoomed:
+every name has a magnification from which on it has room, and appears there.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ BESIDE = (
 def word_map(
     spots: Sequence[Spot], titles: tuple[str, str] = ("", ""), *, page: bool = False
 ) -> Any:
-    """All words of one plane; with `page` the names fit any width of a window, and the map can be zoomed and moved."""
+    """Draw all words in one plane; with `page` the names fit any window width, and the map can be
+    zoomed and moved.
+    """
     import altair as alt
 
     if not spots:
@@ -102,17 +104,17 @@ def word_map(
 
 
 def movable(alt: Any, layer: Any, page: bool) -> Any:
-    """In a page: zoomed by the wheel, moved by dragging, as before after a double click."""
+    """Make a layer of a page zoom by the wheel, move by dragging and reset by a double click."""
     return layer.add_params(alt.selection_interval(bind="scales", name="zoom")) if page else layer
 
 
 def beside(alt: Any) -> dict[str, Any]:
-    """Every name at its own place: the fields of `Name`."""
+    """Return the options that put every name at its own place: the fields of `Name`."""
     return {key: alt.ExprRef(expr=f"datum.{key}") for key in ("align", "baseline", "dx", "dy")}
 
 
 def group_colour(alt: Any, spots: Sequence[Spot]) -> Any:
-    """One hue a group; a legend only where there are several."""
+    """Give each group a hue, with a legend only where there are several."""
     colours = theme.group_colours([spot.group for spot in spots])
     columns = max(1, min(5, 110 // (max(map(len, colours)) + 6)))
     legend = alt.Legend(
@@ -135,9 +137,10 @@ def place_names(
     zooms: Sequence[int] = (1,),
     avoid: np.ndarray | None = None,
 ) -> list[Name]:
-    """A place for each name; x and y are shares of the plot, y from the top.
+    """Choose a place for each name; x and y are shares of the plot, y from the top.
 
-    A name must be free in every width of a window between the two. `avoid`: further points (n, 2) that no name may cover.
+    A name must be free in every width of a window between the two. `avoid`: further points (n, 2)
+    that no name may cover.
     """
     points = np.c_[xs, ys]
     dots = points if avoid is None else np.concatenate([points, avoid])
@@ -188,7 +191,9 @@ def _box(word: str, align: str, baseline: str, dx: float, dy: float) -> np.ndarr
 def _hits(
     box: np.ndarray, point: np.ndarray, others: np.ndarray, theirs: np.ndarray, size: np.ndarray
 ) -> bool:
-    """Whether a box around a point meets boxes (4, n) or one box (4,) around other points in any width."""
+    """Return whether a box around a point meets boxes (4, n) or one box (4,) around other points
+    at any width.
+    """
     away = others - point  # (n, 2)
     across = [away[:, 0] * width for width in size[:, 0]]
     down = away[:, 1] * size[0, 1]
@@ -208,14 +213,14 @@ def _inside(box: np.ndarray, point: np.ndarray, size: np.ndarray) -> bool:
 
 
 def scale_of(alt: Any, values: Sequence[float], margin: float = 0.06) -> Any:
-    """An axis that reaches a little further than its values."""
+    """Make a scale that reaches a little further than its values."""
     low, high = min(values), max(values)
     room = margin * (high - low) or 1.0
     return alt.Scale(domain=[low - room, high + room], nice=False, zero=False)
 
 
 def shares_of(spots: Sequence[Spot], x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """How far along the plot each word is, and how far down from its top."""
+    """Return how far along the plot each word is, and how far down from its top."""
     across = np.array([(spot.x - x.domain[0]) / (x.domain[1] - x.domain[0]) for spot in spots])
     down = np.array([(y.domain[1] - spot.y) / (y.domain[1] - y.domain[0]) for spot in spots])
     return across, down

@@ -1,4 +1,6 @@
-"""`seqloom` and `python -m seqloom.cli`. Until the command line listens itself, a signal ends the process without a trace."""
+"""`seqloom` and `python -m seqloom.cli`. Until the command line listens itself, a signal ends the
+process without a trace.
+"""
 
 import atexit
 import os
@@ -23,7 +25,9 @@ from seqloom.cli.main import run as _command  # noqa: E402  (loading it takes a 
 
 
 def run() -> None:
-    """The command. After a signal the process ends at once: to take torch down takes Python seconds, more on a busy machine."""
+    """Run the command. After a signal, end the process at once: tearing down torch takes Python
+    seconds, more on a busy machine.
+    """
     try:
         _command()
     except SystemExit as ended:
@@ -33,7 +37,7 @@ def run() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """All is said and kept; what is to be done at exit is done."""
+    """Exit at once, with all said and kept, after running what is registered for exit."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -90,10 +90,12 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compare two models, or a model with and without an option, on the same held-out part of DATA, with paired intervals.
+    """Compare two models, or a model with and without an option, on the same held-out part of DATA,
+    with paired intervals.
 
-    Options are those of `seqloom fit MODEL`, including training. The metric is that of the task: bits per byte, accuracy, span
-    F1, MSE, or correct answers; translators are compared by `seqloom compare`. Without DATA, or with -, standard input is read.
+    Options are those of `seqloom fit MODEL`, including training. The metric is that of the task:
+    bits per byte, accuracy, span F1, MSE, or correct answers; translators are compared by `seqloom
+    compare`. Without DATA, or with -, standard input is read.
     """
     from seqloom.comparison.ab import ab
     from seqloom.errors import ConfigError
@@ -124,7 +126,7 @@ def command(
 
 
 def _fields(model: str) -> dict[str, Any]:
-    """The types of a model's options, those of training included."""
+    """Return the types of a model's options, those of training included."""
     from seqloom.config import field_types
     from seqloom.registry import config_class
     from seqloom.training.config import TrainConfig
@@ -137,7 +139,7 @@ def _fields(model: str) -> dict[str, Any]:
 
 
 def _options(models: list[str], pairs: typing.Sequence[str]) -> dict[str, Any]:
-    """Values in the types that the fields of the configs have; a config itself refuses what is wrong."""
+    """Convert values to the types of the config fields; a config itself refuses what is wrong."""
     from seqloom.errors import ConfigError, suggest
 
     kinds = {name: kind for model in models for name, kind in _fields(model).items()}
@@ -154,7 +156,7 @@ def _options(models: list[str], pairs: typing.Sequence[str]) -> dict[str, Any]:
 
 
 def _typed(kind: Any, value: str) -> Any:
-    """The text as a value of that type where it can be one, else as it is."""
+    """Convert the text to a value of that type where possible, else return it as it is."""
     if typing.get_origin(kind) is tuple:
         return [_typed(typing.get_args(kind)[0], part) for part in value.replace(",", " ").split()]
     kinds = typing.get_args(kind) if typing.get_origin(kind) is types.UnionType else (kind,)

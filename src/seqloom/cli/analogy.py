@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from seqloom.cli.options import Choice, among, approximate, common, emit
-from seqloom.config import MOST
+from seqloom.config import MAX_INTEGER
 from seqloom.tasks import open_model
 
 
@@ -27,7 +27,7 @@ Examples:
     default=10,
     show_default=True,
     help="Number of answers.",
-    type=click.IntRange(1, MOST),
+    type=click.IntRange(1, MAX_INTEGER),
 )
 @click.option(
     "--method",
@@ -50,7 +50,7 @@ def command(
     approximate: bool,
     as_json: bool,
 ) -> None:
-    """A is to B as C is to what?
+    """Find the words that are to C as B is to A.
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText.
     """

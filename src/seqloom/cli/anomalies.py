@@ -51,8 +51,8 @@ def command(
 ) -> None:
     """Print the steps of DATA that differ from their forecast by more than a threshold.
 
-    Each step is forecast from those before it; the threshold was learned from the errors on held-out data. The score is the
-    error in units of the usual one.
+    Each step is forecast from those before it; the threshold was learned from the errors on
+    held-out data. The score is the error in units of the usual one.
     """
     if chart is not None:
         from seqloom.charts.theme import check_target

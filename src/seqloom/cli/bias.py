@@ -15,7 +15,7 @@ from seqloom.tasks import open_model
 if TYPE_CHECKING:
     from seqloom.metrics.bias import Pairs, WordLists
 
-SHOWN = 6  # words at either end
+WORDS_SHOWN = 6  # words at either end
 LISTED = 10  # words of a note
 
 
@@ -98,10 +98,10 @@ def command(
 ) -> None:
     """Measure the bias of word vectors and remove it.
 
-    WEAT: whether one list of words is closer to a second list than another list is, as an effect size d (0: none, 2: the
-    maximum) with a one-sided p-value. Direction: how far occupations, or the words to neutralise, lean along a direction
-    such as he to she. With --neutralise, results are shown before and after. VECTORS: a saved model, or a file of
-    word2vec, GloVe or fastText.
+    WEAT: whether one list of words is closer to a second list than another list is, as an effect
+    size d (0: none, 2: the maximum) with a one-sided p-value. Direction: how far occupations, or
+    the words to neutralise, lean along a direction such as he to she. With --neutralise, results
+    are shown before and after. VECTORS: a saved model, or a file of word2vec, GloVe or fastText.
     """
     from seqloom.metrics.bias import read_word_lists, with_built_in, word_list
 
@@ -150,7 +150,8 @@ def command(
         after.save(output)
         if source.unseen(["x"]) is not None:
             say(
-                f"{output} holds vectors for its {len(after):,} words only; {vectors} can also build them for unseen words"
+                f"{output} holds vectors for its {len(after):,} words only; {vectors} can also "
+                f"build them for unseen words"
             )
     if as_json:
         emit(
@@ -163,7 +164,7 @@ def command(
 
 
 def _possible(model: Any, tests: dict[str, Any]) -> dict[str, Any]:
-    """Of tests that nobody asked for by name, those that have some words of each list."""
+    """Keep, of tests that nobody asked for by name, those with some known words in each list."""
     from seqloom.metrics.bias import known_words
 
     possible = {
@@ -201,7 +202,9 @@ def _pairs(text: str, known: WordLists) -> Pairs:
 
 
 def _table(summary: dict[str, Any], both: bool) -> str:
-    """Tests, direction, and what it cost; each number before and, where something was done, after."""
+    """Return a table of tests, direction and cost; each number before and, where something was
+    done, after.
+    """
     from seqloom.metrics.tables import aligned
 
     head = ["test", "d", "p", *(["d after", "p after"] if both else [])]
@@ -247,7 +250,7 @@ def _table(summary: dict[str, Any], both: bool) -> str:
                 f"{word} {lean:+.2f}"
                 for word in words
                 if sign * (lean := neutral["leans"][word][0]) > 0
-            ][:SHOWN]
+            ][:WORDS_SHOWN]
             lines.append(f"towards {end}: " + (", ".join(shown) or "none"))
     return "\n".join([*lines, *_costs(summary), *_notes(summary)])
 
@@ -274,7 +277,8 @@ def _notes(summary: dict[str, Any]) -> list[str]:
     if drawn := [name for name, test in summary["tests"].items() if not test["exact"]]:
         count = summary["tests"][drawn[0]]["partitions"] - 1
         notes.append(
-            f"note  p of {', '.join(drawn)} from {count:,} drawn partitions, seed {summary['seed']}; others from all"
+            f"note  p of {', '.join(drawn)} from {count:,} drawn partitions, seed "
+            f"{summary['seed']}; others from all"
         )
     if missing := summary.get("neutral", {}).get("missing"):
         more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""

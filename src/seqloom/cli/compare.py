@@ -46,7 +46,7 @@ class Table:
             progress.say(f"{row.name} skipped: {row.reason}")
 
     def text(self, width: int | None) -> str:
-        """In so many characters; None: all columns."""
+        """Return the table in `width` characters; None: all columns."""
         from seqloom.comparison.result import RungResult
         from seqloom.comparison.table import chosen, columns, lines
 
@@ -86,7 +86,7 @@ class LiveReporter(BarReporter):
         return self._bars
 
     def stop(self, bars: Any) -> None:
-        """They are drawn with the table, which goes on."""
+        """Do nothing: the bars are drawn with the table, which goes on."""
 
     def say(self, message: str) -> None:
         self.live.console.print(message, highlight=False, markup=False)
@@ -94,7 +94,7 @@ class LiveReporter(BarReporter):
 
 @contextmanager
 def shown(table: Table, console: Any = None) -> Iterator[None]:
-    """While open the table is on the terminal; at the end it is printed where there is none."""
+    """Show the table on the terminal while open; without a terminal, print it at the end."""
     terminal = console is not None or (
         sys.stdout.isatty() and isinstance(progress.current(), BarReporter)
     )
@@ -113,7 +113,9 @@ def shown(table: Table, console: Any = None) -> Iterator[None]:
 
 
 def _width() -> int | None:
-    """Of a terminal whose other channel is not one; None for pipes and files, which have room."""
+    """Return the width of a terminal whose other stream is not one; None for pipes and files,
+    which have room.
+    """
     import shutil
 
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -218,10 +220,12 @@ def command(
 ) -> None:
     """Train a ladder of models on DATA and compare them on the same held-out part.
 
-    Each model is a rung of the ladder, from the most trivial to the most capable. The kind of data decides which models are
-    compared: classifiers for a table with a label column or fastText labels, taggers for CoNLL and CoNLL-U, forecasters for a
-    table with a column of times and numbers, translators for a table with two columns of texts or two files that end in
-    languages, language models (in bits per byte) for anything else. The output ends with the best model and how to use it.
+    Each model is a rung of the ladder, from the most trivial to the most capable. The kind of data
+    decides which models are compared: classifiers for a table with a label column or fastText
+    labels, taggers for CoNLL and CoNLL-U, forecasters for a table with a column of times and
+    numbers, translators for a table with two columns of texts or two files that end in languages,
+    language models (in bits per byte) for anything else. The output ends with the best model and
+    how to use it.
     """
     from seqloom.comparison.report import check_place, write_report
     from seqloom.comparison.run import compare
@@ -293,7 +297,9 @@ def command(
 def _ladder(
     data: tuple[str, ...], task: str | None, on: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[Ladder, str | None]:
-    """Which comparison: as asked, by options that only one has, or by the data; and why, if it was not asked for."""
+    """Choose the comparison: as asked, by options that only one has, or by the data; and say why,
+    if it was not asked for.
+    """
     from seqloom.comparison import ladder as ladders
 
     if task is not None or on:
@@ -307,7 +313,9 @@ def _ladder(
 
 
 def _place(data: tuple[str, ...]) -> Any:
-    """What a ladder may recognise: the first file, or two that may belong together."""
+    """Return the paths that a ladder may recognise: the first file, or two that may belong
+    together.
+    """
     if not data or data[0] == "-":
         return None
     sides = tuple(map(Path, data))
@@ -326,7 +334,8 @@ def _print(comparison: Any, samples: bool, output: str | None) -> None:
     n, unit, m = comparison.sizes, comparison.ladder.size_unit, comparison.ladder.measure
     other = f" {comparison.ladder.test_unit}" if comparison.ladder.test_unit else ""
     click.echo(
-        f"\n{comparison.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,}{other} ({comparison.split}); "
+        f"\n{comparison.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,}{other} "
+        f"({comparison.split}); "
         f"best: {comparison.best.shown}, {m.show(comparison.best.value)} {m.title}"
     )
     for text in mark(comparison):

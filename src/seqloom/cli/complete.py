@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seqloom.cli.options import common, emit, stdin_lines
-from seqloom.config import MOST
+from seqloom.config import MAX_INTEGER
 from seqloom.tasks import open_model
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ Examples:
     "--number",
     default=5,
     show_default=True,
-    type=click.IntRange(1, MOST),
+    type=click.IntRange(1, MAX_INTEGER),
     help="Number of suggestions.",
 )
 @common
 def command(model: str, text: str | None, number: int, as_json: bool) -> None:
     """Suggest next words after TEXT or, if it does not end in a space, completions of its last word.
 
-    Without TEXT it is interactive, or reads standard input line by line. With --json, prints one object per text: the
-    prompt and its suggestions, each with its text and probability.
+    Without TEXT it is interactive, or reads standard input line by line. With --json, prints one
+    object per text: the prompt and its suggestions, each with its text and probability.
     """
     loaded = open_model("complete", model)
     if text is not None and text != "-":
@@ -67,7 +67,7 @@ def _show(prompt: str, suggestions: list[tuple[str, float]], as_json: bool) -> N
 
 
 def _interactive(model: LanguageModel, number: int) -> None:
-    """Type text; an empty line ends; a number takes that suggestion."""
+    """Suggest words for typed text; a number takes that suggestion, an empty line ends."""
     from seqloom.decoding.completion import attach, unfinished
 
     click.echo(

@@ -37,7 +37,8 @@ Examples:
 @click.option(
     "--form",
     type=Choice([FORM, *(form for task in tasks.every() for form in task.file_forms)]),
-    help="What to write instead of a model of seqloom: a directory for transformers, or word vectors in a file.",
+    help="What to write instead of a model of seqloom: a directory for transformers, or word "
+    "vectors in a file.",
 )
 @click.option(
     "--task",
@@ -66,11 +67,12 @@ def command(
     bits: str | None,
     as_json: bool,
 ) -> None:
-    """Convert a file or directory of another program to a model directory, or back; with --form, to another format.
+    """Convert a file or directory of another program to a model directory, or back; with --form, to
+    another format.
 
-    n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or fastText; Transformers are
-    GGUF files of the Llama family, or directories of transformers, whose weights become float32 unless --bits is given; the
-    weights of g2p-en become a translator.
+    n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or
+    fastText; Transformers are GGUF files of the Llama family, or directories of transformers, whose
+    weights become float32 unless --bits is given; the weights of g2p-en become a translator.
     """
     from seqloom.storage import check_target, load
 

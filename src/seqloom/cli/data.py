@@ -50,7 +50,7 @@ Examples:
 """,
 )
 def command() -> None:
-    """Datasets by name: use data:NAME or data:NAME/PART wherever text is read.
+    """List and get datasets by name: use data:NAME or data:NAME/PART wherever text is read.
 
     They are looked up in $SEQLOOM_DATA, then in the user's cache ($SEQLOOM_CACHE).
     """
@@ -134,7 +134,7 @@ def path_command(name: str, as_json: bool) -> None:
 
 
 def _place(entry: Any) -> str | None:
-    """The folder of a dataset that is all there."""
+    """Return the directory of a dataset that is complete, or None."""
     from seqloom.data.catalogue import locate
 
     folders = [path.parent for file in entry.files if (path := locate(entry, file))]

@@ -43,8 +43,9 @@ def command(
 ) -> None:
     """Print the vector of each TEXT, separated by tabs.
 
-    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. With word vectors a text is a word or a phrase (the mean
-    of its words), with sentence vectors any text. Without TEXT, or with a single -, each line of standard input is one.
+    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. With word vectors a text is a
+    word or a phrase (the mean of its words), with sentence vectors any text. Without TEXT, or with
+    a single -, each line of standard input is one.
     """
     if output is not None and not output.endswith(".npy"):
         raise ConfigError(f"{output}: an array is written as .npy")
@@ -70,7 +71,9 @@ def command(
 
 
 def _write_array(output: str, parts: Iterator[np.ndarray], model: Any) -> tuple[int, int]:
-    """All rows in one .npy file, whose header is written again when their number is known: NumPy leaves room for it."""
+    """Write all rows to one .npy file, whose header is written again when their number is known:
+    NumPy leaves room for it.
+    """
     from numpy.lib import format as npy
 
     from seqloom.directories import writing_file

@@ -40,11 +40,13 @@ Examples:
 def command(model: str, data: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Evaluate a model on held-out data.
 
-    A language model: perplexity with and without unknown words, and bits per byte with an interval. A classifier or a
-    tagger: accuracy with an interval, precision, recall and F1 of each class, span F1, confusion matrix, errors by kind with
-    examples. Without DATA, or with -, standard input is read. Word vectors (saved, or a file of word2vec, GloVe or fastText):
-    accuracy of analogies by section, or rank correlation of similarities, for the words in --on FILE. A forecaster: squared
-    and absolute error of forecasts from every step, each made from the steps before it, and how often its intervals hold.
+    A language model: perplexity with and without unknown words, and bits per byte with an interval.
+    A classifier or a tagger: accuracy with an interval, precision, recall and F1 of each class,
+    span F1, confusion matrix, errors by kind with examples. Without DATA, or with -, standard input
+    is read. Word vectors (saved, or a file of word2vec, GloVe or fastText): accuracy of analogies
+    by section, or rank correlation of similarities, for the words in --on FILE. A forecaster:
+    squared and absolute error of forecasts from every step, each made from the steps before it, and
+    how often its intervals hold.
     """
     loaded = tasks.open_model("evaluate", model)
     task = tasks.of(loaded)

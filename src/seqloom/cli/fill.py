@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seqloom.cli.options import common, emit, stdin_lines
-from seqloom.config import MOST
+from seqloom.config import MAX_INTEGER
 from seqloom.tasks import open_model
 
 if TYPE_CHECKING:
@@ -31,16 +31,17 @@ Examples:
     "--number",
     default=5,
     show_default=True,
-    type=click.IntRange(1, MOST),
+    type=click.IntRange(1, MAX_INTEGER),
     help="Number of ways to fill a text.",
 )
 @common
 def command(model: str, texts: tuple[str, ...], number: int, as_json: bool) -> None:
     """Print the likeliest ways to fill the masks of each TEXT, the best first, with their probability.
 
-    A mask is written as the model's tokenizer has it: [MASK], or <mask> for RoBERTa. Several masks of a text are guessed
-    independently of one another. Without TEXT, or with a single -, each line of standard input is one; a blank line has an
-    empty answer, so that answers are in the order of the lines.
+    A mask is written as the model's tokenizer has it: [MASK], or <mask> for RoBERTa. Several masks
+    of a text are guessed independently of one another. Without TEXT, or with a single -, each line
+    of standard input is one; a blank line has an empty answer, so that answers are in the order of
+    the lines.
     """
     loaded = open_model("fill", model)
     piped = texts in ((), ("-",))

@@ -25,7 +25,8 @@ EXAMPLES = {
     "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6",
     "mixture": "  seqloom fit mixture heldout.txt -o mix --members model3,model5\n"
     "  seqloom fit mixture heldout.txt -o mix --members model,cache --valid test.txt",
-    "cache": "  seqloom fit cache corpus.txt -o cache --tokenizer model      # the tokenizer of a saved model\n"
+    "cache": "  seqloom fit cache corpus.txt -o cache --tokenizer model      # the tokenizer of a "
+    "saved model\n"
     "  seqloom fit cache corpus.txt -o cache --window 2000 --unit stream",
     "neural-cache": "  seqloom fit neural-cache heldout.txt -o cached --member model\n"
     "  seqloom fit neural-cache heldout.txt -o cached --member model --window 500 --valid test.txt",
@@ -52,7 +53,8 @@ EXAMPLES = {
     "linear-window": "  seqloom fit linear-window load.csv -o model --horizon 24 --window 336\n"
     "  seqloom fit linear-window sales.csv -o model --key-column shop --known-columns holiday",
     "word2vec": "  seqloom fit word2vec corpus.txt -o vectors --tokenizer word --normalize case=lower\n"
-    "  seqloom fit word2vec corpus.txt -o vectors --architecture cbow --epochs 10 --valid questions-words.txt\n"
+    "  seqloom fit word2vec corpus.txt -o vectors --architecture cbow --epochs 10 --valid "
+    "questions-words.txt\n"
     "  seqloom fit word2vec more.txt -o vectors2 --start vectors",
     "glove": "  seqloom fit glove corpus.txt -o vectors --dimensions 50\n"
     "  seqloom fit glove corpus.txt -o vectors --window 10 --memory 2G",
@@ -64,7 +66,7 @@ EXAMPLES = {
 
 
 def fitted() -> dict[str, Entry]:
-    """The models that can be fitted, those of other packages among them."""
+    """Return the models that can be fitted, including those of other packages."""
     load_plugins()
     return {name: entry for name, entry in MODELS.items() if entry.fitted}
 
@@ -155,7 +157,8 @@ def _show(model: Any, output: str, spent: float, held_out: Any, as_json: bool) -
         )
     if model.fit_info.get("tuning"):
         progress.say(
-            "the settings were tuned on the --valid data, so its results are optimistic; evaluate on other data"
+            "the settings were tuned on the --valid data, so its results are optimistic; evaluate "
+            "on other data"
         )
     result = None if held_out is None else model.evaluate(held_out)
     if as_json:

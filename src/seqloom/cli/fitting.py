@@ -1,7 +1,8 @@
-"""What `fit` offers for models that count, for those that iterate, and for networks that are trained by steps.
+"""What `fit` offers for models that count, for those that iterate, and for networks that are
+trained by steps.
 
-The checkpoints of the last two are in OUT.run beside OUT; the same command goes on from there after any interruption.
-The log of a network's training is saved with the model; then the checkpoints go.
+The checkpoints of the last two are in OUT.run beside OUT; the same command goes on from there after
+any interruption. The log of a network's training is saved with the model; then the checkpoints go.
 
 The help of `fit`: options under headings, the usual ones first.
 """
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options of fitting that this model has a use for."""
+    """Add the options of fitting that this model can use."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if "run" in config.fit_arguments:
@@ -72,7 +73,9 @@ class How:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While open the checkpoints are this process's alone; whoever interrupts it is told how it goes on."""
+        """Keep the checkpoints to this process while open, and tell whoever interrupts it how to go
+        on.
+        """
         if self.run is None:
             yield
             return
@@ -108,7 +111,9 @@ def make_model(
 
 
 def prepare(name: str, config_class: type[Config], output: str, options: dict[str, Any]) -> How:
-    """The options of fitting; what this machine cannot do is refused here, not after an hour of tokenizing."""
+    """Return the options of fitting; refuse here what this machine cannot do, not after an hour of
+    tokenizing.
+    """
     arguments: dict[str, Any] = (
         {"memory": options["memory"]} if "memory" in config_class.fit_arguments else {}
     )
@@ -211,7 +216,7 @@ class SectionedCommand(click.Command):
 
 
 def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
-    """The options of `fit` by what they are about, which is said by the config that they come from."""
+    """Return the options of `fit` by topic, which is that of the config they come from."""
     from seqloom.training.config import TrainConfig
 
     data = [*_names(task.reading), *_names(TextConfig)]

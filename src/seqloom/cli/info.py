@@ -64,7 +64,9 @@ def command(model: str, chart: str | None, text: str | None, as_json: bool) -> N
 
 
 def _in_force(config: dict[str, Any]) -> dict[str, Any]:
-    """The same without options that have no effect beside the others, or none on weights that were not trained here."""
+    """Return the config without options that have no effect beside the others, or none on weights
+    that were not trained here.
+    """
     from seqloom.training.config import TrainConfig
 
     fit = config.get("fit")

@@ -1,6 +1,7 @@
 """`seqloom inspect VIEW MODEL`: what is inside a model and what it does, view by view.
 
-A view is a command of a task whose name has two words, such as `inspect trace`; adding one there is all it takes.
+A view is a command of a task whose name has two words, such as `inspect trace`; adding one there is
+all it takes.
 """
 
 from __future__ import annotations

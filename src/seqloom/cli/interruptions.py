@@ -1,8 +1,9 @@
 """Ctrl-C and SIGTERM: both end the command where it stands, by an exception, and it ends with 130 or 143.
 
-Python runs the handler between any two instructions, also inside callbacks of libraries in C, which can do nothing with an
-exception but drop it. So an exception that has vanished is raised once more, unless it was obeyed; and inside LLVM, which
-may crash when a callback ends early, nothing is raised until it has returned.
+Python runs the handler between any two instructions, also inside callbacks of libraries in C, which
+can do nothing with an exception but drop it. So an exception that has vanished is raised once more,
+unless it was obeyed; and inside LLVM, which may crash when a callback ends early, nothing is raised
+until it has returned.
 """
 
 from __future__ import annotations
@@ -89,6 +90,6 @@ def _inside_llvm(frame: FrameType | None) -> bool:
 
 
 def _finished() -> None:
-    """What is done cannot be interrupted any more; Python would print a trace."""
+    """Ignore signals once all is done: Python would print a traceback."""
     for number in CODES:
         signal.signal(number, signal.SIG_IGN)

@@ -40,7 +40,9 @@ RENAMED = {"--learning-rate": "--lr"}  # options by their earlier names
 
 
 def commands() -> dict[str, Command]:
-    """All of them by name: the general ones, and between them those of each task. Names of two words are views of `inspect`."""
+    """Return all commands by name: the general ones, and between them those of each task. Names of
+    two words are views of `inspect`.
+    """
     first, last = (
         {name: Command(f"seqloom.cli.{name}:command", help) for name, help in part.items()}
         for part in (FIRST, LAST)
@@ -75,7 +77,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Entry point: one line for errors and for signals, the trace with --debug."""
+    """Run the command line: one line for errors and for signals, the traceback with --debug."""
     with Interruptions() as interruptions:
         _run(interruptions)
 
@@ -131,12 +133,14 @@ def _interrupted(message: str, number: int) -> NoReturn:
         os._exit(code)
     exec(
         ""
-    )  # CPython remembers a KeyboardInterrupt that left an exec and would end by SIGINT instead; this makes it forget
+        # CPython remembers a KeyboardInterrupt that left an exec and would end by SIGINT instead; this
+        # makes it forget
+    )
     raise SystemExit(code) from None
 
 
 def _show_usage_error(error: click.ClickException) -> None:
-    """Click's message with its suggestion, without the usage block around it."""
+    """Show Click's message with its suggestion, without the usage block around it."""
     where = getattr(error, "ctx", None)
     path = where.command_path if where is not None else "seqloom"
     new = RENAMED.get(getattr(error, "option_name", ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from seqloom.cli.options import approximate, common, emit, stdin_lines
-from seqloom.config import MOST
+from seqloom.config import MAX_INTEGER
 from seqloom.errors import ConfigError
 from seqloom.tasks import open_model
 from seqloom.tasks.task import TextReading, text_units
@@ -29,7 +29,7 @@ Examples:
     default=10,
     show_default=True,
     help="Number of neighbours.",
-    type=click.IntRange(1, MOST),
+    type=click.IntRange(1, MAX_INTEGER),
 )
 @click.option(
     "--among",
@@ -47,16 +47,18 @@ def command(
     approximate: bool,
     as_json: bool,
 ) -> None:
-    """Print the words nearest to each TEXT, a word or phrase, by cosine similarity; or the lines of a file nearest to a text.
+    """Print the words nearest to each TEXT, a word or phrase, by cosine similarity; or the lines of
+    a file nearest to a text.
 
-    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads texts from standard input.
+    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads texts from
+    standard input.
     """
     first = None
     if among is not None and among.isdecimal():
         first = int(among)
-        if not 1 <= first <= MOST:
+        if not 1 <= first <= MAX_INTEGER:
             raise ConfigError(
-                f"--among is {among}; it must be a file or a number from 1 to {MOST:,}"
+                f"--among is {among}; it must be a file or a number from 1 to {MAX_INTEGER:,}"
             )
     model = open_model("nearest", vectors)
     queries = [line for line in stdin_lines() if line.strip()] if texts == ("-",) else list(texts)

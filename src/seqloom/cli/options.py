@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from seqloom import tasks
-from seqloom.config import MOST, Config, choices, field_types
+from seqloom.config import MAX_INTEGER, Config, choices, field_types
 from seqloom.describing import renamed
 from seqloom.errors import ConfigError, DataError, either, suggest
 from seqloom.progress import current, reporting
@@ -45,7 +45,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def common(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--json, --quiet and --debug, and progress on stderr while the command runs."""
+    """Add --json, --quiet and --debug, and progress on stderr while the command runs."""
 
     @click.option(
         "--json", "as_json", is_flag=True, help="Machine-readable output, one JSON object per line."
@@ -67,7 +67,9 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def former_name(old: str, new: str) -> Callable[[F], F]:
-    """Let an option keep its former name too, hidden from the help; placed below `common`, as it says so."""
+    """Keep the former name of an option too, hidden from the help; put it below `common`, since
+    using it is reported.
+    """
 
     def decorate(function: F) -> F:
         @click.option(f"--{old}", "former", hidden=True)
@@ -82,7 +84,9 @@ def former_name(old: str, new: str) -> Callable[[F], F]:
 
 
 def no_bars() -> AbstractContextManager[None]:
-    """Context in which remarks are shown, but no progress: there it would stand between lines of output."""
+    """Return a context in which remarks are shown, but no progress, which would come between lines
+    of output.
+    """
     reporter = current()
     return reporting(None if reporter is None else RemarksOnly(reporter))
 
@@ -100,7 +104,7 @@ class Choice(click.Choice):
 
 
 def config_options(cls: type[Config], skip: typing.Collection[str] = ()) -> Callable[[F], F]:
-    """One option for each field of the config."""
+    """Add one option for each field of the config."""
 
     def decorate(function: F) -> F:
         for option in reversed(list(_options(cls, skip))):
@@ -111,8 +115,9 @@ def config_options(cls: type[Config], skip: typing.Collection[str] = ()) -> Call
 
 
 def union_options(classes: Sequence[tuple[str, type[Config]]]) -> Callable[[F], F]:
-    """One option for each name among the fields of configs, each with whose it is; where they differ in their choices all are
-    offered, and where they differ in their help all of it is shown."""
+    """Add one option for each name among the fields of the configs, saying whose it is; where they
+    differ in their choices or help, all are offered and shown.
+    """
     offered: dict[str, list[str]] = {}
     helps: dict[str, dict[str, list[str]]] = {}
     for owner, cls in classes:
@@ -142,7 +147,7 @@ def union_options(classes: Sequence[tuple[str, type[Config]]]) -> Callable[[F], 
 
 
 def _continued(text: str) -> str:
-    """As it is written inside a sentence; names such as CoNLL stay."""
+    """Return the text as written inside a sentence; names such as CoNLL stay."""
     return text[0].lower() + text[1:] if text[1:2].islower() and text.split()[0].istitle() else text
 
 
@@ -152,7 +157,9 @@ def _options(
     offered: typing.Mapping[str, list[str]] | None = None,
     helps: typing.Mapping[str, str] | None = None,
 ) -> typing.Iterator[Callable[..., Any]]:
-    """`offered` and `helps`: by name, what takes the place of the field's own choices and help."""
+    """Yield an option for each field; `offered` and `helps` replace, by name, its own choices and
+    help.
+    """
     kinds = field_types(cls)
     for f in dataclasses.fields(cls):
         if f.name in skip:
@@ -194,7 +201,7 @@ def _options(
 
 
 def _with_choices(text: str, words: Sequence[str]) -> str:
-    """A help that names all choices, for flags where they would not fit beside it."""
+    """Return a help text that names all choices, for flags where they would not fit beside it."""
     if all(word in text for word in words):
         return text
     before, mark, default = text.partition("  [default")
@@ -202,7 +209,9 @@ def _with_choices(text: str, words: Sequence[str]) -> str:
 
 
 def _help(f: dataclasses.Field[Any]) -> str:
-    """What the field says of itself, and its default; of a switch that can only be turned on, off goes without saying."""
+    """Return the help of a field with its default; for a switch that can only be turned on, off
+    goes without saying.
+    """
     default, text = f.default, str(f.metadata["help"])
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
     if shown in (None, "") or not f.metadata.get("negatable", True):
@@ -248,18 +257,18 @@ def _listed(
 
 
 def given(cls: type[Config], values: dict[str, Any]) -> dict[str, Any]:
-    """The options of that config that the user gave, taken out of `values`."""
+    """Take the options of that config that the user gave out of `values`."""
     names = [f.name for f in dataclasses.fields(cls)]
     return {name: value for name in names if (value := values.pop(name, None)) is not None}
 
 
 def emit(value: Any) -> None:
-    """One JSON object on its own line; infinity and NaN, which JSON does not have, become text."""
+    """Print one JSON object on its own line; infinity and NaN, which JSON lacks, become text."""
     click.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False))
 
 
 def finite(value: Any) -> Any:
-    """The same with text for infinity and NaN, which JSON does not have."""
+    """Replace infinity and NaN, which JSON lacks, by text."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -278,7 +287,7 @@ def read_corpus(
     column: str | None = None,
     strict: bool | None = None,
 ) -> Corpus:
-    """The text arguments of a command; none, or `-`, is standard input."""
+    """Read the text arguments of a command; none, or `-`, is standard input."""
     return read_text(
         paths,
         TextReading(
@@ -288,7 +297,7 @@ def read_corpus(
 
 
 def task_options(configs: Callable[[Task], Sequence[type[Config]]]) -> Callable[[F], F]:
-    """The options of all tasks, for a command that learns from its model which task it is about."""
+    """Add the options of all tasks, for a command that learns its task from its model."""
     return union_options(
         [(task.phrase, config) for task in tasks.every() for config in configs(task)]
     )
@@ -301,7 +310,7 @@ def options_of(
     options: dict[str, Any],
     configs: Callable[[Task], Sequence[type[Config]]],
 ) -> list[Any]:
-    """The configs of one task from what was given; what belongs to other tasks is refused."""
+    """Build the configs of one task from the given options; refuse those of other tasks."""
     names = {f.name for config in wanted for f in dataclasses.fields(config)}
     for name, value in options.items():
         if name not in names and value is not None:
@@ -319,7 +328,7 @@ def options_of(
 
 
 def stdin_lines() -> Iterator[str]:
-    """Standard input line by line, without the ends of the lines, as it comes."""
+    """Yield standard input line by line, without line ends, as it comes."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
@@ -339,7 +348,7 @@ class LazyGroup(click.Group):
     heading = "Commands"
 
     def entries(self) -> Mapping[str, Command]:
-        """Its commands by name."""
+        """Return its commands by name."""
         raise NotImplementedError
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -371,7 +380,7 @@ class LazyGroup(click.Group):
 def among(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--among",
-        type=click.IntRange(1, MOST),
+        type=click.IntRange(1, MAX_INTEGER),
         metavar="N",
         help="Only among the N most frequent words.",
     )(function)

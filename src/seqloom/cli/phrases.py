@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom.cli.options import common, config_options, emit, given, read_corpus, reading
-from seqloom.config import MOST
+from seqloom.config import MAX_INTEGER
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError
 from seqloom.text.phrases import PhrasesConfig
@@ -38,7 +38,7 @@ Examples:
 @click.option(
     "--list",
     "shown",
-    type=click.IntRange(0, MOST),
+    type=click.IntRange(0, MAX_INTEGER),
     metavar="N",
     help="Print the N best phrases.  [default: 20 without -o]",
 )
@@ -65,8 +65,8 @@ def command(
 ) -> None:
     """Find phrases in TEXT and join their words: new york becomes new_york.
 
-    Words are separated by white space; split off punctuation first where it matters (seqloom tokenize --kind word).
-    Without TEXT, or with -, standard input is read.
+    Words are separated by white space; split off punctuation first where it matters (seqloom
+    tokenize --kind word). Without TEXT, or with -, standard input is read.
     """
     from seqloom.data.encode import check_file
     from seqloom.text.phrases import Phrases
@@ -99,7 +99,7 @@ def command(
 
 
 def _write(phrases: Phrases, corpus: Corpus, output: str) -> int:
-    """The joined text, whole or not at all; how many phrases it has."""
+    """Write the joined text, whole or not at all; return how many phrases it has."""
     with writing_file(output, DataError) as partial, open(partial, "wb") as file:
         for block in phrases.join_blocks(corpus):
             file.write(block)

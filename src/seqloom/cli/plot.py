@@ -12,7 +12,7 @@ import click
 
 from seqloom import tasks
 from seqloom.cli.options import Choice, common, emit
-from seqloom.config import MOST, MOST_SEED
+from seqloom.config import MAX_INTEGER, MOST_SEED
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ Examples:
 )
 @click.option(
     "--among",
-    type=click.IntRange(1, MOST),
+    type=click.IntRange(1, MAX_INTEGER),
     metavar="N",
     help="With --near: only among the first N words.",
 )
@@ -98,10 +98,11 @@ def command(
 ) -> None:
     """Plot training curves or word vectors.
 
-    RUN is a network's saved model, or the directory OUT.run of one that is still training: losses, learning rate and
-    gradient norm of each. VECTORS is a saved model of word vectors, or a file of word2vec, GloVe or fastText: a map of words,
-    an analogy, or the neighbourhood of a word; with --by, the training of such a model. With --json, the numbers are written
-    instead, and a picture only if -o is given.
+    RUN is a network's saved model, or the directory OUT.run of one that is still training: losses,
+    learning rate and gradient norm of each. VECTORS is a saved model of word vectors, or a file of
+    word2vec, GloVe or fastText: a map of words, an analogy, or the neighbourhood of a word; with
+    --by, the training of such a model. With --json, the numbers are written instead, and a picture
+    only if -o is given.
     """
     from seqloom.charts.theme import check_target
 
@@ -146,7 +147,7 @@ def _draw_runs(names: list[str], target: str | None, by: str, as_json: bool) -> 
 
 
 def _default(names: list[str]) -> str:
-    """Beside the directory, with its name; of several runs the first gives it."""
+    """Return the path beside the directory, with its name; of several runs the first gives it."""
     place = Path(names[0]).absolute()
     return f"{names[0]}.png" if names[0] not in (".", "..") else str(place.resolve()) + ".png"
 
@@ -162,7 +163,9 @@ WHAT = {
 
 
 def holds_vectors(place: str) -> bool:
-    """Whether a name is a file of vectors or a saved model of them, and not a run that is training."""
+    """Return whether a name is a file of vectors or a saved model of them, and not a run in
+    training.
+    """
     from seqloom.storage import CONFIG, read_config
 
     path = Path(place)
@@ -172,13 +175,14 @@ def holds_vectors(place: str) -> bool:
 
 
 def check(options: dict[str, Any]) -> None:
-    """What does not go together is refused before anything is loaded."""
+    """Refuse options that do not go together, before anything is loaded."""
     chosen = [flag for name, flag in WHAT.items() if options[name]]
     if len(chosen) > 1:
         raise ConfigError(f"{' and '.join(chosen)} draw different pictures; give one of them")
     if options["analogy"] and options["method"] == "tsne":
         raise ConfigError(
-            "t-SNE does not keep directions, so an analogy is drawn by principal components; leave out --method"
+            "t-SNE does not keep directions, so an analogy is drawn by principal components; leave "
+            "out --method"
         )
     if options["number"] is not None and not options["near"]:
         raise ConfigError("--number says how many neighbours --near draws; give --near WORD")
@@ -189,7 +193,7 @@ def check(options: dict[str, Any]) -> None:
 
 
 def draw_words(place: str, target: str | None, options: dict[str, Any], as_json: bool) -> None:
-    """The picture to `target`, if there is to be one, and its numbers."""
+    """Draw the picture to `target`, if there is to be one, and print its numbers."""
     from seqloom.interop.vectors import open_vectors
 
     sheet = _sheet(open_vectors(place), options)
@@ -227,7 +231,7 @@ def _sheet(model: Any, options: dict[str, Any]) -> Sheet:
 
 
 def _given(texts: tuple[str, ...]) -> dict[str, list[str]]:
-    """Each --words is a group: NAME=a,b,c, or a,b,c, or a file."""
+    """Read each --words as a group: NAME=a,b,c, or a,b,c, or a file."""
     from seqloom.metrics.bias import WordLists, read_word_lists, word_list
 
     groups: dict[str, list[str]] = {}

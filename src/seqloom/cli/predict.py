@@ -41,10 +41,11 @@ Examples:
 def command(model: str, text: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Predict the class of each line of TEXT, or the tags of its words.
 
-    A line is one text, or one sentence of words separated by spaces; with --column, each row of a table is one. For a
-    classifier of pairs of texts, a line is a pair with a tab between the two; or columns of a table are named.
-    Without TEXT, or with -, standard input is read; with --stream each of its lines is answered as it comes: a line is a word
-    (or more) of the text or sentence, or a row of numbers of the series.
+    A line is one text, or one sentence of words separated by spaces; with --column, each row of a
+    table is one. For a classifier of pairs of texts, a line is a pair with a tab between the two;
+    or columns of a table are named. Without TEXT, or with -, standard input is read; with --stream
+    each of its lines is answered as it comes: a line is a word (or more) of the text or sentence,
+    or a row of numbers of the series.
     """
     loaded = tasks.open_model("predict", model)
     task = tasks.of(loaded)

@@ -34,10 +34,10 @@ Examples:
 def command(model: str, data: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Evaluate a classifier or a tagger on the same data, perturbed.
 
-    Typing errors (letters swapped with the next, dropped, doubled), lower and upper case, truncated to the first half of the
-    words, lengthened by another text of the same class, and the words shuffled: if that costs nothing, word order does not
-    matter here. Each row has the metric and the paired difference to the data as it is. Without DATA, or with -, standard
-    input is read.
+    Typing errors (letters swapped with the next, dropped, doubled), lower and upper case, truncated
+    to the first half of the words, lengthened by another text of the same class, and the words
+    shuffled: if that costs nothing, word order does not matter here. Each row has the metric and
+    the paired difference to the data as it is. Without DATA, or with -, standard input is read.
     """
     from seqloom.comparison.robustness import robustness
     from seqloom.data.perturb import PERTURBATIONS

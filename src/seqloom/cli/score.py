@@ -37,7 +37,8 @@ Examples:
 @click.option(
     "--tokens",
     is_flag=True,
-    help="One line per token: token, log-probability and, for n-gram models, matched order and whether unknown.",
+    help="One line per token: token, log-probability and, for n-gram models, matched order and "
+    "whether unknown.",
 )
 @click.option(
     "--colour",
@@ -62,10 +63,11 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Print the natural-log probability of each line of TEXT (of each file, or of the whole text, if that is the model's unit).
+    """Print the natural-log probability of each line of TEXT (of each file, or of the whole text,
+    if that is the model's unit).
 
-    For a translator, TEXT has pairs, and it is the probability of each target given its source. Without TEXT, or with -,
-    standard input is read.
+    For a translator, TEXT has pairs, and it is the probability of each target given its source.
+    Without TEXT, or with -, standard input is read.
     """
     if (colour or force_colour) and (tokens or as_json):
         raise ConfigError("--colour shows the text itself; give it without --tokens and --json")

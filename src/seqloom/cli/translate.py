@@ -1,9 +1,9 @@
 """A file of translations that is written line by line and can be continued after an interruption.
 
-While it is incomplete it has the ending `.part` and, beside it, a small `.part.json` that says what it is made of, so that it
-is never continued with another model, other options or another text. Lines are written as soon as they are known; whatever
-ends the process, the complete lines stay, and half a line at the end is written again. The finished file takes its name at the
-end.
+While it is incomplete it has the ending `.part` and, beside it, a small `.part.json` that says what
+it is made of, so that it is never continued with another model, other options or another text.
+Lines are written as soon as they are known; whatever ends the process, the complete lines stay, and
+half a line at the end is written again. The finished file takes its name at the end.
 
 `seqloom translate MODEL [TEXT]`.
 """
@@ -32,7 +32,6 @@ from seqloom.errors import ConfigError, DataError
 from seqloom.tasks.task import TextReading, text_units
 
 if TYPE_CHECKING:
-    pass
     from seqloom.contracts import Translator
     from seqloom.contracts.translations import Translation
 
@@ -48,8 +47,9 @@ def write_resumable(
     facts: dict[str, Any],
     resume: bool,
 ) -> None:
-    """Translate all sources, of so many bytes, into the file; `facts`: what a continued file must have in common with its
-    beginning."""
+    """Translate all sources, of so many bytes, into the file; `facts`: what a continued file must
+    have in common with its beginning.
+    """
     path = Path(target)
     if path.is_dir() or not path.parent.is_dir():
         raise ConfigError(
@@ -89,7 +89,7 @@ def write_resumable(
 
 
 def _begin(part: Path, record: Path, facts: dict[str, Any], resume: bool) -> tuple[int, int]:
-    """How many sources are done, and the bytes that they take; the files are there afterwards."""
+    """Return how many sources are done, and the bytes that they take; ensure that the files exist."""
     if part.exists() and record.exists():
         if not resume:
             raise ConfigError(
@@ -119,12 +119,14 @@ def _check_same(part: Path, record: Path, facts: dict[str, Any]) -> None:
         other.append(f"other options ({'; '.join(options)})")
     if other:
         raise ConfigError(
-            f"{part} was begun with {' and '.join(other)}; give the same as before, or delete it to begin anew"
+            f"{part} was begun with {' and '.join(other)}; give the same as before, or delete it "
+            f"to begin anew"
         )
 
 
 def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:
-    """Sources whose lines are all there, and the bytes of these lines. Of the n best of the last one some may be missing.
+    """Count the sources whose lines are all there, and the bytes of these lines. Some of the n
+    best of the last source may be missing.
 
     >>> _complete("eins\\nzwei\\ndr".encode(), numbered=False)
     (2, 10)
@@ -140,7 +142,9 @@ def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:
 
 
 def contents(*names: str) -> list[str]:
-    """What is in each of these files or directories, as a hash; of others, such as standard input, the name."""
+    """Return a hash of the contents of each file or directory; for others, such as standard input,
+    the name.
+    """
     found = []
     for name in names:
         whole, path = hashlib.sha256(), Path(name)
@@ -162,7 +166,8 @@ def _skip(sources: Iterator[Any], done: int, target: str) -> None:
     there = sum(1 for _ in itertools.islice(sources, done))
     if there < done:
         raise DataError(
-            f"the text has {there:,} lines, but {done:,} of {target} are translated already: it is another text"
+            f"the text has {there:,} lines, but {done:,} of {target} are translated already: it is "
+            f"another text"
         )
 
 
@@ -189,8 +194,9 @@ class Job:
         portion: int | None = None,
         done: int = 0,
     ) -> Iterator[tuple[int, Any, list[Translation]]]:
-        """The best translations of each source, a line or an array, with the source and its number, in their order and with
-        progress over all their bytes; `done`: sources before these."""
+        """Yield the number, the source (a line or an array) and the best translations of each source,
+        in order and with progress over all their bytes; `done`: sources before these.
+        """
         before = done
         long = cut = 0
         with progress.task("translating", n_bytes, "bytes") as bar:
@@ -213,7 +219,7 @@ class Job:
         self.model.remark_long_sources(long, done - before)
 
     def lines(self, number: int, source: Any, best: list[Translation]) -> Iterator[str]:
-        """What is written for the source in line `number`."""
+        """Yield what is written for the source in line `number`."""
         if self.as_json:
             found = [one.to_dict() for one in best]
             values: dict[str, Any] = {"source": source} if isinstance(source, str) else {}
@@ -225,7 +231,7 @@ class Job:
             yield _one_line(best[0].text)
 
     def facts(self) -> dict[str, Any]:
-        """What a translation that is resumed must have in common with how it began, besides models and text."""
+        """Return what a resumed translation must share with its beginning, besides models and text."""
         return {"options": self.how.to_dict(), "nbest": self.nbest, "json": self.as_json}
 
 
@@ -289,8 +295,9 @@ def command(
 ) -> None:
     """Translate each line of TEXT.
 
-    A line is one source; with --column, each row of a table is one. Without TEXT, or with -, standard input is read. If the
-    model reads numbers, TEXT is a file of NumPy (.npy, .npz), or each line is a vector: numbers, or a list in JSON.
+    A line is one source; with --column, each row of a table is one. Without TEXT, or with -,
+    standard input is read. If the model reads numbers, TEXT is a file of NumPy (.npy, .npz), or
+    each line is a vector: numbers, or a list in JSON.
     """
     if resume and output is None:
         raise ConfigError("--resume continues a file; name it with --output")
@@ -320,14 +327,14 @@ def command(
 
 
 def _arrays(paths: tuple[str, ...], texts: TextReading) -> tuple[Iterator[Any], None]:
-    """Sources of a model that reads numbers; how many there are is not known."""
+    """Read the sources of a model that reads numbers; how many there are is not known."""
     from seqloom.data.translation_forms import number_sources
 
     return number_sources(paths, encoding=texts.encoding, column=texts.column), None
 
 
 def _size(source: Any) -> int:
-    """In bytes."""
+    """Return the size in bytes."""
     return (
         len(source.encode("utf-8", "surrogatepass")) + 1
         if isinstance(source, str)
@@ -336,12 +343,12 @@ def _size(source: Any) -> int:
 
 
 def _one_line(text: str) -> str:
-    """Lines of the output are those of the text."""
+    """Join the lines of a text, so that lines of the output match those of the input."""
     return text.replace("\n", " ").replace("\r", " ")
 
 
 def _draw(job: Job, sources: Iterator[Any], chart: str) -> None:
-    """One line with its alignment."""
+    """Draw one line with its alignment."""
     from seqloom.charts.theme import check_target
     from seqloom.views import alignment
 
@@ -349,7 +356,8 @@ def _draw(job: Job, sources: Iterator[Any], chart: str) -> None:
     lines = list(itertools.islice(sources, 2))
     if len(lines) != 1 or job.ensemble or job.nbest:
         raise ConfigError(
-            "--chart draws one line of text, translated by one model; give one line, without --with and --nbest"
+            "--chart draws one line of text, translated by one model; give one line, without "
+            "--with and --nbest"
         )
     best = job.model.translations(lines, job.how)[0]
     job.model.remark_cut_off(int(not best[0].finished), 1, job.how)

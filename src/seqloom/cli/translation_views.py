@@ -40,11 +40,12 @@ Examples:
 def trace_command(
     model: str, source: str | None, top: int, chart: str | None, as_json: bool, **options: Any
 ) -> None:
-    """How a translation came about, token by token.
+    """Show how a translation came about, token by token.
 
-    In each step: the open hypotheses of the beam with their log-probabilities, the source tokens that each looks at most, its
-    likeliest next tokens with their probabilities and what becomes of them, and which hypotheses ended. * marks what became
-    the best translation. SOURCE is one text; without it, the first line of standard input.
+    In each step: the open hypotheses of the beam with their log-probabilities, the source tokens
+    that each looks at most, its likeliest next tokens with their probabilities and what becomes of
+    them, and which hypotheses ended. * marks what became the best translation. SOURCE is one text;
+    without it, the first line of standard input.
     """
     from seqloom.charts.theme import check_target
     from seqloom.views import trace
@@ -85,10 +86,11 @@ Examples:
 def exposure_command(
     model: str, data: tuple[str, ...], chart: str | None, as_json: bool, **options: Any
 ) -> None:
-    """What it costs a translator to continue its own text instead of the true one.
+    """Measure what it costs a translator to continue its own text instead of the true one.
 
-    DATA are pairs. The nats per token of the targets after the true tokens before each (teacher forcing), and after the
-    model's own greedy translation up to there (free running); their difference is the exposure-bias gap.
+    DATA are pairs. The nats per token of the targets after the true tokens before each (teacher
+    forcing), and after the model's own greedy translation up to there (free running); their
+    difference is the exposure-bias gap.
     """
     from seqloom.charts.theme import check_target
     from seqloom.metrics.tables import numbers

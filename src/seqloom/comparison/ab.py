@@ -1,19 +1,23 @@
-"""Two models on the same held-out data: does a stop list help a classifier, is an LSTM better than a GRU here?
+"""Two models on the same held-out data: does a stop list help a classifier, is an LSTM better than
+a GRU here?
 
-A and B are two sets of options of one model, or two models of one task. Both learn from the same training part and are
-measured on the same held-out one, so every figure comes in pairs, and what counts is the spread of the differences. By
-default the last tenth is held out; with `folds` each part of the data is, once. So this is a comparison of two rungs: how
-a task splits its data and what it is measured by is said by its `Ladder`.
+A and B are two sets of options of one model, or two models of one task. Both learn from the same
+training part and are measured on the same held-out one, so every figure comes in pairs, and what
+counts is the spread of the differences. By default the last tenth is held out; with `folds` each
+part of the data is, once. So this is a comparison of two rungs: how a task splits its data and what
+it is measured by is said by its `Ladder`.
 
-What may be compared. A likelihood is the probability of a text. A setting that loses part of the text (a normaliser,
-unknown words) gives the probability of a different, easier text, and its perplexity falls without anything having
-been learnt. So likelihoods are compared only where both settings keep every byte (then in bits per byte) or cut the
-text into the very same tokens (then in nats per token); otherwise that is refused, and what remains are figures that
-mean the same for both: how large the vocabulary is, how many held-out tokens and types it does not know, and how
-long the lines become. To know whether a lossy step helps a task, measure that task.
+What may be compared. A likelihood is the probability of a text. A setting that loses part of the
+text (a normaliser, unknown words) gives the probability of a different, easier text, and its
+perplexity falls without anything having been learnt. So likelihoods are compared only where both
+settings keep every byte (then in bits per byte) or cut the text into the very same tokens (then in
+nats per token); otherwise that is refused, and what remains are figures that mean the same for
+both: how large the vocabulary is, how many held-out tokens and types it does not know, and how long
+the lines become. To know whether a lossy step helps a task, measure that task.
 
-Intervals resample segments (lines, texts, sentences, questions), both settings together (Koehn 2004). The number of
-different words is no statistic of segments (a resample has fewer of them), so those figures show their range over the folds.
+Intervals resample segments (lines, texts, sentences, questions), both settings together (Koehn
+2004). The number of different words is no statistic of segments (a resample has fewer of them), so
+those figures show their range over the folds.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from seqloom.comparison.table import aligned
 from seqloom.contracts.base import Model
 from seqloom.errors import ConfigError
 from seqloom.metrics import bootstrap
-from seqloom.metrics.language import MOST
+from seqloom.metrics.language import MAX_SEGMENTS
 from seqloom.metrics.result import plain
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
@@ -59,7 +63,7 @@ class Figure:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves zero out."""
+        """Return whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
 
@@ -78,19 +82,19 @@ class ABResult:
         return next(figure for figure in self.figures if figure.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return plain(asdict(self) | {"winner": self.winner, "seqloom": __version__})
 
     @property
     def winner(self) -> str | None:
-        """`a` or `b`, where the task's own metric differs clearly (p below 0.05), else None."""
+        """Return `a` or `b` where the task's own metric differs clearly (p below 0.05), else None."""
         judged = self.figures[0]
         if not judged.better or judged.p_value is None or not judged.p_value < 0.05:
             return None
         return "b" if (judged.difference > 0) == (judged.better == "higher") else "a"
 
     def sentence(self) -> str:
-        """What the task's own metric says; empty where it is not compared."""
+        """Say what the task's own metric shows; empty where it is not compared."""
         judged = self.figures[0]
         if not judged.better:
             return ""
@@ -104,7 +108,7 @@ class ABResult:
         return f"{self.winner.upper()} is better: {judged.name} {judged.difference:+.4f}{sure}"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table, cell by cell, a heading first."""
+        """Return the table, cell by cell, a heading first."""
         rows: list[tuple[str, ...]] = [("", "A", "B", "B - A", "95 %", "p", "over")]
         for f in self.figures:
             over = "range over folds" if f.over == "folds" else f.over
@@ -129,7 +133,7 @@ class ABResult:
         return rows
 
     def table(self) -> str:
-        """The comparison as text."""
+        """Return the comparison as text."""
         rows = self.rows()
         numbers = aligned(rows[0][:6], [row[:6] for row in rows[1:]]).split("\n")
         lines = [f"{line}  {row[6]}" for line, row in zip(numbers, rows)]
@@ -197,10 +201,11 @@ def ab(
 ) -> ABResult:
     """Compare two settings of a model, or two models of one task, on the same held-out data.
 
-    `a` and `b`: options (`{"order": 3}`; `{"model": "gru", "d_hidden": 64}` where the models differ), the name of a model,
-    or a model that was made but not fitted. `both`: options that they share. Options of training (`steps`, `lr`) stand
-    among the others. `data` as in `fit`; `valid`: held-out data, else the last tenth is held out, or with `folds` each part
-    once. With `seeds` the same part is held out for each seed, and the metric is averaged over them.
+    `a` and `b`: options (`{"order": 3}`; `{"model": "gru", "d_hidden": 64}` where the models
+    differ), the name of a model, or a model that was made but not fitted. `both`: options that they
+    share. Options of training (`steps`, `lr`) stand among the others. `data` as in `fit`; `valid`:
+    held-out data, else the last tenth is held out, or with `folds` each part once. With `seeds` the
+    same part is held out for each seed, and the metric is averaged over them.
     """
     first, second = (_setting(one, both or {}, model, device) for one in (a, b))
     ladder = _ladder(first, second)
@@ -296,7 +301,7 @@ def _ladder(first: Setting, second: Setting) -> Ladder:
 def _parts(
     ladder: Ladder, data: Any, valid: Any, folds: int | None, seeds: int
 ) -> tuple[list[Parts], str]:
-    """Training and held-out parts, and what they are in words."""
+    """Return training and held-out parts, and what they are in words."""
     if valid is not None:
         held = ladder.read_held_out(valid)
         parts, how = ladder.brought(data, None, held), f"judged on {held.name}"
@@ -325,7 +330,9 @@ def _figures(made: list[Trial], over: str, seeded: bool, samples: int) -> list[F
 
 
 def _figure(pairs: list[tuple[Score, Score]], over: str, seeded: bool, samples: int) -> Figure:
-    """One metric over all runs: folds one after the other, or the mean over seeds of the same part."""
+    """Compute one metric over all runs: folds joined one after the other, or the mean over seeds
+    of the same part.
+    """
     name, _, statistic, better = pairs[0][0]
     rows = [
         (np.stack if seeded else np.concatenate)([pair[side].rows for pair in pairs])
@@ -340,9 +347,11 @@ def _figure(pairs: list[tuple[Score, Score]], over: str, seeded: bool, samples: 
     if statistic is bootstrap.ratio:
         a, b = a.mean(axis=1), b.mean(axis=1)
         if (
-            len(a) > MOST
+            len(a) > MAX_SEGMENTS
         ):  # neighbours together: more would not make an interval better, only slower
-            starts = np.unique(np.linspace(0, len(a), MOST, endpoint=False).astype(np.int64))
+            starts = np.unique(
+                np.linspace(0, len(a), MAX_SEGMENTS, endpoint=False).astype(np.int64)
+            )
             a, b = np.add.reduceat(a, starts), np.add.reduceat(b, starts)
         mean = statistic
     else:

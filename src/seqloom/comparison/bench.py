@@ -1,9 +1,10 @@
 """A rung and the bench that it is made on.
 
-A comparison is a ladder of models, from the most trivial to the best; each of them is a rung. A rung says which model it
-is, not yet fitted, on a `Bench` (the parts of the data and what rungs share). An `Attempt` makes that model, once: it is
-fitted, and from its own options comes the key under which a finished rung is kept, so that it is used again only where all
-that it was made of is the same.
+A comparison is a ladder of models, from the most trivial to the best; each of them is a rung. A
+rung says which model it is, not yet fitted, on a `Bench` (the parts of the data and what rungs
+share). An `Attempt` makes that model, once: it is fitted, and from its own options comes the key
+under which a finished rung is kept, so that it is used again only where all that it was made of is
+the same.
 """
 
 from __future__ import annotations
@@ -73,12 +74,14 @@ class Bench:
 
 
 def unfitted(name: str, *, seeded: bool = False, **options: Any) -> Callable[[Bench], Any]:
-    """What makes the registered model of that name with these options; `seeded`: and with the seed of the bench."""
+    """Return a function that makes the registered model of that name with these options; `seeded`:
+    and with the seed of the bench.
+    """
     return lambda bench: model_class(name)(**options, **({"seed": bench.seed} if seeded else {}))
 
 
 def _unused(name: str, taken: Iterable[str]) -> str:
-    """The name, with a number behind it if it is taken."""
+    """Return the name, with a number appended if it is taken."""
     names, n, made = set(taken), 1, name
     while made in names:
         n += 1
@@ -96,7 +99,9 @@ class Rung:
     family: str
     tokenizer: str  # the kind it is trained with; empty: the model's own, or none
     make: Callable[[Bench], Any]  # the model, not yet fitted
-    work: int  # roughly, passes over the data, by which a rung that may take long is known; 0: it takes the time given
+    # roughly, passes over the data, by which a rung that may take long is known; 0: it takes the
+    # time given
+    work: int
     adds: str  # in a sentence
     on_others: bool = (
         False  # made of the rungs before it, so it is another one where those are others
@@ -112,7 +117,7 @@ class Rung:
 
     @classmethod
     def of(cls, model: Any, taken: Iterable[str]) -> Rung:
-        """The rung of a model object: a copy is fitted, unless it is fitted already."""
+        """Make the rung of a model object: a copy is fitted, unless it is fitted already."""
         name = _unused(model.label(), taken)
         fitted = bool(getattr(model, "fitted", False))
         adds = "a model of your own" + (", already fitted" if fitted else "")
@@ -128,7 +133,7 @@ class Rung:
 
     @classmethod
     def pretrained(cls, model: Any, place: Path, taken: Iterable[str]) -> Rung:
-        """The rung of a saved model that was trained elsewhere, named after its directory."""
+        """Make the rung of a saved model that was trained elsewhere, named after its directory."""
         return cls(
             _unused(place.name or model.label(), taken),
             PRETRAINED,
@@ -142,12 +147,14 @@ class Rung:
 
     @property
     def finished(self) -> bool:
-        """Whether it was fitted before it was given."""
+        """Return whether it was fitted before it was given."""
         return self.given is not None and bool(self.given.fitted)
 
     @property
     def kept(self) -> bool:
-        """Whether a finished one may be used again: the code of somebody else's model may change unseen."""
+        """Return whether a finished one may be used again: the code of somebody else's model may
+        change unseen.
+        """
         if self.given is None:
             return True
         kind = type(self.given)
@@ -158,15 +165,15 @@ class Rung:
         return registered and kind.__module__.startswith("seqloom.") and not self.finished
 
     def train(self, bench: Bench) -> TrainConfig:
-        """How a network is trained."""
+        """Return the config that a network is trained with."""
         return TrainConfig(minutes=bench.minutes, seed=bench.seed, **self.training)
 
     def options(self) -> Any:
-        """Of a rung on others: what it is made with besides them."""
+        """Return the options that a rung on others is made with besides them."""
         return getattr(self.make, "options", {})
 
     def mixes(self, other: Rung) -> bool:
-        """Whether that one is a member, where this is a mixture."""
+        """Return whether the other rung is a member, where this one is a mixture."""
         return other.tokenizer == self.tokenizer and other.family not in (
             "calibration",
             "mixture",
@@ -184,12 +191,12 @@ class Attempt:
 
     @cached_property
     def model(self) -> Any:
-        """The model; not fitted, unless it was when it was given."""
+        """Return the model; not fitted, unless it was when it was given."""
         return self.rung.make(self.bench)
 
     @cached_property
     def key(self) -> str:
-        """A short hash of all that makes this rung what it is, besides the data."""
+        """Return a short hash of all that makes this rung what it is, besides the data."""
         rung, bench = self.rung, self.bench
         facts: dict[str, Any] = {"rung": rung.name, "seed": bench.seed}
         if rung.on_others:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from seqloom.comparison.result import Comparison
     from seqloom.metrics.result import Result
 
-MOST = 4  # rungs that are looked at closely
+MAX_RUNGS_EXAMINED = 4  # rungs that are looked at closely
 KINDS = 15  # of errors that are listed
 
 
@@ -94,9 +94,11 @@ class AnnotatedLadder(Ladder):
         return os.path.basename(data.name) or data.name
 
     def details(self, comparison: Comparison) -> dict[str, Result]:
-        """The best rung of each group, judged with all that can be said."""
+        """Evaluate the best rung of each group in full detail."""
         sign = -1 if not self.measure.lower else 1
-        chosen = sorted(best_of_groups(comparison), key=lambda r: sign * r.value)[:MOST]
+        chosen = sorted(best_of_groups(comparison), key=lambda r: sign * r.value)[
+            :MAX_RUNGS_EXAMINED
+        ]
         return {
             r.name: comparison.fitted[r.name].evaluate(comparison.test, samples=0) for r in chosen
         }
@@ -132,7 +134,8 @@ class AnnotatedLadder(Ladder):
             page.heading("Calibration")
             page.chart(charts["calibration"], "how often each was right against how sure it was")
             page.text(
-                "Texts grouped by the probability of the predicted class, against how often that was right; on the "
+                "Texts grouped by the probability of the predicted class, against how often that "
+                "was right; on the "
                 "dashed line a model is as sure as it may be, below it too sure.",
                 kind="faint",
             )
@@ -197,8 +200,10 @@ class ClassificationLadder(AnnotatedLadder):
     name, task, models = "classification", "classifier", "classifiers"
     measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".1%")
     notes = (
-        "Accuracy: share of the held-out texts classified correctly; the interval is a bootstrap over texts. Macro F1 is "
-        "the mean of the F1 of all classes; calibration error, how far the probabilities are from how often the model "
+        "Accuracy: share of the held-out texts classified correctly; the interval is a bootstrap "
+        "over texts. Macro F1 is "
+        "the mean of the F1 of all classes; calibration error, how far the probabilities are from "
+        "how often the model "
         "is right."
     )
     size_unit, score_unit, unit_heading, resampled = "texts", "texts", "texts", "texts"
@@ -237,7 +242,8 @@ class ClassificationLadder(AnnotatedLadder):
             )
         if data.pairs:
             raise ConfigError(
-                f"{data.name} has pairs of texts, which only classifiers on a converted encoder read; compare "
+                f"{data.name} has pairs of texts, which only classifiers on a converted encoder "
+                f"read; compare "
                 "those with seqloom ab"
             )
         return super().split(data, valid, test)
@@ -247,7 +253,9 @@ class ClassificationLadder(AnnotatedLadder):
         return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
 
     def units(self, data: Labelled) -> tuple[np.ndarray, np.ndarray, Sequence[bool]]:
-        """Texts in the order of their hashes, since files are often sorted by class; equal ones stay together."""
+        """Texts in the order of their hashes, since files are often sorted by class; equal ones
+        stay together.
+        """
         order, may_begin = hashed_order(data.examples)
         return np.array(order, np.int64), np.ones(len(order)), may_begin
 
@@ -261,7 +269,9 @@ class ClassificationLadder(AnnotatedLadder):
         )
 
     def smaller(self, train: Labelled, part: int) -> Labelled | None:
-        """The first ones, which are in no order that has to do with their classes where the data was split here."""
+        """Return the first examples, whose order is unrelated to their classes where the data was
+        split here.
+        """
         some = super().smaller(train, part)
         return some if some is not None and len(some.classes) > 1 else None
 
@@ -334,7 +344,7 @@ def _several_labels(gold: Sequence[Any], said: Sequence[Sequence[Any]]) -> list[
 
 
 def _pairs(data: Any, kind: type) -> bool:
-    """Whether it is a list of (text, label), or the pair of lists."""
+    """Return whether the data is a list of (text, label), or the pair of lists."""
     if isinstance(data, tuple) and len(data) == 2:
         return (
             all(isinstance(part, (list, np.ndarray)) for part in data)

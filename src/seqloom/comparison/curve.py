@@ -1,8 +1,9 @@
 """The learning curve: how good each rung would be with less data, so one sees what more would bring.
 
-Every rung is trained again on the first 1/16, 1/8, 1/4 and 1/2 of the training part, its tokenizer included, and
-measured on the same test part; networks train for that share of their time. The last point is the rung itself. A
-finished point is kept in a small file, so an interrupted curve goes on where it stopped.
+Every rung is trained again on the first 1/16, 1/8, 1/4 and 1/2 of the training part, its tokenizer
+included, and measured on the same test part; networks train for that share of their time. The last
+point is the rung itself. A finished point is kept in a small file, so an interrupted curve goes on
+where it stopped.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ def learning_curve(
     place: Path,
     minutes: float,
 ) -> Curve:
-    """Points from little data to all of it, for each rung that has one in `finished` (its result on all of it).
+    """Compute points from little data to all of it, for each rung that has one in `finished` (its
+    result on all of it).
 
-    `minutes` is the most that the points of one rung may take together; what would need longer is left out and said.
+    `minutes` is the most that the points of one rung may take together; what would need longer is
+    left out and said.
     """
     families = ladder.curve_families
     drawn = [
@@ -146,7 +149,7 @@ def _write(path: Path, point: CurvePoint) -> None:
 
 
 def best_by_size(curve: Curve, lower: bool) -> list[tuple[int, str, float]]:
-    """For each amount of data the rung that is best with it: amount, name, value."""
+    """Return for each amount of data the rung that is best with it: amount, name, value."""
     sizes = sorted({point.size for points in curve.values() for point in points})
     leaders = []
     for size in sizes:

@@ -1,7 +1,8 @@
-"""Forecasters compared: the squared error of forecasts from rolling origins on the same last part of the data.
+"""Forecasters compared: the squared error of forecasts from rolling origins on the same last part
+of the data.
 
-All forecast as many steps as are asked for, else as the data has in a season (24 without one); each part begins where the one
-before ended.
+All forecast as many steps as are asked for, else as the data has in a season (24 without one); each
+part begins where the one before ended.
 """
 
 from __future__ import annotations
@@ -35,19 +36,24 @@ if TYPE_CHECKING:
 
 SHARES = (0.7, 0.8)  # where training and validation end
 USUAL = 24  # steps to forecast where there is no season
-MOST = 200  # that are forecast, however long a season is
-SMALLEST = 10  # horizons that the data must have
+MAX_HORIZON = 200  # that are forecast, however long a season is
+MIN_HORIZONS = 10  # horizons that the data must have
 BEFORE = 4  # horizons that are drawn before a forecast
 
 
 def horizon_of(train: Series) -> int:
-    """How many steps a comparison on this data forecasts: a season, if the data has some of them."""
+    """Return how many steps a comparison on this data forecasts: a season, if the data has some of
+    them.
+    """
     season, longest = train.step.season, max(map(len, train.tracks))
-    return max(min(season if 1 < season <= longest // 3 else USUAL, MOST, longest // SMALLEST), 1)
+    return max(
+        min(season if 1 < season <= longest // 3 else USUAL, MAX_HORIZON, longest // MIN_HORIZONS),
+        1,
+    )
 
 
 def _made(name: str, **options: Any) -> Callable[[Bench], Any]:
-    """The registered model of that name, with the horizon and the season of the comparison."""
+    """Make the registered model of that name, with the horizon and the season of the comparison."""
     return lambda bench: model_class(name)(**bench.options, **options)
 
 
@@ -93,9 +99,12 @@ class ForecastingLadder(Ladder):
     name, task, models = "forecasting", "forecaster", "forecasters"
     measure = Measure("mse", "mean squared error", "MSE", lower=True, form=".4f")
     notes = (
-        "MSE and MAE: mean squared and absolute error of forecasts from all steps of the test part, each column divided "
-        "by its standard deviation in the training part; the interval is a bootstrap over stretches of time. MASE below "
-        "1: better than repeating the last season was in the training part. 80 % and 95 %: how often those intervals "
+        "MSE and MAE: mean squared and absolute error of forecasts from all steps of the test "
+        "part, each column divided "
+        "by its standard deviation in the training part; the interval is a bootstrap over "
+        "stretches of time. MASE below "
+        "1: better than repeating the last season was in the training part. 80 % and 95 %: how "
+        "often those intervals "
         "held."
     )
     size_unit, score_unit, unit_heading = "steps", "forecasts", "forecasts"
@@ -134,10 +143,11 @@ class ForecastingLadder(Ladder):
         return Path(data.name).name or data.name
 
     def split(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
-        if max(map(len, data.tracks)) < 4 * SMALLEST:
+        if max(map(len, data.tracks)) < 4 * MIN_HORIZONS:
             raise DataError(
-                f"{data.name}: {max(map(len, data.tracks))} steps are too few to compare forecasters; give at "
-                f"least {4 * SMALLEST}"
+                f"{data.name}: {max(map(len, data.tracks))} steps are too few to compare "
+                f"forecasters; give at "
+                f"least {4 * MIN_HORIZONS}"
             )
         parts = self._cut(data, valid, test)
         ahead = self._horizon(parts)
@@ -195,7 +205,8 @@ class ForecastingLadder(Ladder):
             before.between(0, first / second),
             before.between(first / second, 1.0),
             data.starting(begin),
-            f"from {data.clock.show(begin)} on, with the last {1 - first / second:.1%} before it for validation",
+            f"from {data.clock.show(begin)} on, with the last {1 - first / second:.1%} before it "
+            f"for validation",
         )
 
     def _horizon(self, parts: Parts) -> int:
@@ -213,7 +224,7 @@ class ForecastingLadder(Ladder):
         )
 
     def smaller(self, train: Series, part: int) -> Series | None:
-        """The last steps, which are nearest to those to come."""
+        """Return the last steps, which are nearest to those to come."""
         some = train.between(1 - 1 / part, 1.0).alone()
         return (
             some
@@ -231,7 +242,7 @@ class ForecastingLadder(Ladder):
         start = time.perf_counter()
         done = model.backtest(parts.test, horizon=ahead)
         seconds = time.perf_counter() - start
-        metrics, _ = forecasting.judge(
+        metrics, _ = forecasting.evaluate_forecasts(
             done.truth,
             done.point,
             done.bands,
@@ -265,7 +276,7 @@ class ForecastingLadder(Ladder):
         }
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
-        """The last forecast of the best rung against what came."""
+        """Draw the last forecast of the best rung against what came."""
         model, test, ahead = comparison.model, comparison.test, self.ahead
         track = test.tracks[0]
         at = len(track) - ahead

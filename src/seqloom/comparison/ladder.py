@@ -1,7 +1,8 @@
 """What a task says about comparing: one object that knows its data, its rungs and how a fitted one is judged.
 
-The engine (`run`, and `ab` for two rungs) does the rest, the same for all: order, time, memory, what is kept, folds, paired
-differences, the table, the report, the answer. A task names its ladder (`Task.ladder`), and is asked for it.
+The engine (`run`, and `ab` for two rungs) does the rest, the same for all: order, time, memory,
+what is kept, folds, paired differences, the table, the report, the answer. A task names its ladder
+(`Task.ladder`), and is asked for it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ FOLDS = 10  # of which one is held out, unless it is said how many
 
 @dataclass(frozen=True)
 class Parts:
-    """The data of a comparison; each part has a `fingerprint`. `valid` may be None where no rung has a use for it."""
+    """The data of a comparison; each part has a `fingerprint`. `valid` may be None where no rung
+    has a use for it.
+    """
 
     train: Any
     valid: Any
@@ -46,7 +49,7 @@ class Parts:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short hash of the description and of all parts."""
+        """Return a short hash of the description and of all parts."""
         parts = [
             self.description,
             *(p.fingerprint for p in (self.train, self.valid, self.test) if p is not None),
@@ -55,7 +58,9 @@ class Parts:
 
 
 class Score(NamedTuple):
-    """A metric of one model by segments of the test part, which are resampled, so that differences can be paired."""
+    """A metric of one model by segments of the test part, which are resampled, so that differences
+    can be paired.
+    """
 
     name: str
     rows: np.ndarray  # (segments, m)
@@ -136,7 +141,9 @@ class Ladder(ABC):
         return made
 
     def recognises(self, data: Any) -> str:
-        """Why this data is for this ladder, in a few words; empty where it is not, or where that cannot be known."""
+        """Say in a few words why this data is for this ladder; empty where it is not, or where that
+        cannot be known.
+        """
         if isinstance(data, self.data_class):
             return self.recognised
         return (
@@ -152,7 +159,7 @@ class Ladder(ABC):
         return ""
 
     def read(self, data: Any) -> Any:
-        """Whatever `fit` of these models accepts."""
+        """Read whatever `fit` of these models accepts."""
         if data is None:
             raise DataError(f"there is no bundled {self.bundled}; give a file")
         return self.as_data(data)
@@ -162,7 +169,7 @@ class Ladder(ABC):
         return self.read(data)
 
     def split(self, data: Any, valid: Any, test: Any) -> Parts:
-        """The parts; `valid` and `test` are read, or None."""
+        """Split the data into its parts; `valid` and `test` are read, or None."""
         if len(data) < self.smallest:
             raise DataError(
                 f"{data.name}: {len(data)} {self.resampled} are too few to compare models; give at least "
@@ -175,7 +182,9 @@ class Ladder(ABC):
         raise NotImplementedError
 
     def brought(self, data: Any, valid: Any, test: Any) -> Parts | None:
-        """The parts where held-out data was given; with one of two, that is what rungs are judged on. None: there is none."""
+        """Return the parts where held-out data was given, else None; with one of the two, rungs are
+        evaluated on it.
+        """
         if valid is not None and test is not None:
             return Parts(
                 data,
@@ -201,28 +210,32 @@ class Ladder(ABC):
         ]
 
     def units(self, data: Any) -> tuple[np.ndarray, np.ndarray, Sequence[bool] | None]:
-        """Return the order in which folds take the units of data, their sizes, and where a fold may begin, if not anywhere."""
+        """Return the order in which folds take the units of data, their sizes, and where a fold may
+        begin, if not anywhere.
+        """
         raise NotImplementedError
 
     def short_name(self, data: Any) -> str:
-        """Of the data, for people."""
+        """Return a short name of the data, for people."""
         return str(data.name)
 
     def suited(self, parts: Parts) -> Ladder:
-        """Itself, or a variant that suits this data better."""
+        """Return the ladder itself, or a variant that suits this data better."""
         return self
 
     def size(self, part: Any) -> int:
-        """Of a part of the data, in `size_unit`."""
+        """Return the size of a part of the data, in `size_unit`."""
         return len(part)
 
     @property
     @abstractmethod
     def rungs(self) -> Sequence[Rung]:
-        """In the order of the ladder."""
+        """Return the rungs in the order of the ladder."""
 
     def further_rung(self, name: str) -> Rung | None:
-        """Return a rung that is not in the ladder but can be asked for: a network with another encoder or cell, say."""
+        """Return a rung that is not in the ladder but can be asked for: a network with another
+        encoder or cell, say.
+        """
         return None
 
     @abstractmethod
@@ -239,15 +252,17 @@ class Ladder(ABC):
         return Trial([pair for pair in zip(first, second) if pair[0].name == pair[1].name])
 
     def refuses(self, model: Any) -> str:
-        """Why a fitted model of this task cannot be judged beside the others; empty where it can."""
+        """Say why a fitted model of this task cannot be evaluated beside the others; empty where it
+        can.
+        """
         return ""
 
     def quality(self, model: Any, parts: Parts) -> float:
-        """Only the measure."""
+        """Return only the measure."""
         return float(next(iter(self.judge(model, parts).measures.values())))
 
     def smaller(self, train: Any, part: int) -> Any:
-        """The first 1/part of training data; None where that is too little."""
+        """Return the first 1/part of training data; None where that is too little."""
         n = len(train) // part
         return train.part(slice(0, n)) if n >= self.smallest // 2 else None
 
@@ -255,15 +270,15 @@ class Ladder(ABC):
         return Bench(parts, minutes=self.minutes)
 
     def overlap(self, parts: Parts) -> float:
-        """Which share of the test part also stands in the training part."""
+        """Return the share of the test part that is also in the training part."""
         return 0.0
 
     def warnings(self, parts: Parts) -> list[str]:
-        """What a reader of the numbers must know of the parts, besides the overlap."""
+        """Return what a reader of the numbers must know of the parts, besides the overlap."""
         return []
 
     def learnt_units(self, model: Any, parts: Parts) -> int:
-        """From how many units it learnt."""
+        """Return how many units a model learnt from."""
         return self.size(parts.train)
 
     def signature(self, model: Any, parts: Parts) -> str:
@@ -279,11 +294,11 @@ class Ladder(ABC):
         return bootstrap.paired_rows(a, b)
 
     def sample(self, model: Any, rung: Rung, seed: int) -> str:
-        """Something to read, where the model writes."""
+        """Return something to read, where the model writes."""
         return ""
 
     def group(self, result: RungResult) -> str:
-        """What shares a colour in charts."""
+        """Return the group whose members share a colour in charts."""
         return result.family
 
     def warm_up(self) -> None:  # noqa: B027 - most have something to do, none must
@@ -292,11 +307,11 @@ class Ladder(ABC):
     # ---- the report
 
     def remarks(self, comparison: Comparison) -> list[str]:
-        """Sentences about the whole ladder."""
+        """Return sentences about the whole ladder."""
         return []
 
     def details(self, comparison: Comparison) -> Any:
-        """What is computed for the report alone, from the fitted models; None: nothing."""
+        """Compute what only the report needs, from the fitted models; None: nothing."""
         return None
 
     def details_json(self, details: Any) -> dict[str, Any]:
@@ -304,7 +319,7 @@ class Ladder(ABC):
         return {"details": {name: getattr(one, "details", one) for name, one in details.items()}}
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
-        """Charts besides those that all reports have, by the name of their file (see `pictures.NAMES`)."""
+        """Draw the charts besides those that all reports have, by file name (see `pictures.NAMES`)."""
         return {}
 
     def sections(self, page: Page, comparison: Comparison, details: Any) -> None:  # noqa: B027
@@ -327,7 +342,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Ladder:
-    """The ladder of that name."""
+    """Return the ladder of that name."""
     for ladder in every():
         if ladder.name == name:
             return ladder
@@ -344,7 +359,7 @@ def of_data(data: Any) -> tuple[Ladder, str]:
 
 
 def of_task(task: str) -> Ladder:
-    """The ladder for models of that task."""
+    """Return the ladder for models of that task."""
     if not (target := tasks.get(task).ladder):
         raise ConfigError(
             f"there is no comparison for models of the task {task!r}; fit each and evaluate them on the same "

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from seqloom.charts.page import Page
     from seqloom.comparison.result import Comparison, RungResult
 
-SMALLEST = 2000  # bytes; less text says nothing
-LEAST = 500  # bytes of training text of a point of the learning curve
+MIN_BYTES = 2000  # bytes; less text says nothing
+MIN_CURVE_BYTES = 500  # bytes of training text of a point of the learning curve
 MOST_CALIBRATED = 4  # lines in the reliability diagram
 
 
@@ -86,9 +86,10 @@ class LanguageLadder(Ladder):
 
     def split(self, data: Corpus, valid: Corpus | None, test: Corpus | None) -> Parts:
         data.read_through()  # which tells the size of compressed files too
-        if (data.n_bytes or 0) < SMALLEST:
+        if (data.n_bytes or 0) < MIN_BYTES:
             raise DataError(
-                f"{data.name}: {data.n_bytes} bytes are too few to compare models; give at least {SMALLEST:,}"
+                f"{data.name}: {data.n_bytes} bytes are too few to compare models; give at least "
+                f"{MIN_BYTES:,}"
             )
         if (parts := self.brought(data, valid, test)) is None:
             splits = data.split(FRACTIONS)
@@ -159,7 +160,9 @@ class LanguageLadder(Ladder):
         return Judged(measures, [score], len(ids), seconds)
 
     def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
-        """Add what can be said of any two tokenizers; where one loses text and the other is different, it is all."""
+        """Add what can be said of any two tokenizers; where one loses text and the other is
+        different, it is all.
+        """
         models, test = [attempt.model for attempt in attempts], parts.test
         tokenizers = [model.make_tokenizer(parts.train) for model in models]
         why = different_texts(models, tokenizers)
@@ -176,11 +179,15 @@ class LanguageLadder(Ladder):
         return float(model.bits_per_byte(parts.test))
 
     def smaller(self, train: Corpus, part: int) -> Corpus | None:
-        """To the end of a line or row."""
-        if (train.n_bytes or 0) // part < LEAST:
+        """Return the beginning of the text, to the end of a line or row."""
+        if (train.n_bytes or 0) // part < MIN_CURVE_BYTES:
             return None
         beginning = train.beginning(1 / part)
-        return beginning if beginning is not None and (beginning.n_bytes or 0) >= LEAST else None
+        return (
+            beginning
+            if beginning is not None and (beginning.n_bytes or 0) >= MIN_CURVE_BYTES
+            else None
+        )
 
     def learnt_units(self, model: Any, parts: Parts) -> int:
         return model.recorded("tokens", 0)
@@ -219,12 +226,15 @@ class LanguageLadder(Ladder):
             return []
         ahead, behind = (first, second) if first.value <= second.value else (second, first)
         return [
-            f"On this text, with this time, {'counting' if ahead is first else 'a network'} wins: {ahead.name} "
+            f"On this text, with this time, {'counting' if ahead is first else 'a network'} wins: "
+            f"{ahead.name} "
             f"reaches {ahead.value:.3f} bits per byte, {behind.name} {behind.value:.3f}."
         ]
 
     def details(self, comparison: Comparison) -> Details:
-        """The coloured passage under every rung, and the calibration of the best rung of each group."""
+        """Compute the coloured passage under every rung, and the calibration of the best rung of each
+        group.
+        """
         fitted, test = comparison.fitted, comparison.test
         chosen = best_of_groups(comparison)[:MOST_CALIBRATED]
         return Details(
@@ -255,7 +265,8 @@ class LanguageLadder(Ladder):
         if details.passage is not None:
             page.heading("Which rung predicts what")
             page.text(
-                f"A passage of the test part (from byte {details.passage.start:,}), each token coloured by its cost "
+                f"A passage of the test part (from byte {details.passage.start:,}), each token "
+                f"coloured by its cost "
                 "for each of its bytes. Choose two rungs; point at a token to see what both paid for it."
             )
             page.raw(
@@ -270,8 +281,10 @@ class LanguageLadder(Ladder):
                 "how often forecasts of each probability came true",
             )
             page.text(
-                "All tokens of the vocabulary at sampled positions, grouped by the probability that they were given, "
-                "against how often they came; bars are 95 % intervals. On the dashed line a model is as sure as it may "
+                "All tokens of the vocabulary at sampled positions, grouped by the probability "
+                "that they were given, "
+                "against how often they came; bars are 95 % intervals. On the dashed line a model "
+                "is as sure as it may "
                 "be; below it, things come less often than it says.",
                 kind="faint",
             )
@@ -285,7 +298,7 @@ class LanguageLadder(Ladder):
 
 
 def different_texts(models: Sequence[LanguageModel], tokenizers: Sequence[Tokenizer]) -> str:
-    """Why the likelihoods of two settings are of different texts; empty where they are not."""
+    """Say why the likelihoods of two settings are of different texts; empty where they are not."""
     if all(tokenizer.lossless for tokenizer in tokenizers):
         return ""
     if tokenizers[0] == tokenizers[1] and models[0].unit == models[1].unit:
@@ -308,7 +321,7 @@ def _token_scores(tokenizer: Tokenizer, test: Corpus) -> list[Score]:
 
 
 def _known(tokenizer: Tokenizer, test: Corpus) -> float:
-    """Share of the different words of a text that the tokenizer knows."""
+    """Return the share of the distinct words of a text that the tokenizer knows."""
     if tokenizer.kind not in ("whitespace", "word", "char"):
         return 1.0
     own = Tokenizer(

@@ -35,7 +35,7 @@ NAMES = (
 
 
 def details(comparison: Comparison) -> Any:
-    """What is computed for the report alone, from the fitted models; None: nothing."""
+    """Compute what only the report needs, from the fitted models; None: nothing."""
     return (
         comparison.ladder.details(comparison)
         if comparison.bench is not None and comparison.results
@@ -44,7 +44,7 @@ def details(comparison: Comparison) -> Any:
 
 
 def drawn(results: Sequence[RungResult]) -> list[RungResult]:
-    """Without the rung that shows that the ruler is straight, beside which all others would look alike."""
+    """Return the results without the calibration rung, beside which all others would look alike."""
     models = [r for r in results if r.family != "calibration"]
     return models or list(results)
 
@@ -65,12 +65,12 @@ def rows(comparison: Comparison) -> list[Row]:
 
 
 def priced(its: Sequence[Row], price: Price) -> list[Row]:
-    """Those whose price is known."""
+    """Return the rows whose price is known."""
     return [row for row in its if math.isfinite(getattr(row, price))]
 
 
 def pictures(comparison: Comparison, page_details: Any) -> dict[str, Any]:
-    """The charts by the name of their file; those without data are left out."""
+    """Draw the charts by file name; those without data are left out."""
     its, m = rows(comparison), comparison.ladder.measure
     if not its:
         return {}
@@ -86,7 +86,7 @@ def pictures(comparison: Comparison, page_details: Any) -> dict[str, Any]:
 
 
 def overview(comparison: Comparison) -> Any:
-    """The picture for a README: the ladder, and beside it what more data or time brings."""
+    """Draw the picture for a README: the ladder, and beside it what more data or time brings."""
     import altair as alt
 
     its, m = rows(comparison), comparison.ladder.measure
@@ -111,7 +111,9 @@ def overview(comparison: Comparison) -> Any:
 
 
 def comparison(result: Comparison) -> Sheet:
-    """Charts of `seqloom.compare`: a page is the report, a picture its overview; each chart by name is in the sheet."""
+    """Draw charts of `seqloom.compare`: a page is the report, a picture its overview; each chart
+    is in the sheet by name.
+    """
     from seqloom.comparison.report import report_page
     from seqloom.comparison.table import title
 
@@ -141,14 +143,14 @@ def curve_chart(comparison: Comparison) -> Any:
 
 
 def shown_first(comparison: Comparison) -> list[str]:
-    """Two rungs to look at side by side: one in the middle of the field, and the best."""
+    """Choose two rungs to look at side by side: one in the middle of the field, and the best."""
     sign = -1 if comparison.ladder.measure.lower else 1
     ordered = sorted(drawn(comparison.results), key=lambda r: sign * r.value)
     return list(dict.fromkeys([ordered[len(ordered) // 4].name, ordered[-1].name]))
 
 
 def best_of_groups(comparison: Comparison) -> list[RungResult]:
-    """The best rung of each group, in the order of the ladder."""
+    """Return the best rung of each group, in the order of the ladder."""
     best: dict[str, RungResult] = {}
     sign = 1 if comparison.ladder.measure.lower else -1
     for r in sorted(drawn(comparison.results), key=lambda r: sign * r.value):

@@ -1,4 +1,5 @@
-"""The comparison as one HTML page: the answer, the table, every chart, what only this task has, samples and signatures.
+"""The comparison as one HTML page: the answer, the table, every chart, what only this task has,
+samples and signatures.
 
 The comparison as files: a page, a Markdown report, the numbers, and the pictures.
 """
@@ -42,14 +43,16 @@ def report_page(comparison: Comparison, details: Any) -> Page:
     if (answer := c.answer) is None:
         return page.text("No rung was trained.")
     page.text(
-        f"Best: {c.best.shown} with {c.ladder.measure.show(c.best.value)} {c.ladder.measure.title}. {_economy(c)}"
+        f"Best: {c.best.shown} with {c.ladder.measure.show(c.best.value)} "
+        f"{c.ladder.measure.title}. {_economy(c)}"
     )
     page.text(answer.text)
     if answer.commands:
         page.listing([*answer.commands, answer.python or ""])
     if c.overlap > 0.01:
         page.text(
-            f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also occur in the training part; results are "
+            f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also occur in the training part; "
+            f"results are "
             "too optimistic.",
             kind="warning",
         )
@@ -61,7 +64,7 @@ def report_page(comparison: Comparison, details: Any) -> Page:
 
 
 def _economy(c: Comparison) -> str:
-    """The cheapest rungs that are nearly as good as the best."""
+    """Name the cheapest rungs that are nearly as good as the best."""
     near = [
         r
         for r in drawn(c.results)
@@ -130,7 +133,8 @@ def _charts(page: Page, c: Comparison) -> None:
             f"{m.title} against {c.ladder.size_unit} of training data; the table below has the numbers",
         )
         page.text(
-            "Each rung trained again, its tokenizer too, on the beginning of the training part and measured on "
+            "Each rung trained again, its tokenizer too, on the beginning of the training part and "
+            "measured on "
             f"the same test part. {overtaking(c)}",
             kind="faint",
         )
@@ -138,7 +142,7 @@ def _charts(page: Page, c: Comparison) -> None:
 
 
 def overtaking(c: Comparison) -> str:
-    """Which rung is best with how much data."""
+    """Say which rung is best with how much data."""
     leads = [(n, name) for n, name, _ in best_by_size(c.curve, c.ladder.measure.lower)]
     changes = [lead for i, lead in enumerate(leads) if i == 0 or lead[1] != leads[i - 1][1]]
     if len(changes) == 1:
@@ -170,7 +174,7 @@ def _rest(page: Page, c: Comparison) -> None:
 
 
 def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
-    """A report that stands for itself; `pictures` are the names of image files beside it."""
+    """Return a self-contained report; `pictures` are the names of image files beside it."""
     c = comparison
     lines = [f"# {title(c)}", "", parts_sentence(c), ""]
     if (answer := c.answer) is None:
@@ -254,7 +258,8 @@ def check_place(directory: str | Path) -> None:
 
 
 def write_report(comparison: Comparison, directory: str | Path) -> None:
-    """`report.html`, `report.md`, `comparison.json` and the pictures as PNG files, all of them or nothing.
+    """Write `report.html`, `report.md`, `comparison.json` and the pictures as PNG files, all of
+    them or nothing.
 
     In a directory that holds other files too, which stay, they are replaced one by one.
     """
@@ -275,19 +280,19 @@ def write_report(comparison: Comparison, directory: str | Path) -> None:
 
 
 def _names() -> set[str]:
-    """Of all files that a report can have."""
+    """Return the names of all files that a report can have."""
     from seqloom.comparison.pictures import NAMES
 
     return {"comparison.json", "report.md", "report.html", *(f"{name}.png" for name in NAMES)}
 
 
 def _is_report(place: Path) -> bool:
-    """Whether nothing else is there."""
+    """Return whether a directory holds nothing but a report."""
     return place.is_dir() and {p.name for p in place.iterdir()} <= _names() | {".DS_Store"}
 
 
 def _files(comparison: Comparison) -> dict[str, bytes]:
-    """What the report consists of, by the names of its files."""
+    """Return the files of the report by name."""
     from seqloom.charts.theme import png
     from seqloom.comparison.pictures import NAMES, details, overview, pictures
 

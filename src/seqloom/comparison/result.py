@@ -1,8 +1,10 @@
 """What a comparison came to: a row for each rung, and how any two of them differ on the same data.
 
-Finished rungs stay in the user's cache, so that a comparison goes on where it stopped; this reads and bounds them.
+Finished rungs stay in the user's cache, so that a comparison goes on where it stopped; this reads
+and bounds them.
 
-A comparison that was in use longest ago goes first. One that a process is at work on stays, and is that process's alone.
+A comparison that was in use longest ago goes first. One that a process is at work on stays, and is
+that process's alone.
 
 What a comparison says to do, in words: the best model, the smallest that is as good, and how to use it.
 """
@@ -36,12 +38,12 @@ if TYPE_CHECKING:
     from seqloom.comparison.bench import Bench
     from seqloom.comparison.ladder import Ladder
 
-    pass
-
 
 @dataclass(frozen=True)
 class RungResult:
-    """One row of the table. What was measured can be asked for by its name: `row.bits_per_byte`, `row.accuracy`."""
+    """One row of the table. What was measured can be asked for by its name: `row.bits_per_byte`,
+    `row.accuracy`.
+    """
 
     name: str
     family: str
@@ -67,12 +69,12 @@ class RungResult:
 
     @property
     def shown(self) -> str:
-        """Its name, with a mark where its value may be too good to be true."""
+        """Return its name, with a mark where its value may be too good to be true."""
         return f"{self.name} *" if self.pretrained else self.name
 
     @property
     def value(self) -> float:
-        """Of the measure that rungs are compared by."""
+        """Return the value of the measure that rungs are compared by."""
         return next(iter(self.measures.values()))
 
     def __getattr__(self, name: str) -> Any:
@@ -82,7 +84,9 @@ class RungResult:
         return measures[name]
 
     def to_dict(self, unit: str, learnt: str = "") -> dict[str, Any]:
-        """Plain values for JSON; `unit`: what is scored; `learnt`: what is learnt from, where that is another."""
+        """Return plain values for JSON; `unit`: what is scored; `learnt`: what is learnt from, where
+        that is another.
+        """
         row = asdict(self)
         measures, train, score = row.pop("measures"), row.pop("train_speed"), row.pop("score_speed")
         del row["adds"]
@@ -122,7 +126,9 @@ class Comparison:
 
     @property
     def best(self) -> RungResult:
-        """Of those that were trained here, if there are any: a pretrained one may have seen the test part."""
+        """Return the best rung of those trained here, if there are any: a pretrained one may have seen
+        the test part.
+        """
         trained = [r for r in self.results if not r.pretrained]
         return (min if self.ladder.measure.lower else max)(
             trained or self.results, key=lambda r: r.value
@@ -130,7 +136,7 @@ class Comparison:
 
     @property
     def model(self) -> Any:
-        """The fitted model of the best rung."""
+        """Return the fitted model of the best rung."""
         return self.fitted[self.best.name]
 
     @property
@@ -147,12 +153,12 @@ class Comparison:
 
     @property
     def answer(self) -> Answer | None:
-        """What to do with all this; None where no rung was trained."""
+        """Return what to do with all this; None where no rung was trained."""
 
         return answer(self, self.saved) if self.results else None
 
     def _repr_html_(self) -> str:
-        """For notebooks: the table, and the answer below it."""
+        """Return the table, and the answer below it, for notebooks."""
         from seqloom.comparison.table import columns, mark, title
 
         shown = columns(self.ladder, self if self.results else None)
@@ -170,11 +176,15 @@ class Comparison:
         self.saved = str(directory)
 
     def difference(self, a: str, b: str) -> bootstrap.Paired:
-        """Rung a less rung b on the same segments, with interval and p-value, in the unit of the measure."""
+        """Compare rung a less rung b on the same segments, with interval and p-value, in the unit of
+        the measure.
+        """
         return self.ladder.difference(self.rows[a], self.rows[b])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what cannot be known (the interval of a single segment) is the text "nan"."""
+        """Return plain values for JSON; what cannot be known (the interval of a single segment) is the
+        text "nan".
+        """
         measure, rows = self.ladder.measure, []
         for r in self.results:
             row = r.to_dict(self.ladder.score_unit, self.ladder.learn_unit)
@@ -210,7 +220,7 @@ class Comparison:
 
 # ---- kept
 
-MOST = 4 << 30  # bytes of all comparisons but the one that begins
+MAX_CACHE_BYTES = 4 << 30  # bytes of all comparisons but the one that begins
 
 
 class Kept(NamedTuple):
@@ -222,7 +232,7 @@ class Kept(NamedTuple):
 
 
 def reuse(target: Path) -> Kept | None:
-    """A rung that was finished before; anything unreadable is trained again."""
+    """Load a rung that was finished before; anything unreadable is trained again."""
     try:
         values = json.loads((target / "result.json").read_text(encoding="utf-8"))
         rows = read_arrays(target / "segments.safetensors")["rows"]
@@ -239,33 +249,36 @@ def reuse(target: Path) -> Kept | None:
 
 
 def write_result(partial: Path, result: RungResult, rows: np.ndarray) -> None:
-    """Beside the model in its directory."""
+    """Write the result beside the model in its directory."""
     write_arrays(partial / "segments.safetensors", {"rows": rows})
     text = json.dumps(plain(asdict(result)), indent=1, allow_nan=False)
     (partial / "result.json").write_text(text, encoding="utf-8")
 
 
 def _number(value: Any) -> Any:
-    """ "inf" and "nan" are text in JSON."""
+    """Convert "inf" and "nan", which are text in JSON, to numbers."""
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def held(place: Path) -> AbstractContextManager[None]:
-    """While open no other process may train the rungs of this comparison."""
+    """Keep other processes from training the rungs of this comparison while open."""
     return locked(
         place.with_name(f"{place.name}.lock"),
         lambda who: (
-            f"{place}: {who} is comparing models on this text there; wait until it has ended, or give another directory (--work)"
+            f"{place}: {who} is comparing models on this text there; wait until it has ended, or "
+            f"give another directory (--work)"
         ),
     )
 
 
 def trim(folder: Path, current: Path, most: int | None = None) -> None:
-    """Mark the current comparison as used now, and remove old ones until the others have at most that many bytes."""
+    """Mark the current comparison as used now, and remove old ones until the others have at most
+    that many bytes.
+    """
     with suppress(OSError):
         os.utime(current)
     others = [place for place in folder.glob("*") if place.is_dir() and place != current]
-    left = MOST if most is None else most
+    left = MAX_CACHE_BYTES if most is None else most
     for place in sorted(others, key=_used, reverse=True):
         size = sum(_size(path) for path in place.rglob("*"))
         if size > left:
@@ -317,7 +330,9 @@ class Answer:
 
 
 def within(c: Comparison) -> list[RungResult]:
-    """The rungs whose measure lies within the interval of the best, or beyond it; the best alone where it has none."""
+    """Return the rungs whose measure lies within the interval of the best, or beyond it; the best
+    alone where it has none.
+    """
     best, measure = c.best, c.ladder.measure
     end = best.interval[1] if measure.lower else best.interval[0]
     if not math.isfinite(end):
@@ -328,7 +343,9 @@ def within(c: Comparison) -> list[RungResult]:
 
 
 def answer(c: Comparison, path: str | None = None) -> Answer:
-    """`path`: where the best model was saved; else where it is kept."""
+    """Build the answer of a comparison. `path`: where the best model was saved; else where it is
+    kept.
+    """
     from seqloom.comparison.table import size
 
     best, measure = c.best, c.ladder.measure

@@ -1,7 +1,8 @@
 """One model on the same data with typing errors, in another case, cut, lengthened, with its words shuffled.
 
-Each row has the metric of the changed data and the difference to the data as it is, paired by example. That words can be
-shuffled at no cost says that their order does not matter for the task, or not to this model.
+Each row has the metric of the changed data and the difference to the data as it is, paired by
+example. That words can be shuffled at no cost says that their order does not matter for the task,
+or not to this model.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ def robustness(
     seed: int = 0,
     samples: int = 1000,
 ) -> Result:
-    """How much worse a classifier or tagger becomes when its data is perturbed, each way on its own.
+    """Measure how much worse a classifier or tagger becomes when its data is perturbed, each way
+    on its own.
 
-    `data` and `labels` (or tags): as `evaluate` takes them. `perturb`: some of typos, lower, upper, truncated, lengthened,
-    shuffled; `typo_rate`: share of the letters with a typing error; `samples`: of the bootstrap. `details["robustness"]`
-    has a row for each: the metric, the paired difference with its interval and p-value, which share of the examples was
-    changed at all, and for classifiers how many answers changed.
+    `data` and `labels` (or tags): as `evaluate` takes them. `perturb`: some of typos, lower, upper,
+    truncated, lengthened, shuffled; `typo_rate`: share of the letters with a typing error;
+    `samples`: of the bootstrap. `details["robustness"]` has a row for each: the metric, the paired
+    difference with its interval and p-value, which share of the examples was changed at all, and
+    for classifiers how many answers changed.
 
     >>> from seqloom import Majority
     >>> rows = robustness(Majority().fit([("fun", "+"), ("dull", "-"), ("good", "+")]), [("Good", "+"), ("Bad", "-")])
@@ -110,7 +113,7 @@ def _row(clean: Judged, changed: Judged, samples: int) -> dict[str, Any]:
 
 
 def _share(before: Sequence[Any], after: Sequence[Any]) -> float:
-    """Of those that are no longer the same."""
+    """Return the share of answers that changed."""
     return sum(a != b for a, b in zip(before, after)) / len(before)
 
 

@@ -4,11 +4,13 @@ How long a rung would take, measured on a small part of the data before it is be
 
 Only for rungs that could take long: by a speed that all of them reach, most are known not to.
 
-`seqloom compare`: train every rung of a task's ladder on the same data and measure all of them on the same held-out part.
+`seqloom compare`: train every rung of a task's ladder on the same data and measure all of them on
+the same held-out part.
 
-What a task is, is said by its `Ladder`; this is what all have in common. A finished rung is kept (its model and its result),
-so an interrupted comparison goes on where it stopped and a second one is only read. Values are kept by segment of the
-held-out part, so any two rungs can be compared in pairs.
+What a task is, is said by its `Ladder`; this is what all have in common. A finished rung is kept
+(its model and its result), so an interrupted comparison goes on where it stopped and a second one
+is only read. Values are kept by segment of the held-out part, so any two rungs can be compared in
+pairs.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class Peak:
 
 @contextmanager
 def peak_memory() -> Iterator[Peak]:
-    """The highest resident memory inside the block, less that before it (Linux resets the mark on request)."""
+    """Measure the highest resident memory inside the block, less that before it (Linux resets the
+    mark on request).
+    """
     measured = Peak()
     before: int | None = None
     with suppress(OSError):
@@ -137,15 +141,17 @@ def compare(
 ) -> Comparison:
     """Train and measure a ladder of models; `data` as in `fit`, the bundled text by default.
 
-    Each model is a rung. What kind of data it is decides which ladder; `task` says otherwise, by its name or as a `Ladder`.
-    `rungs`: names of some, and models of one's own, which are fitted here, or judged as they are where they are fitted
-    already. The data is split, unless `valid` and `test` are given; with one of them, that is what rungs are judged on.
-    `pretrained`: directories of saved models that were trained elsewhere; they are judged as they are, and marked, since they
+    Each model is a rung. What kind of data it is decides which ladder; `task` says otherwise, by
+    its name or as a `Ladder`. `rungs`: names of some, and models of one's own, which are fitted
+    here, or judged as they are where they are fitted already. The data is split, unless `valid` and
+    `test` are given; with one of them, that is what rungs are judged on. `pretrained`: directories
+    of saved models that were trained elsewhere; they are judged as they are, and marked, since they
     may have seen the test part.
 
-    `minutes`: how long each network trains. `limit`: the most minutes that any other rung may take; what would need longer,
-    as measured on a part, is skipped and said. `work` is the directory that keeps finished rungs (the user's cache by
-    default). With `curve` every rung is also trained on parts of the training data, which may take as long again.
+    `minutes`: how long each network trains. `limit`: the most minutes that any other rung may take;
+    what would need longer, as measured on a part, is skipped and said. `work` is the directory that
+    keeps finished rungs (the user's cache by default). With `curve` every rung is also trained on
+    parts of the training data, which may take as long again.
 
     `options` are those of one task: `horizon`, `season` and `since` for forecasters.
     """
@@ -213,7 +219,7 @@ def compare(
 def _ladder(
     data: Any, task: str | Ladder | None, rungs: Sequence[Any] | None
 ) -> tuple[Ladder, str]:
-    """Which one, and why: as asked, by the models that were given, or by the data."""
+    """Choose the ladder, and say why: as asked, by the models that were given, or by the data."""
     if task is not None:
         return task if isinstance(task, Ladder) else ladders.get(task), ""
     given = [rung for rung in rungs or () if not isinstance(rung, str)]
@@ -221,11 +227,12 @@ def _ladder(
 
 
 def _open(ladder: Ladder, place: str | Path) -> Any:
-    """A model that was trained elsewhere, if it can be judged beside the others."""
+    """Load a model that was trained elsewhere, if it can be evaluated beside the others."""
     model = storage.load(place)
     if model.task != ladder.task:
         raise ConfigError(
-            f"{place} cannot be compared with {ladder.models}: its task is {model.task!r}, not {ladder.task!r}"
+            f"{place} cannot be compared with {ladder.models}: its task is {model.task!r}, not "
+            f"{ladder.task!r}"
         )
     if why := ladder.refuses(model):
         raise ConfigError(f"{place} cannot be compared: {why}")
@@ -336,7 +343,9 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
 
 
 def _disk(model: Any) -> int | None:
-    """What a model that is not kept would take; None where it cannot be saved."""
+    """Return the disk space that a model that is not kept would take; None where it cannot be
+    saved.
+    """
     with tempfile.TemporaryDirectory() as folder, suppress(SeqloomError, NotImplementedError):
         storage.write_model(model, Path(folder))
         return _size(Path(folder))
@@ -348,7 +357,7 @@ def _size(folder: Path) -> int:
 
 
 def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
-    """Those of the ladder first, in its order, then models that were given."""
+    """Choose the rungs: those of the ladder first, in its order, then models that were given."""
     if not wanted:
         return list(ladder.rungs)
     known = {r.name: r for r in ladder.rungs}

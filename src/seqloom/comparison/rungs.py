@@ -1,7 +1,7 @@
 """The rungs of the ladder of language models: which ones `compare` trains, in what order.
 
-Later families add their rungs to `RUNGS`. All rungs use tokenizers that can spell every byte, so that bits per byte mean the
-same for all.
+Later families add their rungs to `RUNGS`. All rungs use tokenizers that can spell every byte, so
+that bits per byte mean the same for all.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_WORDS = 100_000  # seen twice or more; others are spelled in bytes
 
 
 def tokenizer_config(kind: str, n_bytes: int) -> TokenizerConfig:
-    """The tokenizer of that name for so much text."""
+    """Return the config of that kind of tokenizer for so much text."""
     if kind == WORDS:
         return TokenizerConfig(kind="bpe", vocab_size=MAX_WORDS, min_count=2)
     return TokenizerConfig.from_dict(
@@ -56,7 +56,9 @@ def tokenizer_config(kind: str, n_bytes: int) -> TokenizerConfig:
 
 
 def bpe_size(n_bytes: int) -> int:
-    """A vocabulary that suits the amount of text: about one token for every 900 bytes, from 512 to 8,000."""
+    """Choose a vocabulary size for the amount of text: about one token per 900 bytes, from 512 to
+    8,000.
+    """
     return int(min(max(n_bytes // 900, 512), MAX_BPE))
 
 
@@ -106,7 +108,7 @@ def network_rung(name: str) -> Rung | None:
 
 def _mixture(kind: str) -> Callable[[Bench], LanguageModel]:
     def make(bench: Bench) -> LanguageModel:
-        """All models of one tokenizer with a cache."""
+        """Mix all models of one tokenizer with a cache."""
         shared = bench.tokenizer(kind) if kind in bench.tokenizers else None
         members = [
             m

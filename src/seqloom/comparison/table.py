@@ -14,14 +14,16 @@ from seqloom.metrics import bootstrap
 
 WHAT = "A rung is one model of the comparison; rungs go from the most trivial to the most capable."
 NOTES = (
-    "Memory is the peak above that of the program itself. 'Against best' is the paired difference to the best on the "
-    "same held-out data with its interval; p is the chance of a difference this large between equal models. Steps and "
+    "Memory is the peak above that of the program itself. 'Against best' is the paired difference "
+    "to the best on the "
+    "same held-out data with its interval; p is the chance of a difference this large between "
+    "equal models. Steps and "
     "passes are a network's updates and how often it read the training data."
 )
 
 
 def size(n: float | None, unit: str = "B") -> str:
-    """1234567 as 1.2 MB."""
+    """Write 1234567 as 1.2 MB."""
     if n is None:
         return "-"
     for prefix in ("", "k", "M", "G"):
@@ -36,7 +38,7 @@ def short(n: float | None) -> str:
 
 
 def visible(sample: str) -> str:
-    """A sample without what would play tricks on a terminal or a page: control characters show as U+FFFD."""
+    """Remove what would play tricks on a terminal or a page: control characters show as U+FFFD."""
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\ufffd", sample.strip())
 
 
@@ -54,7 +56,7 @@ class Column(NamedTuple):
 
 
 def columns(ladder: Ladder, c: Comparison | None = None) -> list[Column]:
-    """Of the table; the differences to the best where all rungs are known."""
+    """Return the columns of the table; with the differences to the best where all rungs are known."""
     m, unit = ladder.measure, ladder.unit_heading
 
     def extra(key: str, form: str) -> Callable[[RungResult], str]:
@@ -103,7 +105,9 @@ def columns(ladder: Ladder, c: Comparison | None = None) -> list[Column]:
 def chosen(
     every: Sequence[Column], rows: Sequence[RungResult], width: int | None, gap: int = 2
 ) -> list[Column]:
-    """The columns that fit into so many characters; the least important are left out, none is squeezed."""
+    """Choose the columns that fit into `width` characters; the least important are left out, none
+    is squeezed.
+    """
     if width is None:
         return list(every)
     needs = {c.heading: max([len(c.heading), *(len(c.cell(r)) for r in rows)]) for c in every}
@@ -118,7 +122,9 @@ def chosen(
 
 
 def lines(shown: Sequence[Column], rows: Sequence[RungResult | Skipped]) -> list[str]:
-    """The table as text: a heading, a rule and a line for each row; of a skipped rung only that it was skipped."""
+    """Return the table as text: a heading, a rule and a line per row; of a skipped rung only that
+    it was skipped.
+    """
     cells = [
         [c.cell(r) for c in shown] if isinstance(r, RungResult) else [r.name, "skipped"]
         for r in rows
@@ -142,7 +148,7 @@ def lines(shown: Sequence[Column], rows: Sequence[RungResult | Skipped]) -> list
 
 
 def _differences(c: Comparison) -> list[Column]:
-    """To the best."""
+    """Return the columns of differences to the best."""
     m = c.ladder.measure
     paired = {r.name: c.difference(r.name, c.best.name) for r in c.results if r.name != c.best.name}
 
@@ -168,7 +174,7 @@ def _differences(c: Comparison) -> list[Column]:
 
 
 def mark(c: Comparison) -> list[str]:
-    """What the mark behind a name means, where one has it."""
+    """Say what the mark behind a name means, where one has it."""
     return (
         [f"* {UNKNOWN}, so its result may be too good."]
         if any(r.pretrained for r in c.results)
@@ -177,7 +183,9 @@ def mark(c: Comparison) -> list[str]:
 
 
 def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: a rung a line, an amount of training data a column; a point that was left out is a dash."""
+    """Return header and rows: a rung per line, an amount of training data per column; a point that
+    was left out is a dash.
+    """
     sizes = sorted({p.size for points in c.curve.values() for p in points})
     body = []
     for name, points in c.curve.items():
@@ -197,7 +205,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def parts_sentence(c: Comparison) -> str:
-    """What was trained and tested on."""
+    """Say what was trained and tested on."""
     words = {"train": "to train", "valid": "to validate", "test": "to test"}
     units = {"train": c.ladder.size_unit, "test": c.ladder.test_unit}
     shown = [
@@ -212,7 +220,7 @@ def title(c: Comparison) -> str:
 
 
 def added(c: Comparison) -> list[str]:
-    """What each rung brings over the best of those before it, as sentences."""
+    """Say what each rung brings over the best of those before it, as sentences."""
     m, sentences = c.ladder.measure, []
     best: RungResult | None = None
     for r in c.results:

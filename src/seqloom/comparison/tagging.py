@@ -1,4 +1,6 @@
-"""Taggers compared: accuracy of words, or F1 of spans where the tags mark them, on the same held-out sentences."""
+"""Taggers compared: accuracy of words, or F1 of spans where the tags mark them, on the same
+held-out sentences.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +61,10 @@ class TaggingLadder(AnnotatedLadder):
     name, task, models = "tagging", "tagger", "taggers"
     measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".2%")
     notes = (
-        "Accuracy: share of the held-out words tagged correctly; the interval is a bootstrap over sentences. Known and "
-        "unknown: the same of words that were in the training data and of those that were not; sentences: share of those "
+        "Accuracy: share of the held-out words tagged correctly; the interval is a bootstrap over "
+        "sentences. Known and "
+        "unknown: the same of words that were in the training data and of those that were not; "
+        "sentences: share of those "
         "without any error."
     )
     size_unit, score_unit, unit_heading, resampled = "words", "words", "words", "sentences"
@@ -133,13 +137,17 @@ class TaggingLadder(AnnotatedLadder):
         predicted = model.predict(gold.sentences)
         seconds = time.perf_counter() - start
         known = sorted({*model.learnt["tags"], *(tag for tags in predicted for tag in tags)})
-        metrics, _, _ = tagging.judge(gold, predicted, known, model.knows, samples=0, examples=0)
+        metrics, _, _ = tagging.evaluate_tags(
+            gold, predicted, known, model.knows, samples=0, examples=0
+        )
         first = self.measure.key
         measures = {first: metrics[first], **{k: v for k, v in metrics.items() if k != first}}
         return Judged(measures, self.scores(gold, predicted, model), gold.n_words, seconds)
 
     def scores(self, gold: Tagged, predicted: list[list[str]], model: Any) -> list[Score]:
-        """By sentence, without empty ones: words that are right, and of these the unknown ones, where there are any."""
+        """By sentence, without empty ones: words that are right, and of these the unknown ones,
+        where there are any.
+        """
         pairs = [both for both in zip(gold.sentences, gold.tags, predicted) if both[0]]
         right = [np.array(tags) == np.array(said) for _, tags, said in pairs]
         unknown = [np.array([not model.knows(word) for word in words]) for words, _, _ in pairs]
@@ -165,7 +173,8 @@ class SpanLadder(TaggingLadder):
 
     measure = Measure("span_f1", "F1 of spans", "span F1", lower=False, form=".2%")
     notes = (
-        "F1 of spans: harmonic mean of precision and recall of the spans, as conlleval counts them; the interval is a "
+        "F1 of spans: harmonic mean of precision and recall of the spans, as conlleval counts "
+        "them; the interval is a "
         "bootstrap over sentences."
     )
     columns = (

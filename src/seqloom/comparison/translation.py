@@ -1,5 +1,6 @@
-"""Translators compared: BLEU of their translations of the same held-out sources, or exact matches where targets are short;
-where a source has many targets, as a label has, how probable they find the held-out ones.
+"""Translators compared: BLEU of their translations of the same held-out sources, or exact matches
+where targets are short; where a source has many targets, as a label has, how probable they find the
+held-out ones.
 
 Networks translate by greedy search, so that a comparison takes its time for training and not for searching.
 """
@@ -44,11 +45,13 @@ SHORT = (
     4  # words of a usual target, below which BLEU, which counts four words at a time, says nothing
 )
 SPELLED = 5  # words of usual sources and targets, below which networks read and write characters
-SHOWN = 8  # translations in the report
+TRANSLATIONS_SHOWN = 8  # translations in the report
 
 
 def _network(name: str, **options: Any) -> Callable[[Bench], Any]:
-    """Of characters where texts are short, as dates and names are, and otherwise of subwords."""
+    """Return a function that makes a network of characters where texts are short, as dates and
+    names are, and otherwise of subwords.
+    """
 
     def make(bench: Bench) -> Any:
         train = bench.splits.train
@@ -101,8 +104,10 @@ class TranslationLadder(Ladder):
     name, task, models = "translation", "translator", "translators"
     measure = Measure("bleu", "BLEU", "BLEU", lower=False, form=".1f")
     notes = (
-        "BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the interval is a bootstrap "
-        "over pairs. Exact: share of translations that equal their references; length: tokens of the translations over "
+        "BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the "
+        "interval is a bootstrap "
+        "over pairs. Exact: share of translations that equal their references; length: tokens of "
+        "the translations over "
         "those of the references. Networks translate by greedy search."
     )
     size_unit, score_unit, unit_heading, resampled = "pairs", "pairs", "pairs", "pairs"
@@ -213,7 +218,7 @@ class TranslationLadder(Ladder):
     # ---- the report
 
     def details(self, comparison: Comparison) -> dict[str, Any]:
-        """Quality by length of the source, and some translations by every rung."""
+        """Compute quality by length of the source, and some translations by every rung."""
         lengths, unit = lengths_of(comparison.test.sources)
         score = partial(CorpusScore, self.measure.key, formula=self.formula)
         rows = {
@@ -223,7 +228,7 @@ class TranslationLadder(Ladder):
         return {"lengths": rows, "examples": self.examples(comparison)}
 
     def examples(self, comparison: Comparison) -> list[dict[str, str]]:
-        some = comparison.test.part(slice(0, SHOWN))
+        some = comparison.test.part(slice(0, TRANSLATIONS_SHOWN))
         said = {
             r.name: comparison.fitted[r.name].translate(some.sources, **self.shown)
             for r in comparison.results
@@ -262,8 +267,10 @@ class ShortLadder(TranslationLadder):
 
     measure = Measure("exact_match", "exact matches", "exact", lower=False, form=".1%")
     notes = (
-        "Exact matches: share of the translations that equal their references; the interval is a bootstrap over pairs. "
-        "CER: character edits over the characters of the references; chrF: shared character n-grams, up to 100. Networks "
+        "Exact matches: share of the translations that equal their references; the interval is a "
+        "bootstrap over pairs. "
+        "CER: character edits over the characters of the references; chrF: shared character "
+        "n-grams, up to 100. Networks "
         "translate by greedy search."
     )
     columns = (Column("CER", "cer", ".3f"), Column("chrF", "chrf", ".1f"))
@@ -271,15 +278,20 @@ class ShortLadder(TranslationLadder):
 
 
 class ManyLadder(TranslationLadder):
-    """Where a source has many targets, as a label has: none is the right one, so what is measured is their probability."""
+    """Where a source has many targets, as a label has: none is the right one, so what is measured
+    is their probability.
+    """
 
     measure = Measure(
         "bits_per_character", "bits per character", "bits/char", lower=True, unit="bits"
     )
     notes = (
-        "Sources repeat with many different targets, so no translation is the right one, and BLEU and exact matches would "
-        "say nothing. Bits per character: how improbable the model finds the held-out targets, the end of each counted "
-        "as one more character; less is better; the interval is a bootstrap over pairs. Nats per token: the same in the "
+        "Sources repeat with many different targets, so no translation is the right one, and BLEU "
+        "and exact matches would "
+        "say nothing. Bits per character: how improbable the model finds the held-out targets, the "
+        "end of each counted "
+        "as one more character; less is better; the interval is a bootstrap over pairs. Nats per "
+        "token: the same in the "
         "model's own tokens, comparable between models with the same ones."
     )
     columns = (Column("nats/token", "nats_per_token", ".3f"),)
@@ -313,7 +325,7 @@ class ManyLadder(TranslationLadder):
         return str(model.signature(parts.test))
 
     def details(self, comparison: Comparison) -> dict[str, Any]:
-        """Some targets that are drawn by every rung; the length of a label says nothing."""
+        """Sample some targets from every rung; the length of a label says nothing."""
         return {"examples": self.examples(comparison)}
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:

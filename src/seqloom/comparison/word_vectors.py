@@ -1,7 +1,7 @@
 """Word vectors compared: trained on the same text, and asked the same analogies or similarities.
 
-The first file of questions decides; the others are further columns. A question of which a model lacks a word is left out, and
-a difference counts those that both models could answer.
+The first file of questions decides; the others are further columns. A question of which a model
+lacks a word is left out, and a difference counts those that both models could answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from seqloom.comparison.result import Comparison
 
 SAMPLES = 1000  # of the bootstrap
-LEAST = 10_000  # bytes of training text of a point of the learning curve
+MIN_CURVE_BYTES = 10_000  # bytes of training text of a point of the learning curve
 
 
 _seeded = partial(unfitted, seeded=True)
@@ -78,8 +78,10 @@ class VectorLadder(Ladder):
     name, task, models = "vectors", "word vectors", "word vectors"
     measure = Measure("accuracy", "accuracy of analogies", "analogies", lower=False, form=".1%")
     notes = (
-        "Analogies: share of the questions whose answer is right, among the 30,000 most frequent words; similarities: "
-        "rank correlation (Spearman) with human scores. Questions with a word that has no vector are skipped: "
+        "Analogies: share of the questions whose answer is right, among the 30,000 most frequent "
+        "words; similarities: "
+        "rank correlation (Spearman) with human scores. Questions with a word that has no vector "
+        "are skipped: "
         "missing. The interval is a bootstrap over questions."
     )
     data_word, size_unit, score_unit, unit_heading = "text", "bytes", "questions", "questions"
@@ -136,8 +138,14 @@ class VectorLadder(Ladder):
         return part.n_bytes or 0
 
     def smaller(self, train: Corpus, part: int) -> Corpus | None:
-        beginning = train.beginning(1 / part) if (train.n_bytes or 0) // part >= LEAST else None
-        return beginning if beginning is not None and (beginning.n_bytes or 0) >= LEAST else None
+        beginning = (
+            train.beginning(1 / part) if (train.n_bytes or 0) // part >= MIN_CURVE_BYTES else None
+        )
+        return (
+            beginning
+            if beginning is not None and (beginning.n_bytes or 0) >= MIN_CURVE_BYTES
+            else None
+        )
 
     def signature(self, model: Any, parts: Parts) -> str:
         return str(model.signature(parts.test.fingerprint))
@@ -243,7 +251,8 @@ class SimilarityLadder(VectorLadder):
         both = ~np.isnan(first.rows[:, 0]) & ~np.isnan(second.rows[:, 0])
         if both.sum() < 2:
             raise DataError(
-                f"{parts.test.name}: fewer than two pairs have vectors in both models; nothing can be compared"
+                f"{parts.test.name}: fewer than two pairs have vectors in both models; nothing can "
+                f"be compared"
             )
         a, b = (
             Score("Spearman", _ranked(score.rows[both]), bootstrap.correlation)

@@ -1,4 +1,5 @@
-"""What every model promises. A model writes the primitive of its task; the verbs are written here, once, for all.
+"""What every model promises. A model writes the primitive of its task; the verbs are written here,
+once, for all.
 
 LanguageModel   a stepper                      score, perplexity, bits_per_byte, generate, complete, evaluate
 Classifier      class_log_probs(texts)         predict, predict_proba, evaluate

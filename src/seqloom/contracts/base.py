@@ -1,10 +1,12 @@
 """What all models share, whatever their task: options, what was learnt, saving and loading.
 
-A model is made from options alone; `fit` makes it useful; `save` writes a directory that `seqloom.load` reads. What it
-learnt is a set of named arrays, so nothing is pickled and loading a stranger's model runs no code.
+A model is made from options alone; `fit` makes it useful; `save` writes a directory that
+`seqloom.load` reads. What it learnt is a set of named arrays, so nothing is pickled and loading a
+stranger's model runs no code.
 
-What a class leaves out has a default: `name` is that of the class, the options are those that it declares among its
-attributes (`k: float = option(...)`), and saved are the attributes that `fit` gave it (`contracts/saving`).
+What a class leaves out has a default: `name` is that of the class, the options are those that it
+declares among its attributes (`k: float = option(...)`), and saved are the attributes that `fit`
+gave it (`contracts/saving`).
 """
 
 from __future__ import annotations
@@ -94,7 +96,8 @@ class Model(ABC):
                 _show_option(cls, name, name in known)
         if cls._saves_attributes() != (cls.restore_arrays is Model.restore_arrays):
             raise TypeError(
-                f"{cls.__name__} writes one of arrays and restore_arrays; write both, or neither, to save the "
+                f"{cls.__name__} writes one of arrays and restore_arrays; write both, or neither, "
+                f"to save the "
                 "attributes that fit gives it"
             )
         cls.__doc__ = docstring(cls, cls.config_class)
@@ -114,7 +117,7 @@ class Model(ABC):
         return f"<{type(self).__name__}({options}), {f'fitted: {self.summary()}' if self.fitted else 'not fitted'}>"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options and their values, as in scikit-learn."""
+        """Return the options and their values, as in scikit-learn."""
         return {f.name: getattr(self.config, f.name) for f in fields(self.config)}
 
     def set_params(self, **options: Any) -> Self:
@@ -126,7 +129,7 @@ class Model(ABC):
         return self
 
     def __sklearn_clone__(self) -> Self:
-        """For scikit-learn: a model with the same options that has learnt nothing."""
+        """Make a model with the same options that has learnt nothing, for scikit-learn."""
         other = self._unfitted(self.config)
         other.members = list(self.members)
         return other
@@ -146,7 +149,7 @@ class Model(ABC):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of a fitted model of text."""
+        """Return the tokenizer of a fitted model of text."""
         if storage.TEXT not in self.tokenizers:
             Model.check_fitted(self)
             if self.tokenizers:
@@ -159,7 +162,8 @@ class Model(ABC):
                     f"this {self.name} model has lost its tokenizer: it is damaged; fit and save it again"
                 )
             raise ConfigError(
-                f"{self.name} models take words as they are and have no tokenizer; split text into words first, "
+                f"{self.name} models take words as they are and have no tokenizer; split text into "
+                f"words first, "
                 "for example with text.split()"
             )
         return self.tokenizers[storage.TEXT]
@@ -169,18 +173,22 @@ class Model(ABC):
         self.tokenizers = {**self.tokenizers, storage.TEXT: tokenizer}
 
     def tokenizer_label(self) -> str | None:
-        """Label of its tokenizers, for a signature."""
+        """Return the label of its tokenizers, for a signature."""
         return ", ".join(tokenizer.label() for tokenizer in self.tokenizers.values()) or None
 
     def recorded(self, name: str, default: T) -> T:
-        """A value from the record of the fit, if it has the type of the default: a saved record is not trusted."""
+        """Return a value from the record of the fit, if it has the type of the default: a saved record
+        is not trusted.
+        """
         value = self.fit_info.get(name)
         return value if type(value) is type(default) else default
 
     def remark_training_data(
         self, name: str, fingerprint: str, files: Collection[str] = ()
     ) -> None:
-        """Warn if evaluation data is data that the model, or a member, was fitted on, as a whole or by single files."""
+        """Warn if evaluation data is data that the model, or a member, was fitted on, as a whole or
+        by single files.
+        """
         known = self.data_hashes()
         again = sum(digest[:16] in known for digest in files)
         part = (
@@ -190,7 +198,8 @@ class Model(ABC):
         )
         if again or fingerprint[:16] in known:
             progress.say(
-                f"warning: this {self.name} model was fitted on {part}{name}; results on it are too optimistic"
+                f"warning: this {self.name} model was fitted on {part}{name}; results on it are "
+                f"too optimistic"
             )
 
     def data_hashes(self) -> set[str]:
@@ -213,8 +222,10 @@ class Model(ABC):
 
     @property
     def progress(self) -> Any:
-        """The log of its training, a row for each report: a frame of pandas or polars where one is installed, else a light
-        table. Models that count have none. A loaded model has what was saved with it, which may be less."""
+        """The log of its training, a row for each report: a frame of pandas or polars where one is
+        installed, else a light table. Models that count have none. A loaded model has what was
+        saved with it, which may be less.
+        """
         self.check_fitted()
         nothing: list[float] = []
         losses, likelihoods = (
@@ -229,12 +240,12 @@ class Model(ABC):
 
     @property
     def trained(self) -> bool:
-        """Whether it is a network trained by the training engine."""
+        """Return whether it is a network trained by the training engine."""
         return "train" in self.config.fit_arguments
 
     @property
     def parameters(self) -> int:
-        """Number of learned parameters."""
+        """Return the number of learned parameters."""
         values = vars(self).values() if self._saves_attributes() else ()
         return sum(value.size for value in values if isinstance(value, np.ndarray))
 
@@ -253,26 +264,29 @@ class Model(ABC):
         """Learn, from scratch or from the weights of the fitted model `start`; written once for each task."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All learned arrays, for `model.safetensors`."""
+        """Return all learned arrays, for `model.safetensors`."""
         return saving.collect(self, self._contract_attributes())[0]
 
     def array_specs(self, length: Length) -> dict[str, Spec] | None:
-        """What each of `arrays` must be, from options, tokenizers, `learnt` and members; `length` of others in the file.
-        None: anything, which is safe if only NumPy reads it."""
+        """Return the spec of each of `arrays`, from options, tokenizers, `learnt` and members;
+        `length` of others in the file. None allows anything, which is safe if only NumPy reads it.
+        """
         return None
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """The inverse of `arrays`; they may be memory-mapped, and are what `array_specs` says. Left to refuse here is what
-        only shows between values: an order that must rise, shares that must add up."""
+        """Restore the model from `arrays`, which may be memory-mapped and are what `array_specs` says.
+        Refuse here what only shows between values: an order that must rise, shares that must add
+        up.
+        """
         saving.restore(self, arrays, self.learnt.pop(saving.KEY, {}))
 
     def label(self) -> str:
-        """A short name with the options that matter most."""
+        """Return a short name with the options that matter most."""
         return self.name
 
     @abstractmethod
     def summary(self) -> str:
-        """What it learnt from, in a few words."""
+        """Say in a few words what it learnt from."""
 
     def check_fitted(self) -> None:
         if not self.fitted:
@@ -293,7 +307,9 @@ class Model(ABC):
         valid: Any = None,
         start: Any = None,
     ) -> Fitting:
-        """Arguments of `fit` besides the data; those that this kind of model does not use are refused."""
+        """Return the arguments of `fit` besides the data; refuse those that this kind of model does
+        not use.
+        """
         self._check_train(train)
         how = Fitting(
             valid=valid,
@@ -327,7 +343,7 @@ class Model(ABC):
 
     @contextmanager
     def learning(self, how: Fitting | None = None) -> Iterator[None]:
-        """Context in which the model is fitted; after an error it is not fitted.
+        """Return a context in which the model is fitted; after an error it is not fitted.
 
         It begins with nothing learnt, or with the options, tokenizers and learnt values of the model to start
         from.
@@ -382,7 +398,7 @@ class Model(ABC):
     # ---- persistence
 
     def to_device(self, device: str) -> bool:
-        """Move the networks to a device; returns whether there are any."""
+        """Move the networks to a device; return whether there are any."""
         return any([member.to_device(device) for member in self.members])
 
     def save(self, directory: str | Path) -> None:
@@ -390,7 +406,7 @@ class Model(ABC):
         storage.save(self, directory)
 
     def saved_parts(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The learned arrays and other values; what could not be loaded again is refused."""
+        """Return the learned arrays and other values; refuse what could not be loaded again."""
         if not self._saves_attributes():
             check_learnt(self.learnt, self.learnt_values)
             return self.arrays(), self.learnt
@@ -399,13 +415,16 @@ class Model(ABC):
         return arrays, {**self.learnt, saving.KEY: values}
 
     def _contract_attributes(self) -> set[str]:
-        """What every model of its task has; what else there is, the class or `fit` gave it."""
+        """Return the attributes that every model of its task has; any others come from the class or
+        `fit`.
+        """
         return set(vars(self._unfitted(self.config)))
 
     @classmethod
     def _unfitted(cls, config: Config) -> Self:
-        """A model with these options. An `__init__` of its own, whose arguments may be any, is left out where all attributes
-        are saved."""
+        """Make a model with these options. An `__init__` of its own, whose arguments may be any, is
+        skipped where all attributes are saved.
+        """
         if not cls._saves_attributes():
             return cls(config)
         model = cls.__new__(cls)
@@ -415,12 +434,12 @@ class Model(ABC):
 
     @classmethod
     def _saves_attributes(cls) -> bool:
-        """Whether it writes nothing of its own about saving."""
+        """Return whether the class leaves saving to the default."""
         return cls.arrays is Model.arrays
 
     @classmethod
     def load(cls, directory: str | Path, device: str | None = None) -> Self:
-        """`device`: where its networks run, such as cuda or mps; None: the CPU."""
+        """Load a saved model. `device`: where its networks run, such as cuda or mps; None: the CPU."""
         model = storage.load(directory, device)
         if not isinstance(model, cls):
             raise ConfigError(
@@ -430,7 +449,7 @@ class Model(ABC):
 
     @classmethod
     def restore(cls, saved: storage.Saved) -> Self:
-        """The saved model of these parts, none of which is trusted."""
+        """Restore the saved model from these parts, none of which is trusted."""
         if saved.members and not cls.has_members:
             raise ModelError(
                 f"there are members in it, but {cls.name} models have none: it is damaged"
@@ -474,12 +493,14 @@ class Model(ABC):
 
 
 def data_record(corpus: Corpus) -> dict[str, Any]:
-    """Which text a model was fitted on, for its record; what has been read to the end is not read again."""
+    """Return which text a model was fitted on, for its record; what has been read to the end is
+    not read again.
+    """
     return {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
 
 
 def _words(name: str) -> str:
-    """The name of a class as that of a model: BackoffBigram is backoff-bigram."""
+    """Convert the name of a class to that of a model: BackoffBigram is backoff-bigram."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).strip("_").lower()
 
 
@@ -494,7 +515,9 @@ def _check_primitive(cls: type[Model]) -> None:
 
 
 def _show_option(cls: type[Model], name: str, known: bool) -> None:
-    """Let an option that a class declares be read as `self.name`; `known`: one of its base, with another default."""
+    """Let an option that a class declares be read as `self.name`; `known`: one of its base, with
+    another default.
+    """
     delattr(cls, name)
     if known:
         return
@@ -507,6 +530,7 @@ def _show_option(cls: type[Model], name: str, known: bool) -> None:
         "fit_info",
     ):
         raise TypeError(
-            f"{cls.__name__} cannot have an option named {name}: every model already has an attribute of that name"
+            f"{cls.__name__} cannot have an option named {name}: every model already has an "
+            f"attribute of that name"
         )
     setattr(cls, name, property(lambda self: getattr(self.config, name)))

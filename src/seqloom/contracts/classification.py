@@ -1,9 +1,10 @@
 """A label for every example, or several.
 
-A classifier writes `class_log_probs(examples)`: the logarithm of each class's probability. From it come `predict`,
-`predict_proba` and `evaluate`. One example in, one answer out; a list in, a list (an array of probabilities) out. Examples
-are texts unless the model says otherwise (`is_example`), or pairs of texts where it learnt from pairs; where the data gives an
-example several labels, so does the model, and the classes are judged each on its own.
+A classifier writes `class_log_probs(examples)`: the logarithm of each class's probability. From it
+come `predict`, `predict_proba` and `evaluate`. One example in, one answer out; a list in, a list
+(an array of probabilities) out. Examples are texts unless the model says otherwise (`is_example`),
+or pairs of texts where it learnt from pairs; where the data gives an example several labels, so
+does the model, and the classes are judged each on its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from seqloom.decoding.stepper import check_scores, check_table
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import classification
 from seqloom.metrics.classification import words_of_errors
-from seqloom.metrics.fairness import judge_groups
+from seqloom.metrics.fairness import evaluate_groups
 from seqloom.metrics.result import Result, Signature
 from seqloom.metrics.result import latency as measure_latency
 from seqloom.metrics.slices import by_name, further_columns, length_record
@@ -53,24 +54,26 @@ class Classifier(Model):
 
     @property
     def classes(self) -> list[Any]:
-        """The classes, in the order of the columns of `class_log_probs`: names, whole numbers, or false and true."""
+        """Return the classes in the column order of `class_log_probs`: names, whole numbers, or false
+        and true.
+        """
         return self.learnt.get("classes", [])
 
     @property
     def classes_(self) -> np.ndarray:
-        """The classes, as in scikit-learn; available after fit."""
+        """Return the classes, as in scikit-learn; available after fit."""
         if not self.fitted:
             raise AttributeError(f"this {self.name} model has no classes_ before fit")
         return np.array(self.classes)
 
     @property
     def multi_label(self) -> bool:
-        """Whether an example may have several labels, or none."""
+        """Return whether an example may have several labels, or none."""
         return self.learnt.get("multi_label", False)
 
     @property
     def reads_pairs(self) -> bool:
-        """Whether its examples are pairs of texts rather than single ones."""
+        """Return whether its examples are pairs of texts rather than single ones."""
         return self.learnt.get("pairs", False)
 
     # ---- what a model writes
@@ -84,16 +87,17 @@ class Classifier(Model):
 
     @abstractmethod
     def class_log_probs(self, examples: list[Any]) -> np.ndarray:
-        """Natural-log probability of each class for each example, float64 (n, C). Rows sum to one as probabilities, unless
-        an example may have several labels."""
+        """Return the natural-log probability of each class for each example, float64 (n, C). Rows sum
+        to one as probabilities, unless an example may have several labels.
+        """
 
     @property
     def reads_numbers(self) -> bool:
-        """Whether its examples are arrays of numbers rather than texts."""
+        """Return whether its examples are arrays of numbers rather than texts."""
         return False
 
     def is_example(self, value: Any) -> bool:
-        """Whether a value is a single example rather than a list of them."""
+        """Return whether a value is a single example rather than a list of them."""
         return isinstance(value, str) or (self.reads_pairs and is_pair(value))
 
     # ---- fitting
@@ -132,7 +136,8 @@ class Classifier(Model):
             raise DataError(f"no example of {labelled.name} has a label; give labelled examples")
         if len(classes) == 1 and not labelled.multi_label:
             progress.say(
-                f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every "
+                f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be "
+                f"predicted for every "
                 f"{'pair' if labelled.pairs else 'text' if isinstance(labelled.examples[0], str) else 'series'}"
             )
         with self.learning(how):
@@ -155,7 +160,8 @@ class Classifier(Model):
         """Refuse pairs of texts that the model cannot learn from, or that are only among one of the two."""
         if data.pairs and not self.learns_pairs:
             raise ConfigError(
-                f"{data.name} has pairs of texts, but {self.name} models read single texts; a classifier on a "
+                f"{data.name} has pairs of texts, but {self.name} models read single texts; a "
+                f"classifier on a "
                 "converted encoder reads pairs (seqloom fit classifier --encoder DIR)"
             )
         if held_out is not None and held_out.pairs != data.pairs:
@@ -165,7 +171,8 @@ class Classifier(Model):
                 else ("single texts", "pairs of texts")
             )
             raise DataError(
-                f"the training data ({data.name}) has {kinds[0]}, the held-out data ({held_out.name}) {kinds[1]}; "
+                f"the training data ({data.name}) has {kinds[0]}, the held-out data "
+                f"({held_out.name}) {kinds[1]}; "
                 "give both of one kind"
             )
 
@@ -180,7 +187,7 @@ class Classifier(Model):
 
     @property
     def _noun(self) -> str:
-        """What its examples are."""
+        """Return what its examples are called."""
         return "series" if self.reads_numbers else "pairs" if self.reads_pairs else "texts"
 
     def check_examples(self, examples: Sequence[Any]) -> None:
@@ -198,15 +205,17 @@ class Classifier(Model):
         )
         if wrong is not None:
             raise DataError(
-                f"this {self.name} model reads pairs of texts, but example {wrong} is no pair; give a tuple of two "
+                f"this {self.name} model reads pairs of texts, but example {wrong} is no pair; "
+                f"give a tuple of two "
                 "texts (in files --pair-column NAME)"
                 if self.reads_pairs
-                else f"this {self.name} model reads single texts, but example {wrong} is a pair of them; give one text "
+                else f"this {self.name} model reads single texts, but example {wrong} is a pair of "
+                f"them; give one text "
                 "(in files without --pair-column)"
             )
 
     def log_probs(self, examples: list[Any]) -> np.ndarray:
-        """`class_log_probs` in batches, with progress."""
+        """Compute `class_log_probs` in batches, with progress."""
         self.check_fitted()
         if not examples:
             return np.empty((0, len(self.classes)))
@@ -221,7 +230,7 @@ class Classifier(Model):
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 
     def _given(self, example: Any) -> tuple[list[Any], bool]:
-        """Examples as a list, and whether it was a single one."""
+        """Return the examples as a list, and whether a single one was given."""
         one = self.is_example(example)
         if isinstance(example, str):
             refuse_existing_file(example)
@@ -230,27 +239,32 @@ class Classifier(Model):
         return examples, one
 
     def predict(self, example: Any) -> Any:
-        """The likeliest class of an example, or of each of a list, array or column; where there may be several labels, a list
-        of those that are likelier than not."""
+        """Predict the likeliest class of an example, or of each of a list, array or column; where
+        there may be several labels, a list of those that are likelier than not.
+        """
         examples, one = self._given(example)
         labels = self.labels_of(np.exp(self.log_probs(examples)))
         return labels[0] if one else labels
 
     def labels_of(self, probs: np.ndarray) -> list[Any]:
-        """The predictions that follow from probabilities (n, C)."""
+        """Return the predictions that follow from probabilities (n, C)."""
         classes = self.classes
         if self.multi_label:
             return [[classes[i] for i in np.flatnonzero(row > THRESHOLD).tolist()] for row in probs]
         return [classes[i] for i in probs.argmax(axis=1).tolist()]
 
     def predict_proba(self, example: Any) -> Any:
-        """Probabilities: by class for one example; for a list an array (n, C) in the order of `classes`."""
+        """Return probabilities: by class for one example; for a list an array (n, C) in the order of
+        `classes`.
+        """
         examples, one = self._given(example)
         probs = np.exp(self.log_probs(examples))
         return dict(zip(self.classes, probs[0].tolist())) if one else probs
 
     def score(self, data: Any, labels: Any = None) -> float:
-        """Accuracy, as scikit-learn has it; where there may be several labels, the share of examples with all of them right."""
+        """Return the accuracy, as in scikit-learn; where there may be several labels, the share of
+        examples with all of them right.
+        """
         metrics = self.evaluate(data, labels, samples=0, examples=0).metrics
         return float(metrics["exact_match" if self.multi_label else "accuracy"])  # type: ignore[arg-type]
 
@@ -266,12 +280,14 @@ class Classifier(Model):
         samples: int = 1000,
         examples: int = 3,
     ) -> Result:
-        """Accuracy with an interval, precision, recall and F1 of each class, confusion, calibration, and errors by kind.
+        """Compute accuracy with an interval, precision, recall and F1 of each class, confusion,
+        calibration, and errors by kind.
 
-        `data` and `labels`: as `fit` takes them. `slice_by`: also by parts of the data: "length", "class", "unknown" (the share
-        of unknown words), and columns of the data; `group_by`: a column whose values are groups that should be treated alike;
-        `error_words`: words typical of each kind of error; `latency`: how long predictions take. `samples`: of the
-        bootstrap, 0 for no interval; `examples`: texts that are shown of each kind of error.
+        `data` and `labels`: as `fit` takes them. `slice_by`: also by parts of the data: "length",
+        "class", "unknown" (the share of unknown words), and columns of the data; `group_by`: a
+        column whose values are groups that should be treated alike; `error_words`: words typical of
+        each kind of error; `latency`: how long predictions take. `samples`: of the bootstrap, 0 for
+        no interval; `examples`: texts that are shown of each kind of error.
         """
         self.check_fitted()
         labelled = as_labelled(data, labels, columns=further_columns(slice_by, group_by)).like(
@@ -332,8 +348,8 @@ class Classifier(Model):
         slice_by: str | Sequence[str],
         group_by: str | None,
         samples: int,
-    ) -> classification.Judgement:
-        """What slices and groups add to a result."""
+    ) -> classification.Evaluation:
+        """Compute what slices and groups add to a result."""
         metrics: dict[str, Any] = {}
         details: dict[str, Any] = {}
         notes: tuple[str, ...] = ()
@@ -342,14 +358,14 @@ class Classifier(Model):
                 self, data, *decided, slice_by, samples, multi_label=self.multi_label
             )
         if group_by is not None:
-            metrics, tables, notes = judge_groups(
+            metrics, tables, notes = evaluate_groups(
                 *decided, by_name(group_by, data.columns[group_by]), samples=samples
             )
             details |= tables
         return metrics, details, notes
 
     def signature(self, data: Labelled | None = None) -> Signature:
-        """Everything that the model's results depend on."""
+        """Return everything that the model's results depend on."""
         return Signature(
             model=self.label(),
             tokenizer=self.tokenizer_label(),

@@ -1,12 +1,14 @@
 """What comes next in a series, and how sure that is.
 
-A forecaster writes `fit_series` and `forecast_windows`: it gets the last steps before each origin, scaled by the mean and
-standard deviation of the training data, and answers the next steps. From that come `forecast`, `evaluate` (a backtest from
-rolling origins) and `anomalies`. A window ends before its origin (`data/forecasting_windows`), so no model can see the future.
+A forecaster writes `fit_series` and `forecast_windows`: it gets the last steps before each origin,
+scaled by the mean and standard deviation of the training data, and answers the next steps. From
+that come `forecast`, `evaluate` (a backtest from rolling origins) and `anomalies`. A window ends
+before its origin (`data/forecasting_windows`), so no model can see the future.
 
-Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the model did not learn from, in
-units of how large errors were lately, so that intervals grow and shrink with them (`contracts/forecasts`). Where a model was
-mostly too high or too low there, an interval still reaches as far as the forecast itself.
+Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the
+model did not learn from, in units of how large errors were lately, so that intervals grow and
+shrink with them (`contracts/forecasts`). Where a model was mostly too high or too low there, an
+interval still reaches as far as the forecast itself.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from seqloom.config import Config, SeriesConfig
 from seqloom.contracts import forecasts
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.forecasts import (
+    MIN_DEVIATION,
     RATES,
-    SMALLEST,
     Ahead,
     Anomalies,
     Answers,
@@ -85,41 +87,47 @@ class Forecaster(Model):
 
     @abstractmethod
     def forecast_windows(self, windows: Windows, horizon: int) -> np.ndarray:
-        """The next steps after each window, scaled: (n, horizon, C). Each window is answered on its own."""
+        """Predict the next steps after each window, scaled: (n, horizon, C). Each window is answered
+        on its own.
+        """
 
     def spread_windows(self, windows: Windows, horizon: int) -> np.ndarray | None:
-        """How large errors are expected to be, (n, horizon, C), up to a factor; None: the same everywhere."""
+        """Return how large errors are expected to be, (n, horizon, C), up to a factor; None: the same
+        everywhere.
+        """
         return None
 
     def choose_window(self, data: Series) -> int:
-        """How many steps back it looks; `season` is already there."""
+        """Choose how many steps back it looks; `season` is already there."""
         return int(getattr(self.config, "window", None) or self.season)
 
     # ---- what it learnt
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it forecasts."""
+        """Return the columns that it forecasts."""
         return tuple(self.learnt.get("columns", ()))
 
     @property
     def key_column(self) -> str | None:
-        """The column that told several series apart; data with such a column is read in the same way."""
+        """Return the column that told several series apart; data with such a column is read in the
+        same way.
+        """
         return self.learnt.get("key_column")
 
     @property
     def season(self) -> int:
-        """Steps of the cycle that the data repeats; 1: none."""
+        """Return the steps of the cycle that the data repeats; 1: none."""
         return int(self.learnt.get("season", 1))
 
     @property
     def window(self) -> int:
-        """How many steps back it looks."""
+        """Return how many steps back it looks."""
         return int(self.learnt.get("window", 1))
 
     @property
     def horizon(self) -> int:
-        """The most steps that it can forecast."""
+        """Return the most steps that it can forecast."""
         return int(self.config.horizon)
 
     @property
@@ -197,12 +205,15 @@ class Forecaster(Model):
         return self
 
     def _tail(self, series: Series) -> tuple[Series, Series]:
-        """What to learn from, and the last part, whose errors say how wide intervals are."""
+        """Split the series into what to learn from, and the last part, whose errors say how wide
+        intervals are.
+        """
         shortest = min(len(track) - track.begin for track in series.tracks)
         share = max(HELD_OUT, self.horizon / max(shortest, 1))
         if (1 - share) * shortest < 2 * (self.window + self.horizon):
             progress.say(
-                f"{series.name} is too short to hold out a part: its intervals come from errors on the training data "
+                f"{series.name} is too short to hold out a part: its intervals come from errors on "
+                f"the training data "
                 "and may be too narrow"
             )
             return series, series
@@ -211,7 +222,9 @@ class Forecaster(Model):
     # ---- windows
 
     def prepared(self, series: Series, *, future: bool = False) -> list[Prepared]:
-        """Each series scaled, to be cut into windows; `future`: the steps after its end are to be forecast."""
+        """Scale each series, to be cut into windows; `future`: the steps after its end are to be
+        forecast.
+        """
         return [
             Prepared.of(series, track, self.scale, self.window, self.horizon, future=future)
             for track in series.tracks
@@ -220,7 +233,9 @@ class Forecaster(Model):
     def windows_of(
         self, series: Series, *, most: int | None = None
     ) -> list[tuple[Windows, np.ndarray]]:
-        """Windows to learn from, with what came after each, (n, horizon, C); in parts that fit into memory."""
+        """Return windows to learn from, with what came after each, (n, horizon, C); in parts that fit
+        into memory.
+        """
         parts = []
         for prepared in self.prepared(series):
             if len(prepared.values) > self.window // 2:  # else windows are mostly made up
@@ -228,14 +243,16 @@ class Forecaster(Model):
                     parts.append((windows, prepared.truth(some, self.horizon)))
         if not parts:
             raise DataError(
-                f"{series.name} is too short to learn from: a window of {self.window} steps and {self.horizon} to "
+                f"{series.name} is too short to learn from: a window of {self.window} steps and "
+                f"{self.horizon} to "
                 f"forecast need more than its {max(map(len, series.tracks))}; give smaller ones, or more data"
             )
         return parts
 
     def origins(self, prepared: Prepared, ahead: int, most: int | None = None) -> np.ndarray:
-        """Where forecasts can begin whose first `ahead` steps are there, after a whole window where that is possible; at most
-        so many, evenly spread."""
+        """Return where forecasts can begin whose first `ahead` steps are there, after a whole window
+        where possible; at most `most`, evenly spread.
+        """
         every = prepared.origins(ahead)
         whole = every[every >= self.window]
         chosen = whole if len(whole) and not prepared.track.begin else every
@@ -253,10 +270,12 @@ class Forecaster(Model):
                 f"the {self.name} model forecasts values that are not finite; fit it again with other options"
             )
         spread = self.spread_windows(windows, horizon)
-        return point, np.ones(wanted) if spread is None else np.maximum(spread, SMALLEST)
+        return point, np.ones(wanted) if spread is None else np.maximum(spread, MIN_DEVIATION)
 
     def answers(self, prepared: Prepared, origins: np.ndarray, horizon: int) -> Answers:
-        """Forecasts from origins, and from those shortly before them, by whose errors the recent ones are known."""
+        """Compute forecasts from origins, and from those shortly before them, whose errors show the
+        recent ones.
+        """
         low, high = int(origins[0]), int(origins[-1]) + 1
         length = int(np.clip(RECENT * self.season, *LATELY))
         first = max(low - length - self.horizon, min(self.window, low))
@@ -272,7 +291,7 @@ class Forecaster(Model):
         )
 
     def _bands(self, answers: Answers) -> np.ndarray:
-        """Quantiles of what comes, (L, n, H, C); each interval holds the forecast itself."""
+        """Return quantiles of what comes, (L, n, H, C); each interval holds the forecast itself."""
         residuals = forecasting.holding_zero(self.scale["residuals"])[
             :, None, : answers.point.shape[1]
         ]
@@ -291,7 +310,7 @@ class Forecaster(Model):
     def forecast(
         self, history: Any, horizon: int | None = None, *, since: Any = None, start: Any = None
     ) -> Forecast:
-        """The next steps after each series of `history`, with intervals of 80 and 95 %.
+        """Predict the next steps after each series of `history`, with intervals of 80 and 95 %.
 
         `since`: forecast from this time on, as if nothing that came then were known (`start` is its former
         name).
@@ -306,7 +325,8 @@ class Forecaster(Model):
             end = len(prepared.values)
             if end < self.window:
                 progress.say(
-                    f"{series.name} has {end} steps, fewer than the {self.window} that {self.name} looks back; the "
+                    f"{series.name} has {end} steps, fewer than the {self.window} that {self.name} "
+                    f"looks back; the "
                     "missing ones count as the mean"
                 )
             made = self.answers(prepared, np.array([end]), ahead)
@@ -324,7 +344,8 @@ class Forecaster(Model):
     def backtest(
         self, data: Any, *, horizon: int | None = None, since: Any = None, start: Any = None
     ) -> Backtest:
-        """Forecasts from every step of `data` on whose next steps are there; each is made from the steps before it alone.
+        """Compute forecasts from every step of `data` whose next steps are there, each from the steps
+        before it alone.
 
         `since`: a time; what comes before is history (`start` is its former name). Where the data goes on
         after the training data, that is the default.
@@ -348,7 +369,8 @@ class Forecaster(Model):
                 )
         if not parts:
             raise DataError(
-                f"{series.name} has {len(series)} steps to judge by, too few to forecast {ahead}; give more, or a "
+                f"{series.name} has {len(series)} steps to judge by, too few to forecast {ahead}; "
+                f"give more, or a "
                 "smaller horizon"
             )
         truth, point, bands, origins = (
@@ -365,7 +387,8 @@ class Forecaster(Model):
         start: Any = None,
         samples: int = 1000,
     ) -> Result:
-        """Errors of a backtest (see `backtest`): MSE, MAE, MASE, pinball loss, and how often the intervals hold.
+        """Compute errors of a backtest (see `backtest`): MSE, MAE, MASE, pinball loss, and how often
+        the intervals hold.
 
         `samples`: of the bootstrap over stretches of time, 0 for no interval.
         """
@@ -373,7 +396,7 @@ class Forecaster(Model):
         series = as_series(data, self.key_column)
         self.remark_training_data(series.name, series.fingerprint)
         done = self.backtest(series, horizon=horizon, since=renamed("since", since, "start", start))
-        metrics, details = forecasting.judge(
+        metrics, details = forecasting.evaluate_forecasts(
             done.truth,
             done.point,
             done.bands,
@@ -390,7 +413,7 @@ class Forecaster(Model):
     def anomalies(
         self, data: Any, *, rate: float = RATE, since: Any = None, start: Any = None
     ) -> Anomalies:
-        """Steps that are further from what was forecast for them, one step ahead, than a threshold.
+        """Find steps that are further from their forecast, one step ahead, than a threshold.
 
         `rate`: share of usual steps that may be above it; the threshold was learnt on held-out data. `since`:
         as in `backtest`.
@@ -434,7 +457,7 @@ class Forecaster(Model):
         return Anomalies(tuple(found), threshold, scores, series.clock, values, self.columns)
 
     def signature(self, data: Series | None = None) -> Signature:
-        """Everything that the model's results depend on."""
+        """Return everything that the model's results depend on."""
         return Signature(
             model=self.label(),
             data=data.fingerprint[:8] if data else None,
@@ -454,19 +477,20 @@ class Forecaster(Model):
         return horizon
 
     def read_like(self, data: Any) -> Series:
-        """The series with the columns that the model learned from; other steps are refused."""
+        """Read the series with the columns that the model learned from; refuse other steps."""
         series = as_series(data, self.key_column).like(
             self.columns, tuple(self.learnt["known_columns"])
         )
         if series.step != self.step:
             raise DataError(
-                f"{series.name} has steps of {series.step}, the model learned from steps of {self.step}; give data "
+                f"{series.name} has steps of {series.step}, the model learned from steps of "
+                f"{self.step}; give data "
                 "of the same step, or say it (step=...)"
             )
         return series
 
     def _begun(self, series: Series, since: Any) -> Series:
-        """With a beginning: the one that is given, or where the training data ended."""
+        """Set the beginning of the series: the one that is given, or where the training data ended."""
         first = min(track.first for track in series.tracks)
         until = self.learnt["until"]
         if since is not None:
@@ -477,7 +501,8 @@ class Forecaster(Model):
             and not any(track.begin for track in series.tracks)
         ):
             progress.say(
-                f"{series.name}: forecasting from {series.clock.show(until)} on, where the training data ended"
+                f"{series.name}: forecasting from {series.clock.show(until)} on, where the "
+                f"training data ended"
             )
             second = until + 1
         else:

@@ -1,12 +1,14 @@
-"""What a forecaster answers: values to come with their intervals, and steps that came as nobody would have expected.
+"""What a forecaster answers: values to come with their intervals, and steps that came as nobody
+would have expected.
 
 What a forecaster keeps of its data: by what values are scaled, and how large errors usually are.
 
 How wide intervals are, and what is unusual: learnt from errors on a held-out part.
 
-Errors are taken in units of how large they were lately. How large they are comes from the held-out part alone, since a model
-may remember its training data. The shape of their distribution does not: where the held-out part is short, its tails are a
-matter of luck, so the last errors of the training part, made as large as the held-out ones, count beside them.
+Errors are taken in units of how large they were lately. How large they are comes from the held-out
+part alone, since a model may remember its training data. The shape of their distribution does not:
+where the held-out part is short, its tails are a matter of luck, so the last errors of the training
+part, made as large as the held-out ones, count beside them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from seqloom.contracts.forecasting import Forecaster
 
 
-SHOWN = 40  # rows that are printed of a value
+MAX_ROWS_SHOWN = 40  # rows that are printed of a value
 Band = tuple[np.ndarray, np.ndarray]  # lower and upper ends, (H, C)
 
 
@@ -73,17 +75,17 @@ class Forecast:
 
     @property
     def values(self) -> np.ndarray:
-        """Of the first series, (H,) or (H, C)."""
+        """Return the values of the first series, (H,) or (H, C)."""
         first = self.tracks[0].values
         return first[:, 0] if len(self.columns) == 1 else first
 
     def band(self, per_cent: int = 80) -> Band:
-        """The ends of an interval of the first series."""
+        """Return the ends of an interval of the first series."""
         low, high = self.tracks[0].bands[per_cent]
         return (low[:, 0], high[:, 0]) if len(self.columns) == 1 else (low, high)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One for each time and column, as tables and JSON have it."""
+        """Return one row for each time and column, as in tables and JSON."""
         return list(self._rows())
 
     def _rows(self) -> Iterator[dict[str, Any]]:
@@ -105,7 +107,7 @@ class Forecast:
                     }
 
     def frame(self) -> Any:
-        """As a frame of pandas or polars, where one is installed."""
+        """Return a frame of pandas or polars, where one is installed."""
         return as_frame(self.rows())
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +118,9 @@ class Forecast:
 
     def _repr_html_(self) -> str:
         rows = self.rows()
-        return html_table(list(rows[0]), [list(map(cell, row.values())) for row in rows[:SHOWN]])
+        return html_table(
+            list(rows[0]), [list(map(cell, row.values())) for row in rows[:MAX_ROWS_SHOWN]]
+        )
 
 
 class Unusual(NamedTuple):
@@ -132,7 +136,9 @@ class Unusual(NamedTuple):
 
 @dataclass(frozen=True)
 class Anomalies:
-    """Steps whose score is above the threshold, in units of the usual error; `scores` of every step, by series."""
+    """Steps whose score is above the threshold, in units of the usual error; `scores` of every
+    step, by series.
+    """
 
     found: tuple[Unusual, ...]
     threshold: float
@@ -175,7 +181,7 @@ class Anomalies:
 
 
 def table_of(rows: list[dict[str, Any]]) -> str:
-    """Aligned columns; of many rows all, since they are a result."""
+    """Return aligned columns with all rows, however many, since they are a result."""
     return (
         "\n".join(aligned([list(rows[0]), *(list(map(cell, row.values())) for row in rows)]))
         if rows
@@ -190,14 +196,16 @@ def cell(value: Any) -> str:
 # ---- series scale
 
 RATES = 10 ** -np.linspace(0, 4, 81)  # of false alarms whose thresholds are kept
-FEW = 10  # steps for which the typical error counts beside the recent ones
-SMALLEST = 1e-9  # of a standard deviation; a column that never changes is divided by 1
-LARGEST = 1e300
+TYPICAL_ERROR_STEPS = 10  # steps for which the typical error counts beside the recent ones
+MIN_DEVIATION = 1e-9  # of a standard deviation; a column that never changes is divided by 1
+MAX_VALUE = 1e300
 SCALED_BY = ("mean", "std", "known_mean", "known_std")  # what the inputs of a model are scaled by
 
 
 def season_of(given: int | None, series: Series) -> int:
-    """Steps of the cycle that the data repeats: as given, or as usual for its step, if there are three of them; 1: none."""
+    """Return the steps of the cycle that the data repeats: as given, or as usual for its step, if
+    there are three of them; 1: none.
+    """
     longest = max(map(len, series.tracks))
     if given is not None and 2 * given > longest:
         raise ConfigError(
@@ -208,7 +216,9 @@ def season_of(given: int | None, series: Series) -> int:
 
 
 def scaling(series: Series, season: int) -> dict[str, np.ndarray]:
-    """Mean and standard deviation of each column, and the mean error of repeating the last season, in original units."""
+    """Compute the mean and standard deviation of each column, and the mean error of repeating the
+    last season, in original units.
+    """
     whole = np.concatenate([track.values[track.begin :] for track in series.tracks])
     there = np.isfinite(whole)
     if empty := [name for name, any_ in zip(series.columns, there.any(axis=0)) if not any_]:
@@ -231,7 +241,7 @@ def scaling(series: Series, season: int) -> dict[str, np.ndarray]:
 
 
 def positive_means(values: np.ndarray) -> np.ndarray:
-    """Of each column of (n, H, C), without what is NaN; 1 where nothing is left."""
+    """Return the mean of each column of (n, H, C), without NaN; 1 where nothing is left."""
     there = np.isfinite(values)
     return _positive(
         np.where(there, values, 0.0).sum(axis=(0, 1)) / np.maximum(there.sum(axis=(0, 1)), 1)
@@ -239,15 +249,17 @@ def positive_means(values: np.ndarray) -> np.ndarray:
 
 
 def _positive(values: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(values) & (values > SMALLEST), values, 1.0)
+    return np.where(np.isfinite(values) & (values > MIN_DEVIATION), values, 1.0)
 
 
 def recent_errors(
     errors: np.ndarray, made: np.ndarray, origins: np.ndarray, length: int, typical: np.ndarray
 ) -> np.ndarray:
-    """How large errors were lately, (n, C): before each of `origins` the mean size of the errors of the forecasts, of all
-    horizons, for the last `length` steps. `errors` (m, H, C) are those of forecasts from the origins `made` (m,), NaN where
-    nothing came; `typical` (C,) takes the place of what is not known."""
+    """Return how large errors were lately, (n, C): before each of `origins` the mean size of the
+    errors of the forecasts, of all horizons, for the last `length` steps. `errors` (m, H, C)
+    are those of forecasts from the origins `made` (m,), NaN where nothing came; `typical` (C,)
+    replaces what is not known.
+    """
     horizon, columns = errors.shape[1:]
     first = int(made.min())
     steps = (made[:, None] + np.arange(horizon) - first).ravel()  # that each forecast is of
@@ -263,12 +275,16 @@ def recent_errors(
         )
         begins = np.maximum(ends - length, 0)
         total, n = sums[ends] - sums[begins], (counts[ends] - counts[begins]) / horizon
-        found[:, c] = (total / horizon + FEW * typical[c]) / (n + FEW)
-    return np.maximum(found, SMALLEST)
+        found[:, c] = (total / horizon + TYPICAL_ERROR_STEPS * typical[c]) / (
+            n + TYPICAL_ERROR_STEPS
+        )
+    return np.maximum(found, MIN_DEVIATION)
 
 
 def error_quantiles(residuals: np.ndarray) -> np.ndarray:
-    """Of errors (n, H, C) on held-out data, in units of how large they were lately: (L, H, C)."""
+    """Return quantiles (L, H, C) of errors (n, H, C) on held-out data, in units of how large they
+    were lately.
+    """
     found = forecasting.quantiles(residuals)
     empty = ~np.isfinite(residuals).any(axis=0)  # horizons that are never seen
     for h in range(1, residuals.shape[1]):
@@ -277,8 +293,9 @@ def error_quantiles(residuals: np.ndarray) -> np.ndarray:
 
 
 def step_errors(errors: np.ndarray) -> dict[str, np.ndarray]:
-    """Of errors (n, C) one step ahead on held-out data: their usual size in each column, and thresholds of scores by the share
-    of usual steps above them."""
+    """Compute from errors (n, C) one step ahead on held-out data their usual size in each column,
+    and thresholds of scores by the share of usual steps above them.
+    """
     sizes = np.abs(errors)
     usual = _positive(
         np.array(
@@ -295,32 +312,36 @@ def step_errors(errors: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def step_scores(errors: np.ndarray, usual: np.ndarray) -> np.ndarray:
-    """How unexpected each value is, (n, C): its error in units of the usual one; 0 where it is missing."""
+    """Score how unexpected each value is, (n, C): its error in units of the usual one; 0 where it
+    is missing.
+    """
     return np.nan_to_num(np.abs(errors) / usual)
 
 
 def specs(columns: int, known: int, horizon: int) -> dict[str, Spec]:
-    """What these arrays must be in a file."""
+    """Return what these arrays must be in a file."""
 
-    def of(*shape: int, low: float = -LARGEST) -> Spec:
-        return Spec("float64", shape, low, LARGEST)
+    def of(*shape: int, low: float = -MAX_VALUE) -> Spec:
+        return Spec("float64", shape, low, MAX_VALUE)
 
     return {
         "mean": of(columns),
-        "std": of(columns, low=SMALLEST),
-        "naive": of(columns, low=SMALLEST),
+        "std": of(columns, low=MIN_DEVIATION),
+        "naive": of(columns, low=MIN_DEVIATION),
         "known_mean": of(known),
-        "known_std": of(known, low=SMALLEST),
-        "typical": of(columns, low=SMALLEST),
+        "known_std": of(known, low=MIN_DEVIATION),
+        "typical": of(columns, low=MIN_DEVIATION),
         "residuals": of(len(forecasting.LEVELS), horizon, columns),
         **score_specs(columns),
     }
 
 
 def score_specs(columns: int) -> dict[str, Spec]:
-    """The arrays of scores; models of earlier versions have `usual`, `level` and `alarms` instead, which are no longer used."""
-    by_column = Spec("float64", (columns,), SMALLEST, LARGEST, optional=True)
-    by_rate = Spec("float64", (len(RATES),), 0.0, LARGEST, optional=True)
+    """Return the specs of the arrays of scores; models of earlier versions have `usual`, `level`
+    and `alarms` instead, which are no longer used.
+    """
+    by_column = Spec("float64", (columns,), MIN_DEVIATION, MAX_VALUE, optional=True)
+    by_rate = Spec("float64", (len(RATES),), 0.0, MAX_VALUE, optional=True)
     return {
         "step_error": by_column,
         "thresholds": by_rate,
@@ -332,22 +353,27 @@ def score_specs(columns: int) -> dict[str, Spec]:
 
 # ---- calibration
 
-ENOUGH = 3000  # forecasts that intervals come from; of more, evenly spread ones
+MAX_FORECASTS = 3000  # forecasts that intervals come from; of more, evenly spread ones
 
 Part = tuple[Prepared, np.ndarray]  # a series and the origins of forecasts
 
 
 def learn(model: Forecaster, learnt: Series, kept: Series) -> dict[str, np.ndarray]:
-    """The quantiles of errors by horizon and column, and of the score of single steps, from the held-out series `kept`."""
+    """Learn the quantiles of errors by horizon and column, and of the score of single steps, from
+    the held-out series `kept`.
+    """
     parts = [
         (one, origins)
         for one in model.prepared(kept)
-        if len(origins := model.origins(one, 1, ENOUGH))
+        if len(origins := model.origins(one, 1, MAX_FORECASTS))
     ]
     if not parts:
         raise DataError(f"{kept.name} has no steps to learn intervals from; give more")
     first, residuals, typical = _errors(model, parts)
-    if learnt is not kept and (more := ENOUGH - sum(len(origins) for _, origins in parts)) > 0:
+    if (
+        learnt is not kept
+        and (more := MAX_FORECASTS - sum(len(origins) for _, origins in parts)) > 0
+    ):
         parts = [
             (one, whole[-more:])
             for one in model.prepared(learnt)
@@ -365,8 +391,9 @@ def learn(model: Forecaster, learnt: Series, kept: Series) -> dict[str, np.ndarr
 
 
 def _errors(model: Forecaster, parts: list[Part]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Errors (n, C) one step ahead; those of all steps (n, H, C) in units of recent ones; and the mean size in each column, in
-    units of the spread that the model expects."""
+    """Return errors (n, C) one step ahead; those of all steps (n, H, C) in units of recent ones;
+    and the mean size in each column, in units of the spread that the model expects.
+    """
     answers = [model.answers(prepared, origins, model.horizon) for prepared, origins in parts]
     errors = np.concatenate(
         [

@@ -1,14 +1,15 @@
 """A probability for every text.
 
-A language model writes `next_log_probs(context)`: the tokens so far in, the log-probabilities of the next one out. One that
-need not read the context again for each token writes `stepper()` instead: a state that a token moves forward, be it an n-gram
-context, a belief vector, a hidden state or a key-value cache. From either come scoring, perplexity, bits per byte,
-generation and completion. A model that can score known text faster overrides `sequence_log_probs`; the contract checks
-(`seqloom.testing`) prove that both ways agree.
+A language model writes `next_log_probs(context)`: the tokens so far in, the log-probabilities of
+the next one out. One that need not read the context again for each token writes `stepper()`
+instead: a state that a token moves forward, be it an n-gram context, a belief vector, a hidden
+state or a key-value cache. From either come scoring, perplexity, bits per byte, generation and
+completion. A model that can score known text faster overrides `sequence_log_probs`; the contract
+checks (`seqloom.testing`) prove that both ways agree.
 
-Units of text: with `unit="line"` each line is a sequence of its own and `</s>` is its newline; with `document`
-each file is; with `stream` the whole text is one sequence with one `</s>` at the very end.
-`score` is always a natural logarithm.
+Units of text: with `unit="line"` each line is a sequence of its own and `</s>` is its newline; with
+`document` each file is; with `stream` the whole text is one sequence with one `</s>` at the very
+end. `score` is always a natural logarithm.
 """
 
 from __future__ import annotations
@@ -71,27 +72,27 @@ class LanguageModel(Model):
         self._decoders = Decoders()
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies, which may be fitted apart from this model: all but the decoders."""
+        """Return all but the decoders, for copies, which may be fitted apart from this model."""
         return self.__dict__ | {"_decoders": Decoders()}
 
     @property
     def quantizable(self) -> bool:
-        """Whether its weights can be rounded to 8 bits."""
+        """Return whether its weights can be rounded to 8 bits."""
         return self.trained
 
     @property
     def context(self) -> int | None:
-        """Number of past tokens that it can see; None: all."""
+        """Return the number of past tokens that it can see; None: all."""
         return None
 
     @property
     def unit(self) -> Unit:
-        """What one sequence is: line, document or stream."""
+        """Return what one sequence is: line, document or stream."""
         return self.config.unit
 
     @property
     def carry(self) -> bool:
-        """Whether its state crosses units, so that a whole text is one sequence."""
+        """Return whether its state crosses units, so that a whole text is one sequence."""
         return False
 
     # ---- what a model writes
@@ -101,52 +102,58 @@ class LanguageModel(Model):
         """Learn from token ids; every unit is closed by `</s>`."""
 
     def next_log_probs(self, context: np.ndarray) -> np.ndarray:
-        """Natural-log probability (V,) of each token that may come next. `context`: the ids of the sequence so far, int64,
-        which begins with the `</s>` of the sequence before; only the last `self.context` of them where that is a number.
+        """Return the natural-log probability (V,) of each token that may come next. `context`: the ids
+        of the sequence so far, int64, which begins with the `</s>` of the sequence before; only the
+        last `self.context` of them where that is a number.
 
         For a model that writes no stepper.
         """
         raise NotImplementedError
 
     def stepper(self, *, eight_bit: bool = False) -> Stepper:
-        """The model as a state that a token moves forward; `eight_bit`: with its weights, if it has any, rounded to 8 bits.
+        """Return the model as a state that a token moves forward; `eight_bit`: with its weights, if it
+        has any, rounded to 8 bits.
 
-        Threads share it, so it changes nothing of its own after it was made, and all that it gives out are new arrays.
+        Threads share it, so it changes nothing of its own after it was made, and all that it gives
+        out are new arrays.
         """
         return ContextStepper(
             self.next_log_probs, self.tokenizer.vocab_size, self.tokenizer.eos_id, self.context
         )
 
     def sized_stepper(self, *, eight_bit: bool = False) -> Stepper:
-        """`stepper`, with the sizes of the tokenizer where it says none of its own."""
+        """Return `stepper`, with the sizes of the tokenizer where it says none of its own."""
         return sized(
             self.stepper(eight_bit=eight_bit), self.tokenizer.vocab_size, self.tokenizer.eos_id
         )
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Natural-log probability of each token, float32, flat like `ids`: sequences of `lengths` tokens, `</s>` included.
+        """Return the natural-log probability of each token, float32, flat like `ids`: sequences of
+        `lengths` tokens, `</s>` included.
 
         This is the slow way that every model has.
         """
         return stepper_log_probs(self.stepper(), ids, lengths)
 
     def text_log_probs(self, ids: np.ndarray) -> np.ndarray:
-        """The same for one text of units that `</s>` closes."""
+        """Return the natural-log probability of each token of one text of units that `</s>` closes."""
         lengths = np.array([len(ids)]) if self.carry else unit_lengths(ids, self.tokenizer.eos_id)
         return self.sequence_log_probs(ids, lengths)
 
     @property
     def portion(self) -> int:
-        """Number of tokens of a long text to score at a time."""
+        """Return the number of tokens of a long text to score at a time."""
         return PORTION
 
     def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
-        """The same for the next stretch of one sequence, and what to hand in with the one after it; None at its beginning."""
+        """Return the log-probabilities of the next stretch of one sequence, and the state to hand in
+        with the one after it; None at its beginning.
+        """
         way = continued_by_steps if self.context is None else continued_by_context
         return way(self, ids, state)
 
     def reading(self) -> Reading:
-        """A function that scores consecutive portions of one text: ids to log-probabilities."""
+        """Return a function that scores consecutive portions of one text: ids to log-probabilities."""
         return TextReading(self)
 
     # ---- fitting
@@ -194,7 +201,7 @@ class LanguageModel(Model):
         return self
 
     def make_tokenizer(self, data: Any) -> Tokenizer:
-        """The tokenizer that `fit` would make from this text."""
+        """Make the tokenizer that `fit` would make from this text."""
         return self._make_tokenizer(as_corpus(data))
 
     # ---- the verbs
@@ -208,7 +215,7 @@ class LanguageModel(Model):
         return self.tokenizer.label() + (f", {tokens:,} tokens" if tokens else "")
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of a text, `</s>` at the end of each unit, and how many each unit has."""
+        """Return the ids of a text, `</s>` at the end of each unit, and how many each unit has."""
         tokenizer = self.tokenizer
         by_line = self.unit == "line"
         if by_line and text.endswith("\n"):
@@ -223,7 +230,7 @@ class LanguageModel(Model):
     @overload
     def score(self, text: list[str]) -> list[float]: ...
     def score(self, text: str | list[str]) -> float | list[float]:
-        """Natural-log probability of the whole text, the end symbol of each unit included."""
+        """Return the natural-log probability of the whole text, the end symbol of each unit included."""
         if isinstance(text, str):
             refuse_existing_file(text)
             return float(sums(score_batch(self, [text]))[0])
@@ -234,7 +241,9 @@ class LanguageModel(Model):
     @overload
     def token_scores(self, text: list[str]) -> list[list[float]]: ...
     def token_scores(self, text: str | list[str]) -> list[float] | list[list[float]]:
-        """The same token by token; the tokens are `tokenizer.encode(text)` with `</s>` at each unit's end."""
+        """Return the natural-log probability of each token; the tokens are `tokenizer.encode(text)`
+        with `</s>` at each unit's end.
+        """
         if isinstance(text, str):
             refuse_existing_file(text)
             return score_batch(self, [text])[0].tolist()
@@ -245,7 +254,7 @@ class LanguageModel(Model):
         ]
 
     def _scores(self, texts: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """What `score_batch` gives, for one batch of texts after another."""
+        """Yield what `score_batch` gives, for one batch of texts after another."""
         from seqloom.kernels.parallel import parallel_map, text_batches
 
         self.check_fitted()
@@ -257,11 +266,11 @@ class LanguageModel(Model):
         return parallel_map(one, batches) if self.threaded else map(one, batches)
 
     def perplexity(self, data: Any) -> float:
-        """exp of the mean negative log-probability of a token, end symbols included."""
+        """Return exp of the mean negative log-probability of a token, end symbols included."""
         return tally(self, as_corpus(data)).perplexity
 
     def bits_per_byte(self, data: Any) -> float:
-        """Cross-entropy of the data in bits per byte; needs a lossless tokenizer."""
+        """Return the cross-entropy of the data in bits per byte; needs a lossless tokenizer."""
         value = self.evaluate(data, samples=0)["bits_per_byte"]
         if not isinstance(value, float):
             raise ConfigError(f"bits per byte need a lossless tokenizer; {self.tokenizer.loses()}")
@@ -276,9 +285,11 @@ class LanguageModel(Model):
         dynamic: bool = False,
         dynamic_lr: float | None = None,
     ) -> Result:
-        """Likelihoods of held-out data with a bootstrap interval, and the signature that reproduces them.
+        """Compute likelihoods of held-out data with a bootstrap interval, and the signature that
+        reproduces them.
 
-        `dynamic`: a copy of a network learns from each stretch of the data after it was scored, at the rate `dynamic_lr`.
+        `dynamic`: a copy of a network learns from each stretch of the data after it was scored, at
+        the rate `dynamic_lr`.
         """
         corpus, tokenizer = as_corpus(data), self.tokenizer
         self.remark_training_data(corpus.name, corpus.fingerprint, corpus.file_hashes)
@@ -308,13 +319,13 @@ class LanguageModel(Model):
         return Result(metrics, signature, tuple(notes))
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
-        """Dynamic evaluation with this learning rate; for networks."""
+        """Return dynamic evaluation with this learning rate; for networks."""
         raise ConfigError(
             f"dynamic evaluation is for networks, which learn by gradients; this model is {self.name}"
         )
 
     def signature(self, corpus: Corpus | None = None, split: str | None = None) -> Signature:
-        """Everything that the model's results depend on."""
+        """Return everything that the model's results depend on."""
         return Signature(
             model=self.label(),
             tokenizer=self.tokenizer_label(),
@@ -338,13 +349,14 @@ class LanguageModel(Model):
         draft_tokens: int = 4,
         **options: Any,
     ) -> Any:
-        """Continue a prompt, or a list of prompts; returns the new text only.
+        """Continue a prompt, or a list of prompts; return the new text only.
 
-        `options` are those of `SamplingConfig`: max_tokens, min_tokens, allow_eos, temperature, top_k, top_p,
-        repetition_penalty, seed. A model whose unit is a stream does not end its text unless `allow_eos` says so.
-        With `beams` the likeliest text is searched for instead of drawn. `eight_bit`: a network's weights are rounded
-        to 8 bits, which is faster and a little less exact. `draft`: a quicker model with the same tokenizer that proposes
-        `draft_tokens` tokens at a time, which this model checks together; texts are distributed as without it.
+        `options` are those of `SamplingConfig`: max_tokens, min_tokens, allow_eos, temperature,
+        top_k, top_p, repetition_penalty, seed. A model whose unit is a stream does not end its text
+        unless `allow_eos` says so. With `beams` the likeliest text is searched for instead of
+        drawn. `eight_bit`: a network's weights are rounded to 8 bits, which is faster and a little
+        less exact. `draft`: a quicker model with the same tokenizer that proposes `draft_tokens`
+        tokens at a time, which this model checks together; texts are distributed as without it.
         """
         from seqloom.decoding.sampling import SamplingConfig
 
@@ -366,7 +378,7 @@ class LanguageModel(Model):
         draft_tokens: int = 4,
         **options: Any,
     ) -> Iterator[str]:
-        """Like `generate` for one prompt, piece by piece as it is drawn."""
+        """Yield what `generate` gives for one prompt, piece by piece as it is drawn."""
         from seqloom.decoding.sampling import SamplingConfig
 
         self.remark_prompts([prompt])
@@ -378,7 +390,7 @@ class LanguageModel(Model):
         """Say what of the prompts will not be seen, where that may surprise; it does not of an n-gram model."""
 
     def complete(self, text: str = "", n: int = 5, *, eight_bit: bool = False) -> list[Suggestion]:
-        """The n most likely next words, or completions of the last word if it is unfinished."""
+        """Return the n most likely next words, or completions of the last word if it is unfinished."""
         from seqloom.decoding.completion import Completer
 
         if n < 1:
@@ -386,7 +398,9 @@ class LanguageModel(Model):
         return Completer(self.generator(eight_bit=eight_bit)).complete(text, n)
 
     def generator(self, *, eight_bit: bool = False) -> Generator:
-        """The decoder of `generate`, `stream` and `complete`, shared by calls and threads until the model is fitted again."""
+        """Return the decoder of `generate`, `stream` and `complete`, shared by calls and threads until
+        the model is fitted again.
+        """
         tokenizer = self.tokenizer
         if eight_bit and not self.quantizable:
             raise ConfigError(
@@ -411,7 +425,7 @@ class LanguageModel(Model):
 
 
 def draft_of(model: LanguageModel | None, tokens: int) -> Draft | None:
-    """What decoding needs of a model that drafts."""
+    """Return what decoding needs of a model that drafts."""
     from seqloom.decoding.generation import Draft
 
     if tokens < 1:

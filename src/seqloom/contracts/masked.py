@@ -1,8 +1,9 @@
 """Tokens that are hidden from a model which sees all the others (Devlin et al. 2019, section 3.1).
 
-Such a model has no probability of a text as a product; instead each token is hidden in turn, and the sum of what it is
-then given is the text's pseudo-log-likelihood, its exponential mean the pseudo-perplexity (Salazar et al. 2020). A model
-writes `mask_log_probs`; where a text has several hidden tokens they are guessed independently, as the model was trained.
+Such a model has no probability of a text as a product; instead each token is hidden in turn, and
+the sum of what it is then given is the text's pseudo-log-likelihood, its exponential mean the
+pseudo-perplexity (Salazar et al. 2020). A model writes `mask_log_probs`; where a text has several
+hidden tokens they are guessed independently, as the model was trained.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Row = tuple[
     np.ndarray, ...
 ]  # the ids of one text, or of two; HIDDEN where a token is to be guessed
 
-TOGETHER = 1 << 13  # tokens in rows that are guessed together
+TOKENS_PER_PASS = 1 << 13  # tokens in rows that are guessed together
 CELLS = 1 << 24  # probabilities that are held at once
 
 
@@ -61,16 +62,18 @@ class MaskedModel(Model):
         """Learn from a text; the tokenizer is already there."""
 
     def mask_log_probs(self, rows: list[Row]) -> list[np.ndarray]:
-        """For each row natural-log probabilities of all tokens at each of its hidden places, float32 (places, V)."""
+        """Return for each row the natural-log probabilities of all tokens at each of its hidden
+        places, float32 (places, V).
+        """
         raise NotImplementedError
 
     @property
     def mask(self) -> str:
-        """What a text has where a token is hidden."""
+        """Return what a text has where a token is hidden."""
         return "[MASK]"
 
     def longest(self, texts: int) -> int | None:
-        """The most tokens of a row of one or two texts; None: any number."""
+        """Return the most tokens of a row of one or two texts; None: any number."""
         return None
 
     def check_masked(self) -> None:
@@ -115,7 +118,7 @@ class MaskedModel(Model):
         return self.tokenizer.label()
 
     def encode(self, text: Text) -> Row:
-        """The ids of a text, or of both texts of a pair."""
+        """Encode a text, or both texts of a pair, as ids."""
         parts = (text,) if isinstance(text, str) else text
         if not (
             isinstance(parts, tuple)
@@ -126,7 +129,8 @@ class MaskedModel(Model):
         return tuple(encode_masked(self.tokenizer, part, self.mask) for part in parts)
 
     def fill(self, text: Text | Sequence[Text], k: int = 5) -> Any:
-        """The k best ways to fill the masks of a text, the best first; for a list of texts a list of these.
+        """Return the k best ways to fill the masks of a text, the best first; for a list of texts a
+        list of these.
 
         Tokens that are no text, such as [PAD], are left out.
         """
@@ -158,7 +162,9 @@ class MaskedModel(Model):
         return answers[0] if one else answers
 
     def _best(self, log_probs: np.ndarray, k: int) -> list[tuple[list[int], float]]:
-        """The k best choices of one token for each hidden place (places, V), with the sum of their log-probabilities."""
+        """Return the k best choices of one token for each hidden place (places, V), with the sum of
+        their log-probabilities.
+        """
         scores = np.where(self.tokenizer.byte_lengths > 0, log_probs, -np.inf)
         best: list[tuple[list[int], float]] = [([], 0.0)]
         for row in scores:
@@ -182,13 +188,16 @@ class MaskedModel(Model):
         return Fill(written[0] if isinstance(text, str) else tuple(written), names, score)
 
     def score(self, text: Text | Sequence[Text]) -> Any:
-        """Pseudo-log-likelihood of a text: the sum of `token_scores`; for a list of texts a list."""
+        """Return the pseudo-log-likelihood of a text: the sum of `token_scores`; for a list of texts a
+        list.
+        """
         if isinstance(text, (str, tuple)):
             return float(np.sum(self.token_scores(text), dtype=np.float64))
         return [float(np.sum(scores, dtype=np.float64)) for scores in self.token_scores(text)]
 
     def token_scores(self, text: Text | Sequence[Text]) -> Any:
-        """Natural-log probability of each token where it alone is hidden; for a list of texts a list of lists.
+        """Return the natural-log probability of each token where it alone is hidden; for a list of
+        texts a list of lists.
 
         A text that is longer than the model can read is scored in parts of equal length.
         """
@@ -200,11 +209,12 @@ class MaskedModel(Model):
         return scored[0] if one else scored
 
     def pseudo_perplexity(self, data: Any) -> float:
-        """exp of the mean negative log-probability of a token that alone is hidden."""
+        """Return exp of the mean negative log-probability of a token that alone is hidden."""
         return float(self.evaluate(data, samples=0).metrics["pseudo_perplexity"])  # type: ignore[arg-type]
 
     def evaluate(self, data: Any, *, samples: int = 1000) -> Result:
-        """Pseudo-perplexity of held-out text, and how often the likeliest token is the right one; a line is one text.
+        """Compute the pseudo-perplexity of held-out text, and how often the likeliest token is the
+        right one; a line is one text.
 
         `samples`: of the bootstrap over texts, 0 for no interval.
         """
@@ -238,7 +248,7 @@ class MaskedModel(Model):
         return Result(metrics, self.signature(corpus), notes)
 
     def signature(self, data: Corpus | None = None) -> Signature:
-        """Everything that the model's results depend on."""
+        """Return everything that the model's results depend on."""
         return Signature(
             model=self.label(),
             tokenizer=self.tokenizer_label(),
@@ -251,7 +261,9 @@ class MaskedModel(Model):
     # ---- hiding each token in turn
 
     def _scored(self, texts: Sequence[Text]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Of each text the log-probabilities of its tokens, and whether each is the likeliest where it is hidden."""
+        """Yield for each text the log-probabilities of its tokens, and whether each is the likeliest
+        where it is hidden.
+        """
         self.check_fitted()
         self.check_masked()
         rows = [self.encode(text) for text in texts]
@@ -270,7 +282,7 @@ class MaskedModel(Model):
                 )
 
     def _parts(self, row: Row, text: Text) -> list[Row]:
-        """A text that is too long in parts of about equal length."""
+        """Split a text that is too long into parts of about equal length."""
         if any((ids == HIDDEN).any() for ids in row):
             raise DataError(
                 f"{quoted(text)} has a {self.mask}, so it cannot be scored; fill it first"
@@ -282,7 +294,9 @@ class MaskedModel(Model):
         return [(part,) for part in np.array_split(row[0], -(-len(row[0]) // most))]
 
     def _hidden_in_turn(self, rows: list[Row]) -> Iterator[tuple[float, bool]]:
-        """For each token of each row its log-probability where it is hidden, and whether it is the likeliest."""
+        """Yield for each token of each row its log-probability where it is hidden, and whether it is
+        the likeliest.
+        """
         counts = [sum(map(len, row)) for row in rows]
         lengths = [count for count in counts for _ in range(count)]
         hidden = _each_hidden(rows)
@@ -305,7 +319,7 @@ def _hidden(row: Row) -> int:
 
 
 def _each_hidden(rows: Iterable[Row]) -> Iterator[tuple[Row, int]]:
-    """Every row with each of its tokens hidden in turn, and the token."""
+    """Yield every row with each of its tokens hidden in turn, and the token."""
     for row in rows:
         for i, ids in enumerate(row):
             for place in range(len(ids)):
@@ -315,10 +329,12 @@ def _each_hidden(rows: Iterable[Row]) -> Iterator[tuple[Row, int]]:
 
 
 def _portions(lengths: list[int], hidden: list[int], vocab_size: int) -> Iterator[tuple[int, int]]:
-    """Rows that are guessed together, from and to: so many that neither their tokens nor their probabilities are too many."""
+    """Yield the start and end of rows that are guessed together, so that neither their tokens nor
+    their probabilities are too many.
+    """
     low, tokens, cells = 0, 0, 0
     for i, (length, places) in enumerate(zip(lengths, hidden)):
-        if i > low and (tokens + length > TOGETHER or cells + places * vocab_size > CELLS):
+        if i > low and (tokens + length > TOKENS_PER_PASS or cells + places * vocab_size > CELLS):
             yield low, i
             low, tokens, cells = i, 0, 0
         tokens, cells = tokens + length, cells + places * vocab_size

@@ -1,4 +1,6 @@
-"""What all embedders share, whatever they embed: cosines of pairs, and the texts of a list that are nearest to a query."""
+"""What all embedders share, whatever they embed: cosines of pairs, and the texts of a list that are
+nearest to a query.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from seqloom.errors import ConfigError, DataError, quoted
 Neighbours = list[tuple[str, float]]  # texts and their cosines, the nearest first
 Embed = Callable[[str | list[str]], np.ndarray]  # a text to its vector (D,), texts to theirs (n, D)
 
-TOGETHER, CHARACTERS = (
+TEXTS_PER_BATCH, CHARACTERS_PER_BATCH = (
     4096,
     1 << 22,
 )  # texts of which the vectors are there at a time, and their length
 
 
 def portions(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Neighbouring texts, so many at a time that memory depends neither on their number nor on their length."""
+    """Yield neighbouring texts, so many at a time that memory depends neither on their number nor
+    on their length.
+    """
     group: list[str] = []
     length = 0
     for text in texts:
@@ -27,7 +31,7 @@ def portions(texts: Iterable[str]) -> Iterator[list[str]]:
             raise DataError(f"expected texts; got {quoted(text)}")
         group.append(text)
         length += len(text)
-        if len(group) == TOGETHER or length > CHARACTERS:
+        if len(group) == TEXTS_PER_BATCH or length > CHARACTERS_PER_BATCH:
             yield group
             group, length = [], 0
     if group:
@@ -35,12 +39,12 @@ def portions(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def units(vectors: np.ndarray) -> np.ndarray:
-    """The same rows (n, D) of length one; zeros stay zeros."""
+    """Return the rows (n, D) scaled to length one; zeros stay zeros."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-30)
 
 
 def cosines_of_pairs(embed: Embed, a: str | list[str], b: str | list[str]) -> Any:
-    """Cosine of two texts; of two lists pair by pair, float64 (n,)."""
+    """Return the cosine of two texts; of two lists pair by pair, float64 (n,)."""
     first, second = ([x] if isinstance(x, str) else list(x) for x in (a, b))
     if len(first) != len(second):
         raise ConfigError(
@@ -64,9 +68,11 @@ def least_alike(embed: Embed, words: list[str] | str) -> str:
 def nearest_texts(
     embed: Embed, query: str | list[str] | np.ndarray, k: int, among: Iterable[str]
 ) -> Any:
-    """The k texts of `among` with the largest cosine to a text or a vector (D,); for a list or an array (n, D) a list.
+    """Find the k texts of `among` with the largest cosine to a text or a vector (D,); for a list
+    or an array (n, D) a list.
 
-    `among` may be any iterable, such as the lines of a file; only the best are kept. Of equal ones the first come first.
+    `among` may be any iterable, such as the lines of a file; only the best are kept. Of equal ones
+    the first come first.
     """
     if k < 1:
         raise ConfigError(f"k must be at least 1; got {k}")

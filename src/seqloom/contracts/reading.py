@@ -1,7 +1,8 @@
 """A text of any size scored portion by portion, in memory that does not grow with it.
 
-A portion ends after a unit where there is one, else anywhere: what a model must remember of a sequence that goes on in
-the next portion is its own affair (`stretch_log_probs`). A text that fits into one portion is scored in one go.
+A portion ends after a unit where there is one, else anywhere: what a model must remember of a
+sequence that goes on in the next portion is its own affair (`stretch_log_probs`). A text that fits
+into one portion is scored in one go.
 
 Many short texts scored together: one call of the tokenizer and one of the model for a batch of them.
 """
@@ -28,7 +29,9 @@ Reading = Callable[[np.ndarray], np.ndarray]  # the next ids of a text to their 
 
 
 class TextReading:
-    """Reads one text with one model. The ids of a portion are units closed by `</s>`; the last may go on in the next."""
+    """Reads one text with one model. The ids of a portion are units closed by `</s>`; the last may
+    go on in the next.
+    """
 
     def __init__(self, model: LanguageModel) -> None:
         self.model, self.eos_id = model, model.tokenizer.eos_id
@@ -59,7 +62,8 @@ class TextReading:
 
 
 def inner_units(ids: np.ndarray, eos_id: int, continued: bool) -> tuple[int, int]:
-    """Where the units that lie whole in the ids begin and end; `continued`: the first tokens end an earlier one.
+    """Return where the units that lie whole in the ids begin and end; `continued`: the first
+    tokens end an earlier one.
 
     >>> inner_units(np.array([5, 0, 3, 0, 7, 7]), eos_id=0, continued=True)
     (2, 4)
@@ -75,7 +79,9 @@ def inner_units(ids: np.ndarray, eos_id: int, continued: bool) -> tuple[int, int
 def portions(
     model: LanguageModel, corpus: Corpus, reading: Reading | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The ids of a corpus, `</s>` at the end of every unit, and their log-probabilities, many at a time."""
+    """Yield the ids of a corpus, `</s>` at the end of every unit, and their log-probabilities,
+    many at a time.
+    """
     reading = reading or model.reading()
     blocks = encoded_blocks(model.tokenizer, corpus, model.unit, label="scoring")
     for ids in _cut(blocks, model.portion, None if model.carry else model.tokenizer.eos_id):
@@ -83,7 +89,9 @@ def portions(
 
 
 def _cut(blocks: Iterable[np.ndarray], size: int, eos_id: int | None) -> Iterator[np.ndarray]:
-    """Blocks joined and cut anew: `size` tokens at most, after the last `eos_id` among them if there is one."""
+    """Join blocks and cut them anew: `size` tokens at most, after the last `eos_id` among them if
+    there is one.
+    """
     waiting: list[np.ndarray] = []
     count = 0
     for block in blocks:
@@ -108,7 +116,7 @@ def tally(
     reading: Reading | None = None,
     costs: SegmentCosts | None = None,
 ) -> Tally:
-    """What the text costs; also by segment, if asked."""
+    """Compute what the text costs; also by segment, if asked."""
     tokenizer, total = model.tokenizer, Tally()
     for ids, log_probs in portions(model, corpus, reading):
         total.add(log_probs, ids == tokenizer.unk_id if tokenizer.has_oov else None)
@@ -120,7 +128,9 @@ def tally(
 def continued_by_context(
     model: LanguageModel, ids: np.ndarray, before: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`stretch_log_probs` of a model that sees `context` tokens: they are read once more before the stretch."""
+    """Compute `stretch_log_probs` of a model that sees `context` tokens: they are read once more
+    before the stretch.
+    """
     before = ids[:0] if before is None else before
     both = np.concatenate([before, ids])
     log_probs = model.sequence_log_probs(both, np.array([len(both)]))[len(before) :]
@@ -128,7 +138,9 @@ def continued_by_context(
 
 
 def continued_by_steps(model: LanguageModel, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
-    """The same over the stepper, whose state says it all; slow. One with a faster way has a method `continued(ids, state)`."""
+    """Compute `stretch_log_probs` by the stepper, whose state says it all; slow. A stepper with a
+    faster way has a method `continued(ids, state)`.
+    """
     stepper = model.stepper()
     if (faster := getattr(stepper, "continued", None)) is not None:
         return faster(ids, state)
@@ -146,7 +158,8 @@ _ONE = np.zeros(1, np.int64)  # where a single text begins
 
 
 def score_batch(model: LanguageModel, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Token log-probabilities of all these texts, float32, and where each text begins in them.
+    """Return token log-probabilities of all these texts, float32, and where each text begins in
+    them.
 
     It is called for a single short text too, so it takes care not to do more than it must.
     """
@@ -175,13 +188,13 @@ def score_batch(model: LanguageModel, texts: Sequence[str]) -> tuple[np.ndarray,
 
 
 def sums(scored: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The score of each text from those of its tokens."""
+    """Compute the score of each text from those of its tokens."""
     log_probs, starts = scored
     return np.add.reduceat(log_probs, starts, dtype=np.float64)
 
 
 def _starts(ends: np.ndarray) -> np.ndarray:
-    """Where stretches begin that follow one another and end there."""
+    """Return where consecutive stretches with these ends begin."""
     starts = np.zeros_like(ends)
     starts[1:] = ends[:-1]
     return starts

@@ -1,12 +1,14 @@
-"""What a model learnt besides its arrays: small named values such as the names of classes, and what each must be.
+"""What a model learnt besides its arrays: small named values such as the names of classes, and what
+each must be.
 
-A model declares them in `learnt_values`; they are saved as `learnt` in `config.json` and checked when it is loaded.
+A model declares them in `learnt_values`; they are saved as `learnt` in `config.json` and checked
+when it is loaded.
 
 Saving a model that says nothing about saving: the attributes that `fit` gave it.
 
-Arrays go to `model.safetensors`; numbers, texts, lists and dicts of them to `config.json`, under `attributes` of what was
-learnt, where `{"$array": NAME}` stands for an array. What would not come back the same (a set, a Counter, an object) is
-refused when the model is saved.
+Arrays go to `model.safetensors`; numbers, texts, lists and dicts of them to `config.json`, under
+`attributes` of what was learnt, where `{"$array": NAME}` stands for an array. What would not come
+back the same (a set, a Counter, an object) is refused when the model is saved.
 
 Saving for models that learn no arrays: options, tokenizers and `learnt` are all they are.
 """
@@ -28,17 +30,17 @@ MISSING = object()  # what a value is that is not there
 
 
 def positive(value: Any) -> bool:
-    """A whole number, at least one."""
+    """Return whether the value is a whole number, at least one."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def natural(value: Any) -> bool:
-    """A whole number, at least zero."""
+    """Return whether the value is a whole number, at least zero."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def names(value: Any) -> bool:
-    """A list of different names, at least one."""
+    """Return whether the value is a list of different names, at least one."""
     return (
         isinstance(value, list)
         and len(value) > 0
@@ -48,7 +50,9 @@ def names(value: Any) -> bool:
 
 
 def labels(value: Any) -> bool:
-    """A list of different labels, at least one: all names, all whole numbers, or all true and false."""
+    """Return whether the value is a list of different labels, at least one: all names, all whole
+    numbers, or all true and false.
+    """
     return (
         isinstance(value, list)
         and len(value) > 0
@@ -65,7 +69,7 @@ def one_of(*values: Any) -> Kind:
 
 
 def optional(kind: Kind) -> Kind:
-    """The value may be missing."""
+    """Return a check that also allows the value to be missing."""
     return lambda value: value is MISSING or kind(value)
 
 
@@ -73,7 +77,8 @@ def check_learnt(learnt: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
     """Refuse values that are unknown, missing, or not what they must be."""
     if unknown := sorted(learnt.keys() - kinds.keys()):
         raise ModelError(
-            f"its learned values include {repr(unknown[0])}, unknown to this kind of model: the file is damaged"
+            f"its learned values include {repr(unknown[0])}, unknown to this kind of model: the "
+            f"file is damaged"
         )
     for name, kind in kinds.items():
         value = learnt.get(name, MISSING)
@@ -88,12 +93,14 @@ def check_learnt(learnt: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
 KEY = "attributes"  # in what a model learnt
 ARRAY = "$array"
 DEEPEST = 20  # lists in lists, and dicts
-LARGEST = 2**63  # whole numbers that JSON readers keep
+MAX_JSON_INTEGER = 2**63  # whole numbers that JSON readers keep
 ADVICE = "keep it as an array, or as numbers, texts, lists or dicts with text keys; or write arrays() and restore_arrays()"
 
 
 def collect(model: Any, known: Set[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays of a fitted model by name, and its attributes for JSON; `known`: those of its contract, which are left out."""
+    """Return the arrays of a fitted model by name, and its attributes for JSON; `known`: those of
+    its contract, which are left out.
+    """
     arrays: dict[str, np.ndarray] = {}
     values = {}
     for name, value in vars(model).items():
@@ -108,7 +115,9 @@ def collect(model: Any, known: Set[str]) -> tuple[dict[str, np.ndarray], dict[st
 
 
 def restore(model: Any, arrays: Mapping[str, np.ndarray], values: Any) -> None:
-    """The inverse, for a model that has those of its contract alone; neither is trusted."""
+    """Restore what `collect` gave to a model that has only the attributes of its contract; neither
+    input is trusted.
+    """
     known = set(vars(model))
     if not isinstance(values, dict):
         raise ModelError(f"its {KEY} are {repr(values)}: the file is damaged")
@@ -126,19 +135,20 @@ def restore(model: Any, arrays: Mapping[str, np.ndarray], values: Any) -> None:
 
 
 def _plain(model: Any, value: Any, path: str, arrays: dict[str, np.ndarray], depth: int) -> Any:
-    """A value for JSON, its arrays put aside."""
+    """Convert a value for JSON, its arrays put aside."""
     if isinstance(value, np.generic) and value.dtype.kind in "fiub":
         value = value.item()
     if value is None or type(value) in (bool, str):
         return _utf8(model, value, path) if type(value) is str else value
     if (type(value) is float and not math.isnan(value)) or (
-        type(value) is int and abs(value) < LARGEST
+        type(value) is int and abs(value) < MAX_JSON_INTEGER
     ):
         return value
     if isinstance(value, np.ndarray) and can_be_written(value):
         if value.dtype.kind == "f" and np.isnan(value).any():
             raise ModelError(
-                f"cannot save the attribute {path!r} of {type(model).__name__}: it holds NaN; is the fit wrong?"
+                f"cannot save the attribute {path!r} of {type(model).__name__}: it holds NaN; is "
+                f"the fit wrong?"
             )
         arrays[path] = value
         return {ARRAY: path}
@@ -156,7 +166,8 @@ def _plain(model: Any, value: Any, path: str, arrays: dict[str, np.ndarray], dep
             for key, item in value.items()
         }
     raise ModelError(
-        f"cannot save the attribute {path!r} of {type(model).__name__}: {_described(value)} would not come back "
+        f"cannot save the attribute {path!r} of {type(model).__name__}: {_described(value)} would "
+        f"not come back "
         f"the same; {ADVICE}"
     )
 
@@ -166,7 +177,8 @@ def _utf8(model: Any, text: str, path: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise ModelError(
-            f"cannot save the attribute {path!r} of {type(model).__name__}: it holds half a character (a lone "
+            f"cannot save the attribute {path!r} of {type(model).__name__}: it holds half a "
+            f"character (a lone "
             "surrogate); clean the text first"
         ) from None
     return text
@@ -184,7 +196,7 @@ def _described(value: Any) -> str:
 
 
 def _rebuilt(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A value from JSON with its arrays back in place; each is used once."""
+    """Rebuild a value from JSON with its arrays back in place; each is used once."""
     if isinstance(value, list):
         return [_rebuilt(item, arrays) for item in value]
     if not isinstance(value, dict):
@@ -203,7 +215,7 @@ def _rebuilt(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _unusable_name(cls: type, name: str) -> str:
-    """Why a value may not be stored under this name, or nothing."""
+    """Say why a value may not be stored under this name; empty where it may."""
     if not name.isidentifier() or name.startswith("__"):
         return "it is not a usual name"
     for base in cls.__mro__:

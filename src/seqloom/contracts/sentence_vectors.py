@@ -1,8 +1,9 @@
 """A vector for every text: sentences of similar meaning have similar vectors (Reimers and Gurevych 2019).
 
-Such a model writes `embed_texts` instead of `vectors`: it has no list of words, and every text has a vector. From this come
-`embed`, `similarity`, `nearest` among given texts, `doesnt_match` and `evaluate` on pairs that people have judged. What needs
-a list of words, such as an analogy, is refused.
+Such a model writes `embed_texts` instead of `vectors`: it has no list of words, and every text has
+a vector. From this come `embed`, `similarity`, `nearest` among given texts, `doesnt_match` and
+`evaluate` on pairs that people have judged. What needs a list of words, such as an analogy, is
+refused.
 """
 
 from __future__ import annotations
@@ -46,11 +47,13 @@ class TextEmbedder(Model):
 
     @abstractmethod
     def embed_texts(self, texts: list[str]) -> np.ndarray:
-        """The vectors float32 (n, D) of a few thousand texts at most, in their order; any text has one, the empty one too."""
+        """Return the vectors float32 (n, D) of a few thousand texts at most, in their order; any text
+        has one, the empty one too.
+        """
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """Return how many numbers a vector has."""
         return int(self.embed("").shape[0])
 
     def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
@@ -70,7 +73,9 @@ class TextEmbedder(Model):
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
     ) -> Self:
-        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are texts."""
+        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of
+        units, which are texts.
+        """
         fit_corpus(self, as_corpus(data), self.fitting(memory, train, device, run, valid, start))
         return self
 
@@ -79,7 +84,7 @@ class TextEmbedder(Model):
 
     @property
     def vectors(self) -> WordVectors:
-        """Refused: there is no list of words."""
+        """Refuse: there is no list of words."""
         self._refuse_words()
 
     def _refuse_words(self) -> NoReturn:
@@ -89,14 +94,16 @@ class TextEmbedder(Model):
         )
 
     def knows(self, word: str) -> bool:
-        """Always: any text has a vector."""
+        """Return True: any text has a vector."""
         return True
 
     def rows(self, words: Sequence[str]) -> np.ndarray:
         return self.embed(words)
 
     def embed(self, text: str | Sequence[str], *, unknown: Unknown = "refuse") -> np.ndarray:
-        """The vector (D,) of a text; (n, D) for a list. `unknown` is for word vectors: any text has a vector here."""
+        """Return the vector (D,) of a text; (n, D) for a list. `unknown` is for word vectors: any text
+        has a vector here.
+        """
         self.check_fitted()
         if unknown != "refuse":
             raise ConfigError(f"{self.name} models have a vector for any text; leave unknown out")
@@ -131,11 +138,12 @@ class TextEmbedder(Model):
     def nearest(
         self, query: Any, k: int = 10, *, among: Among = None, approximate: bool = False
     ) -> Any:
-        """The k texts of `among` nearest to a text or a vector (D,), with their cosines; for a list or an array (n, D) a
-        list, which takes hardly longer: `among`, any iterable of texts, is read once.
+        """Find the k texts of `among` nearest to a text or a vector (D,), with their cosines; for a
+        list or an array (n, D) a list, which takes hardly longer: `among`, any iterable of texts,
+        is read once.
 
-        Many searches among the same texts are faster if their vectors are kept: `WordVectors.of(texts, model.embed(texts))`
-        searches, saves and loads them.
+        Many searches among the same texts are faster if their vectors are kept:
+        `WordVectors.of(texts, model.embed(texts))` searches, saves and loads them.
         """
         self.check_fitted()
         if approximate:
@@ -158,7 +166,7 @@ class TextEmbedder(Model):
         among: int | None = None,
         approximate: bool = False,
     ) -> Any:
-        """Refused: there is no list of words to find the answer in."""
+        """Refuse: there is no list of words to find the answer in."""
         self._refuse_words()
 
     def similarity(self, a: str | list[str], b: str | list[str]) -> Any:
@@ -172,22 +180,23 @@ class TextEmbedder(Model):
     def evaluate(
         self, data: Any, *, among: int | None = None, method: Literal["add", "mul"] = "add"
     ) -> Result:
-        """Rank correlation (Spearman) of cosines with the scores that people gave to pairs of texts.
+        """Compute the rank correlation (Spearman) of cosines with the scores that people gave to pairs
+        of texts.
 
         `data`: a Path (tab-separated; see `metrics.sentence_pairs`) or a list of (text, text, score).
         """
         self.check_fitted()
         pairs = as_pairs(data)
-        metrics, details, notes = judging.judge_pairs(pairs, str, self.similarity)
+        metrics, details, notes = judging.evaluate_pairs(pairs, str, self.similarity)
         return Result(metrics, self.signature(pairs.fingerprint), notes, details)
 
     def outcomes(
         self, data: Any, *, among: int | None = None, method: Literal["add", "mul"] = "add"
     ) -> np.ndarray:
-        """The cosine of each pair."""
+        """Return the cosine of each pair."""
         self.check_fitted()
         return judging.pair_cosines(as_pairs(data), str, self.similarity)
 
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
-        """Everything that the model's results depend on."""
+        """Return everything that the model's results depend on."""
         return make_signature(self, data, extras)

@@ -1,7 +1,7 @@
 """The slices of an evaluation: by length, by class, by the share of unknown words, or by columns of the data.
 
-What can be told apart depends on the model (which words it knows, how long its training examples were) and on the data; the
-numbers of each slice are those of `metrics/slices`.
+What can be told apart depends on the model (which words it knows, how long its training examples
+were) and on the data; the numbers of each slice are those of `metrics/slices`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def slices_of_labelled(
     *,
     multi_label: bool,
 ) -> Rows:
-    """`gold` and `said`: whether an example is, and is said to be, of each of the classes with these names, bool (n, C)."""
+    """Score slices of labelled data. `gold` and `said`: whether an example is, and is said to be,
+    of each of the classes with these names, bool (n, C).
+    """
     right = np.stack([(gold == said).all(axis=1), np.ones(len(gold))], axis=1)
     outcomes = {"accuracy": right}
     if multi_label:
@@ -93,7 +95,9 @@ def slices_of_tagged(
     slice_by: str | Sequence[str],
     samples: int,
 ) -> Rows:
-    """Sentences by length and by the share of unknown words, words by tag. `knows`: None if the model cannot tell."""
+    """Score sentences by length and by the share of unknown words, and words by tag. `knows`: None
+    if the model cannot tell.
+    """
     kept = [i for i, words in enumerate(data.sentences) if words]
     data, predicted = data.part(kept), [predicted[i] for i in kept]
     outcomes = {"accuracy": _right_words(data.tags, predicted)}
@@ -112,7 +116,9 @@ def slices_of_tagged(
 
 
 def unknown_shares(model: Model, texts: Sequence[Any]) -> np.ndarray | None:
-    """The share of the tokens of each text that are unknown to the model, (n,); None where it has no unknown ones."""
+    """Return the share of the tokens of each text that are unknown to the model, (n,); None where
+    it has no unknown ones.
+    """
     tokenizer = next(iter(model.tokenizers.values()), None) if len(model.tokenizers) == 1 else None
     if (
         tokenizer is None
@@ -159,7 +165,7 @@ def _slicing(
 
 
 def _right_words(tags: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> np.ndarray:
-    """Of each sentence: words that are right, and words."""
+    """Count the right words and all words of each sentence."""
     rows = [
         (sum(a == b for a, b in zip(truth, guess)), len(truth))
         for truth, guess in zip(tags, predicted)
@@ -168,7 +174,9 @@ def _right_words(tags: Sequence[Sequence[str]], predicted: Sequence[Sequence[str
 
 
 def _by_tag(data: Tagged, predicted: list[list[str]], samples: int) -> Rows:
-    """A slice for each tag: of each sentence that has it the right words, and all that have it."""
+    """Make a slice for each tag: the right words of each sentence that has it, and all that have
+    it.
+    """
     names, gold = with_unseen(data.tagset, [tag for tags in data.tags for tag in tags])
     right = np.array(
         [a == b for tags, guess in zip(data.tags, predicted) for a, b in zip(tags, guess)]

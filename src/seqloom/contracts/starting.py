@@ -40,7 +40,9 @@ class Origin:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What the new model says of it: its label, its digest, and hashes of the data that it has seen."""
+        """Return what the new model says of it: its label, its digest, and hashes of the data that it
+        has seen.
+        """
         return {
             "origin": self.model.label(),
             "origin_weights": self.digest,

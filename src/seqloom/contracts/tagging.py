@@ -1,8 +1,9 @@
 """One tag for every word of a sentence.
 
-A tagger writes `tag(words)`, or `tag_ids(sentences)` where it is faster with many. Where tags mark spans (BIO and its kin),
-`evaluate` also reads the spans and gives their F1 as the conlleval script counts it. A tagger may work in another scheme
-than its data has (`works_in`); what it answers is in the scheme of the data.
+A tagger writes `tag(words)`, or `tag_ids(sentences)` where it is faster with many. Where tags mark
+spans (BIO and its kin), `evaluate` also reads the spans and gives their F1 as the conlleval script
+counts it. A tagger may work in another scheme than its data has (`works_in`); what it answers is in
+the scheme of the data.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ class Tagger(Model):
 
     @property
     def tags(self) -> list[str]:
-        """The tags used inside the model, in the order of `tag_ids`."""
+        """Return the tags used inside the model, in the order of `tag_ids`."""
         return self.learnt.get("working_tags", [])
 
     @property
     def works_in(self) -> Scheme | None:
-        """Tagging scheme used inside the model; None: that of the data."""
+        """Return the tagging scheme used inside the model; None: that of the data."""
         return None
 
     # ---- what a model writes
@@ -65,16 +66,17 @@ class Tagger(Model):
         """Learn from tagged sentences; `tags` is already there, and sorted."""
 
     def tag(self, words: list[str]) -> list[str]:
-        """The tag of each word of a sentence; for a tagger that does not write `tag_ids`."""
+        """Return the tag of each word of a sentence; for a tagger that does not write `tag_ids`."""
         raise NotImplementedError
 
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
-        """Index in `tags` of each word's tag, one array per sentence."""
+        """Return the index in `tags` of each word's tag, one array per sentence."""
         return [tag_places(self.tags, words, self.tag(words)) for words in sentences]
 
     def sequences(self, given: Any) -> tuple[Any, bool]:
-        """What `predict` was given as a list of sequences, and whether it was a single one: of words, unless a model that
-        reads something else (frames) says otherwise."""
+        """Return what `predict` was given as a list of sequences, and whether it was a single one: of
+        words, unless a model that reads something else (frames) says otherwise.
+        """
         rows: list[Any] = given.split() if isinstance(given, str) else values(given, "sentences")
         one = isinstance(given, str) or not rows or isinstance(rows[0], str)
         rows = [rows] if one else rows
@@ -82,7 +84,9 @@ class Tagger(Model):
         return rows, one
 
     def knows(self, word: str) -> bool:
-        """Whether the word was in the training data; evaluation tells known and unknown words apart."""
+        """Return whether the word was in the training data; evaluation tells known and unknown words
+        apart.
+        """
         return True
 
     # ---- fitting
@@ -147,7 +151,9 @@ class Tagger(Model):
         )
 
     def predict(self, sentences: Any) -> Any:
-        """The tags of a sentence (a list of words, or a text split at spaces), or of each sentence of a list of lists."""
+        """Predict the tags of a sentence (a list of words, or a text split at spaces), or of each
+        sentence of a list of lists.
+        """
         self.check_fitted()
         if isinstance(sentences, str):
             refuse_existing_file(sentences)
@@ -163,7 +169,7 @@ class Tagger(Model):
         return tagged[0] if one else tagged
 
     def score(self, data: Any, tags: Any = None) -> float:
-        """Accuracy by words."""
+        """Return the accuracy by words."""
         return float(self.evaluate(data, tags, samples=0, examples=0).metrics["accuracy"])  # type: ignore[arg-type]
 
     def evaluate(
@@ -176,11 +182,13 @@ class Tagger(Model):
         samples: int = 1000,
         examples: int = 3,
     ) -> Result:
-        """Accuracy of known and unknown words, F1 of spans where tags mark them, confusion, and errors by kind.
+        """Compute the accuracy of known and unknown words, F1 of spans where tags mark them,
+        confusion, and errors by kind.
 
-        `data` and `tags`: as `fit` takes them. `slice_by`: also by parts of the data: "length" of the sentences, "class" (the
-        tag of a word), "unknown" (the share of unknown words); `latency`: how long predictions take. `samples`: of the
-        bootstrap, 0 for no intervals; `examples`: words that are shown of each kind of error.
+        `data` and `tags`: as `fit` takes them. `slice_by`: also by parts of the data: "length" of
+        the sentences, "class" (the tag of a word), "unknown" (the share of unknown words);
+        `latency`: how long predictions take. `samples`: of the bootstrap, 0 for no intervals;
+        `examples`: words that are shown of each kind of error.
         """
         self.check_fitted()
         gold, scheme = as_tagged(data, tags), self.learnt["scheme"]
@@ -191,7 +199,7 @@ class Tagger(Model):
         known = sorted(
             {*self.learnt["tags"], *chain.from_iterable(predicted)}
         )  # spans may meet as never in training
-        metrics, details, notes = tagging.judge(
+        metrics, details, notes = tagging.evaluate_tags(
             gold, predicted, known, self.knows, samples=samples, examples=examples
         )
         if slice_by:
@@ -202,7 +210,7 @@ class Tagger(Model):
         return Result(metrics, self.signature(gold), notes, details)
 
     def signature(self, data: Tagged | None = None) -> Signature:
-        """Everything that the model's results depend on."""
+        """Return everything that the model's results depend on."""
         extras = {
             **self.training_extras(),
             **({"scheme": data.scheme} if data and data.scheme else {}),
@@ -213,7 +221,7 @@ class Tagger(Model):
 
 
 def tag_places(known: list[str], words: list[str], tags: list[str]) -> np.ndarray:
-    """The place of each tag among those that are known."""
+    """Return the index of each tag among those that are known."""
     if len(tags) != len(words):
         raise ModelError(
             f"tag(words) gave {len(tags)} tags for {len(words)} words; it must give one for each"
@@ -233,7 +241,8 @@ def _check_words(rows: list[list[str]], one: bool) -> None:
         issubclass(kind, str) for kind in set(map(type, chain.from_iterable(rows)))
     ):
         raise DataError(
-            "words must be text: a sentence is a text or a list of words, several sentences are a list of lists"
+            "words must be text: a sentence is a text or a list of words, several sentences are a "
+            "list of lists"
         )
     if one and any(len(word.split()) > 1 for word in rows[0]):
         raise DataError(

@@ -1,11 +1,13 @@
 """A text for every source.
 
-A translator writes `decoder(sources)`: a Stepper that has read the sources, whose row i writes the target of source i. From it
-come `translate` (beam search, greedy, drawn; the n best), `score` and `evaluate`. A model that can score known targets faster
-overrides `pair_log_probs`. A model that does not write token by token overrides `translate_batch`.
+A translator writes `decoder(sources)`: a Stepper that has read the sources, whose row i writes the
+target of source i. From it come `translate` (beam search, greedy, drawn; the n best), `score` and
+`evaluate`. A model that can score known targets faster overrides `pair_log_probs`. A model that
+does not write token by token overrides `translate_batch`.
 
-Sources are texts, or arrays of numbers (T, C), one row for each step. One source in, one translation out; a list in, a list
-out. What a source becomes does not depend on the others beside it.
+Sources are texts, or arrays of numbers (T, C), one row for each step. One source in, one
+translation out; a list in, a list out. What a source becomes does not depend on the others beside
+it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from seqloom.decoding.sampling import SamplingConfig, sample
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.result import Result, Signature
-from seqloom.metrics.translation import judge
+from seqloom.metrics.translation import evaluate_translations
 from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.tokenizer import Tokenizer
 
@@ -69,31 +71,32 @@ class Translator(Model):
         """Learn from pairs; it sets `tokenizers["source"]` (if sources are texts) and `tokenizers["target"]`."""
 
     def decoder(self, sources: Sources) -> Stepper:
-        """A Stepper over target tokens; row i of `start(n)` belongs to source i."""
+        """Return a Stepper over target tokens; row i of `start(n)` belongs to source i."""
         raise NotImplementedError
 
     def read_sources(self, sources: Sources) -> ReadSources:
-        """Sources as this model reads them."""
+        """Return the sources as this model reads them."""
         return ReadSources(self, sources)
 
     def translate_batch(
         self, sources: Sources, how: TranslationConfig, nbest: int = 1
     ) -> list[list[Translation]]:
-        """The best translations of each source, best first."""
+        """Return the best translations of each source, best first."""
         return self._search(self.decoder(sources), range(len(sources)), how, nbest)
 
     def pair_log_probs(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
-        """Natural-log probability of each token of each target, `</s>` last."""
+        """Return the natural-log probability of each token of each target, `</s>` last."""
         return forced_log_probs(self.decoder(sources), self.target_ids(targets))
 
     def alignments(self, sources: Sources, targets: list[str]) -> list[np.ndarray] | None:
-        """How much each token of a target, `</s>` last, attends to each step of its source, of a text `</s>` last: (T, S).
-        None: it does not."""
+        """Return how much each token of a target, `</s>` last, attends to each step of its source, of
+        a text `</s>` last: (T, S). None: it does not.
+        """
         return None
 
     @property
     def reads_numbers(self) -> bool:
-        """Whether its sources are arrays of numbers rather than texts."""
+        """Return whether its sources are arrays of numbers rather than texts."""
         return "source" not in self.tokenizers
 
     # ---- fitting
@@ -154,11 +157,13 @@ class Translator(Model):
 
     @property
     def most_tokens(self) -> int:
-        """Tokens after which a translation that does not end is cut off, where nothing else is said."""
+        """Return the tokens after which a translation that does not end is cut off, where nothing else
+        is said.
+        """
         return 2 * int(self.learnt["longest_target"]) + 10
 
     def token_limit(self, how: TranslationConfig) -> int:
-        """How many tokens a translation may have at most."""
+        """Return how many tokens a translation may have at most."""
         return how.max_tokens or self.most_tokens
 
     def translate(
@@ -169,9 +174,10 @@ class Translator(Model):
         ensemble: Sequence[Translator] = (),
         **options: Any,
     ) -> Any:
-        """The translation of a source, or of each of a list. `options` are those of `TranslationConfig`: search, beams,
-        length_penalty, max_tokens, ... With `nbest`, a list of that many Translations, best first. `ensemble`: models that
-        decide together with this one; their target tokens must be the same.
+        """Translate a source, or each of a list. `options` are those of `TranslationConfig`: search,
+        beams, length_penalty, max_tokens, ... With `nbest`, return a list of that many
+        Translations, best first. `ensemble`: models that decide together with this one; their
+        target tokens must be the same.
         """
         how = make(TranslationConfig, None, options)
         if nbest is not None and (nbest < 1 or how.search == "sample"):
@@ -202,9 +208,11 @@ class Translator(Model):
         first: int = 0,
         scored: bool = True,
     ) -> Answers:
-        """The best translations of each source: sources of like length together, answers in the order of the sources.
-        `first`: the number of the first one, where these are a part of all; a source is drawn by its number. `scored` False:
-        nobody looks at `log_prob` and `score`; they may be NaN, and greedy search is quicker for some models."""
+        """Return the best translations of each source: sources of like length together, answers in the
+        order of the sources. `first`: the number of the first one, where these are a part of all; a
+        source is drawn by its number. `scored` False: nobody looks at `log_prob` and `score`; they
+        may be NaN, and greedy search is quicker for some models.
+        """
         self.check_fitted()
         how = how or TranslationConfig()
         self.check_sources(sources)
@@ -244,7 +252,8 @@ class Translator(Model):
         """Say once for all n sources how many translations did not end."""
         if cut:
             progress.say(
-                f"warning: {cut:,} of {n:,} translations did not end and were cut off after {self.token_limit(how):,} "
+                f"warning: {cut:,} of {n:,} translations did not end and were cut off after "
+                f"{self.token_limit(how):,} "
                 "tokens; --max-tokens allows more"
             )
 
@@ -253,12 +262,15 @@ class Translator(Model):
         if long:
             progress.say(
                 f"{long:,} of {n:,} source{'s are' if n > 1 else ' is'} longer than any in training "
-                f"({self.learnt['longest_source']:,} {'steps' if self.reads_numbers else 'tokens'}); expect worse "
+                f"({self.learnt['longest_source']:,} "
+                f"{'steps' if self.reads_numbers else 'tokens'}); expect worse "
                 "translations"
             )
 
     def score(self, source: Any, target: Any) -> Any:
-        """Natural-log probability of a target given its source, the end symbol included; lists in, a list out."""
+        """Return the natural-log probability of a target given its source, the end symbol included;
+        lists in, a list out.
+        """
         one = isinstance(target, str)
         sources, targets = ([source], [target]) if one else (list(source), list(target))
         sources = _framed(sources)
@@ -266,18 +278,21 @@ class Translator(Model):
         return scores[0] if one else scores
 
     def token_scores(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
-        """The same token by token: `tokenizers["target"].encode(target)`, then `</s>`."""
+        """Return the natural-log probability of each target token:
+        `tokenizers["target"].encode(target)`, then `</s>`.
+        """
         return self.of_pairs(self.pair_log_probs, sources, targets)
 
     def of_pairs(
         self, what: Callable[[Sources, list[str]], list[T]], sources: Sources, targets: list[str]
     ) -> list[T]:
-        """What a function of sources and targets says of each pair, those of like length together."""
+        """Call a function of sources and targets for all pairs, those of like length together."""
         self.check_fitted()
         self.check_sources(sources)
         if len(sources) != len(targets):
             raise DataError(
-                f"every source needs a target; there are {len(sources):,} sources and {len(targets):,} targets"
+                f"every source needs a target; there are {len(sources):,} sources and "
+                f"{len(targets):,} targets"
             )
         answers: dict[int, T] = {}
         order = np.argsort([len(target) for target in targets], kind="stable")
@@ -295,15 +310,17 @@ class Translator(Model):
         how: TranslationConfig | None = None,
         **options: Any,
     ) -> Result:
-        """BLEU and chrF of the translations with intervals, exact matches, WER and CER, ROUGE-L, the nats of a target token,
-        and quality by length of the source. `samples`: of the bootstrap, 0 for no interval; `options` as in `translate`."""
+        """Compute BLEU and chrF of the translations with intervals, exact matches, WER and CER,
+        ROUGE-L, the nats of a target token, and quality by length of the source. `samples`: of the
+        bootstrap, 0 for no interval; `options` as in `translate`.
+        """
         pairs = Parallel.of(data, targets)
         how = make(TranslationConfig, how, options)
         self.remark_training_data(pairs.name, pairs.fingerprint)
         answers = self.translations(pairs.sources, how)
         self.remark_cut_off(answers.cut_off, len(answers), how)
         self.remark_long_sources(answers.long_sources, len(answers))
-        metrics, details, notes = judge(
+        metrics, details, notes = evaluate_translations(
             [best[0].text for best in answers], pairs.targets, pairs.sources, samples=samples
         )
         log_probs = self.token_scores(pairs.sources, pairs.targets)
@@ -315,7 +332,7 @@ class Translator(Model):
     def signature(
         self, data: Parallel | None = None, how: TranslationConfig | None = None
     ) -> Signature:
-        """Everything that the model's results depend on."""
+        """Return everything that the model's results depend on."""
         extras = self.training_extras()
         if how is not None:
             extras |= {
@@ -340,7 +357,7 @@ class Translator(Model):
         return self.tokenizers["target"]
 
     def target_ids(self, targets: Sequence[str]) -> list[np.ndarray]:
-        """The tokens of each target, `</s>` last."""
+        """Return the tokens of each target, `</s>` last."""
         tokenizer = self.target_tokenizer
         return [
             np.append(tokenizer.encode(target), tokenizer.eos_id).astype(np.int64)
@@ -357,7 +374,9 @@ class Translator(Model):
         return ids
 
     def _batches(self, read: ReadSources) -> list[list[int]]:
-        """Numbers of sources of like length, the longest first; a single batch stays as it is."""
+        """Return the indices of sources of like length, the longest first; a single batch stays as it
+        is.
+        """
         if len(read.sources) <= BATCH:
             return [list(range(len(read.sources)))]
         lengths = (
@@ -377,7 +396,8 @@ class Translator(Model):
                 )
             if self.reads_numbers and len(source) > self.learnt["longest_source"] == 1:
                 raise DataError(
-                    f"this {self.name} model was fitted on single vectors; source {i + 1} has {len(source)} steps "
+                    f"this {self.name} model was fitted on single vectors; source {i + 1} has "
+                    f"{len(source)} steps "
                     "(several vectors are a list: translate(list(array)))"
                 )
             if not self.reads_numbers and not isinstance(source, str):
@@ -387,7 +407,7 @@ class Translator(Model):
 
     @property
     def writes_tokens(self) -> bool:
-        """Whether it has a decoder, which writes token by token."""
+        """Return whether it has a decoder, which writes token by token."""
         return type(self).decoder is not Translator.decoder
 
     def check_writes(self, what: str) -> None:
@@ -403,7 +423,8 @@ class Translator(Model):
                 other, first = member.target_tokenizer.label(), self.target_tokenizer.label()
                 raise ConfigError(
                     f"member {number} of the ensemble has other target tokens than the first "
-                    f"({f'{other}, not {first}' if other != first else f'both have {other}'}); fit all members "
+                    f"({f'{other}, not {first}' if other != first else f'both have {other}'}); fit "
+                    f"all members "
                     "with the same target tokenizer"
                 )
 
@@ -445,7 +466,7 @@ class Translator(Model):
         ]
 
     def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:
-        """How beam search finds what `translate` gives."""
+        """Return the options by which beam search finds what `translate` gives."""
         shared = {field.name: getattr(how, field.name) for field in fields(BeamOptions)}
         return BeamConfig(
             **shared | {"beams": max(how.beams, nbest)},
@@ -482,7 +503,7 @@ class Translator(Model):
 
 
 def _framed(sources: Sources) -> Sources:
-    """The same, where a vector of features is an array of one step."""
+    """Convert each source that is a vector of features to an array of one step."""
     return [
         source[None] if isinstance(source, np.ndarray) and source.ndim == 1 else source
         for source in sources

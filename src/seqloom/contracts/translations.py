@@ -29,7 +29,7 @@ class Translation:
     ids: np.ndarray | None = None  # its tokens, without the end symbol
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "text": self.text,
             "log_prob": self.log_prob,
@@ -45,15 +45,15 @@ class Answers(list[list[Translation]]):
 
     @property
     def cut_off(self) -> int:
-        """How many of the best translations did not end."""
+        """Count the best translations that did not end."""
         return sum(not best[0].finished for best in self)
 
 
 class ReadSources:
     """Sources as a model reads them: how long they are, and Steppers over the targets of some.
 
-    This one leaves the reading to `decoder`. A model that makes ids of all sources at once has its own, so that each is
-    tokenised once.
+    This one leaves the reading to `decoder`. A model that makes ids of all sources at once has its
+    own, so that each is tokenised once.
     """
 
     def __init__(self, model: Translator, sources: list[Any]) -> None:
@@ -61,7 +61,7 @@ class ReadSources:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Steps of each source: tokens, or rows of numbers (n,)."""
+        """Return the steps of each source: tokens, or rows of numbers (n,)."""
         if self.model.reads_numbers:
             return np.array([len(source) for source in self.sources])
         return token_counts(self.model.tokenizers["source"], self.sources)
@@ -72,7 +72,7 @@ class ReadSources:
 
 
 def token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
-    """How many tokens each text has, all at once: int64 (n,).
+    """Count the tokens of each text, all at once: int64 (n,).
 
     >>> token_counts(Tokenizer(kind="byte"), ["ab", "", "a\\nb"]).tolist()
     [2, 0, 3]

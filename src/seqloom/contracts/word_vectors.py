@@ -1,8 +1,9 @@
 """A vector for every word.
 
-An embedder writes `vectors`: its words and their matrix as a WordVectors. One that can also make vectors for words that it
-never saw, such as fastText, writes `unseen` too. From these come `nearest`, `analogy`, `similarity`, `doesnt_match`,
-`embed` and `evaluate`. `str` in, one answer out; a list in, a list out. Nearness is cosine throughout.
+An embedder writes `vectors`: its words and their matrix as a WordVectors. One that can also make
+vectors for words that it never saw, such as fastText, writes `unseen` too. From these come
+`nearest`, `analogy`, `similarity`, `doesnt_match`, `embed` and `evaluate`. `str` in, one answer
+out; a list in, a list out. Nearness is cosine throughout.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overlo
 
 import numpy as np
 
-from seqloom.arrays import LARGEST
+from seqloom.arrays import MAX_WEIGHT
 from seqloom.contracts.base import Fitting, Model, data_record
 from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, least_alike, nearest_texts
 from seqloom.data.corpus import Corpus, as_corpus
@@ -44,10 +45,10 @@ class Embedder(Model):
     @property
     @abstractmethod
     def vectors(self) -> WordVectors:
-        """Its words and their vectors."""
+        """Return its words and their vectors."""
 
     def unseen(self, words: list[str]) -> np.ndarray | None:
-        """Vectors (n, D) of out-of-vocabulary words; None: the model has none for them."""
+        """Return vectors (n, D) of out-of-vocabulary words; None: the model has none for them."""
         return None
 
     def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
@@ -96,7 +97,9 @@ class Embedder(Model):
     # ---- vectors of words and texts
 
     def _spelled(self, words: Sequence[str]) -> list[str]:
-        """Words of the list as they are, others as the text was spelled: a model of lower case knows King too."""
+        """Return words of the list as they are, others normalized like the text: a lower-case model
+        knows King too.
+        """
         normalize = self.tokenizer.normalizer if self.tokenizers else None
         if normalize is None:
             return list(words)
@@ -106,21 +109,25 @@ class Embedder(Model):
         ]
 
     def _parts(self, text: str) -> list[str]:
-        """The words of a text that is spelled already, as the tokenizer of the model takes them apart."""
+        """Split a text that is spelled already into words, as the tokenizer of the model does."""
         kind = self.tokenizer.kind if self.tokenizers else "whitespace"
         return text.split() if kind == "whitespace" else split(text, kind)
 
     def made_of(self, texts: Sequence[str]) -> list[list[str]]:
-        """Each text as the model spells it, and its words, which are excluded from answers about it."""
+        """Return each text as the model spells it, and its words, which are excluded from answers
+        about it.
+        """
         return [[text, *self._parts(text)] for text in self._spelled(texts)]
 
     def knows(self, word: str) -> bool:
-        """Whether there is a vector for this word."""
+        """Return whether there is a vector for this word."""
         (word,) = self._spelled([word])
         return word in self.vectors.words or self.unseen([word]) is not None
 
     def rows(self, words: Sequence[str]) -> np.ndarray:
-        """The vector of each word, float32 (n, D); a word without one is an error that names its neighbours."""
+        """Return the vector of each word, float32 (n, D); a word without one is an error that names
+        its neighbours.
+        """
         self.check_fitted()
         return self._rows(self._spelled(words))
 
@@ -137,10 +144,11 @@ class Embedder(Model):
         return checked(rows)
 
     def embed(self, text: str | Sequence[str], *, unknown: Unknown = "refuse") -> np.ndarray:
-        """The vector (D,) of a word, or of a phrase as the mean of its words; (n, D) for a list.
+        """Return the vector (D,) of a word, or of a phrase as the mean of its words; (n, D) for a
+        list.
 
-        `unknown`: what a word without a vector is: an error, left out of its phrase (zeros where nothing is left), or the
-        mean of all vectors.
+        `unknown`: what a word without a vector is: an error, left out of its phrase (zeros where
+        nothing is left), or the mean of all vectors.
         """
         self.check_fitted()
         if unknown not in (choices := get_args(Unknown)):
@@ -204,16 +212,18 @@ class Embedder(Model):
         among: Among = None,
         approximate: bool = False,
     ) -> Any:
-        """The k words nearest to a word, a phrase or a vector (D,), excluding the query words.
+        """Find the k words nearest to a word, a phrase or a vector (D,), excluding the query words.
 
-        A list of words or an array (n, D) is answered together, which is several times faster. `among`: only the first so
-        many words count; files and trained models have the frequent ones first. Or the words and phrases themselves, any
-        number of them, of which the query may be one.
+        A list of words or an array (n, D) is answered together, which is several times faster.
+        `among`: only the first so many words count; files and trained models have the frequent ones
+        first. Or the words and phrases themselves, any number of them, of which the query may be
+        one.
 
-        `approximate`: walk a graph of neighbours instead of looking at every word (`pip install 'seqloom[approximate]'`). It
-        is built at the first call and stays in memory. It finds 98 of 100 neighbours, and pays late: among 60,000 words of
-        50 dimensions exact search is faster; among 400,000 the graph takes minutes to build and is then two to four times
-        as fast one by one, no faster for a list. It is for millions of words and many single questions.
+        `approximate`: walk a graph of neighbours instead of looking at every word (`pip install
+        'seqloom[approximate]'`). It is built at the first call and stays in memory. It finds 98 of
+        100 neighbours, and pays late: among 60,000 words of 50 dimensions exact search is faster;
+        among 400,000 the graph takes minutes to build and is then two to four times as fast one by
+        one, no faster for a list. It is for millions of words and many single questions.
         """
         self.check_fitted()
         if among is not None and not isinstance(among, int):
@@ -272,10 +282,12 @@ class Embedder(Model):
         among: int | None = None,
         approximate: bool = False,
     ) -> Any:
-        """a is to b as c is to what? The three words (or phrases) are never the answer.
+        """Find the words that are to c as b is to a. The three words (or phrases) are never the
+        answer.
 
-        `add` (Mikolov et al. 2013): nearest to b - a + c, each of length one. `mul` (Levy and Goldberg 2014): the largest
-        cos(b) cos(c) / cos(a), so that one large cosine cannot decide alone. `approximate`: as of `nearest`; for `add` only.
+        `add` (Mikolov et al. 2013): nearest to b - a + c, each of length one. `mul` (Levy and
+        Goldberg 2014): the largest cos(b) cos(c) / cos(a), so that one large cosine cannot decide
+        alone. `approximate`: as of `nearest`; for `add` only.
         """
         if isinstance(a, str) or isinstance(b, str) or isinstance(c, str):
             if not (isinstance(a, str) and isinstance(b, str) and isinstance(c, str)):
@@ -307,27 +319,32 @@ class Embedder(Model):
     @overload
     def similarity(self, a: list[str], b: list[str]) -> np.ndarray: ...
     def similarity(self, a: str | list[str], b: str | list[str]) -> float | np.ndarray:
-        """Cosine of two words or phrases; of two lists pair by pair, float64 (n,)."""
+        """Return the cosine of two words or phrases; of two lists pair by pair, float64 (n,)."""
         return cosines_of_pairs(self.embed, a, b)
 
     def doesnt_match(self, words: list[str] | str) -> str:
-        """The word that is least like the mean of all of them."""
+        """Return the word that is least like the mean of all of them."""
         return least_alike(self.embed, words)
 
     def evaluate(
         self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add"
     ) -> Result:
-        """Accuracy on analogies, by section, or rank correlation with human similarity scores (Spearman).
+        """Compute accuracy on analogies, by section, or rank correlation with human similarity scores
+        (Spearman).
 
-        `data`: a file or a judging.Questions; which of the two it is shows in its lines. Analogies are asked among the
-        first `among` words, similarities of all.
+        `data`: a file or a judging.Questions; which of the two it is shows in its lines. Analogies
+        are asked among the first `among` words, similarities of all.
         """
         self.check_fitted()
         questions = judging.as_questions(data)
         if questions.kind == "similarity":
-            metrics, details, notes = judging.judge_pairs(questions, self._known, self.similarity)
+            metrics, details, notes = judging.evaluate_pairs(
+                questions, self._known, self.similarity
+            )
             return Result(metrics, self.signature(questions.fingerprint), notes, details)
-        metrics, details, notes = judging.judge_analogies(questions, *self._asking(among, method))
+        metrics, details, notes = judging.evaluate_analogies(
+            questions, *self._asking(among, method)
+        )
         return Result(
             metrics,
             self.signature(questions.fingerprint, among=among, method=method),
@@ -338,8 +355,9 @@ class Embedder(Model):
     def outcomes(
         self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add"
     ) -> np.ndarray:
-        """The result of each question: 1 for a right analogy and 0 for a wrong one, or the cosine of a pair;
-        NaN where a word has no vector."""
+        """Return the result of each question: 1 for a right analogy and 0 for a wrong one, or the
+        cosine of a pair; NaN where a word has no vector.
+        """
         self.check_fitted()
         questions = judging.as_questions(data)
         if questions.kind == "similarity":
@@ -352,7 +370,7 @@ class Embedder(Model):
     def _asking(
         self, among: int | None, method: Literal["add", "mul"]
     ) -> tuple[judging.Spell, judging.Answer]:
-        """How words are spelled and analogies answered among the first words."""
+        """Return functions that spell words and answer analogies among the first words."""
         words, limit = self.vectors.words, len(self.vectors.words) if among is None else among
         return (
             lambda w: form if 0 <= words.find([form := self._spelled([w])[0]])[0] < limit else None,
@@ -363,7 +381,7 @@ class Embedder(Model):
         )
 
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
-        """Everything that the model's results depend on."""
+        """Return everything that the model's results depend on."""
         return make_signature(self, data, extras)
 
 
@@ -388,16 +406,19 @@ def make_signature(model: Model, data: str | None, extras: dict[str, Any]) -> Si
 
 
 def checked(vectors: np.ndarray) -> np.ndarray:
-    """The same vectors, if they are some: a large file is not read through when it is opened."""
-    if not (np.abs(vectors) <= LARGEST).all():
+    """Check that the vectors are finite and return them: a large file is not read through when it
+    is opened.
+    """
+    if not (np.abs(vectors) <= MAX_WEIGHT).all():
         raise ModelError(
-            "a vector has a value that is not a number or is far too large: the model is damaged; get it again"
+            "a vector has a value that is not a number or is far too large: the model is damaged; "
+            "get it again"
         )
     return vectors
 
 
 def unknown_word(word: str, table: WordVectors) -> DataError:
-    """What to say of a word that is not there."""
+    """Return the error for a word that is not there."""
     near = table.words.near(word)
     return DataError(
         f"no vector for {word!r}"

@@ -45,7 +45,7 @@ _AGAIN = "run the same command again to go on from there"
 
 
 def download(url: str, target: Path, *, size: int, sha256: str) -> None:
-    """Bring a file of known size and hash to `target`."""
+    """Download a file of known size and hash to `target`."""
     partial = target.with_name(target.name + ".partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def download(url: str, target: Path, *, size: int, sha256: str) -> None:
 
 @contextmanager
 def _exclusive(partial: Path) -> Iterator[IO[bytes]]:
-    """The partial file, for this process alone where the system can do that."""
+    """Open the partial file, for this process alone where the system supports that."""
     with open(partial, "a+b", buffering=0) as file:
         try:
             import fcntl
@@ -142,14 +142,14 @@ def _opened(url: str, start: int) -> HTTPResponse:
 
 
 def _continues(answer: HTTPResponse, start: int) -> bool:
-    """Whether the server sends the rest and not the whole."""
+    """Return whether the server sends the rest rather than the whole."""
     return answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
         f"bytes {start}-"
     )
 
 
 def _chunks(answer: HTTPResponse, url: str) -> Iterator[bytes]:
-    """What arrives until the end, or until the connection breaks."""
+    """Yield what arrives until the end, or until the connection breaks."""
     while True:
         try:
             chunk = answer.read(_CHUNK)
@@ -167,7 +167,7 @@ def _write(file: IO[bytes], chunk: bytes) -> None:
 
 
 def _check(file: IO[bytes], partial: Path, url: str, sha256: str) -> None:
-    """The content must be what the catalogue says; otherwise nothing of it is kept."""
+    """Check that the content is what the catalogue says; otherwise keep none of it."""
     file.seek(0)
     digest = hashlib.sha256()
     while chunk := file.read(1 << 20):
@@ -210,7 +210,7 @@ class Entry:
         return sum(file.size for file in self.files)
 
     def file(self, part: str) -> File:
-        """The file of a part; the first one for an empty name."""
+        """Return the file of a part; the first one for an empty name."""
         parts = {file.part: file for file in self.files}
         if part and part not in parts:
             raise DataError(
@@ -222,7 +222,7 @@ class Entry:
 
 @cache
 def entries() -> dict[str, Entry]:
-    """All datasets by name."""
+    """Return all datasets by name."""
     return {
         name: Entry(name, **values | {"files": tuple(File(**file) for file in values["files"])})
         for name, values in read_tables("catalogue").items()
@@ -230,7 +230,9 @@ def entries() -> dict[str, Entry]:
 
 
 def split_name(name: str) -> tuple[Entry, str]:
-    """The entry and the part, perhaps empty, of a name such as `ptb/train`; `data:` before it is allowed."""
+    """Split a name such as `ptb/train` into the entry and the part, perhaps empty; `data:` before
+    it is allowed.
+    """
     dataset, _, part = name.removeprefix(PREFIX).partition("/")
     known = entries()
     if dataset not in known:
@@ -240,18 +242,18 @@ def split_name(name: str) -> tuple[Entry, str]:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is `data:` and the name of a dataset."""
+    """Return whether a text is `data:` and the name of a dataset."""
     return text.startswith(PREFIX) and text.removeprefix(PREFIX).partition("/")[0] in entries()
 
 
 def full_name(name: str) -> str:
-    """The name with its part: `ptb/train` for `data:ptb`."""
+    """Return the name with its part: `ptb/train` for `data:ptb`."""
     entry, part = split_name(name)
     return f"{entry.name}/{entry.file(part).part}" if len(entry.files) > 1 else entry.name
 
 
 def locate(entry: Entry, file: File) -> Path | None:
-    """Where a file is on this machine, if it is."""
+    """Find a file on this machine; None if it is not there."""
     roots = [Path(root) for root in (os.environ.get("SEQLOOM_DATA"),) if root] + [
         cache_directory() / "data"
     ]
@@ -262,13 +264,15 @@ def locate(entry: Entry, file: File) -> Path | None:
 
 
 def get(name: str) -> list[Path]:
-    """The files of a dataset, or of the part that is named; what is missing is downloaded."""
+    """Get the files of a dataset, or of the part that is named; what is missing is downloaded."""
     entry, part = split_name(name)
     return [_fetched(entry, file) for file in ([entry.file(part)] if part else entry.files)]
 
 
 def resolve(name: str) -> Path:
-    """The one file that a name stands for, downloaded if need be; without a part it is the first."""
+    """Return the one file that a name stands for, downloaded if need be; without a part it is the
+    first.
+    """
     entry, part = split_name(name)
     if not part and len(entry.files) > 1:
         progress.say(
@@ -291,7 +295,7 @@ def _fetched(entry: Entry, file: File) -> Path:
 
 
 def missing(entry: Entry) -> DataError:
-    """What to do about a dataset that is not on this machine."""
+    """Return the error that says what to do about a dataset that is not on this machine."""
     if entry.url is not None:
         return DataError(
             f"the dataset {entry.name!r} is not on this machine; run: seqloom data get {entry.name}"

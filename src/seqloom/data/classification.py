@@ -1,8 +1,9 @@
 """Texts with one label each, from files of many forms or from memory.
 
-`read_labelled` takes TSV, CSV, JSON Lines, Parquet, `label sentence` lines, fastText's `__label__` lines and folders per
-class; what it is given it mostly finds out itself. `stream_labelled` gives the same rows in parts, for data that does not
-fit into memory. A row without a label is an error that names file and line; an empty text is kept, and counted.
+`read_labelled` takes TSV, CSV, JSON Lines, Parquet, `label sentence` lines, fastText's `__label__`
+lines and folders per class; what it is given it mostly finds out itself. `stream_labelled` gives
+the same rows in parts, for data that does not fit into memory. A row without a label is an error
+that names file and line; an empty text is kept, and counted.
 
     >>> data = Labelled.of([("a fine film", "good"), ("dull", "bad")])
     >>> data.classes, len(data), data.part([1]).texts
@@ -53,15 +54,18 @@ from seqloom.errors import ConfigError, DataError, quoted, suggest_known
 
 Source = str | Path | Iterable[str | Path]
 Label = str | int | bool
-LARGEST = 2**63  # of labels that are whole numbers, without its sign
+MAX_LABEL = 2**63  # of labels that are whole numbers, without its sign
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Examples and their labels, of equal length. An example is a text; for models that take those, a pair of texts (a tuple)
-    or an array of numbers. A label is a name, a whole number, or true or false, or a tuple of those where an example may have
-    several (or none). All labels are of one type; those of files are names. `columns`: further values of each example by name,
-    such as its source, which no model learns from, but by which results can be told apart."""
+    """Examples and their labels, of equal length. An example is a text; for models that take those,
+    a pair of texts (a tuple) or an array of numbers. A label is a name, a whole number, or true or
+    false, or a tuple of those where an example may have
+    several (or none). All labels are of one type; those of files are names. `columns`: further
+    values of each example by name, such as its source, which no model learns from, but by which
+    results can be told apart.
+    """
 
     examples: list[Any]
     labels: list[Any]
@@ -77,8 +81,10 @@ class Labelled:
         name: str = "texts",
         columns: Mapping[str, Any] | None = None,
     ) -> Labelled:
-        """From examples and labels (lists, arrays, columns), a tuple of the two, a list of (example, label), or a frame with
-        such columns. A label that is a list, tuple or set is several labels. `columns`: further values of the examples."""
+        """Build from examples and labels (lists, arrays, columns), a tuple of the two, a list of
+        (example, label), or a frame with such columns. A label that is a list, tuple or set stands
+        for several labels. `columns`: further values of the examples.
+        """
         if labels is not None:
             examples, labels = values(data, name), _label_values(labels, name)
         elif is_frame(data):
@@ -105,7 +111,8 @@ class Labelled:
         }
         if wrong := [key for key, column in further.items() if len(column) != len(examples)]:
             raise DataError(
-                f"{name} has {len(examples)} texts, but column {quoted(wrong[0])} {len(further[wrong[0]])} values"
+                f"{name} has {len(examples)} texts, but column {quoted(wrong[0])} "
+                f"{len(further[wrong[0]])} values"
             )
         read_labels = [read(label, row, name) for row, label in enumerate(labels, 1)]
         made = cls(check_examples(examples, name), read_labels, name, further)
@@ -130,7 +137,7 @@ class Labelled:
 
     @property
     def texts(self) -> list[str]:
-        """The examples, for models that read texts."""
+        """Return the examples, for models that read texts."""
         if self.pairs:
             raise DataError(
                 f"the examples of {self.name} are pairs of texts; this model reads single texts"
@@ -143,22 +150,22 @@ class Labelled:
 
     @property
     def pairs(self) -> bool:
-        """Whether the examples are pairs of texts."""
+        """Return whether the examples are pairs of texts."""
         return bool(self.examples) and is_pair(self.examples[0])
 
     @property
     def multi_label(self) -> bool:
-        """Whether an example may have several labels."""
+        """Return whether an example may have several labels."""
         return bool(self.labels) and isinstance(self.labels[0], tuple)
 
     @cached_property
     def classes(self) -> list[Any]:
-        """The different labels, sorted."""
+        """Return the distinct labels, sorted."""
         return sorted(set(chain.from_iterable(self.labels) if self.multi_label else self.labels))
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all examples and labels."""
+        """Return the SHA-256 of all examples and labels."""
         whole = hashlib.sha256(digest_examples(self.examples))
         if self.multi_label:
             whole.update(np.fromiter(map(len, self.labels), "<i8", len(self)).tobytes())
@@ -172,8 +179,9 @@ class Labelled:
         return whole.hexdigest()
 
     def like(self, classes: Sequence[Label], *, strict: bool = True) -> Labelled:
-        """The same with labels of the type of these: those of a file are text where those of a list are numbers. `strict`:
-        what cannot be of that type is refused, else it stays."""
+        """Convert the labels to the type of `classes`: those of a file are text, those of a list may
+        be numbers. With `strict`, refuse labels that cannot be converted; otherwise keep them.
+        """
         if not classes or not self.classes or type(self.classes[0]) is type(classes[0]):
             return self
         known = {label: _converted(label, classes) for label in self.classes}
@@ -194,7 +202,7 @@ class Labelled:
         )
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Labelled:
-        """Some of the rows, by number, mask or slice."""
+        """Return some of the rows, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
         return replace(
             self,
@@ -215,13 +223,15 @@ def read_labelled(
     encoding: str = "utf-8",
     strict: bool = False,
 ) -> Labelled:
-    """Labelled texts from a file, several files, a directory, a pattern, or `-` for standard input.
+    """Read labelled texts from a file, several files, a directory, a pattern, or `-` for standard
+    input.
 
-    Forms: `tsv`, `csv`, `jsonl` and `parquet`, where columns are found by usual names or named (without a header by number,
-    from 1); `lines`, `label sentence`; `fasttext`, `__label__x text`; `folders`, a directory a class. `auto` goes by the
-    end of the name and by the first lines. `pair_column`: of the second texts, where an example is a pair of texts; `columns`:
-    further columns of a table to keep, as text. Files may be packed (.gz, .xz, .zst). Of a directory or pattern, binary and
-    badly encoded files are skipped and reported; `strict` refuses them.
+    Forms: `tsv`, `csv`, `jsonl` and `parquet`, where columns are found by usual names or named
+    (without a header by number, from 1); `lines`, `label sentence`; `fasttext`, `__label__x text`;
+    `folders`, a directory a class. `auto` goes by the end of the name and by the first lines.
+    `pair_column`: of the second texts, where an example is a pair of texts; `columns`: further
+    columns of a table to keep, as text. Files may be packed (.gz, .xz, .zst). Of a directory or
+    pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
     """
     names = tuple(dict.fromkeys(columns))
     name, batches = _open(
@@ -248,7 +258,9 @@ def stream_labelled(
     strict: bool = False,
     size: int = 50_000,
 ) -> Iterator[Labelled]:
-    """The same rows in the same order, `size` at a time (the last part may be smaller)."""
+    """Yield the rows of `read_labelled` in the same order, `size` at a time (the last part may be
+    smaller).
+    """
     if size < 1:
         raise ConfigError(f"size must be at least 1; got {size}")
     name, batches = _open(source, form, Choice(text_column, label_column), encoding, strict)
@@ -256,8 +268,10 @@ def stream_labelled(
 
 
 def as_labelled(data: Any, labels: Any = None, *, columns: Sequence[str] = ()) -> Labelled:
-    """What `fit` and `evaluate` of a classifier accept: a Labelled, a Path, texts and labels, a list of (text, label), or a
-    frame; texts and labels are lists, generators, arrays or columns. `columns`: further ones that it must have."""
+    """Convert what `fit` and `evaluate` of a classifier accept: a Labelled, a Path, texts and
+    labels, a list of (text, label), or a frame; texts and labels are lists, generators, arrays
+    or columns. `columns`: further columns that the data must have.
+    """
     if isinstance(data, str):
         refuse_name(data, "seqloom.read_labelled")
     if isinstance(data, (Labelled, Path)):
@@ -270,7 +284,8 @@ def as_labelled(data: Any, labels: Any = None, *, columns: Sequence[str] = ()) -
         )
     if isinstance(data, (str, bytes, dict)) or not (isinstance(data, Iterable) or is_frame(data)):
         raise DataError(
-            f"cannot read labels from a {type(data).__name__}; give texts and labels, a list of (text, label), a "
+            f"cannot read labels from a {type(data).__name__}; give texts and labels, a list of "
+            f"(text, label), a "
             "Path, or what read_labelled returns"
         )
     if labels is None and is_frame(data):
@@ -301,7 +316,7 @@ def _having_name(known: Sequence[Any], name: str, of: str) -> str:
 
 
 def dataset_name(source: Source, documents: Sequence[str]) -> str:
-    """How data is called in results: by its file, or by how many files there are."""
+    """Return the name of the data in results: that of its file, or the number of files."""
     if not isinstance(source, (str, Path)):
         return documents[0] if len(documents) == 1 else f"{len(documents)} files"
     first = str(source)
@@ -317,7 +332,7 @@ def dataset_name(source: Source, documents: Sequence[str]) -> str:
 def _open(
     source: Source, form: Form, choice: Choice, encoding: str, strict: bool
 ) -> tuple[str, Iterator[Batch]]:
-    """The name of the data and its rows; what can be said before reading is said now."""
+    """Return the name of the data and its rows; report what can be reported before reading."""
     check_form(form)
     encoding = check_encoding(encoding)
     opened: list[tuple[str, Iterator[Batch]]] = []
@@ -392,7 +407,7 @@ def _label_values(labels: Any, name: str) -> list[Any]:
 
 
 def _labels(value: Any, row: int, name: str) -> tuple[Label, ...]:
-    """Several labels, in an order that is always the same."""
+    """Return several labels in a fixed order."""
     one = not isinstance(value, (list, tuple, set, frozenset))
     different = {_label(label, row, name) for label in ([value] if one else value)}
     return tuple(sorted(different, key=lambda label: (type(label).__name__, label)))
@@ -406,7 +421,7 @@ def _label(value: Any, row: int, name: str) -> Label:
     if isinstance(value, str) and value:
         return str(value)
     with suppress(TypeError):
-        if -LARGEST <= index(value) < LARGEST:
+        if -MAX_LABEL <= index(value) < MAX_LABEL:
             return index(value)
     raise DataError(
         f"row {row} of {name}: the label is {quoted(value)}; it must be non-empty text, a whole number, "
@@ -415,7 +430,7 @@ def _label(value: Any, row: int, name: str) -> Label:
 
 
 def _converted(label: Label, classes: Sequence[Label]) -> Label | None:
-    """A label as one of the type that these classes have; None: it cannot be."""
+    """Convert a label to the type of these classes; return None if that is impossible."""
     kind, text = type(classes[0]), str(label)
     if kind is str:
         return (

@@ -1,18 +1,22 @@
 """The forms of labelled text, and how a form is recognised.
 
-Of a table two columns are read, text and label: those that are named, those with usual names (`text`, `review`, ...;
-`label`, `class`, ...), or, when there are two and neither is known, the one with fewer different values is the label, and
-that is said. Where a second column of text is named, an example is a pair of texts. Labels may be numbers or true and false;
-they become the text that JSON has for them, and so do the values of further columns that are asked for.
+Of a table two columns are read, text and label: those that are named, those with usual names
+(`text`, `review`, ...; `label`, `class`, ...), or, when there are two and neither is known, the one
+with fewer different values is the label, and that is said. Where a second column of text is named,
+an example is a pair of texts. Labels may be numbers or true and false; they become the text that
+JSON has for them, and so do the values of further columns that are asked for.
 
-`lines` has a label, a blank and a sentence a line (the files of the Stanford Sentiment Treebank); `fasttext` the same with
-`__label__` before each label (fasttext.cc/docs/en/supervised-tutorial.html), of which there must be one; `folders` one
-directory a class and one file a text.
+`lines` has a label, a blank and a sentence a line (the files of the Stanford Sentiment Treebank);
+`fasttext` the same with `__label__` before each label
+(fasttext.cc/docs/en/supervised-tutorial.html), of which there must be one; `folders` one directory
+a class and one file a text.
 
-Pairs of texts in tables: a question and an answer, a premise and a hypothesis, two sentences that may mean the same.
+Pairs of texts in tables: a question and an answer, a premise and a hypothesis, two sentences that
+may mean the same.
 
-Labelled pairs are read like labelled texts (`data/classification_forms.py`); `read_pairs` reads those that have no label yet. Without a
-name that says what it is, a file is JSON Lines if its first line begins with a brace, else TSV.
+Labelled pairs are read like labelled texts (`data/classification_forms.py`); `read_pairs` reads
+those that have no label yet. Without a name that says what it is, a file is JSON Lines if its first
+line begins with a brace, else TSV.
 
     >>> list(read_pairs(Document("stdin", data=b"is it so?\\tit is\\nwho?\\tnobody\\n")))
     [[('is it so?', 'it is'), ('who?', 'nobody')]]
@@ -45,7 +49,7 @@ MARK = "__label__"
 _FORMS = ("auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders", "numbers")
 _HEAD_LINES = 100
 _HEAD_ROWS = 1000  # that are looked at to find out which column has the labels
-_FEW = 8  # classes that are believed however short the file is
+_MAX_FEW_CLASSES = 8  # classes that are believed however short the file is
 _FILES = 1000  # of a folder that are read together
 
 
@@ -58,8 +62,9 @@ class Batch(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The columns of text and label, as they are called or None, that of the second text if examples are pairs, and further
-    ones to keep."""
+    """The columns of text and label, as they are called or None, that of the second text if
+    examples are pairs, and further ones to keep.
+    """
 
     text: str | None = None
     label: str | None = None
@@ -67,7 +72,7 @@ class Choice(NamedTuple):
     more: tuple[str, ...] = ()
 
     def named(self) -> dict[str, str]:
-        """What was asked for by name, and for what."""
+        """Return what was asked for by name: a map from purpose to column."""
         pairs = [
             ("text", self.text),
             ("pair", self.pair),
@@ -86,7 +91,7 @@ def check_form(form: str) -> None:
 
 
 def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]:
-    """Texts and labels of a document, some thousands at a time."""
+    """Yield the texts and labels of a document, some thousands at a time."""
     kind = recognise(document) if form == "auto" else form
     if kind in KINDS.values():
         return _table(document, kind, choice)
@@ -99,7 +104,7 @@ def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]
 
 
 def recognise(document: Document) -> str:
-    """The form by the end of the name and by the first lines."""
+    """Return the form, recognised by the file extension and the first lines."""
     kind = table_kind(document.name)
     if kind == "parquet":
         return kind
@@ -121,7 +126,7 @@ def recognise(document: Document) -> str:
     if names & set(TEXT_NAMES) and names & set(LABEL_NAMES):
         return "csv"
     classes = {line.split(None, 1)[0] for line in head}
-    if len(classes) > max(_FEW, len(head) // 2):
+    if len(classes) > max(_MAX_FEW_CLASSES, len(head) // 2):
         raise DataError(
             f"{document.name} does not look like labelled text: its first {len(head)} lines begin with "
             f"{len(classes)} different words; say what it is with --form (form=...): {', '.join(_FORMS[1:])}"
@@ -131,7 +136,9 @@ def recognise(document: Document) -> str:
 
 
 def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
-    """Text, label and further columns of a table; every row must have a label, all else may be empty."""
+    """Yield text, label and further columns of a table; every row must have a label, the rest may
+    be empty.
+    """
     asked = [choice.text, choice.label, choice.pair, *choice.more]
     rows = open_rows(document, kind, asked, doubtful=False)  # a text and its label look like names
     if not rows.kinds:
@@ -185,7 +192,7 @@ def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
 
 
 def _plain(value: Any, block: Block, k: int, column: str) -> str:
-    """A value of a further column as text; none is empty text."""
+    """Return a value of a further column as text; None becomes empty text."""
     if value is None or isinstance(value, str):
         return (value or "").strip()
     if isinstance(value, (dict, list, bytes)):
@@ -194,7 +201,9 @@ def _plain(value: Any, block: Block, k: int, column: str) -> str:
 
 
 def _by_values(rows: Rows, kinds: Mapping[str, str]) -> list[str]:
-    """Of two columns the one with fewer different values is the label; when there are as many, the shorter ones."""
+    """Choose the label of two columns: the one with fewer distinct values or, if equal, the
+    shorter ones.
+    """
     pair = [column for column, kind in kinds.items() if kind not in (columns.OBJECT, columns.LIST)]
     head = next(rows.blocks(pair), None)
     values = [list(map(str, column[:_HEAD_ROWS])) for column in head.values] if head else [[], []]
@@ -209,7 +218,7 @@ def _by_values(rows: Rows, kinds: Mapping[str, str]) -> list[str]:
 
 
 def _lines(document: Document) -> Iterator[Batch]:
-    """`label sentence`; a label alone has an empty text."""
+    """Read lines of `label sentence`; a label alone has an empty text."""
     for first, lines in numbered_lines(document):
         texts: list[str] = []
         labels: list[str] = []
@@ -228,7 +237,7 @@ def _lines(document: Document) -> Iterator[Batch]:
 
 
 def _fasttext(document: Document) -> Iterator[Batch]:
-    """`__label__x text`."""
+    """Read lines of `__label__x text`."""
     for first, lines in numbered_lines(document):
         texts: list[str] = []
         labels: list[str] = []
@@ -243,7 +252,8 @@ def _fasttext(document: Document) -> Iterator[Batch]:
                 )
             if MARK in text and any(word.startswith(MARK) for word in text.split()):
                 raise DataError(
-                    f"{document.name}, line {number}: several labels; a text can have one here, so choose one, "
+                    f"{document.name}, line {number}: several labels; a text can have one here, so "
+                    f"choose one, "
                     "or write a line for each"
                 )
             labels.append(label.removeprefix(MARK))
@@ -253,7 +263,7 @@ def _fasttext(document: Document) -> Iterator[Batch]:
 
 
 def _numbers(document: Document) -> Iterator[Batch]:
-    """A label and the values of a series."""
+    """Read lines of a label and the values of a series."""
     for first, lines in numbered_lines(document):
         series: list[Any] = []
         labels: list[str] = []
@@ -263,7 +273,8 @@ def _numbers(document: Document) -> Iterator[Batch]:
             label, *cells = cells_of(line)
             if not label or not cells:
                 raise DataError(
-                    f"{document.name}, line {number}: no {'values' if label else 'label'}; a line is a label and "
+                    f"{document.name}, line {number}: no {'values' if label else 'label'}; a line "
+                    f"is a label and "
                     "its values"
                 )
             labels.append(label_of(label))
@@ -273,12 +284,12 @@ def _numbers(document: Document) -> Iterator[Batch]:
 
 
 def has_folders(path: Path) -> bool:
-    """Whether there are directories in a directory."""
+    """Return whether a directory contains directories."""
     return any(True for _ in _subfolders(path))
 
 
 def read_folders(path: Path, encoding: str, strict: bool = False) -> Iterator[Batch]:
-    """Each file below a directory is a text, and the directory right below `path` its label."""
+    """Read each file below a directory as a text, labelled by the directory right below `path`."""
     classes = sorted(_subfolders(path))
     if not classes:
         raise DataError(f"{path} has no folders in it; the format folders needs one for each class")
@@ -296,7 +307,7 @@ def read_folders(path: Path, encoding: str, strict: bool = False) -> Iterator[Ba
 
 
 def _folder(path: Path, label: str, encoding: str, strict: bool) -> Iterator[Batch]:
-    """The texts of one class; files that are not text are skipped and reported, or refused."""
+    """Yield the texts of one class; skip and report files that are not text, or refuse them."""
     names = sorted(
         os.path.join(folder, name)
         for folder, _, files in os.walk(path)
@@ -327,7 +338,9 @@ def _folder(path: Path, label: str, encoding: str, strict: bool) -> Iterator[Bat
 
 
 def _file_text(name: str, encoding: str, strict: bool) -> str | None:
-    """What a file holds, None if that is binary, which `strict` refuses; most are small, so that opening is what costs."""
+    """Return the text of a file; None if it is binary, which `strict` refuses. Most files are
+    small, so opening them dominates the cost.
+    """
     document = Document(name, Path(name), encoding=encoding)
     if encoding == "utf-8" and not name.endswith(COMPRESSED):
         try:
@@ -364,7 +377,9 @@ FLAGS = ("--text-column", "--pair-column")
 def read_pairs(
     document: Document, text_column: str | None = None, pair_column: str | None = None
 ) -> Iterator[list[Any]]:
-    """The pairs of a table, some thousands at a time; columns that are not named are the two that there are."""
+    """Yield the pairs of a table, some thousands at a time; unnamed columns are the two that there
+    are.
+    """
     kind = table_kind(document.name)
     if kind is None:
         head = next(line_blocks(document, 1), b"").lstrip()
@@ -378,13 +393,13 @@ def read_pairs(
 
 
 def joined(block: Block, names: list[str]) -> list[Any]:
-    """The pairs of some rows, whose first two values are those of these columns."""
+    """Return the pairs of some rows, whose first two values are those of these columns."""
     firsts, seconds = (texts_of(block, k, name) for k, name in enumerate(names))
     return list(zip(firsts, seconds))
 
 
 def texts_of(block: Block, k: int, column: str) -> list[str]:
-    """The values of the k-th column that was asked for, which must be texts."""
+    """Return the values of the k-th column that was asked for, which must be texts."""
     texts = block.values[k]
     if set(map(type, texts)) - {str}:
         at = next(row for row, value in enumerate(texts) if not isinstance(value, str))
@@ -393,7 +408,7 @@ def texts_of(block: Block, k: int, column: str) -> list[str]:
 
 
 def _choose(name: str, kinds: Mapping[str, str], asked: tuple[str | None, ...]) -> list[str]:
-    """The columns of the two texts."""
+    """Choose the columns of the two texts."""
     chosen = [
         None if column is None else columns.check_name(name, kinds, column) for column in asked
     ]
@@ -414,7 +429,8 @@ def _choose(name: str, kinds: Mapping[str, str], asked: tuple[str | None, ...]) 
         )
         flags = " and ".join(flag for flag, column in zip(FLAGS, chosen) if column is None)
         raise DataError(
-            f"{name} has the columns {columns.listed(kinds)}; this model reads pairs of texts: say which holds "
+            f"{name} has the columns {columns.listed(kinds)}; this model reads pairs of texts: say "
+            f"which holds "
             f"{which} with {flags}"
         )
     if chosen[0] == chosen[1]:

@@ -1,4 +1,5 @@
-"""Which columns of a table are read: those that are named, those with usual names, or the only ones that it can be.
+"""Which columns of a table are read: those that are named, those with usual names, or the only ones
+that it can be.
 
 A column may lie deeper than the surface: `meta.body` is the field `body` of the object `meta`, and
 `messages.0.content` that of the first object of the list `messages`. A name that stands in the table as it
@@ -35,7 +36,9 @@ TEXT_NAMES = (
     "utterance",
 )
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "intent")
-MOST = 100_000  # columns of a table: names and values of each are looked at, which for millions would fill the memory
+# columns of a table: names and values of each are looked at, which for millions would fill the
+# memory
+MAX_COLUMNS = 100_000
 
 _KINDS = {
     str: TEXT,
@@ -50,13 +53,15 @@ _KINDS = {
 _ABSENT = object()
 _DEEPEST = 20  # steps of a path that is found; a longer one can be asked for
 _LONGEST_NUMBER = 19  # digits; no list has as many entries
-_SHOWN = 12
+_MAX_NAMES_SHOWN = 12
 
 
 def choose(
     name: str, columns: Mapping[str, str], column: str | None, *, untyped: bool = False
 ) -> str:
-    """The column of text among columns that hold these kinds of values; `untyped`: numbers are text too."""
+    """Choose the column of text among columns that hold these kinds of values; `untyped`: numbers
+    are text too.
+    """
     texts = [key for key, kind in columns.items() if kind == TEXT]
     if column is not None:
         kind = columns[check_name(name, columns, column)]
@@ -71,7 +76,8 @@ def choose(
             else ""
         )
         raise DataError(
-            f"column {column!r} of {name} holds {kind if kind in (FLAG, BYTES) else f'{kind}s'}, not text{where}"
+            f"column {column!r} of {name} holds {kind if kind in (FLAG, BYTES) else f'{kind}s'}, "
+            f"not text{where}"
         )
     if len(texts) == 1:
         return texts[0]
@@ -87,7 +93,7 @@ def choose(
 def choose_pair(
     name: str, columns: Mapping[str, str], asked: Sequence[str | None]
 ) -> list[str] | None:
-    """The columns of text and label; None where there are two of which nothing is known."""
+    """Choose the columns of text and label; None where there are two of which nothing is known."""
     called = {column.lower(): column for column in reversed(list(columns))}
     chosen = [
         next((called[usual] for usual in usuals if usual in called), None)
@@ -118,7 +124,9 @@ def choose_pair(
 def without(
     name: str, columns: Mapping[str, str], pair: str, others: Sequence[str | None]
 ) -> dict[str, str]:
-    """The columns besides that of the second text of pairs, among which are those of first text and label."""
+    """Return the columns besides that of the second text of pairs, among them those of first text
+    and label.
+    """
     check_name(name, columns, pair)
     if pair in others:
         what = "both texts of a pair" if others[0] == pair else "text and label"
@@ -127,7 +135,7 @@ def without(
 
 
 def check_name(name: str, columns: Mapping[str, str], column: str) -> str:
-    """A column that there must be."""
+    """Check that a column exists and return it."""
     if column not in columns:
         near = suggest(column, columns)
         raise DataError(
@@ -137,7 +145,7 @@ def check_name(name: str, columns: Mapping[str, str], column: str) -> str:
 
 
 def wrong_value(place: str, column: str, value: Any, wanted: str) -> DataError:
-    """What to say of a value that is not what a column must hold."""
+    """Return the error for a value that is not what a column must hold."""
     if value is None or value == "":
         return DataError(f"{place}: no {wanted} in column {column!r}")
     several = "; one label a row" if isinstance(value, list) and wanted == "label" else ""
@@ -148,19 +156,19 @@ def wrong_value(place: str, column: str, value: Any, wanted: str) -> DataError:
 
 
 def listed(names: Sequence[str] | Mapping[str, str]) -> str:
-    """The names, or the first dozen."""
-    return ", ".join(list(names)[:_SHOWN]) + (
-        f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    """Join the names, or the first dozen."""
+    return ", ".join(list(names)[:_MAX_NAMES_SHOWN]) + (
+        f" and {len(names) - _MAX_NAMES_SHOWN} more" if len(names) > _MAX_NAMES_SHOWN else ""
     )
 
 
 def kind_of(value: Any) -> str:
-    """What a value is."""
+    """Return what kind of value it is."""
     return _KINDS.get(type(value), type(value).__name__)
 
 
 def with_article(kind: str) -> str:
-    """A kind in a sentence."""
+    """Return a kind as written in a sentence, with its article."""
     return (
         kind
         if kind in (FLAG, NOTHING, BYTES)
@@ -171,17 +179,19 @@ def with_article(kind: str) -> str:
 
 
 def steps_to(column: str, names: Container[str]) -> tuple[str, ...]:
-    """The path that a column stands for; one that is called so, dots and all, goes first."""
+    """Return the path that a column stands for; one that is called so, dots and all, goes first."""
     return (column,) if column in names else tuple(column.split("."))
 
 
 def number(step: str) -> int:
-    """The number that a column is called by, -1 if it is none; Python does not read thousands of digits."""
+    """Return the number that a column is called by, -1 if it is none; Python does not read
+    thousands of digits.
+    """
     return int(step) if step.isdecimal() and len(step) < _LONGEST_NUMBER else -1
 
 
 def look(value: Any, steps: Sequence[str], absent: Any = None) -> Any:
-    """The value at the end of a path."""
+    """Return the value at the end of a path."""
     for step in steps:
         if isinstance(value, dict) and step in value:
             value = value[step]
@@ -195,7 +205,9 @@ def look(value: Any, steps: Sequence[str], absent: Any = None) -> Any:
 def kinds_in(
     rows: Sequence[Any], names: Container[str], asked: Sequence[str | None]
 ) -> dict[str, str]:
-    """All paths in some rows, and those that are asked for, with the kinds of values that they lead to."""
+    """Return all paths in some rows, and those that are asked for, with the kinds of values that
+    they lead to.
+    """
     kinds: dict[str, str] = {}
     for row in rows:
         _flatten(row, "", kinds)
@@ -215,13 +227,15 @@ def kinds_in(
 
 
 def _flatten(value: Any, path: str, kinds: dict[str, str]) -> None:
-    """All paths in a value; of lists the first entry alone, unless the list is the row."""
+    """Add all paths in a value to `kinds`; of lists the first entry alone, unless the list is the
+    row.
+    """
     if path and kinds.get(path, NOTHING) == NOTHING:
         kinds[path] = kind_of(value)
     entries = (
         value.items()
         if isinstance(value, dict)
-        else enumerate(value[: 1 if path else MOST])
+        else enumerate(value[: 1 if path else MAX_COLUMNS])
         if isinstance(value, list)
         else ()
     )

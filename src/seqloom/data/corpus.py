@@ -1,10 +1,10 @@
 """Text to learn from: files, directories, compressed files, standard input or texts in memory, as one stream.
 
-A corpus is a list of documents that can be read any number of times and is never in memory as a whole. Whoever reads it to the
-end first learns its hashes and sizes on the way, and which files of a directory are not text.
-`blocks` cuts it where the tokenizer says that a cut changes nothing. `split` holds out whole files, or contiguous parts of
-a single file, because shuffled lines of running text put neighbours of the training text into the test; `overlap`
-measures that.
+A corpus is a list of documents that can be read any number of times and is never in memory as a
+whole. Whoever reads it to the end first learns its hashes and sizes on the way, and which files of
+a directory are not text. `blocks` cuts it where the tokenizer says that a cut changes nothing.
+`split` holds out whole files, or contiguous parts of a single file, because shuffled lines of
+running text put neighbours of the training text into the test; `overlap` measures that.
 
     >>> corpus = Corpus.from_texts(["to be", "or not to be"])
     >>> list(corpus.lines())
@@ -45,7 +45,9 @@ class Corpus(DocumentList):
 
     @classmethod
     def from_texts(cls, texts: str | Iterable[str], name: str = "text") -> Corpus:
-        """A str is the text itself; a list holds one unit each and becomes one line each."""
+        """Make a corpus: a str is the text itself; a list holds one unit each and becomes one line
+        each.
+        """
         data = (
             to_bytes(texts)
             if isinstance(texts, str)
@@ -56,7 +58,7 @@ class Corpus(DocumentList):
         return cls([Document(name, data=data)], name)
 
     def blocks(self, cut: Callable[[bytes, bool], int], size: int = 4 << 20) -> Iterator[Block]:
-        """The documents in pieces of about `size` bytes, cut where `cut(data, final)` allows it."""
+        """Yield the documents in pieces of about `size` bytes, cut where `cut(data, final)` allows it."""
         empty = True
         for pieces in self._walk():
             for block in blocks_of(pieces, cut, size):
@@ -74,22 +76,24 @@ class Corpus(DocumentList):
 
     @property
     def ends_with_newline(self) -> bool:
-        """Whether the last line is closed."""
+        """Return whether the last line is closed."""
         return [content.closed for content in self._contents if content.size][-1:] == [True]
 
     @property
     def open_lines(self) -> int:
-        """How many documents end without a newline: as lines, each of them has one `</s>` that is not in its bytes."""
+        """Count the documents that end without a newline: as lines, each of them has one `</s>` that
+        is not in its bytes.
+        """
         return sum(content.size > 0 and not content.closed for content in self._contents)
 
     @cached_property
     def _ends(self) -> np.ndarray:
-        """Where each document ends in the whole text, in bytes."""
+        """Return where each document ends in the whole text, in bytes."""
         return np.cumsum([content.size for content in self._contents])
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the content, or of the documents' hashes when there are several."""
+        """Return the SHA-256 of the content, or of the documents' hashes when there are several."""
         digests = self.file_hashes
         return (
             digests[0]
@@ -99,27 +103,29 @@ class Corpus(DocumentList):
 
     @property
     def file_hashes(self) -> list[str]:
-        """SHA-256 of each document that is not empty."""
+        """Return the SHA-256 of each document that is not empty."""
         return [content.digest for content in self._contents if content.size]
 
     def text(self) -> str:
-        """The whole text; for small corpora."""
+        """Return the whole text; for small corpora."""
         return b"".join(piece.data for pieces in self._walk() for piece in pieces).decode("utf-8")
 
     def each_document(self) -> Iterator[tuple[str, str]]:
-        """Name and text of every document; a row of a table is one, called `reviews.csv:7`."""
+        """Yield the name and text of every document; a row of a table is one, named `reviews.csv:7`."""
         return (pair for document in self.documents for pair in document.documents())
 
     def lines(self) -> Iterator[str]:
-        """Line by line, without the newline."""
+        """Yield the lines without their newlines."""
         return (line.decode("utf-8") for pieces in self._walk() for line in lines_of(pieces))
 
     def split(self, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)) -> Splits:
-        """Training, validation and test parts: contiguous ones of a single file, whole files of several.
+        """Split into training, validation and test parts: contiguous ranges of a single file, or whole
+        files of several.
 
-        Files are held out in the order of the hashes of their contents, so that names do not matter. Where whole files would
-        miss a fraction by more than a factor of two, the parts are contiguous ones of every file. A border inside a
-        file moves to the end of a line where one is near, in a table to the end of a row.
+        Files are held out in the order of the hashes of their contents, so that names do not
+        matter. Where whole files would miss a fraction by more than a factor of two, the parts are
+        contiguous ones of every file. A border inside a file moves to the end of a line where one
+        is near, in a table to the end of a row.
         """
         if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
             raise DataError(
@@ -141,13 +147,15 @@ class Corpus(DocumentList):
             manner = f"contiguous {shares} by bytes{' of every file' * several}"
         if several and whole is None:
             progress.say(
-                f"{self.name}: too few files, or one too large, to hold out whole files; each file is split into "
+                f"{self.name}: too few files, or one too large, to hold out whole files; each file "
+                f"is split into "
                 "contiguous parts"
             )
         if not all(parts):
             rows = any(isinstance(document, Table) for document in self.documents)
             raise DataError(
-                f"{self.name} ({sum(sizes)} bytes) {'has too few rows' if rows else 'is too small'} to split into "
+                f"{self.name} ({sum(sizes)} bytes) "
+                f"{'has too few rows' if rows else 'is too small'} to split into "
                 f"three parts{' at their ends' if rows else ''}; give more text"
             )
         train, valid, test = (
@@ -157,7 +165,7 @@ class Corpus(DocumentList):
         return Splits(train, valid, test, manner)
 
     def _contiguous(self, fractions: tuple[float, float, float]) -> list[list[Document | Table]]:
-        """Contiguous parts of every document, which are in the order of their hashes."""
+        """Return contiguous parts of every document, the documents ordered by their hashes."""
         parts: list[list[Document | Table]] = [[], [], []]
         for place in sorted(
             range(len(self.documents)), key=lambda place: self._contents[place].digest
@@ -180,7 +188,9 @@ class Corpus(DocumentList):
         return parts
 
     def beginning(self, fraction: float) -> Corpus | None:
-        """About the first so much of the text, to the end of a line or row; None where that is nothing or all of it."""
+        """Return about the first `fraction` of the text, up to the end of a line or row; None if that
+        is nothing or all of it.
+        """
         total = sum(content.size for content in self._contents)
         target = round(total * fraction)
         stop = self._border(
@@ -198,7 +208,9 @@ class Corpus(DocumentList):
         return Corpus(parts, name)
 
     def _border(self, target: int, at: int) -> int:
-        """The end of a row, line or document nearest to a byte of that document, else white space, else of a character."""
+        """Return the end of a row, line or document nearest to a byte of that document; failing that,
+        of white space, and failing that, of a character.
+        """
         ends, document = self._ends, self.documents[at]
         base = int(ends[at]) - self._contents[at].size
         if isinstance(document, Table):
@@ -240,14 +252,16 @@ class Splits:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short hash of the description and of all three parts."""
+        """Return a short hash of the description and all three parts."""
         parts = [self.description, *(part.fingerprint for part in self)]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
 
 def as_corpus(data: Any) -> Corpus:
-    """What `fit` and `evaluate` accept: a corpus, a Path, the text itself, or texts, one a unit: a list, a generator, an
-    array, a column, a frame with one column of text. A unit may be a list of words."""
+    """Convert what `fit` and `evaluate` accept: a corpus, a Path, the text itself, or texts, one
+    per unit: a list, a generator, an array, a column, or a frame with one text column. A unit
+    may be a list of words.
+    """
     if isinstance(data, Corpus):
         return data
     if isinstance(data, Path):
@@ -273,13 +287,14 @@ def read(
     column: str | None = None,
     strict: bool = False,
 ) -> Corpus:
-    """A corpus from a file, several files, a directory, a pattern such as `data/*.txt`, or `-` for standard input.
+    """Read a corpus from a file, several files, a directory, a pattern such as `data/*.txt`, or
+    `-` for standard input.
 
-    Files ending in .gz, .xz and .zst are decompressed. Other encodings than UTF-8 must be named. Files ending
-    in .csv, .tsv, .jsonl, .ndjson or .parquet are tables: `column` is read, a name or a path such as
-    `messages.0.content`, and each row is a document. Without it, the only column of text is taken. `data:ptb/train`
-    is a dataset of the catalogue. Of a directory or pattern, binary files and those in another encoding are skipped and
-    reported; `strict` refuses them.
+    Files ending in .gz, .xz and .zst are decompressed. Other encodings than UTF-8 must be named.
+    Files ending in .csv, .tsv, .jsonl, .ndjson or .parquet are tables: `column` is read, a name or
+    a path such as `messages.0.content`, and each row is a document. Without it, the only column of
+    text is taken. `data:ptb/train` is a dataset of the catalogue. Of a directory or pattern, binary
+    files and those in another encoding are skipped and reported; `strict` refuses them.
     """
     return open_corpus(source, encoding=encoding, column=column, strict=strict, check=True)
 
@@ -292,8 +307,9 @@ def open_corpus(
     strict: bool = False,
     check: bool = False,
 ) -> Corpus:
-    """The same without reading a directory: what is not text in it is seen by whoever reads it first (`Corpus.read_by`),
-    unless `check` asks for it now."""
+    """Open a corpus without reading a directory's files: those that are not text are found by
+    whoever reads them first (`Corpus.read_by`), unless `check` asks for that now.
+    """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [
         document
@@ -324,7 +340,9 @@ def open_corpus(
 
 
 def overlap(train: Corpus, test: Corpus) -> float:
-    """Share of the test's lines of at least 20 bytes that also stand in the training text, by 64-bit hashes."""
+    """Return the share of test lines of at least 20 bytes that also occur in the training text, by
+    64-bit hashes.
+    """
     hashes = [
         array(
             "q",
@@ -342,6 +360,6 @@ def overlap(train: Corpus, test: Corpus) -> float:
 
 
 def bundled() -> Corpus:
-    """Tiny Shakespeare: 1.1 MB of plays in the public domain, installed with the package."""
+    """Return Tiny Shakespeare: 1.1 MB of public-domain plays, installed with the package."""
     data = resources.files("seqloom.data").joinpath("bundled", "tinyshakespeare.txt").read_bytes()
     return Corpus([Document("tinyshakespeare", data=data)], "tinyshakespeare")

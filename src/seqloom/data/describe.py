@@ -1,8 +1,8 @@
 """What a corpus is made of, before any model: words, how far a vocabulary reaches, how long things are.
 
-Everything is counted on the first part of the text and asked of the last (as `compare` splits it), or of a
-held-out text that is given. A vocabulary of the most frequent words is a prefix of the longest one, so one pass
-gives the coverage and the unknown words of every size.
+Everything is counted on the first part of the text and asked of the last (as `compare` splits it),
+or of a held-out text that is given. A vocabulary of the most frequent words is a prefix of the
+longest one, so one pass gives the coverage and the unknown words of every size.
 
     >>> report = describe(["to be or not to be"] * 40, held_out=["to be or to do"], kinds=["word"])
     >>> report.types, report.rows[0].oov_rate
@@ -10,11 +10,12 @@ gives the coverage and the unknown words of every size.
 
 Whether held-out text is of another kind than the training text.
 
-Measured are words that the training text lacks: of the held-out text, and of a random tenth of the training text, each against
-the other nine tenths. Text of one kind gives two rates of the same size; another language, or code beside prose, gives a
-rate far above. The tenth is drawn in runs of 200 words, the files mixed, so it is what a lucky split would have given. Where
-words are not written with blanks between them, characters are counted instead. Of long texts a part is read; of short ones
-nothing is said.
+Measured are words that the training text lacks: of the held-out text, and of a random tenth of the
+training text, each against the other nine tenths. Text of one kind gives two rates of the same
+size; another language, or code beside prose, gives a rate far above. The tenth is drawn in runs of
+200 words, the files mixed, so it is what a lucky split would have given. Where words are not
+written with blanks between them, characters are counted instead. Of long texts a part is read; of
+short ones nothing is said.
 """
 
 from __future__ import annotations
@@ -110,11 +111,11 @@ class Description:
     lengths: list[Lengths]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     def summary(self) -> list[str]:
-        """The report's first lines."""
+        """Return the first lines of the report."""
         normalized = "" if self.normalize == "none" else f", normalised by {self.normalize}"
         return [
             f"{self.name}: {self.n_bytes:,} bytes, {_many(self.documents, 'document')}, {self.lines:,} lines",
@@ -123,7 +124,7 @@ class Description:
         ]
 
     def tables(self) -> list[Table]:
-        """What the report says in columns."""
+        """Return the tables of the report."""
         shown = [
             c for c in self.coverage if str(c.types).strip("0") == "1" or c is self.coverage[-1]
         ]
@@ -183,7 +184,7 @@ class Description:
         ]
 
     def table(self) -> str:
-        """The report as text."""
+        """Return the report as text."""
         return "\n\n".join(["\n".join(self.summary()), *map(_columns, self.tables())])
 
     def _repr_html_(self) -> str:
@@ -202,7 +203,9 @@ def describe(
     sizes: Sequence[int] = SIZES,
     normalize: str = "none",
 ) -> Description:
-    """Count a corpus; `data` and `held_out` as in `fit`. Without `held_out` a tenth of the text is, as `split` does it."""
+    """Count a corpus; `data` and `held_out` as in `fit`. Without `held_out` a tenth of the text is,
+    as `split` does it.
+    """
     corpus = as_corpus(data)
     train, test, name = _parts(corpus, held_out)
     words = Tokenizer(kind="word", normalize=normalize).fit(train)
@@ -253,12 +256,12 @@ def _parts(corpus: Corpus, held_out: Any) -> tuple[Corpus, Corpus | None, str]:
 
 
 def _ordinary(tokenizer: Tokenizer) -> int:
-    """The first id that is no special; ids after it are ordered by frequency."""
+    """Return the first id that is not a special token; later ids are ordered by frequency."""
     return 2 if tokenizer.has_oov else 1
 
 
 def _counted(tokenizer: Tokenizer, corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
-    """How often each id comes, and how many tokens each line has."""
+    """Count the occurrences of each id and the tokens of each line."""
     ids = encode_corpus(tokenizer, corpus, unit="line")
     ends = np.flatnonzero(ids == tokenizer.eos_id)
     return np.bincount(ids, minlength=tokenizer.vocab_size), np.diff(ends, prepend=-1) - 1
@@ -285,7 +288,7 @@ def _coverage(words: Tokenizer, counts: np.ndarray, asked: np.ndarray | None) ->
 def _rows(
     train: Corpus, test: Corpus, kinds: Sequence[str], sizes: Sequence[int], normalize: str
 ) -> Iterator[TokenizerRow]:
-    """One row for each kind and each size that the text can fill."""
+    """Yield one row for each kind and each size that the text can fill."""
     for kind in kinds:
         if kind == "byte":
             yield _row(Tokenizer(kind="byte", normalize=normalize), test, None)
@@ -326,7 +329,9 @@ def _row(tokenizer: Tokenizer, test: Corpus, normalize: str | None) -> Tokenizer
 
 
 def known_types(tokenizer: Tokenizer, other: Tokenizer) -> float:
-    """Which share of the different tokens of another text's tokenizer (of the same kind) this one knows."""
+    """Return the share of another tokenizer's distinct tokens (of the same kind) that this one
+    knows.
+    """
     known = {tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)}
     asked = {other.token_bytes(i) for i in range(other.vocab_size)} - {b""}
     return len(asked & known) / max(len(asked), 1)
@@ -370,22 +375,24 @@ def _many(n: int, noun: str) -> str:
 
 _RUN = 200  # words
 _SHARE = 10  # one run in so many of the training text is compared with the others
-_MOST = 32 << 20  # bytes that are looked at; of longer texts every second, third, ... megabyte
+_MAX_BYTES = 32 << 20  # bytes that are looked at; of longer texts every second, third, ... megabyte
 _LONG_WORD = 25  # bytes a word on average: a script without blanks
-_FEW = 1000  # words, of which a rate would say little
+_MIN_WORDS = 1000  # words, of which a rate would say little
 _FACTOR, _MARGIN = 2.0, 0.15
 _WORD = re.compile(r"\w+")
 
 
 class Shift(NamedTuple):
-    """Shares of words that are not in the training text: of the held-out text, and of a part of the training text."""
+    """Shares of words that are not in the training text: of the held-out text, and of a part of the
+    training text.
+    """
 
     unseen: float
     expected: float
 
     @property
     def far(self) -> bool:
-        """More than twice what is expected, and by more than 15 points."""
+        """Return whether more than twice the expected share is unseen, by more than 15 points."""
         return self.unseen > max(_FACTOR * self.expected, self.expected + _MARGIN)
 
     def warning(self) -> str:
@@ -396,7 +403,7 @@ class Shift(NamedTuple):
 
 
 def shift(train: Corpus, test: Corpus) -> Shift:
-    """How far the test is from the training text."""
+    """Measure how far the test text is from the training text."""
     rng = np.random.default_rng(0)
     known: set[str] = set()
     drawn: list[str] = []
@@ -407,7 +414,7 @@ def shift(train: Corpus, test: Corpus) -> Shift:
         else:
             drawn += run
     asked = [word for run in _runs(test, by_character) for word in run]
-    if min(len(asked), len(drawn)) < _FEW:
+    if min(len(asked), len(drawn)) < _MIN_WORDS:
         return Shift(0.0, 0.0)
     return Shift(_unseen(asked, known), _unseen(drawn, known))
 
@@ -422,7 +429,7 @@ def _without_blanks(corpus: Corpus) -> bool:
 
 
 def _runs(corpus: Corpus, by_character: bool) -> Iterator[list[str]]:
-    stride = -(-(corpus.n_bytes or 0) // _MOST) or 1
+    stride = -(-(corpus.n_bytes or 0) // _MAX_BYTES) or 1
     number = 0
     for document in corpus.documents:
         for piece in document.pieces():

@@ -55,11 +55,11 @@ class Document:
     )  # that leaves it out if it is not text
 
     def part(self, start: int, stop: int) -> Document:
-        """A document over a range of this one's content."""
+        """Return a document over a range of this one's content."""
         return replace(self, start=self.start + start, stop=self.start + stop, content=None)
 
     def size(self) -> int | None:
-        """Number of bytes when it is known without reading: not for compressed or transcoded files."""
+        """Return the number of bytes if known without reading: not for compressed or transcoded files."""
         if self.stop is not None:
             return self.stop - self.start
         if self.path is None:
@@ -69,7 +69,9 @@ class Document:
         return self.path.stat().st_size - self._mark_size() - self.start
 
     def pieces(self) -> Iterator[Piece]:
-        """The content in pieces of about a megabyte that end between characters; where it ends is said by the iterator."""
+        """Yield the content in pieces of about a megabyte that end between characters; the end of the
+        iterator is the end of the content.
+        """
         position, waiting = self.start, b""
         for chunk in self.unchecked():
             waiting += chunk
@@ -81,15 +83,15 @@ class Document:
         self._check(waiting, position)  # only an unfinished character can be left, and is an error
 
     def chunks(self) -> Iterator[bytes]:
-        """The same as bytes alone."""
+        """Yield the content in pieces, as bytes alone."""
         return (piece.data for piece in self.pieces())
 
     def documents(self) -> Iterator[tuple[str, str]]:
-        """Name and text."""
+        """Yield the name and text."""
         yield self.name, b"".join(self.chunks()).decode("utf-8")
 
     def looks_binary(self, head: bytes | None = None) -> bool:
-        """Whether the head holds NUL bytes and is neither UTF-8 nor marked as UTF-16."""
+        """Return whether the head holds NUL bytes and is neither UTF-8 nor marked as UTF-16."""
         head = self.head() if head is None else head
         if head[:2] in _UTF16_MARKS:
             return False
@@ -121,11 +123,11 @@ class Document:
             )
 
     def head(self, size: int = _HEAD) -> bytes:
-        """The first bytes as they are, decompressed."""
+        """Return the first bytes as they are, decompressed."""
         return self.data[:size] if self.path is None else next(self._raw(0, size), b"")[:size]
 
     def unchecked(self) -> Iterator[bytes]:
-        """Bytes of the range, not checked yet."""
+        """Yield the bytes of the range, not yet checked."""
         skip, left = self.start, None if self.stop is None else self.stop - self.start
         stream: Iterator[bytes]
         if self.path is None:
@@ -149,7 +151,7 @@ class Document:
                     return
 
     def _raw(self, offset: int = 0, size: int = CHUNK) -> Iterator[bytes]:
-        """Bytes of the file, decompressed; whatever goes wrong becomes a DataError."""
+        """Yield the decompressed bytes of the file; turn any failure into a DataError."""
         assert self.path is not None
         try:
             if self.path.suffix in COMPRESSED:
@@ -215,7 +217,7 @@ class Document:
 
 
 def check_encoding(encoding: str) -> str:
-    """The canonical name of an encoding of text."""
+    """Return the canonical name of a text encoding."""
     try:
         name = codecs.lookup(encoding).name
         codecs.getincrementaldecoder(encoding)
@@ -245,7 +247,7 @@ def _is_utf8(data: bytes) -> bool:
 
 # ---- lines
 
-LONGEST = 1 << 30  # bytes that one line may have
+MAX_LINE_BYTES = 1 << 30  # bytes that one line may have
 
 _BLOCK = 1 << 20
 
@@ -253,7 +255,9 @@ _BLOCK = 1 << 20
 def line_blocks(
     document: Document, size: int = _BLOCK, *, returns: bool = False
 ) -> Iterator[bytes]:
-    """The content in blocks of about `size` bytes that end with a line; with `returns` a lone \\r ends one, too."""
+    """Yield the content in blocks of about `size` bytes that end with a line; with `returns` a
+    lone \\r ends one, too.
+    """
     waiting: list[bytes] = []
     length = 0
     for chunk in document.chunks():
@@ -265,16 +269,17 @@ def line_blocks(
             waiting, length, chunk = [], 0, chunk[at:]
         waiting.append(chunk)
         length += len(chunk)
-        if length > LONGEST:
+        if length > MAX_LINE_BYTES:
             raise DataError(
-                f"{document.name} has a line of more than {LONGEST >> 20} MB; is it one object or text per line?"
+                f"{document.name} has a line of more than {MAX_LINE_BYTES >> 20} MB; is it one "
+                f"object or text per line?"
             )
     if length:
         yield b"".join(waiting)
 
 
 def numbered_lines(document: Document) -> Iterator[tuple[int, list[str]]]:
-    """Some thousand lines without their ends, \\n or \\r\\n, and the number of the first."""
+    """Yield some thousand lines without their ends, \\n or \\r\\n, and the number of the first."""
     first = 1
     for block in line_blocks(document):
         text = block.decode("utf-8")

@@ -41,7 +41,8 @@ _JOURNAL_EVERY = 8  # blocks
 def encode_corpus(
     tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Path | None = None
 ) -> np.ndarray:
-    """Flat ids (uint16 where the vocabulary allows it, else uint32) with `</s>` at the end of every unit.
+    """Encode a corpus as flat ids (uint16 if the vocabulary allows it, else uint32) with `</s>` at
+    the end of every unit.
 
     A unit is a line (the newline becomes `</s>`), a document, or the whole stream. With `path` the ids go to
     a file that a later call with the same tokenizer, text and unit uses again.
@@ -67,8 +68,8 @@ def encoded_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield the same ids (uint32) block by block, so that a text of any size can be worked on.
 
-    `skip`: so many blocks at the beginning are left out; `end_stream`: a stream is closed by `</s>`, after its last block;
-    `label` is shown as progress.
+    `skip`: so many blocks at the beginning are left out; `end_stream`: a stream is closed by
+    `</s>`, after its last block; `label` is shown as progress.
     """
     eos = np.array([tokenizer.eos_id], np.uint32)
 
@@ -92,7 +93,7 @@ def encoded_blocks(
 
 
 def _each(tokenizer: Tokenizer, block: Block, eos: np.ndarray) -> np.ndarray:
-    """The documents of a block apart from each other, an end after each."""
+    """Encode the documents of a block separately, with an end token after each."""
     if tokenizer.kind in _BY_LINES and tokenizer.normalizer is None and len(block.ends) > 1:
         return _each_by_lines(tokenizer, block)
     parts, low = [], 0
@@ -105,7 +106,9 @@ def _each(tokenizer: Tokenizer, block: Block, eos: np.ndarray) -> np.ndarray:
 
 
 def _each_by_lines(tokenizer: Tokenizer, block: Block) -> np.ndarray:
-    """The same in one go, for rows of a table, which all end with a newline, where no token reaches over one."""
+    """Encode the documents of a block in one go: rows of a table, which all end with a newline,
+    for tokenizers whose tokens never cross one.
+    """
     ids = tokenizer.encode_block(block.data, True)
     newlines = np.flatnonzero(np.frombuffer(block.data, np.uint8) == ord("\n"))
     places = np.flatnonzero(ids == tokenizer.eos_id)  # as many
@@ -130,7 +133,7 @@ def check_file(path: Path) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Whatever goes wrong with one of the files beside it is said of the file that was asked for."""
+    """Raise any failure with one of the auxiliary files as one of the file that was asked for."""
     try:
         yield
     except OSError as error:
@@ -199,7 +202,9 @@ def _encode_alone(
 
 @contextmanager
 def _unfinished(path: Path, partial: Path, journal: Path) -> Iterator[None]:
-    """Whoever ends the work before its time is told when it can go on; what it could not go on from is not left behind."""
+    """Tell whoever interrupts the work if it can be resumed; remove files it could not resume
+    from.
+    """
     goes_on = f"progress is kept in {partial}; run the same command to resume"
     try:
         yield
@@ -218,7 +223,9 @@ def _unfinished(path: Path, partial: Path, journal: Path) -> Iterator[None]:
 def _resume(
     entry: dict[str, Any] | None, made_by: dict[str, Any], partial: Path, dtype: np.dtype
 ) -> tuple[int, int]:
-    """Blocks and ids that an earlier run of the same job has certainly written."""
+    """Return the numbers of blocks and ids that an earlier run of the same job has certainly
+    written.
+    """
     if entry is None or any(entry.get(key) != value for key, value in made_by.items()):
         return 0, 0
     if not partial.is_file() or partial.stat().st_size < entry["count"] * dtype.itemsize:

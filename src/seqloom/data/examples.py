@@ -12,9 +12,10 @@ Neither pandas nor polars is imported: a column is what has `to_list`, a frame w
 
 Which files of a corpus, and which labelled examples, are held out.
 
-Files are taken in the order of the hashes of their contents, so that neither the name of a file nor that of its folder
-decides where it goes, and copies of a file stay together. The test part takes each file that brings it nearer to its size,
-then the validation part; the others are trained on. So a large file never ends up where a small part is wanted.
+Files are taken in the order of the hashes of their contents, so that neither the name of a file nor
+that of its folder decides where it goes, and copies of a file stay together. The test part takes
+each file that brings it nearer to its size, then the validation part; the others are trained on. So
+a large file never ends up where a small part is wanted.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from seqloom.text.file_names import refuse_file, written_as_file
 
 
 def is_pair(example: Any) -> bool:
-    """Whether an example is a pair of texts: a tuple, as a list is a list of words or of examples."""
+    """Return whether an example is a pair of texts: a tuple, since a list is one of words or
+    examples.
+    """
     return (
         isinstance(example, tuple)
         and len(example) == 2
@@ -44,17 +47,17 @@ def is_pair(example: Any) -> bool:
 
 
 def in_one_line(example: Any) -> str:
-    """A text as it is, a pair with a bar between its texts."""
+    """Return a text as it is, or a pair with a bar between its texts."""
     return " | ".join(example) if is_pair(example) else example
 
 
 def extent(example: Any) -> int:
-    """Characters of a text or of both texts of a pair, steps of a series."""
+    """Return the characters of a text or of both texts of a pair, or the steps of a series."""
     return sum(map(len, example)) if is_pair(example) else len(example)
 
 
 def check_examples(given: list[Any], name: str) -> list[Any]:
-    """Texts, pairs of texts, or arrays of numbers that have the same width."""
+    """Return the examples, checked: texts, pairs of texts, or arrays of numbers of equal width."""
     if (
         isinstance(given[0], tuple)
         and len(given[0]) == 2
@@ -109,7 +112,7 @@ def _pair(value: Any, row: int, name: str) -> tuple[str, str]:
 
 
 def digest(texts: list[str]) -> bytes:
-    """SHA-256 of a list of texts: of their characters and of where they end."""
+    """Return the SHA-256 of a list of texts: of their characters and of where they end."""
     ends = np.fromiter(map(len, texts), "<i8", len(texts))
     whole = hashlib.sha256(ends.tobytes())
     whole.update("".join(texts).encode("utf-8", "surrogatepass"))
@@ -141,17 +144,21 @@ def refuse_name(text: str, reader: str = "seqloom.read") -> None:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a table of named columns, as pandas and polars have them."""
+    """Return whether the data is a table of named columns, as in pandas and polars."""
     return hasattr(data, "columns") and hasattr(data, "__getitem__") and not isinstance(data, type)
 
 
 def is_column(data: Any) -> bool:
-    """Whether it is a list of values: a list, an array, a column of a frame; a tuple may be a pair."""
+    """Return whether the data is a list of values: a list, an array, or a column of a frame; a
+    tuple may be a pair.
+    """
     return isinstance(data, (list, np.ndarray)) or (not is_frame(data) and hasattr(data, "to_list"))
 
 
 def values(data: Any, name: str = "data") -> list[Any]:
-    """The values of a list, a generator, an array, a column, or a frame of one column, as Python has them."""
+    """Return the values of a list, a generator, an array, a column, or a one-column frame as
+    Python objects.
+    """
     if isinstance(data, (str, bytes, dict, Path)):
         raise DataError(
             f"{name}: expected a list or a column, got a {type(data).__name__}: {quoted(data)}"
@@ -159,7 +166,8 @@ def values(data: Any, name: str = "data") -> list[Any]:
     if is_frame(data):
         if len(data.columns) != 1:
             raise DataError(
-                f"{name} is a frame with the columns {listed(list(map(str, data.columns)))}; give one of them: "
+                f"{name} is a frame with the columns {listed(list(map(str, data.columns)))}; give "
+                f"one of them: "
                 f"frame[{data.columns[0]!r}]"
             )
         return values(data[data.columns[0]], name)
@@ -177,7 +185,7 @@ def values(data: Any, name: str = "data") -> list[Any]:
 
 
 def text_and_label(frame: Any) -> tuple[list[Any], list[Any]]:
-    """The two columns of a frame that have usual names; of two columns it is enough that one has."""
+    """Return the two columns of a frame that have usual names; of two columns only one needs to."""
     names = list(frame.columns)
     called = {str(name).lower(): name for name in reversed(names)}
     text, label = (
@@ -196,7 +204,7 @@ def text_and_label(frame: Any) -> tuple[list[Any], list[Any]]:
 
 
 def has_labels(data: Any) -> bool:
-    """Whether it is a frame with a column that is called as labels usually are, beside a text."""
+    """Return whether the data is a frame with a column named as labels usually are, beside a text."""
     called = {str(name).lower() for name in data.columns} if is_frame(data) else set()
     return not called.isdisjoint(LABEL_NAMES) and (
         len(called) == 2 or not called.isdisjoint(TEXT_NAMES)
@@ -204,7 +212,8 @@ def has_labels(data: Any) -> bool:
 
 
 def units(data: Any) -> tuple[Iterator[str], bool]:
-    """Texts, one a unit, and whether they were given as lists of words, which are joined by blanks.
+    """Return texts, one per unit, and whether they were given as lists of words, which are joined
+    by blanks.
 
     A generator is read once. Refused are paths, and lists of nothing but names of files.
     """
@@ -239,14 +248,15 @@ def _only_text(frame: Any) -> list[Any]:
     ]
     if len(texts) != 1:
         raise DataError(
-            f"the frame has {len(texts)} columns of text among {listed(list(map(str, columns)))}; give one of its "
+            f"the frame has {len(texts)} columns of text among {listed(list(map(str, columns)))}; "
+            f"give one of its "
             f"columns: frame[{(texts or list(columns))[0]!r}]"
         )
     return columns[texts[0]]
 
 
 def _sentence(words: Any, number: int) -> str:
-    """Words as they are, between blanks: none may have one inside."""
+    """Join words, unchanged, by blanks: no word may contain one."""
     if isinstance(words, str):
         raise DataError(
             f"sentence {number} is a text, the ones before are lists of words; give all in the same way"
@@ -262,7 +272,8 @@ def _sentence(words: Any, number: int) -> str:
             word for word in words if len(word.encode("utf-8", "surrogatepass").split()) != 1
         )
         raise DataError(
-            f"sentence {number} has the word {quoted(word)}; a word may not be empty or contain a space: join "
+            f"sentence {number} has the word {quoted(word)}; a word may not be empty or contain a "
+            f"space: join "
             "its parts with _, or give texts"
         )
     return joined
@@ -276,7 +287,8 @@ TOLERANCE = 2.0  # how far a part may be from the size that was asked for, as a 
 def whole_files(
     digests: Sequence[str], sizes: Sequence[int], fractions: tuple[float, float, float]
 ) -> tuple[list[int], list[int], list[int]] | None:
-    """Places of the files for training, validation and test; None where whole files miss the fractions by too much.
+    """Choose the files for training, validation and test, by index; None if whole files miss the
+    fractions by too much.
 
     >>> whole_files(["c", "a", "b", "d"], [50, 10, 10, 30], (0.8, 0.1, 0.1))
     ([0, 3], [2], [1])
@@ -305,7 +317,9 @@ def whole_files(
 
 
 def example_digest(example: Any) -> bytes:
-    """Of a text or a pair of texts, whatever white space is between the words, or of an array."""
+    """Return the digest of a text or a pair of texts, ignoring differences in the white space
+    between words, or of an array.
+    """
     if is_pair(example):
         return hashlib.sha256(b"".join(map(example_digest, example))).digest()
     if isinstance(example, str):
@@ -314,8 +328,9 @@ def example_digest(example: Any) -> bytes:
 
 
 def hashed_order(examples: Sequence[Any]) -> tuple[list[int], list[bool]]:
-    """Examples in the order of their hashes, in which classes are mixed whatever the order of the file; and at which places of
-    that order a part may begin, as equal ones are never separated."""
+    """Return the examples ordered by hash, which mixes classes whatever the order of the file, and
+    whether a part may begin at each position of that order, as equal ones are never separated.
+    """
     digests = [example_digest(example) for example in examples]
     order = sorted(range(len(digests)), key=lambda i: (digests[i], i))
     return order, [
@@ -324,7 +339,8 @@ def hashed_order(examples: Sequence[Any]) -> tuple[list[int], list[bool]]:
 
 
 def hashed_parts(examples: Sequence[Any], fractions: Sequence[float]) -> list[np.ndarray]:
-    """The places of the examples of each part, in hashed order; equal examples are in one part, and none is empty.
+    """Return the indices of the examples of each part, in hashed order; equal examples share a
+    part, and no part is empty.
 
     >>> [len(part) for part in hashed_parts([f"text {i // 2}" for i in range(40)], (0.8, 0.1, 0.1))]
     [32, 4, 4]
@@ -337,14 +353,15 @@ def hashed_parts(examples: Sequence[Any], fractions: Sequence[float]) -> list[np
     parts = [np.array(order[a:b], np.int64) for a, b in pairwise([*borders, len(order)])]
     if not all(map(len, parts)):
         raise DataError(
-            "too few of the examples differ from each other to hold some out; give data with more different ones, "
+            "too few of the examples differ from each other to hold some out; give data with more "
+            "different ones, "
             "or give held-out data"
         )
     return parts
 
 
 def _groups(digests: Sequence[str], sizes: Sequence[int]) -> list[list[int]]:
-    """Files of the same content together, in the order of the hashes; empty files are left out."""
+    """Group files of the same content, ordered by hash, leaving out empty files."""
     groups: dict[str, list[int]] = {}
     for place in sorted((i for i, size in enumerate(sizes) if size), key=lambda i: digests[i]):
         groups.setdefault(digests[place], []).append(place)

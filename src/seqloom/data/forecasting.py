@@ -1,9 +1,10 @@
 """Series of numbers over time: one or several, with one or several columns, on a regular grid of steps.
 
-`read_series` takes tables (CSV, TSV, JSON Lines, Parquet) with a column of times; `Series.of` takes arrays, columns and
-frames. Whatever is odd about times is settled once, here, and said: rows out of order are sorted, equal times averaged,
-steps without a row become missing values (NaN), times beside the grid go to the nearest step. A key column tells several
-series apart. Columns that are known in advance (a holiday, a price) may go on after the last value.
+`read_series` takes tables (CSV, TSV, JSON Lines, Parquet) with a column of times; `Series.of` takes
+arrays, columns and frames. Whatever is odd about times is settled once, here, and said: rows out of
+order are sorted, equal times averaged, steps without a row become missing values (NaN), times
+beside the grid go to the nearest step. A key column tells several series apart. Columns that are
+known in advance (a holiday, a price) may go on after the last value.
 
     >>> series = Series.of([3.0, None, 5.0], ["2024-01-01", "2024-01-02", "2024-01-03"])
     >>> len(series), str(series.step), series.tracks[0].values[:, 0].tolist()
@@ -65,8 +66,10 @@ class Series:
         time_zone: str | None = None,
         name: str = "series",
     ) -> Series:
-        """From numbers (T,) or (T, C) as a list or array, with times or without; or from a frame or dict of columns, whose
-        times are found or named, or are the index. `columns`: of the values to take, or what those of an array are called."""
+        """Build from numbers (T,) or (T, C) as a list or array, with or without times; or from a frame
+        or dict of columns, whose times are found, named, or the index. `columns`: the value columns
+        to take, or the names of an array's columns.
+        """
         if times is None and time_column is None:
             data = _with_index(data)
         if is_frame(data) or isinstance(data, Mapping):
@@ -115,12 +118,12 @@ class Series:
         return assemble([table], step=step, time_zone=time_zone, name=name)
 
     def __len__(self) -> int:
-        """Steps of all series, without history."""
+        """Return the number of steps of all series, without history."""
         return sum(len(track) - track.begin for track in self.tracks)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of times, values and names."""
+        """Return the SHA-256 of times, values and names."""
         whole = hashlib.sha256(
             repr((self.columns, self.known_columns, self.step, self.clock)).encode()
         )
@@ -137,7 +140,7 @@ class Series:
         return whole.hexdigest()
 
     def like(self, columns: tuple[str, ...], known_columns: tuple[str, ...]) -> Series:
-        """The same with these columns, in this order; values without names are taken as they are."""
+        """Return the series with these columns, in this order; unnamed values are taken as they are."""
         if (self.columns, self.known_columns) == (columns, known_columns):
             return self
         if (
@@ -169,7 +172,7 @@ class Series:
         return replace(self, tracks=tuple(tracks), columns=columns, known_columns=known_columns)
 
     def times(self, track: Track, begin: int = 0, end: int | None = None) -> np.ndarray:
-        """Seconds of UTC of the steps of a track, also of those after its end."""
+        """Return the times of a track's steps in UTC seconds, including steps after its end."""
         return self.clock.grid(track.first, self.step, len(track) if end is None else end, begin)
 
     @property
@@ -177,7 +180,8 @@ class Series:
         return max(int(self.times(track, len(track) - 1)[0]) for track in self.tracks)
 
     def between(self, low: float | int, high: float | int) -> Series:
-        """A part of each series, what comes before it as history; whole numbers are steps, others shares of the steps.
+        """Return a part of each series, with what comes before it as history; whole numbers are steps,
+        others shares of the steps.
 
         What is known in advance stays known after the end.
         """
@@ -193,7 +197,7 @@ class Series:
         return replace(self, tracks=tuple(track for track in cut if len(track) > track.begin))
 
     def alone(self) -> Series:
-        """Without history."""
+        """Return the series without history."""
         tracks = [
             replace(
                 t,
@@ -207,7 +211,7 @@ class Series:
         return replace(self, tracks=tuple(tracks))
 
     def before(self, second: int) -> Series:
-        """What came before a time; what is known in advance stays."""
+        """Return what came before a time; what is known in advance stays."""
         ends = [int(np.searchsorted(self.times(track), second)) for track in self.tracks]
         if all(second > self.times(track, len(track), len(track) + 1)[0] for track in self.tracks):
             raise DataError(
@@ -224,7 +228,7 @@ class Series:
         return replace(self, tracks=left)
 
     def starting(self, second: int) -> Series:
-        """The same where all that comes before a time is history."""
+        """Return the series with everything before a time as history."""
 
         def begin(track: Track) -> int:
             return max(int(np.searchsorted(self.times(track), second)), track.begin)
@@ -233,7 +237,9 @@ class Series:
         return replace(self, tracks=tuple(track for track in tracks if len(track) > track.begin))
 
     def following(self, other: Series) -> Series:
-        """The same with the series that come before as history, where both have the same keys and it goes on after them."""
+        """Return the series with `other` as history, if both have the same keys and this one continues
+        it.
+        """
         before = {track.key: track for track in other.tracks}
         if (self.columns, self.known_columns, self.step) != (
             other.columns,
@@ -274,11 +280,12 @@ def read_series(
     strict: bool = False,
     usual_key: str | None = None,
 ) -> Series:
-    """Series from a table, several tables, a directory, a pattern, or `-` for standard input.
+    """Read series from a table, several tables, a directory, a pattern, or `-` for standard input.
 
-    The time column is found by its name (`date`, `time`, `timestamp`, ...) or its values; all other columns of numbers are
-    values, unless some are named. Several files without a key column are several series, named by their files. `usual_key`: the
-    key column if none is named and the table has it.
+    The time column is found by its name (`date`, `time`, `timestamp`, ...) or its values; all other
+    columns of numbers are values, unless some are named. Several files without a key column are
+    several series, named by their files. `usual_key`: the key column if none is named and the table
+    has it.
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [
@@ -304,7 +311,9 @@ def read_series(
 
 
 def as_series(data: Any, usual_key: str | None = None) -> Series:
-    """What `fit` and `evaluate` of a forecaster accept: a Series, a Path, numbers, a frame. `usual_key`: see `read_series`."""
+    """Convert what `fit` and `evaluate` of a forecaster accept: a Series, a Path, numbers, a
+    frame. `usual_key`: see `read_series`.
+    """
     if isinstance(data, str):
         refuse_name(data, "seqloom.read_series")
         raise DataError(
@@ -328,7 +337,7 @@ def as_series(data: Any, usual_key: str | None = None) -> Series:
 
 
 def second_of(start: Any, series: Series) -> int:
-    """A time that was given, in seconds of UTC."""
+    """Convert a given time to UTC seconds."""
     clock, seconds = read_times([start], zone=series.clock.zone)
     if clock.rows != series.clock.rows:
         raise ConfigError(
@@ -341,7 +350,7 @@ def second_of(start: Any, series: Series) -> int:
 def assemble(
     tables: Sequence[Table], *, step: str | None, time_zone: str | None, name: str
 ) -> Series:
-    """Rows of tables as series on one grid."""
+    """Build series on one grid from the rows of tables."""
     first = tables[0]
     if wrong := [
         t for t in tables if (t.columns, t.known_columns) != (first.columns, first.known_columns)
@@ -391,7 +400,7 @@ def assemble(
 
 
 def _with_index(data: Any) -> Any:
-    """What pandas indexes by times, as a frame with a column of these; anything else as it is."""
+    """Return what pandas indexes by times as a frame with a time column; anything else as it is."""
     index: Any = getattr(data, "index", None)
     if getattr(getattr(index, "dtype", None), "kind", None) != "M":
         return data
@@ -411,7 +420,8 @@ def _array(data: Any, name: str) -> np.ndarray:
         wide = [row if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in rows]
         if ragged := [k for k, row in enumerate(wide) if len(row) != len(wide[0])]:
             raise DataError(
-                f"row {ragged[0] + 1} of {name} has {len(wide[ragged[0]])} numbers, the first one {len(wide[0])}"
+                f"row {ragged[0] + 1} of {name} has {len(wide[ragged[0]])} numbers, the first one "
+                f"{len(wide[0])}"
             )
         array = (
             np.stack(
@@ -432,6 +442,7 @@ def _array(data: Any, name: str) -> np.ndarray:
         raise DataError(f"{name} has no values; give some")
     if np.isinf(array).any():
         raise DataError(
-            f"row {int(np.argwhere(np.isinf(array))[0][0]) + 1} of {name}: infinity is not a value; leave it out"
+            f"row {int(np.argwhere(np.isinf(array))[0][0]) + 1} of {name}: infinity is not a "
+            f"value; leave it out"
         )
     return array

@@ -1,7 +1,8 @@
 """Tables that hold series: which column has the times, which the values, which tells several series apart.
 
-The time column is the one that is named, one with a usual name, or the first whose values read as dates. Values are all other
-columns of numbers, unless some are named. An empty cell, and `nan`, `null`, `na` or `none`, is a missing value.
+The time column is the one that is named, one with a usual name, or the first whose values read as
+dates. Values are all other columns of numbers, unless some are named. An empty cell, and `nan`,
+`null`, `na` or `none`, is a missing value.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Table:
 
 
 def read_table(document: Document, form: SeriesForm, asked: Columns) -> Table:
-    """The rows of a file."""
+    """Read the rows of a file."""
     rows = _open(document, form, asked)
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a table with a column of times")
@@ -85,7 +86,7 @@ def read_table(document: Document, form: SeriesForm, asked: Columns) -> Table:
 
 
 def columns_in_memory(data: Any, asked: Columns, name: str) -> Table:
-    """The same of a frame, or of a dict of columns; without a time column rows are counted."""
+    """Read the rows of a frame or a dict of columns; without a time column rows are counted."""
     given = {
         str(column): values(data[column], str(column)) for column in getattr(data, "columns", data)
     }
@@ -119,7 +120,7 @@ def choose(
     asked: Columns,
     head: Callable[[str], list[Any]],
 ) -> tuple[str, tuple[str, ...], str | None, tuple[str, ...]]:
-    """The columns of times, values, key and what is known in advance."""
+    """Choose the columns of times, values, key and what is known in advance."""
     if asked.key is None and asked.usual_key in kinds:
         asked = asked._replace(key=asked.usual_key)
     for column in (asked.time, asked.key, *asked.values, *asked.known):
@@ -156,14 +157,15 @@ def choose(
         )
     if not asked.values and (others := [c for c in left if c not in names]):
         progress.say(
-            f"{name}: left out {columns.listed(others)}, which {'is' if len(others) == 1 else 'are'} not numbers; "
+            f"{name}: left out {columns.listed(others)}, which "
+            f"{'is' if len(others) == 1 else 'are'} not numbers; "
             "if one tells several series apart, name it with --key-column"
         )
     return time, tuple(names), asked.key, asked.known
 
 
 def time_column(rows: Rows) -> str | None:
-    """The column that a table's times would be read from; None: it has none."""
+    """Return the column that a table's times would be read from; None if it has none."""
     times = [column for column in rows.kinds if _is_time(column, rows.kinds, _Heads(rows))]
     return (
         next((column for column in times if column.lower() in TIME_NAMES), times[0])
@@ -173,7 +175,7 @@ def time_column(rows: Rows) -> str | None:
 
 
 def numbers(cells: Sequence[Any], column: str, place: Callable[[int], str]) -> np.ndarray:
-    """A column as float64; what is missing is NaN."""
+    """Convert a column to float64, with NaN for missing values."""
     try:
         array = np.array(cells, np.float64)  # text too, where every cell is a number
     except (ValueError, TypeError):
@@ -195,7 +197,8 @@ def _number(cell: Any, column: str, place: Callable[[int], str], k: int) -> floa
         return float(cell)
     except (TypeError, ValueError):
         raise DataError(
-            f"{place(k)}, column {column!r}: {quoted(cell)} is not a number; leave the cell empty where a value is "
+            f"{place(k)}, column {column!r}: {quoted(cell)} is not a number; leave the cell empty "
+            f"where a value is "
             "missing"
         ) from None
 
@@ -243,13 +246,14 @@ def _open(document: Document, form: SeriesForm, asked: Columns) -> Rows:
         kind = "jsonl" if head.startswith(b"{") else delimited
     if kind is None or kind not in KINDS.values():
         raise DataError(
-            f"{document.name} is no table; a series is read from {', '.join(KINDS)}, or say what it is with --form"
+            f"{document.name} is no table; a series is read from {', '.join(KINDS)}, or say what "
+            f"it is with --form"
         )
     return open_rows(document, kind, [asked.time, *asked.values, asked.key, *asked.known])
 
 
 def _named(asked: Columns, rows: Rows) -> Columns:
-    """With names in place of numbers of columns."""
+    """Replace column numbers by names."""
     given = iter(rows.asked)
     return Columns(
         next(given),
@@ -272,7 +276,9 @@ class _Heads:
 
 
 def _is_time(column: str, kinds: Mapping[str, str], head: Callable[[str], list[Any]]) -> bool:
-    """Whether a column holds times: by a usual name and values that can be times, or by values that are dates."""
+    """Return whether a column holds times: by a usual name and values that can be times, or by
+    values that are dates.
+    """
     if kinds[column] in (columns.OBJECT, columns.LIST, columns.FLAG):
         return False
     usual = column.lower() in TIME_NAMES
@@ -293,7 +299,7 @@ def _is_time(column: str, kinds: Mapping[str, str], head: Callable[[str], list[A
 
 
 def _mostly_numbers(cells: Sequence[Any]) -> bool:
-    """Whether a column of text holds numbers but for a few cells, which are then named."""
+    """Return whether a text column holds numbers except for a few cells, which are then named."""
     filled = [
         cell for cell in cells if isinstance(cell, str) and cell.strip().lower() not in MISSING
     ]

@@ -12,12 +12,14 @@ from seqloom.errors import ConfigError, DataError
 
 EMPTIEST = 20  # steps for each row, beyond which times are not what a series has
 DOUBLED = 0.1  # share of equal times, beyond which they are of several series
-FEWEST = 2  # steps
+MIN_STEPS = 2  # steps
 
 
 @dataclass(frozen=True)
 class Track:
-    """One series on a regular grid. Steps before `begin` are history: they are looked at, but neither learnt nor forecast."""
+    """One series on a regular grid. Steps before `begin` are history: they are looked at, but
+    neither learnt nor forecast.
+    """
 
     key: str
     first: int  # time of the first step, in seconds of UTC
@@ -46,7 +48,8 @@ class Notes:
     def say(self, step: Step, steps: int) -> None:
         if self.doubled > DOUBLED * self.rows and not self.keyed:
             raise DataError(
-                f"{self.name}: {self.doubled:,} of {self.rows:,} rows have the time of another row; if there are "
+                f"{self.name}: {self.doubled:,} of {self.rows:,} rows have the time of another "
+                f"row; if there are "
                 "several series, say which column tells them apart with --key-column (key_column=...)"
             )
         parts = [
@@ -92,7 +95,8 @@ def on_grid(
     n = int(slots[-1]) + 1
     if n > EMPTIEST * len(slots) + EMPTIEST:
         raise DataError(
-            f"{notes.name}: {len(slots):,} rows on {n:,} steps of {step}: the times are too irregular; give a "
+            f"{notes.name}: {len(slots):,} rows on {n:,} steps of {step}: the times are too "
+            f"irregular; give a "
             "longer step (--step, step=...)"
         )
     doubled = len(seconds) - len(np.unique(seconds))
@@ -111,7 +115,7 @@ def on_grid(
 
 
 def _averaged(slots: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
-    """The mean of the rows of each step; NaN where there is none."""
+    """Return the mean of the rows of each step; NaN if there are none."""
     out = np.full((n, rows.shape[1]), np.nan)
     for k in range(rows.shape[1]):
         there = np.isfinite(rows[:, k])
@@ -122,7 +126,7 @@ def _averaged(slots: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
 
 
 def forward(values_: np.ndarray) -> np.ndarray:
-    """Missing values replaced by the last one before, at the beginning by the first."""
+    """Replace missing values by the last one before, or at the beginning by the first."""
     if not len(values_) or not np.isnan(values_).any():
         return values_
     there = ~np.isnan(values_)
@@ -133,9 +137,9 @@ def forward(values_: np.ndarray) -> np.ndarray:
 
 def common_step(clock: Clock, moments: list[np.ndarray], name: str) -> Step:
     longest = max(moments, key=len)
-    if len(longest) < FEWEST:
+    if len(longest) < MIN_STEPS:
         raise DataError(
-            f"{name}: a series needs at least {FEWEST} different times; the longest has {len(longest)}"
+            f"{name}: a series needs at least {MIN_STEPS} different times; the longest has {len(longest)}"
         )
     return infer_step(clock, longest)
 

@@ -1,7 +1,9 @@
-"""What a forecast is made from: for each origin the steps before it, and what is known in advance of the steps after it.
+"""What a forecast is made from: for each origin the steps before it, and what is known in advance
+of the steps after it.
 
-A window ends right before its origin, so nothing that comes later can be in it; missing values are filled from the past
-alone. This is the one place where forecasts and backtests get their inputs from.
+A window ends right before its origin, so nothing that comes later can be in it; missing values are
+filled from the past alone. This is the one place where forecasts and backtests get their inputs
+from.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ CELLS = 1 << 22  # numbers of the windows that are looked at together
 class Windows:
     """Some windows, in the units of the model: mean 0 and standard deviation 1 in the training data."""
 
-    past: np.ndarray  # float64 (n, W, C): the last steps before each origin; a missing value is the last one before it
+    # float64 (n, W, C): the last steps before each origin; a missing value is the last one before
+    # it
+    past: np.ndarray
     present: np.ndarray  # bool (n, W, C): where it is not missing
-    known: np.ndarray  # float64 (n, W + H, K): of past and future, the calendar and then the columns known in advance
+    # float64 (n, W + H, K): of past and future, the calendar and then the columns known in advance
+    known: np.ndarray
 
     def __len__(self) -> int:
         return len(self.past)
@@ -52,13 +57,17 @@ class Prepared:
         *,
         future: bool = False,
     ) -> Prepared:
-        """`future`: steps after the end are to be forecast, so what is known in advance must be there."""
+        """Prepare a track. `future`: steps after the end are to be forecast, so what is known in
+        advance must be there.
+        """
         values = (track.values - scale["mean"]) / scale["std"]
         n = len(values)
         if future and series.known_columns and len(track.known) < n + horizon:
             raise DataError(
-                f"{series.name}: {', '.join(series.known_columns)} must be known {horizon} steps after the last "
-                f"value, and {'is' if len(series.known_columns) == 1 else 'are'} for {len(track.known) - n}; add "
+                f"{series.name}: {', '.join(series.known_columns)} must be known {horizon} steps "
+                f"after the last "
+                f"value, and {'is' if len(series.known_columns) == 1 else 'are'} for "
+                f"{len(track.known) - n}; add "
                 "rows without values, or give a smaller horizon"
             )
         known = (track.known[: n + horizon] - scale["known_mean"]) / scale["known_std"]
@@ -74,11 +83,11 @@ class Prepared:
         )
 
     def origins(self, ahead: int) -> np.ndarray:
-        """Where forecasts can begin whose first `ahead` steps are all there."""
+        """Return the origins of forecasts whose first `ahead` steps are all present."""
         return np.arange(self.track.begin, len(self.values) - ahead + 1)
 
     def windows(self, origins: np.ndarray) -> Iterator[tuple[np.ndarray, Windows]]:
-        """The windows before origins, some at a time, each with their origins."""
+        """Yield the windows before origins, some at a time, each with their origins."""
         rows, there, known = self.views()
         past = sliding_window_view(
             rows, self.window, axis=0
@@ -99,19 +108,21 @@ class Prepared:
             )
 
     def views(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What windows are cut from: the `window` rows from number o on of the first two, and of the last the `window` +
-        `horizon` rows, are those of the origin o; filled values (window + T, C), whether they are there, and what is known."""
+        """Return what windows are cut from: filled values (window + T, C), whether they are present,
+        and what is known. For origin o, take the `window` rows from o on of the first two, and the
+        `window` + `horizon` rows from o on of the last.
+        """
         there = ~np.isnan(np.pad(self.values, ((self.window, 0), (0, 0)), constant_values=np.nan))
         return self._filled, there, self._known
 
     def truth(self, origins: np.ndarray, ahead: int) -> np.ndarray:
-        """What came after origins, scaled, (n, ahead, C); NaN where it is missing or after the end."""
+        """Return what came after origins, scaled, (n, ahead, C); NaN if missing or after the end."""
         padded = np.pad(self.values, ((0, ahead), (0, 0)), constant_values=np.nan)
         return sliding_window_view(padded, ahead, axis=0)[origins].swapaxes(1, 2)
 
 
 def _fill(values: np.ndarray) -> np.ndarray:
-    """Missing values replaced by the last one before; by the mean, 0, where there is none."""
+    """Replace missing values by the last one before, or by the mean, 0, if there is none."""
     there = ~np.isnan(values)
     places = np.maximum.accumulate(np.where(there, np.arange(len(values))[:, None], -1), axis=0)
     return np.where(places < 0, 0.0, np.take_along_axis(values, np.maximum(places, 0), axis=0))

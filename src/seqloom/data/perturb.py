@@ -1,7 +1,9 @@
-"""The same examples with typing errors, in another case, shorter, longer, or with their words in another order.
+"""The same examples with typing errors, in another case, shorter, longer, or with their words in
+another order.
 
-Each change keeps what is right: a text keeps its label, a word its tag. A text is lengthened by another one of the same
-class, a sentence by any other; words that form a span are moved together. Everything follows from the seed.
+Each change keeps what is right: a text keeps its label, a word its tag. A text is lengthened by
+another one of the same class, a sentence by any other; words that form a span are moved together.
+Everything follows from the seed.
 
     >>> data = Labelled.of([("a fine film", "good"), ("dull", "bad"), ("so good", "good")])
     >>> perturb_labelled(data, "upper").texts, perturb_labelled(data, "lengthened").texts
@@ -30,7 +32,9 @@ _WORD = re.compile(r"\S+")
 def perturb_labelled(
     data: Labelled, kind: str, *, typo_rate: float = TYPO_RATE, seed: int = 0
 ) -> Labelled:
-    """Texts changed in one way, with their labels. `truncated` keeps the first half of the words (at least one)."""
+    """Perturb texts in one way, keeping their labels. `truncated` keeps the first half of the
+    words (at least one).
+    """
     rng = random.Random(f"{kind} {seed}")
     if change := _word_change(kind, typo_rate, rng):
         return replace(data, examples=[_each_word(text, change) for text in data.texts])
@@ -48,7 +52,7 @@ def perturb_labelled(
 def perturb_tagged(
     data: Tagged, kind: str, *, typo_rate: float = TYPO_RATE, seed: int = 0
 ) -> Tagged:
-    """Sentences changed in one way, with their tags."""
+    """Perturb sentences in one way, together with their tags."""
     rng = random.Random(f"{kind} {seed}")
     if change := _word_change(kind, typo_rate, rng):
         return replace(
@@ -70,7 +74,8 @@ def perturb_tagged(
 
 
 def with_typos(word: str, rate: float, rng: random.Random) -> str:
-    """Letters swapped with the next, dropped or doubled, each with this probability; a word never vanishes.
+    """Swap letters with the next, drop or double them, each with this probability; a word never
+    vanishes.
 
     >>> with_typos("sequence", 1.0, random.Random(3)), with_typos("42", 1.0, random.Random(3))
     ('sseeqqeuec', '42')
@@ -95,12 +100,12 @@ def with_typos(word: str, rate: float, rng: random.Random) -> str:
 
 
 def _each_word(text: str, change: Callable[[str], str]) -> str:
-    """Every word changed, the white space as it is."""
+    """Apply a change to every word, leaving white space as it is."""
     return _WORD.sub(lambda found: change(found[0]), text)
 
 
 def _word_change(kind: str, rate: float, rng: random.Random) -> Callable[[str], str] | None:
-    """What happens to each word on its own; None where words stay as they are."""
+    """Return what happens to each word on its own; None if words stay as they are."""
     changes: dict[str, Callable[[str], str]] = {
         "typos": lambda word: with_typos(word, rate, rng),
         "lower": str.lower,
@@ -112,14 +117,14 @@ def _word_change(kind: str, rate: float, rng: random.Random) -> Callable[[str], 
 
 
 def _moved(parts: Sequence[Any], kind: str, rng: random.Random) -> list[Any]:
-    """The first half of the parts, or all of them in another order."""
+    """Return the first half of the parts, or all of them in another order."""
     if kind == "truncated":
         return list(parts[: (len(parts) + 1) // 2])
     return rng.sample(parts, len(parts))
 
 
 def _units(tags: list[str], scheme: Any) -> list[range]:
-    """Words that must stay together: those of a span; else each on its own."""
+    """Return the words that must stay together: those of a span; otherwise each on its own."""
     if scheme is None:
         return [range(i, i + 1) for i in range(len(tags))]
     units: list[range] = []
@@ -130,7 +135,7 @@ def _units(tags: list[str], scheme: Any) -> list[range]:
 
 
 def _partners(keys: Sequence[Hashable], rng: random.Random) -> list[int]:
-    """For each example another one with the same key; itself where there is no other."""
+    """Choose for each example another one with the same key, or itself if there is no other."""
     groups: dict[Hashable, list[int]] = {}
     for i, key in enumerate(keys):
         groups.setdefault(key, []).append(i)

@@ -1,9 +1,11 @@
-"""What readers hand over: stretches of text with the ends of the documents in them; and the lines and blocks made of them.
+"""What readers hand over: stretches of text with the ends of the documents in them; and the lines
+and blocks made of them.
 
 Packed files (.gz, .xz, .zst), a piece at a time, and never more than a text can have been.
 
-Text packs to a tenth, logs to a hundredth; a few kilobytes that unpack to gigabytes are a mistake or an attack. A file is
-refused when it turns out to be both large and hundreds of times its packed size; `$SEQLOOM_EXPANSION` raises that.
+Text packs to a tenth, logs to a hundredth; a few kilobytes that unpack to gigabytes are a mistake
+or an attack. A file is refused when it turns out to be both large and hundreds of times its packed
+size; `$SEQLOOM_EXPANSION` raises that.
 """
 
 from __future__ import annotations
@@ -84,14 +86,14 @@ def blocks_of(
 COMPRESSED = (".gz", ".xz", ".zst")
 VARIABLE = "SEQLOOM_EXPANSION"
 EXPANSION = 200  # times its packed size
-ROOM = 100 << 20  # bytes that any file may unpack to
+MIN_UNPACKED_LIMIT = 100 << 20  # bytes that any file may unpack to
 
 _OPENERS: dict[str, Callable[..., IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
 _PACKED = 1 << 10  # bytes of .zst at a time, each of which may become thirty thousand
 
 
 def unpacked(path: Path, name: str, suffix: str, size: int) -> Iterator[bytes]:
-    """The content of a file that is packed as its suffix says, in pieces of `size` bytes or so."""
+    """Yield the content of a file compressed as its suffix says, in pieces of about `size` bytes."""
     with _OPENERS.get(suffix, open)(path, "rb") as file:
         pieces = (
             _zstd_pieces(file, name) if suffix == ".zst" else iter(lambda: file.read(size), b"")
@@ -100,14 +102,15 @@ def unpacked(path: Path, name: str, suffix: str, size: int) -> Iterator[bytes]:
 
 
 def bounded(pieces: Iterable[bytes], path: Path, name: str) -> Iterator[bytes]:
-    """The same pieces, as long as the file does not expand too far."""
+    """Yield the same pieces, as long as the file does not expand too far."""
     packed, times, total = path.stat().st_size, _expansion(), 0
-    most = max(ROOM, packed * times)
+    most = max(MIN_UNPACKED_LIMIT, packed * times)
     for piece in pieces:
         total += len(piece)
         if total > most:
             raise DataError(
-                f"{name} unpacks to more than {times} times its {packed:,} bytes, more than any text does; if "
+                f"{name} unpacks to more than {times} times its {packed:,} bytes, more than any "
+                f"text does; if "
                 f"this is what you want, set {VARIABLE} to a larger number"
             )
         yield piece
@@ -124,7 +127,7 @@ def _expansion() -> int:
 
 
 def _zstd_pieces(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """Frame after frame; unlike the library's own reader it notices when the last one is not complete."""
+    """Yield frame after frame, noticing an incomplete last one, unlike the library's own reader."""
     try:
         import zstandard
     except ImportError:

@@ -26,7 +26,7 @@ _DIFFERENT = 0.5  # share of different texts in the first lines, below which the
 
 
 def labels_in(path: Path) -> str:
-    """Why its texts have labels, in a few words; empty where they do not seem to."""
+    """Say in a few words why the texts have labels; return an empty string if they do not seem to."""
     document = _document(path)
     if document is None:
         return ""
@@ -59,7 +59,9 @@ def labels_in(path: Path) -> str:
 
 
 def _repeated(document: Document, kind: str) -> str:
-    """Why a table of two columns without names has labels: one of them comes again and again, the other does not."""
+    """Say why a table of two columns without names has labels: one of them repeats, the other does
+    not.
+    """
     rows = open_rows(document, kind, ("1", "2"), doubtful=False)
     block = next(iter(rows.blocks(("1", "2"))), None)
     heads = (
@@ -73,7 +75,7 @@ def _repeated(document: Document, kind: str) -> str:
 
 
 def tags_in(path: Path) -> str:
-    """Why its words have tags; empty where they do not seem to."""
+    """Say why the words have tags; return an empty string if they do not seem to."""
     document = _document(path)
     if document is None:
         return ""
@@ -102,7 +104,7 @@ def tags_in(path: Path) -> str:
 
 
 def times_in(path: Path) -> str:
-    """Why it holds a series: a column of times beside columns of numbers and nothing else."""
+    """Say why the file holds a series: a time column beside number columns and nothing else."""
     document = _document(path)
     if document is None or (kind := table_kind(document.name)) is None:
         return ""
@@ -123,9 +125,10 @@ def times_in(path: Path) -> str:
 
 
 def pairs_in(data: Path | tuple[Path, ...]) -> str:
-    """Why it holds sources and targets: two files of one name that end in languages, a file of arrays
-    and one of texts, or a table with two columns of texts that
-    have no names or those of sides, and of which neither comes again and again as labels do."""
+    """Say why the data holds sources and targets: two files of one name with languages as
+    extensions, a file of arrays and one of texts, or a table with two text columns that have no
+    names or those of sides, and of which neither repeats as labels do.
+    """
     if isinstance(data, tuple):
         return _sides_in(*data) if len(data) == 2 else ""
     document = _document(data)
@@ -156,7 +159,9 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
 
 
 def _are_translations(texts: list[str]) -> bool:
-    """Whether they are the two sides of a field `translation`, beside which there may be others, such as a number."""
+    """Return whether these are the two sides of a field `translation`, beside which there may be
+    others, such as a number.
+    """
     return all(name.startswith("translation.") for name in texts)
 
 
@@ -175,7 +180,7 @@ def _sides_in(first: Path, second: Path) -> str:
 
 
 def _document(path: Path) -> Document | None:
-    """The one file of that name, if there is one that could hold more than text."""
+    """Return the one file of that name, if there is one that could hold more than text."""
     if (path.exists() and not path.is_file()) or _suffix(
         path.name
     ) == ".txt":  # a pipe can be read only once

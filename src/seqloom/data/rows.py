@@ -1,11 +1,12 @@
 """The one reader of tables: CSV, TSV, JSON Lines and Parquet, as values of the columns that are asked for.
 
-`open_rows` looks at the first rows and says which columns there are and what they hold; `blocks` then streams the values
-of some of them, about a megabyte of the file at a time, with the numbers and lines of the rows. Corpora read one column of
-text (`data/tables.py`), labelled data a text and a label (`data/classification_forms.py`).
+`open_rows` looks at the first rows and says which columns there are and what they hold; `blocks`
+then streams the values of some of them, about a megabyte of the file at a time, with the numbers
+and lines of the rows. Corpora read one column of text (`data/tables.py`), labelled data a text and
+a label (`data/classification_forms.py`).
 
-A value is text in CSV and TSV, where a cell may be empty but is never missing; in JSON Lines and Parquet it is what the file
-holds, and None where a row has null or lacks the column.
+A value is text in CSV and TSV, where a cell may be empty but is never missing; in JSON Lines and
+Parquet it is what the file holds, and None where a row has null or lacks the column.
 
     >>> rows = open_rows(Document("a.csv", data=b"n,text\\n1,one\\n2,two\\n"), "csv")
     >>> rows.kinds
@@ -15,19 +16,21 @@ holds, and None where a row has null or lacks the column.
 
 The rows of CSV and TSV, with or without a header.
 
-CSV is read as RFC 4180 has it, with quotes; where the first line has semicolons and no commas, semicolons separate. In TSV
-there are no quotes: a cell is what stands between tabs. All rows must have as many cells as the first.
+CSV is read as RFC 4180 has it, with quotes; where the first line has semicolons and no commas,
+semicolons separate. In TSV there are no quotes: a cell is what stands between tabs. All rows must
+have as many cells as the first.
 
-The first row is a header if a column is asked for by name, if it holds a usual name (`text`, `label`, ...) that does not
-come again below, or a word above numbers. It is none if nothing stands below it, if one of its cells comes again in its
-column, is a number above numbers, or has no letter in it, or if columns are asked for by number. If nothing of this holds
-it is taken as a header for text and as a row for labelled data, and that is said. Without a header, a column is called by
-its number, from 1.
+The first row is a header if a column is asked for by name, if it holds a usual name (`text`,
+`label`, ...) that does not come again below, or a word above numbers. It is none if nothing stands
+below it, if one of its cells comes again in its column, is a number above numbers, or has no letter
+in it, or if columns are asked for by number. If nothing of this holds it is taken as a header for
+text and as a row for labelled data, and that is said. Without a header, a column is called by its
+number, from 1.
 
 The rows of JSON Lines: a JSON object a line, or a list in every line.
 
-A column is a key, or a path such as `meta.body`; of two equal keys the last one counts. JSON can write half of a surrogate
-pair, which is no character and becomes U+FFFD.
+A column is a key, or a path such as `meta.body`; of two equal keys the last one counts. JSON can
+write half of a surrogate pair, which is no character and becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class Block(NamedTuple):
     halves: int = 0  # of surrogate pairs that were replaced by U+FFFD
 
     def place(self, k: int) -> str:
-        """File and line, or row, of the k-th of them, for messages."""
+        """Return the file and line, or row, of the k-th row, for messages."""
         return (
             f"{self.name}, row {self.rows[k]}"
             if self.lines is None
@@ -76,22 +79,24 @@ class Rows(Protocol):
     def document(self) -> Document: ...
     @property
     def kinds(self) -> dict[str, str]:
-        """The columns, and what they hold by the first rows (`data/columns.py`); none in an empty file."""
+        """Return the columns and what they hold by the first rows (`data/columns.py`); none in an
+        empty file.
+        """
 
     @property
     def asked(self) -> tuple[str | None, ...]:
-        """The columns that were asked for, numbers replaced by names."""
+        """Return the columns that were asked for, with numbers replaced by names."""
 
     @property
     def untyped(self) -> bool:
-        """Whether every value is text, numbers among them."""
+        """Return whether every value is text, numbers among them."""
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """The values of these columns, row after row."""
+        """Yield the values of these columns, row after row."""
 
 
 def table_kind(path: Path | str) -> str | None:
-    """What kind of table a file is by the end of its name; packed Parquet is none."""
+    """Return the kind of table a file is by its extension; compressed Parquet is none."""
     place = Path(path)
     packed = place.suffix in COMPRESSED
     kind = KINDS.get(Path(place.stem if packed else place.name).suffix.lower())
@@ -101,7 +106,8 @@ def table_kind(path: Path | str) -> str | None:
 def open_rows(
     document: Document, kind: str, asked: Sequence[str | None] = (), *, doubtful: bool = True
 ) -> Rows:
-    """A table of a kind, and the columns that are wanted of it, by name, number or path; None leaves one to be found.
+    """Open a table of a kind with the wanted columns, by name, number or path; None leaves a
+    column to be found.
 
     `doubtful`: whether the first row of CSV and TSV is a header where that cannot be known.
     """
@@ -149,7 +155,7 @@ class Delimited:
     def open(
         cls, document: Document, asked: Sequence[str | None], *, quotes: bool, doubtful: bool = True
     ) -> Delimited:
-        """Look at the first rows; `doubtful`: whether a first row that may be a header or not is one."""
+        """Read the first rows; `doubtful` says whether to take an ambiguous first row as a header."""
         separator = _separator(document) if quotes else "\t"
         batches = (rows for rows, _ in _batches(document, separator, quotes) if rows)
         head = next(batches, [])[:_DELIMITED_HEAD_ROWS]
@@ -164,10 +170,12 @@ class Delimited:
             header = doubtful
             shown = columns.listed(list(map(quoted, names)))
             progress.say(
-                f"{document.name}: the first row is taken as the header: {shown}; if it is not, give columns by "
+                f"{document.name}: the first row is taken as the header: {shown}; if it is not, "
+                f"give columns by "
                 "number"
                 if doubtful
-                else f"{document.name}: the first row is taken as data; if it is a header, give columns by name"
+                else f"{document.name}: the first row is taken as data; if it is a header, give "
+                f"columns by name"
             )
         if not header:
             below = [[name, *cells] for name, cells in zip(names, below)]
@@ -190,7 +198,7 @@ class Delimited:
         )
 
     def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
-        """The values of some columns."""
+        """Yield the values of the wanted columns."""
         places = [self.names.index(column) for column in wanted]
         name, width, before = self.document.name, len(self.names), 0
         skip = self.header
@@ -215,7 +223,7 @@ class Delimited:
 def _is_header(
     names: list[str], below: list[list[str]], asked: Sequence[str | None]
 ) -> bool | None:
-    """Whether the first row holds names; None where it cannot be known."""
+    """Return whether the first row holds column names; None if that cannot be known."""
     if any(column is not None and not column.isdecimal() for column in asked):
         return True
     usual = columns.TEXT_NAMES + columns.LABEL_NAMES
@@ -234,7 +242,7 @@ def _is_header(
 
 
 def _kind(cells: Sequence[str]) -> str:
-    """Text, unless all that is there are numbers, dates and the like."""
+    """Return the kind of the cells: text, unless all filled ones are numbers, dates and the like."""
     filled = [cell for cell in cells if cell]
     return columns.NUMBER if filled and all(map(_is_number, filled)) else columns.TEXT
 
@@ -244,7 +252,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _separator(document: Document) -> str:
-    """A comma, unless the first line has none and has semicolons."""
+    """Return the separator: a comma, unless the first line has none but has semicolons."""
     head = next(document.chunks(), b"").lstrip(b"\r\n")[: 1 << 16].decode("utf-8", "ignore")
     first = re.sub(r'"[^"]*"', "", re.split(r"[\r\n]", head, maxsplit=1)[0])
     return ";" if "," not in first and ";" in first else ","
@@ -257,13 +265,13 @@ def _batches(document: Document, separator: str, quotes: bool) -> Iterator[Batch
     for first, lines in numbered_lines(document):
         filled = [(number, line) for number, line in enumerate(lines, first) if line]
         for number, line in filled:
-            if len(line) >= columns.MOST and line.count(separator) >= columns.MOST:
+            if len(line) >= columns.MAX_COLUMNS and line.count(separator) >= columns.MAX_COLUMNS:
                 raise _too_wide(document.name, number, line.count(separator) + 1)
         yield [line.split(separator) for _, line in filled], [number for number, _ in filled]
 
 
 def _quoted(document: Document, separator: str) -> Iterator[Batch]:
-    """Rows of CSV, those of a block of the file together."""
+    """Yield rows of CSV, those of one block of the file together."""
     fed = 0
 
     def texts() -> Iterator[io.StringIO]:
@@ -287,7 +295,7 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
         try:
             for row in reader:
                 if row:
-                    if len(row) > columns.MOST:
+                    if len(row) > columns.MAX_COLUMNS:
                         raise _too_wide(document.name, first, len(row))
                     rows.append(row)
                     lines.append(first)
@@ -332,7 +340,7 @@ class JsonLines:
 
     @classmethod
     def open(cls, document: Document, asked: Sequence[str | None]) -> JsonLines:
-        """Look at the first rows."""
+        """Read the first rows."""
         block = next(line_blocks(document, 1), b"").decode("utf-8")
         shape: type = list if block.lstrip().startswith("[") else dict
         filled = (
@@ -346,7 +354,7 @@ class JsonLines:
         return cls(document, columns.kinds_in(head, names, asked), tuple(asked), names, shape)
 
     def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
-        """The values of some columns."""
+        """Yield the values of the wanted columns."""
         document, shape = self.document, self.shape
         scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # half of what `json.loads` costs for a short line
         paths = [columns.steps_to(column, self.names) for column in wanted]
@@ -381,7 +389,7 @@ class JsonLines:
 
 
 def _parse(document: Document, number: int, line: str, shape: type) -> Any:
-    """The value of a line, which must be an object or list; what is wrong with it is said."""
+    """Return the value of a line, which must be an object or list; say what is wrong with it."""
     place = f"{document.name}, line {number}"
     try:
         row = json.loads(line)

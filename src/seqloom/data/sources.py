@@ -2,8 +2,9 @@
 
 The documents of a corpus, read one after the other as often as is asked.
 
-Whoever reads them to the end first learns on the way what is to be known of them (`data/tables.py`), and which files of a
-directory are not text. So nothing is read for that alone, unless somebody asks before.
+Whoever reads them to the end first learns on the way what is to be known of them
+(`data/tables.py`), and which files of a directory are not text. So nothing is read for that alone,
+unless somebody asks before.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ class Folder:
         self.settled = False  # all have been read
 
     def leave_out(self, name: str, error: EncodingError) -> None:
-        """Do without a file that is not text."""
+        """Skip a file that is not text."""
         if self.strict:
             raise error
         self.misread[name] = error
 
     def report(self, texts: Sequence[object]) -> None:
-        """All have been read: say what was left out; refuse where no text is left."""
+        """Report what was left out, once all has been read; refuse if no text is left."""
         self.settled = True
         misread = [file for file in self.files if file in self.misread]
         if not texts and misread:
@@ -65,7 +66,8 @@ class Folder:
             raise DataError(
                 f"there is no text file in the directory {self.name}"
                 if os.path.isdir(self.name)
-                else f"{self.name} matches binary files only; seqloom reads plain text, also .gz, .xz and .zst"
+                else f"{self.name} matches binary files only; seqloom reads plain text, also .gz, "
+                f".xz and .zst"
             )
         report_skipped(self.name, self.binary, misread, self.encoding)
 
@@ -78,11 +80,12 @@ def find_documents(
     strict: bool = False,
     check: bool = True,
 ) -> list[Document]:
-    """The documents that a path, a pattern or `-` stands for; anything wrong with them is said now.
+    """Find the documents that a path, a pattern or `-` stands for; report anything wrong with them
+    now.
 
-    `tables_only` leaves out the other files of a directory. Of a directory or pattern, files that are not text are skipped
-    and reported; `strict` refuses them. Without `check` only their first bytes are looked at: whoever reads them leaves out
-    what turns out not to be text (`Folder`).
+    `tables_only` leaves out the other files of a directory. Of a directory or pattern, files that
+    are not text are skipped and reported; `strict` refuses them. Without `check` only their first
+    bytes are looked at: whoever reads them leaves out what turns out not to be text (`Folder`).
     """
     encoding = check_encoding(encoding)
     if source == "-":
@@ -118,7 +121,7 @@ def _check_head(document: Document) -> None:
 
 
 def _texts(name: str, documents: list[Document], strict: bool, check: bool) -> list[Document]:
-    """Those that are text; the others are skipped and reported, or refused."""
+    """Return the documents that are text; skip and report the others, or refuse them."""
     folder = Folder(name, [document.name for document in documents], documents[0].encoding, strict)
     texts = []
     total = sum(document.path.stat().st_size for document in documents if document.path)
@@ -161,7 +164,7 @@ def _is_binary(document: Document) -> bool:
 
 
 def _read_once(document: Document, bar: progress.Bar) -> Document:
-    """The document with what there is to know of it; of a table only that it is text is known."""
+    """Return the document with what is to be known of it; of a table, only that it is text."""
     kind = table_kind(document.name)
     if kind is None:
         return replace(document, content=read_content(document, bar))
@@ -173,7 +176,7 @@ def _read_once(document: Document, bar: progress.Bar) -> Document:
 def _directory(
     path: Path, encoding: str, tables_only: bool, strict: bool, check: bool
 ) -> list[Document]:
-    """All text files below a directory in sorted order, but for hidden ones."""
+    """Find all text files below a directory, sorted, except hidden ones."""
 
     def refuse(error: OSError) -> None:
         raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
@@ -199,7 +202,8 @@ def _directory(
     )
     if others := len(documents) - len(chosen):
         progress.say(
-            f"{path}: skipped {others:,} file{'s that are not tables' if others > 1 else ' that is not a table'}"
+            f"{path}: skipped {others:,} "
+            f"file{'s that are not tables' if others > 1 else ' that is not a table'}"
         )
     if not chosen:
         raise DataError(
@@ -209,10 +213,11 @@ def _directory(
 
 
 def _spool(source: IO[bytes], name: str, encoding: str) -> Document:
-    """A stream in a temporary file, so that it can be read again.
+    """Save a stream in a temporary file, so that it can be read again.
 
-    On Linux the file has no name and is opened again through /proc: it goes with the last document that reads it, and
-    with the process even if that is killed. Elsewhere it has a name until the program ends.
+    On Linux the file has no name and is opened again through /proc: it goes with the last document
+    that reads it, and with the process even if that is killed. Elsewhere it has a name until the
+    program ends.
     """
     kept = None
     if _REOPENED.is_dir():
@@ -252,34 +257,40 @@ class DocumentList:
     """Files, texts in memory and tables; files of a directory that turn out not to be text leave the list."""
 
     def __init__(self, documents: Sequence[Document | Table], name: str | None) -> None:
-        """`name` None: that of the only document, or how many there are."""
+        """Take the documents; a `name` of None stands for the only document's name, or for their
+        number.
+        """
         self._found = list(documents)  # whether they are text or not
         self._name = name
         self._can_begin_again = False  # whoever walks
 
     @property
     def name(self) -> str:
-        """What messages and records call it."""
+        """Return the name used in messages and records."""
         if self._name is not None:
             return self._name
         return self._found[0].name if len(self._found) == 1 else f"{len(self._found)} files"
 
     @property
     def documents(self) -> Sequence[Document | Table]:
-        """The documents. Where it is not known yet which files of a directory are text, all are read."""
+        """Return the documents. If it is not yet known which files of a directory are text, read them
+        all.
+        """
         if not self._settled:
             self.read_through()
         return self._found
 
     @cached_property
     def _contents(self) -> list[Content]:
-        """What there is to know of each of them, once it has been read."""
+        """Return what is known of each document once it has been read."""
         self.read_through()
         return [document.content for document in self._found if document.content is not None]
 
     @property
     def n_bytes(self) -> int | None:
-        """Bytes of UTF-8 text; None for compressed or transcoded files that were not read yet."""
+        """Return the number of bytes of UTF-8 text; None for compressed or transcoded files not yet
+        read.
+        """
         known = [document.content for document in self._found if document.content is not None]
         return (
             sum(content.size for content in known)
@@ -289,7 +300,7 @@ class DocumentList:
 
     @cached_property
     def _expected_size(self) -> int | None:
-        """The same as far as it can be told without reading."""
+        """Return the number of bytes as far as it can be told without reading."""
         sizes = [document.size() for document in self._found]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -303,7 +314,7 @@ class DocumentList:
 
     @property
     def _settled(self) -> bool:
-        """Whether it is known which files are text."""
+        """Return whether it is known which files are text."""
         return all(folder.settled for folder in self._folders)
 
     def _walk(self) -> Iterator[Iterator[Piece]]:
@@ -317,7 +328,8 @@ class DocumentList:
     def read_by(self, function: Callable[[], T]) -> T:
         """Return what a function makes that reads everything, which need not have been read before.
 
-        Files of a directory that are not text are left out while it reads; it is called again where it has seen part of one.
+        Files of a directory that are not text are left out while it reads; it is called again where
+        it has seen part of one.
         """
         self._can_begin_again = True
         try:
@@ -361,7 +373,7 @@ class DocumentList:
             self._found[place] = replace(document, content=notes.content(document))
 
     def _settle(self) -> None:
-        """Everything has been read: take out and report what is not text."""
+        """Remove and report the files that are not text, once everything has been read."""
         if not self._settled:
             self._found = [document for document in self._found if not _left_out(document)]
             for folder in self._folders:
@@ -369,12 +381,14 @@ class DocumentList:
 
 
 def leave_out(document: Document | Table, error: EncodingError) -> None:
-    """Do without a file of a directory that is not text; refuse one that was named by itself, or was text before."""
+    """Skip a file of a directory that is not text; refuse one that was named explicitly, or that
+    was text before.
+    """
     if document.folder is None or document.folder.settled:
         raise error
     document.folder.leave_out(document.name, error)
 
 
 def _left_out(document: Document | Table) -> bool:
-    """Whether it turned out not to be text."""
+    """Return whether the document turned out not to be text."""
     return document.folder is not None and document.name in document.folder.misread

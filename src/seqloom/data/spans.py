@@ -1,13 +1,14 @@
 """Spans in tags: BIO, IOB1 and BIOES read, checked, told apart and turned into each other.
 
-A tag is `O`, outside, or a letter and the label of a span, as in `B-PER`; where there is one kind of span only, the
-letter alone. In `bio` (Sang and Veenstra 1999 call it IOB2) each span begins with B; in `iob1` (Ramshaw and Marcus 1995)
-only one that follows another of the same label, all others begin with I; in `bioes` the last word has E, and a word
-alone S.
+A tag is `O`, outside, or a letter and the label of a span, as in `B-PER`; where there is one kind
+of span only, the letter alone. In `bio` (Sang and Veenstra 1999 call it IOB2) each span begins with
+B; in `iob1` (Ramshaw and Marcus 1995) only one that follows another of the same label, all others
+begin with I; in `bioes` the last word has E, and a word alone S.
 
-`spans` reads what is not right as the conlleval script of the CoNLL shared tasks does, so that scores are comparable: a
-span begins where something goes on that was not there. For E and S, which the first script does not know in this sense,
-that is the reading of its later versions and of seqeval.
+`spans` reads what is not right as the conlleval script of the CoNLL shared tasks does, so that
+scores are comparable: a span begins where something goes on that was not there. For E and S, which
+the first script does not know in this sense, that is the reading of its later versions and of
+seqeval.
 
     >>> spans(["B-PER", "I-PER", "O", "I-LOC"], "bio")
     [('PER', 0, 2), ('LOC', 3, 4)]
@@ -39,7 +40,9 @@ _MEMORY = 1 << 16  # pairs of neighbours whose answer is kept
 
 
 def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
-    """The spans of one sentence as (label, start, stop), read as conlleval reads them; never overlapping, in order."""
+    """Return the spans of one sentence as (label, start, stop), as conlleval reads them; in order,
+    never overlapping.
+    """
     check_scheme(scheme)
     result: list[Span] = []
     before, start, label = OUTSIDE, -1, ""
@@ -59,7 +62,7 @@ def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
 
 
 def write(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
-    """The tags of a sentence with these spans."""
+    """Return the tags of a sentence with these spans."""
     check_scheme(scheme)
     tags, last, stopped = [OUTSIDE] * length, "", 0
     for label, start, stop in spans:
@@ -74,12 +77,16 @@ def write(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
 
 
 def convert(tags: Sequence[str], old: Scheme, new: Scheme) -> list[str]:
-    """The same spans in another scheme; what is wrong comes out right, with the spans that conlleval reads."""
+    """Convert the spans to another scheme; faulty tags are corrected, to the spans conlleval
+    reads.
+    """
     return write(spans(tags, old), len(tags), new)
 
 
 def check(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
-    """Where one sentence breaks the rules of its scheme, and how; an empty list when it does not."""
+    """Return where one sentence breaks the rules of its scheme, and how; an empty list if it does
+    not.
+    """
     check_scheme(scheme)
     neighbours = zip(chain((OUTSIDE,), tags), tags)
     faults = [
@@ -93,7 +100,8 @@ def check(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
 
 
 def legal_transitions(tags: Sequence[str], scheme: Scheme) -> np.ndarray:
-    """Which tag may follow which, boolean [before, after] (K + 1, K + 1); the last row and column are the border of a sentence.
+    """Return which tag may follow which, boolean [before, after] (K + 1, K + 1); the last row and
+    column are the sentence boundary.
 
     >>> legal_transitions(["O", "B-PER", "I-PER"], "bio").astype(int)[[0, 2, 3]]  # after O, after I-PER, at the beginning
     array([[1, 1, 0, 1],
@@ -110,7 +118,8 @@ def legal_transitions(tags: Sequence[str], scheme: Scheme) -> np.ndarray:
 
 
 def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:
-    """The scheme of one or of many sentences; None when the tags are not of this kind, such as parts of speech.
+    """Return the scheme of one or many sentences; None if the tags are not of this kind, such as
+    parts of speech.
 
     Where some tags break `bio` and others `iob1`, it is the one that fewer break.
     """
@@ -133,7 +142,7 @@ def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:
 
 
 def check_scheme(scheme: str) -> Scheme:
-    """The name as it is, when it is one."""
+    """Return the name unchanged if it is that of a scheme."""
     if scheme not in _LETTERS:
         raise ConfigError(
             f"scheme must be one of {', '.join(SCHEMES)}; got {scheme!r}{suggest(str(scheme), SCHEMES)}"
@@ -143,13 +152,13 @@ def check_scheme(scheme: str) -> Scheme:
 
 @lru_cache(_MEMORY)
 def is_foreign(tag: str, scheme: str) -> bool:
-    """Whether a scheme has no such tag."""
+    """Return whether a scheme has no such tag."""
     return tag != OUTSIDE and _split(tag)[0] not in tuple(_LETTERS[scheme])
 
 
 @lru_cache(_MEMORY)
 def fault(before: str, tag: str, scheme: str) -> str:
-    """What is wrong with a tag after another in a scheme, or an empty string."""
+    """Return what is wrong with a tag after another in a scheme, or an empty string."""
     if tag != _END and is_foreign(tag, scheme):
         return f"{tag} is not a {scheme} tag"
     (old, old_label), (new, label) = _split(before), _split(tag)
@@ -167,7 +176,9 @@ def fault(before: str, tag: str, scheme: str) -> str:
 
 @lru_cache(_MEMORY)
 def _border(before: str, tag: str) -> tuple[bool, bool, str]:
-    """Whether a span ends before this tag, whether one begins with it, and its label: conlleval's two functions."""
+    """Return whether a span ends before this tag, whether one begins with it, and its label:
+    conlleval's two functions.
+    """
     (old, old_label), (new, label) = _split(before), _split(tag)
     changed = old_label != label
     ends = (

@@ -1,9 +1,11 @@
-"""Two tasks in which one word decides what comes `distance` words later, to see how far back a model can look.
+"""Two tasks in which one word decides what comes `distance` words later, to see how far back a
+model can look.
 
-`copy_task`: a symbol, then fillers that say nothing, then `again`: the answer is the symbol. `agreement_task`: a noun, then a
-gap with other nouns in it, then `was` or `were`, which agrees with the first noun (Linzen et al. 2016). Both follow from
-the seed, at any distance, and serve every model: as labelled texts (what was read, and the answer) or as lines to learn the
-language of, where the answer is the last word and is judged against the other choices.
+`copy_task`: a symbol, then fillers that say nothing, then `again`: the answer is the symbol.
+`agreement_task`: a noun, then a gap with other nouns in it, then `was` or `were`, which agrees with
+the first noun (Linzen et al. 2016). Both follow from the seed, at any distance, and serve every
+model: as labelled texts (what was read, and the answer) or as lines to learn the language of, where
+the answer is the last word and is judged against the other choices.
 
     >>> copy_task(2, distance=3, symbols=4).lines()
     ['s2 f0 f2 again s2', 's1 f3 f1 again s1']
@@ -42,7 +44,9 @@ FILLERS = 8  # different words that say nothing
 
 @dataclass(frozen=True)
 class Probe:
-    """Items of a task: the words before the answer, the answer, and how many words stand between it and what decides it."""
+    """Items of a task: the words before the answer, the answer, and how many words stand between it
+    and what decides it.
+    """
 
     name: str
     contexts: list[list[str]]
@@ -54,18 +58,20 @@ class Probe:
         return len(self.answers)
 
     def labelled(self) -> Labelled:
-        """For classifiers: the context and its answer, with a column `distance`."""
+        """Return the items for classifiers: the context and its answer, with a column `distance`."""
         texts = [" ".join(words) for words in self.contexts]
         return Labelled.of(
             list(zip(texts, self.answers)), columns={"distance": self.distances}, name=self.name
         )
 
     def lines(self) -> list[str]:
-        """For language models: each item with its answer as the last word."""
+        """Return the items for language models: each with its answer as the last word."""
         return [" ".join([*words, answer]) for words, answer in zip(self.contexts, self.answers)]
 
     def accuracy(self, score: Callable[[str], float]) -> dict[int, float]:
-        """By distance, the share of items whose answer has the highest score, such as a language model's, of all choices."""
+        """Return, by distance, the share of items whose answer has the highest score of all choices,
+        such as a language model's.
+        """
         right: dict[int, list[bool]] = {distance: [] for distance in sorted(set(self.distances))}
         for words, answer, distance in zip(self.contexts, self.answers, self.distances):
             scores = {choice: score(" ".join([*words, choice])) for choice in self.choices}
@@ -75,7 +81,9 @@ class Probe:
 
 
 def copy_task(n: int, distance: int | Sequence[int], *, symbols: int = 8, seed: int = 0) -> Probe:
-    """n items, each with one of the distances, 1 or more: the last of the words between is always `again`."""
+    """Make n items, each with one of the distances, 1 or more: the last of the words between is
+    always `again`.
+    """
     if not 2 <= symbols <= 1_000_000:
         raise ConfigError(f"symbols is {symbols}; it must be from 2 to 1,000,000")
     rng, distances = _drawn("copy", n, distance, seed, least=1)
@@ -89,7 +97,9 @@ def copy_task(n: int, distance: int | Sequence[int], *, symbols: int = 8, seed: 
 
 
 def agreement_task(n: int, distance: int | Sequence[int], *, seed: int = 0) -> Probe:
-    """n items, each with one of the distances; the nouns of the gap are singular or plural by chance, whatever the first is."""
+    """Make n items, each with one of the distances; the nouns of the gap are singular or plural at
+    random, whatever the first is.
+    """
     rng, distances = _drawn("agreement", n, distance, seed)
     contexts, answers = [], []
     for gap in distances:
@@ -100,7 +110,9 @@ def agreement_task(n: int, distance: int | Sequence[int], *, seed: int = 0) -> P
 
 
 def _gap(length: int, rng: random.Random) -> list[str]:
-    """That many words: phrases of three, `near the dogs`, the last of which has what is left as adjectives."""
+    """Return that many words: phrases of three, `near the dogs`, the last of which takes the
+    remainder as adjectives.
+    """
     if length < 3:
         return PLACES[length - 1].split() if length else []
     words: list[str] = []
@@ -118,7 +130,7 @@ def _gap(length: int, rng: random.Random) -> list[str]:
 def _drawn(
     name: str, n: int, distance: int | Sequence[int], seed: int, least: int = 0
 ) -> tuple[random.Random, list[int]]:
-    """The numbers of a task, and the distance of each item: all of them equally often."""
+    """Return the random generator of a task, and the distance of each item: all equally often."""
     known = [distance] if isinstance(distance, int) else list(distance)
     if n < 1:
         raise ConfigError(f"a task of {n} items; give at least 1")

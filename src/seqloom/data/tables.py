@@ -6,7 +6,8 @@ Nothing is in memory but the rows that are being read.
 
 What can be said of a document after reading it once: its hash, its size, how it ends, where its rows end.
 
-It is noted on the way, by whoever reads a document to its end for the first time, so that nobody reads it for this alone.
+It is noted on the way, by whoever reads a document to its end for the first time, so that nobody
+reads it for this alone.
 
 The rows of Parquet, read by polars (the extra `parquet`) a row group at a time.
 """
@@ -56,19 +57,19 @@ class Table:
 
     @property
     def folder(self) -> Folder | None:
-        """The directory that leaves it out if it is not text."""
+        """Return the directory that leaves the table out if it is not text."""
         return self.rows.document.folder
 
     def part(self, start: int, stop: int) -> Table:
-        """A table over a range of this one's content."""
+        """Return a table over a range of this one's content."""
         return replace(self, start=self.start + start, stop=self.start + stop, content=None)
 
     def size(self) -> int | None:
-        """Number of bytes when it is known without reading."""
+        """Return the number of bytes if known without reading."""
         return None if self.stop is None else self.stop - self.start
 
     def pieces(self) -> Iterator[Piece]:
-        """The texts in stretches of some megabytes, with the ends of the rows.
+        """Yield the texts in stretches of some megabytes, with the ends of the rows.
 
         What was left out is said when the table is read to its end for the first time.
         """
@@ -92,7 +93,7 @@ class Table:
             self._say(f"replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD")
 
     def _piece(self, block: Block) -> Piece:
-        """The texts of a block, each closed by a newline if it does not end with one."""
+        """Return the texts of a block, each closed by a newline if it does not end with one."""
         values = block.values[0]
         if set(map(type, values)) - {str, type(None)}:
             at, wrong = next(
@@ -119,20 +120,21 @@ class Table:
             progress.say(f"{self.name}: {remark}")
 
     def chunks(self) -> Iterator[bytes]:
-        """The texts alone."""
+        """Yield the texts alone."""
         return (piece.data for piece in self.pieces())
 
     def documents(self) -> Iterator[tuple[str, str]]:
-        """Name and text of each row."""
+        """Yield the name and text of each row."""
         for piece in self.pieces():
             for row, low, high in zip(piece.rows, np.append(0, piece.ends), piece.ends):
                 yield f"{self.name}:{row}", piece.data[low:high].decode("utf-8")
 
 
 def as_table(document: Document, column: str | None) -> Document | Table:
-    """The table that a document is by its name, or the document itself.
+    """Return the table that a document is by its name, or the document itself.
 
-    Where a column is asked for and the name says nothing (standard input, .json), objects are taken for JSON Lines.
+    Where a column is asked for and the name says nothing (standard input, .json), objects are taken
+    for JSON Lines.
     """
     kind = table_kind(document.name)
     if kind is None and column is None:
@@ -254,7 +256,7 @@ class Parquet:
         return cls(document, kinds, tuple(asked), schema)
 
     def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
-        """The values of some columns."""
+        """Yield the values of the wanted columns."""
         import polars as pl
         from polars import selectors
 
@@ -314,7 +316,7 @@ def _unreadable(document: Document, error: BaseException) -> DataError:
 
 
 def _example(kind: Any) -> Any:
-    """A value of a type, so that types are looked at as the rows of JSON Lines are."""
+    """Return a value of a type, so that types can be inspected like rows of JSON Lines."""
     import polars as pl
 
     if isinstance(kind, pl.Struct):

@@ -1,8 +1,8 @@
 """Sentences with a tag for every word: parts of speech, names, chunks.
 
-`read_tagged` takes CoNLL columns, CoNLL-U and `word/TAG`. Where the tags mark spans, it finds out in which scheme
-(`data/spans.py`) or checks the one that is declared; steps that the scheme does not allow are counted, and the first is
-named with its line, but they are read, as conlleval reads them.
+`read_tagged` takes CoNLL columns, CoNLL-U and `word/TAG`. Where the tags mark spans, it finds out
+in which scheme (`data/spans.py`) or checks the one that is declared; steps that the scheme does not
+allow are counted, and the first is named with its line, but they are read, as conlleval reads them.
 
     >>> data = Tagged.of([(["Ada", "Lovelace", "wrote"], ["B-PER", "I-PER", "O"])])
     >>> data.scheme, data.tagset, data.converted("bioes").tags
@@ -47,7 +47,7 @@ class Tagged:
     def of(
         cls, data: Any, tags: Any = None, *, name: str = "sentences", scheme: SchemeChoice = "auto"
     ) -> Tagged:
-        """From (words, tags) of each sentence, or from sentences and their tags."""
+        """Build from (words, tags) of each sentence, or from sentences and their tags."""
         pairs: Iterable[Any] = (
             values(data, name) if tags is None else _paired(values(data, name), tags, name)
         )
@@ -79,17 +79,17 @@ class Tagged:
 
     @property
     def n_words(self) -> int:
-        """Words of all sentences."""
+        """Return the number of words of all sentences."""
         return sum(map(len, self.sentences))
 
     @property
     def tagset(self) -> list[str]:
-        """The different tags, sorted."""
+        """Return the distinct tags, sorted."""
         return sorted(set(chain.from_iterable(self.tags)))
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of words, tags and where sentences end."""
+        """Return the SHA-256 of words, tags and where sentences end."""
         lengths = np.fromiter(map(len, self.sentences), "<i8", len(self.sentences))
         whole = hashlib.sha256(lengths.tobytes())
         for part in (self.sentences, self.tags):
@@ -97,14 +97,14 @@ class Tagged:
         return whole.hexdigest()
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Tagged:
-        """Some of the sentences, by number, mask or slice."""
+        """Return some of the sentences, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
         return replace(
             self, sentences=[self.sentences[i] for i in chosen], tags=[self.tags[i] for i in chosen]
         )
 
     def converted(self, scheme: Scheme) -> Tagged:
-        """The same spans in another scheme."""
+        """Convert the spans to another scheme."""
         spans.check_scheme(scheme)
         if self.scheme is None:
             raise DataError(
@@ -127,12 +127,14 @@ def read_tagged(
     encoding: str = "utf-8",
     strict: bool = False,
 ) -> Tagged:
-    """Tagged sentences from a file, several files, a directory, a pattern, or `-` for standard input.
+    """Read tagged sentences from a file, several files, a directory, a pattern, or `-` for
+    standard input.
 
-    Forms: `conll`, columns between blanks or tabs with the word first, the tag last or in `tag_column` (a number from 1),
-    a blank line after each sentence; `conllu`, where `tag_column` is upos, xpos, deprel or the name of a feature such as
-    Number; `slash`, word/TAG. `scheme="none"` takes the tags as they are. Files may be packed (.gz, .xz, .zst). Of a
-    directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
+    Forms: `conll`, columns between blanks or tabs with the word first, the tag last or in
+    `tag_column` (a number from 1), a blank line after each sentence; `conllu`, where `tag_column`
+    is upos, xpos, deprel or the name of a feature such as Number; `slash`, word/TAG.
+    `scheme="none"` takes the tags as they are. Files may be packed (.gz, .xz, .zst). Of a directory
+    or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [
@@ -152,7 +154,9 @@ def read_tagged(
 
 
 def as_tagged(data: Any, tags: Any = None) -> Tagged:
-    """What `fit` and `evaluate` of a tagger accept: a Tagged, a Path, sentences and their tags, or a list of (words, tags)."""
+    """Convert what `fit` and `evaluate` of a tagger accept: a Tagged, a Path, sentences and their
+    tags, or a list of (words, tags).
+    """
     if isinstance(data, str):
         refuse_name(data, "seqloom.read_tagged")
     if isinstance(data, (Tagged, Path)):
@@ -161,11 +165,13 @@ def as_tagged(data: Any, tags: Any = None) -> Tagged:
         return data if isinstance(data, Tagged) else read_tagged(data)
     if tags is None and is_frame(data):
         raise DataError(
-            "cannot read tags from a frame; give its columns of words and tags: (frame['words'], frame['tags'])"
+            "cannot read tags from a frame; give its columns of words and tags: (frame['words'], "
+            "frame['tags'])"
         )
     if isinstance(data, (str, bytes, dict)) or not isinstance(data, Iterable):
         raise DataError(
-            f"cannot read tags from a {type(data).__name__}; give sentences and their tags, a list of (words, "
+            f"cannot read tags from a {type(data).__name__}; give sentences and their tags, a list "
+            f"of (words, "
             "tags), a Path, or what read_tagged returns"
         )
     return Tagged.of(data, tags)
@@ -179,7 +185,9 @@ def _paired(sentences: list[Any], tags: Any, name: str) -> Iterator[tuple[Any, A
 
 
 def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
-    """The scheme, found or declared; what does not fit is refused, what is only wrong here and there is said."""
+    """Return the scheme, found or declared; refuse what does not fit, report what is only wrong
+    here and there.
+    """
     if scheme is None or scheme == "none":
         return None
     detected = spans.detect([tags for part in parts for tags in part.tags])
@@ -238,7 +246,7 @@ def _instead(detected: Scheme | None, declared: str) -> str:
 
 
 def _places(part: Sentences, wanted: set[str]) -> Iterator[tuple[str, str]]:
-    """Where the tags of a set stand, and which it is."""
+    """Yield where tags of a set occur, and which they are."""
     start = 0
     for number, tags in enumerate(part.tags, 1):
         if not wanted.isdisjoint(tags):

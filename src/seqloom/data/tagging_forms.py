@@ -1,7 +1,7 @@
 """The forms of tagged text: CoNLL columns, CoNLL-U (universaldependencies.org/format.html) and `word/TAG`.
 
-Each reader turns a document into `Sentences`, and keeps for every word the line that it stands in, so that whatever is
-found wrong later can be pointed at.
+Each reader turns a document into `Sentences`, and keeps for every word the line that it stands in,
+so that whatever is found wrong later can be pointed at.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _HEAD_LINES = 50
 
 @dataclass
 class Sentences:
-    """What one document holds: words and tags of each sentence, and the line of every word, one after the other."""
+    """What one document holds: words and tags of each sentence, and the line of every word, one
+    after the other.
+    """
 
     name: str
     words: list[list[str]] = field(default_factory=list)
@@ -42,7 +44,7 @@ class Sentences:
 
 
 def read_sentences(document: Document, form: TagForm, column: str | int | None) -> Sentences:
-    """All sentences of a document."""
+    """Read all sentences of a document."""
     readers: dict[str, Callable[[Document, str | int | None], Sentences]] = {
         "conll": _conll,
         "conllu": _conllu,
@@ -59,7 +61,7 @@ def read_sentences(document: Document, form: TagForm, column: str | int | None) 
 
 
 def _form(document: Document) -> str:
-    """By the end of the name, or by the first lines."""
+    """Return the form, recognised by the file extension or the first lines."""
     name = document.name.lower()
     for packed in COMPRESSED:
         name = name.removesuffix(packed)
@@ -91,13 +93,16 @@ def _refuse_texts(name: str, rows: list[list[str]]) -> None:
     if len(pairs) == len(rows) and (named or 2 * several > len(pairs) > 1):
         shown = next((row[0] for row in pairs if len(row[0].split()) > 1), pairs[0][0])
         raise DataError(
-            f"{name} looks like texts with labels, such as {quoted(shown)}; a tagger needs a word and its tag in "
+            f"{name} looks like texts with labels, such as {quoted(shown)}; a tagger needs a word "
+            f"and its tag in "
             "each line. Fit a classifier, or give --form conll (form='conll') if these are words"
         )
 
 
 def _lines(document: Document) -> Iterator[tuple[int, str]]:
-    """Numbers and lines, without their ends; not cut at the other characters that Python takes for ends of lines."""
+    """Yield line numbers and lines without their ends; do not split at the other characters that
+    Python takes for line ends.
+    """
     for first, lines in numbered_lines(document):
         yield from enumerate(lines, first)
 
@@ -107,7 +112,9 @@ def _filled(document: Document) -> Iterator[tuple[int, str]]:
 
 
 def _conll(document: Document, column: str | int | None) -> Sentences:
-    """Columns between tabs or blanks: the word first, the tag last or in `column`; a blank line ends a sentence."""
+    """Read columns separated by tabs or blanks: the word first, the tag last or in `column`; a
+    blank line ends a sentence.
+    """
     sentences = Sentences(document.name)
     shape = _Shape.of(document)
     place = shape.place(column)
@@ -175,7 +182,7 @@ class _Shape:
         return cls(document, number, width, separator)
 
     def place(self, column: str | int | None) -> int:
-        """The column of the tag, counted from 0; asked for from 1, or from the last as -1."""
+        """Return the tag column, counted from 0; it is asked for from 1, or from the last as -1."""
         if column is None:
             return self.width - 1
         text = str(column)
@@ -191,7 +198,9 @@ class _Shape:
 
 
 def _conllu(document: Document, column: str | int | None) -> Sentences:
-    """The words of CoNLL-U; lines of several words (`3-4`) and of words that are not in the text (`5.1`) are left out."""
+    """Read the words of CoNLL-U; skip lines of several words (`3-4`) and of words that are not in
+    the text (`5.1`).
+    """
     sentences = Sentences(document.name)
     asked = "upos" if column is None else str(column)
     place = _CONLLU.get(asked.lower(), -1)
@@ -232,7 +241,7 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
 
 
 def _feature(document: Document, cells: list[list[str]], name: str) -> list[list[str]]:
-    """The value of one feature for each word, `_` where a word does not have it."""
+    """Return the value of one feature for each word, `_` if a word does not have it."""
     parsed = {
         cell: dict(part.partition("=")[::2] for part in cell.split("|") if "=" in part)
         for cell in {cell for sentence in cells for cell in sentence}
@@ -250,7 +259,9 @@ def _feature(document: Document, cells: list[list[str]], name: str) -> list[list
 
 
 def _slash(document: Document, column: str | int | None) -> Sentences:
-    """A sentence a line, `word/TAG` between blanks; the last slash of each separates."""
+    """Read one sentence per line, `word/TAG` separated by blanks; the last slash of each
+    separates.
+    """
     if column is not None:
         raise DataError(f"{document.name} has words as word/TAG and no column {column!r}")
     sentences = Sentences(document.name)

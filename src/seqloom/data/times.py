@@ -1,8 +1,10 @@
-"""The times of a series: read from text or numbers, kept as seconds of UTC, and put on a regular grid of steps.
+"""The times of a series: read from text or numbers, kept as seconds of UTC, and put on a regular
+grid of steps.
 
-A time without an offset is UTC, unless a time zone is given; then it is local time there, and the hour that comes twice in
-autumn is told apart by its order. Days and months are counted by the calendar, so a day of 23 hours is one step. Numbers
-below 100 million are no times but counts of steps.
+A time without an offset is UTC, unless a time zone is given; then it is local time there, and the
+hour that comes twice in autumn is told apart by its order. Days and months are counted by the
+calendar, so a day of 23 hours is one step. Numbers below 100 million are no times but counts of
+steps.
 
     >>> clock, seconds = read_times(["2024-03-30", "2024-03-31", "2024-04-01"], zone="Europe/Berlin")
     >>> np.diff(seconds).tolist(), str(infer_step(clock, seconds))
@@ -59,11 +61,12 @@ class Step:
 
     @classmethod
     def parse(cls, text: str) -> Step:
-        """From 15min, 1h, 1d, 1w, 1mo, 1q, 1y."""
+        """Parse a step such as 15min, 1h, 1d, 1w, 1mo, 1q, 1y."""
         found = re.fullmatch(r"(\d{0,9})\s*([a-z]+)", text.strip().lower())
         if found is None or found[2] not in _UNITS or found[1] == "0":
             raise ConfigError(
-                f"step must be a number and a unit such as 15min, 1h, 1d, 1w, 1mo, 1q or 1y; got {quoted(text)}"
+                f"step must be a number and a unit such as 15min, 1h, 1d, 1w, 1mo, 1q or 1y; got "
+                f"{quoted(text)}"
             )
         count, unit = _UNITS[found[2]]
         return cls(count * int(found[1] or 1), unit)  # type: ignore[arg-type]
@@ -78,7 +81,9 @@ class Step:
 
     @property
     def season(self) -> int:
-        """Steps of the cycle that such data usually has: a day of hours, a week of days, a year of months; 1: none."""
+        """Return the steps of the usual cycle of such data: a day of hours, a week of days, a year of
+        months; 1 if none.
+        """
         if self.unit == "second":
             return DAY // self.count if self.count < DAY and DAY % self.count == 0 else 1
         if self.unit == "day":
@@ -97,7 +102,7 @@ class Clock:
         _zone(self.zone)
 
     def local(self, seconds: np.ndarray) -> np.ndarray:
-        """Seconds since 1970 of the clock on the wall."""
+        """Convert UTC seconds to local wall-clock seconds since 1970."""
         zone = _zone(self.zone)
         if zone is None:
             return seconds
@@ -111,7 +116,7 @@ class Clock:
         )
 
     def utc(self, local: np.ndarray) -> np.ndarray:
-        """The inverse; of an hour that comes twice, the first."""
+        """Convert local wall-clock seconds to UTC; of an hour that comes twice, take the first."""
         zone = _zone(self.zone)
         if zone is None:
             return local
@@ -125,7 +130,7 @@ class Clock:
         )
 
     def show(self, second: int) -> str:
-        """One time for people and files: ISO 8601, in the zone with its offset."""
+        """Show one time for people and files: ISO 8601, in the zone with its offset."""
         if self.rows:
             return str(second)
         zone = _zone(self.zone)
@@ -134,7 +139,9 @@ class Clock:
         return text.removesuffix(" 00:00:00")
 
     def slots(self, seconds: np.ndarray, step: Step) -> tuple[np.ndarray, int]:
-        """The place of each time on a grid that begins with the first, and how many lie beside it."""
+        """Return the position of each time on a grid that begins with the first, and how many are off
+        the grid.
+        """
         if step.unit in ("second", "row"):
             past = seconds - seconds[0]
         else:
@@ -148,7 +155,7 @@ class Clock:
         return np.rint(past / step.count).astype(np.int64), int(np.count_nonzero(past % step.count))
 
     def grid(self, first: int, step: Step, n: int, begin: int = 0) -> np.ndarray:
-        """The times of the places `begin` to `n`."""
+        """Return the times of the grid positions `begin` to `n`."""
         places = np.arange(begin, n, dtype=np.int64) * step.count
         if step.unit in ("second", "row"):
             return first + places
@@ -165,7 +172,9 @@ class Clock:
         return self.utc(days * DAY + local % DAY)
 
     def calendar(self, seconds: np.ndarray) -> np.ndarray:
-        """Sine and cosine of the hour of the day, the day of the week and the day of the year, float64 (T, 6)."""
+        """Return sine and cosine of the hour of the day, the day of the week and the day of the year,
+        float64 (T, 6).
+        """
         if self.rows:
             return np.zeros((*seconds.shape, 0))
         local = self.local(seconds.ravel())
@@ -183,7 +192,9 @@ def read_times(
     place: Callable[[int], str] | None = None,
     keys: Sequence[Any] | None = None,
 ) -> tuple[Clock, np.ndarray]:
-    """Seconds of UTC, int64 (N,), and the clock that shows them; `keys`: of several series, to which each belongs."""
+    """Return UTC seconds, int64 (N,), and the clock that shows them; `keys`: the series each
+    belongs to, if there are several.
+    """
     clock, where = Clock(zone), place or (lambda k: f"row {k + 1}")
     parsed = [_parse(value, where, k) for k, value in enumerate(values)]
     kinds = [
@@ -197,7 +208,8 @@ def read_times(
     if len(set(kinds)) > 1:
         other = next(k for k, kind in enumerate(kinds) if kind != kinds[0])
         raise DataError(
-            f"{where(other)}: {quoted(values[other])} is {kinds[other]}, {quoted(values[0])} is {kinds[0]}; all "
+            f"{where(other)}: {quoted(values[other])} is {kinds[other]}, {quoted(values[0])} is "
+            f"{kinds[0]}; all "
             "must be of one kind"
         )
     if kinds and kinds[0] == "a number":
@@ -209,7 +221,9 @@ def read_times(
 
 
 def infer_step(clock: Clock, seconds: np.ndarray) -> Step:
-    """The commonest step between different times in order; by the calendar where the times of the day are all the same."""
+    """Return the commonest step between distinct times in order; by the calendar if all have the
+    same time of day.
+    """
     if len(seconds) < 2:
         raise DataError("a series needs at least two different times")
     if clock.rows:
@@ -273,14 +287,15 @@ def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
         number = float("nan")
     if not np.isfinite(number) or isinstance(value, bool):
         raise DataError(
-            f"{where(k)}: {quoted(value)} is not a time; write it as 2024-01-31 13:00:00, 2024-01-31, 2024-01, or "
+            f"{where(k)}: {quoted(value)} is not a time; write it as 2024-01-31 13:00:00, "
+            f"2024-01-31, 2024-01, or "
             "as a number"
         )
     return number
 
 
 def _numbers(numbers: np.ndarray, clock: Clock) -> tuple[Clock, np.ndarray]:
-    """Counts of steps, or parts of seconds since 1970."""
+    """Read numbers as counts of steps, or as parts of seconds since 1970."""
     largest = np.abs(numbers).max(initial=0)
     if largest < ROWS:
         if (numbers != np.rint(numbers)).any():
@@ -299,7 +314,9 @@ def _seconds(at: Any) -> int:
 
 
 def _from_local(times: Sequence[datetime], clock: Clock, keys: Sequence[Any]) -> np.ndarray:
-    """UTC of local times: the second of two equal ones is the later hour where clocks were put back."""
+    """Convert local times to UTC: the second of two equal ones is the later hour when clocks are
+    put back.
+    """
     zone, seen, missing = _zone(clock.zone), set(), 0
     seconds = np.empty(len(times), np.int64)
     for k, (key, at) in enumerate(zip(keys, times)):
@@ -313,7 +330,8 @@ def _from_local(times: Sequence[datetime], clock: Clock, keys: Sequence[Any]) ->
         seconds[k] = int(early.timestamp() // 1)
     if missing:
         progress.say(
-            f"{missing:,} time{'s' * (missing > 1)} did not exist in {clock.zone}, where clocks were put forward; "
+            f"{missing:,} time{'s' * (missing > 1)} did not exist in {clock.zone}, where clocks "
+            f"were put forward; "
             f"{'it is' if missing == 1 else 'they are'} taken as an hour later"
         )
     return seconds

@@ -1,8 +1,9 @@
 """Pairs of a source and a target: translations, corrections, spellings, summaries.
 
-`read_parallel` takes two line-aligned files, TSV, CSV, JSON Lines (also `{"translation": {"en": ..., "de": ...}}`, as on
-the Hugging Face hub) and Parquet; `Parallel.of` what is in memory. A source may be an array instead of a text: frames, or a
-vector of features. A source that is a label is a text of one token.
+`read_parallel` takes two line-aligned files, TSV, CSV, JSON Lines (also `{"translation": {"en":
+..., "de": ...}}`, as on the Hugging Face hub) and Parquet; `Parallel.of` what is in memory. A
+source may be an array instead of a text: frames, or a vector of features. A source that is a label
+is a text of one token.
 
     >>> data = Parallel.of([("two dogs", "zwei Hunde"), ("a cat", "eine Katze")])
     >>> len(data), data.part([1]).targets, data.numeric
@@ -12,8 +13,8 @@ vector of features. A source that is a label is a text of one token.
 
 Which pairs must stay together where pairs are divided into parts for training and for evaluation.
 
-Usually those of one source, since a model that has seen one of them knows much of the others. Where sources are labels, all
-parts should have all of them, so only equal pairs stay together.
+Usually those of one source, since a model that has seen one of them knows much of the others. Where
+sources are labels, all parts should have all of them, so only equal pairs stay together.
 """
 
 from __future__ import annotations
@@ -70,8 +71,10 @@ class Parallel:
         target: str | None = None,
         name: str = "pairs",
     ) -> Parallel:
-        """From a list of (source, target), sources and targets, a dict or frame with such columns, a list of dicts, or the
-        Path of a file. `source`, `target`: the columns, where their names do not say which is which."""
+        """Build from a list of (source, target), sources and targets, a dict or frame with such
+        columns, a list of dicts, or the Path of a file. `source`, `target`: the columns, if their
+        names do not say which is which.
+        """
         if isinstance(data, (Parallel, Path)):
             if targets is not None:
                 raise DataError(
@@ -110,7 +113,8 @@ class Parallel:
             )
         elif isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
             raise DataError(
-                f"cannot read pairs from a {type(data).__name__}; give a list of (source, target), a frame with "
+                f"cannot read pairs from a {type(data).__name__}; give a list of (source, target), "
+                f"a frame with "
                 "two columns, a Path, or what read_parallel returns"
             )
         else:
@@ -121,7 +125,8 @@ class Parallel:
     def _checked(cls, sides: Sides, name: str) -> Parallel:
         if len(sides.sources) != len(sides.targets):
             raise DataError(
-                f"{name} has {len(sides.sources):,} sources and {len(sides.targets):,} targets; give one target "
+                f"{name} has {len(sides.sources):,} sources and {len(sides.targets):,} targets; "
+                f"give one target "
                 "for each source"
             )
         if not sides.sources:
@@ -139,19 +144,19 @@ class Parallel:
 
     @property
     def numeric(self) -> bool:
-        """Whether the sources are arrays."""
+        """Return whether the sources are arrays."""
         return bool(self.sources) and not isinstance(self.sources[0], str)
 
     @property
     def source_texts(self) -> list[str]:
-        """The sources, for models that read texts."""
+        """Return the sources, for models that read texts."""
         if self.numeric:
             raise DataError(f"the sources of {self.name} are arrays of numbers; this needs texts")
         return self.sources  # type: ignore[return-value]
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all sources and targets."""
+        """Return the SHA-256 of all sources and targets."""
         if not self.numeric:
             whole = hashlib.sha256(digest(self.source_texts))
         else:
@@ -162,13 +167,13 @@ class Parallel:
         return whole.hexdigest()
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Parallel:
-        """Some of the pairs, by number, mask or slice."""
+        """Return some of the pairs, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
         sources: list[Any] = [self.sources[i] for i in chosen]
         return replace(self, sources=sources, targets=[self.targets[i] for i in chosen])
 
     def reversed(self) -> Parallel:
-        """Targets as sources: the other direction."""
+        """Return the pairs in the other direction, targets as sources."""
         return Parallel(
             self.targets, self.source_texts, self.name, self.target_name, self.source_name
         )
@@ -183,12 +188,14 @@ def read_parallel(
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> Parallel:
-    """Pairs from a table, from several, from two line-aligned files (source first), or from `-` for standard input.
+    """Read pairs from a table, several tables, two line-aligned files (source first), or `-` for
+    standard input.
 
-    Forms: `lines`, two files; `tsv`, `csv`, `jsonl` and `parquet`, where `source` and `target` name the columns (without a
-    header by number, from 1). `auto` goes by the end of the name and by the first lines. With `separator`, lines of source,
-    separator, target. A name without an end stands for two files where `source` and `target` are their ends: `train` with
-    en and de for train.en and train.de. Sources that are arrays may be in a file of NumPy (.npy, .npz) before one of
+    Forms: `lines`, two files; `tsv`, `csv`, `jsonl` and `parquet`, where `source` and `target` name
+    the columns (without a header by number, from 1). `auto` goes by the end of the name and by the
+    first lines. With `separator`, lines of source, separator, target. A name without an end stands
+    for two files where `source` and `target` are their ends: `train` with en and de for train.en
+    and train.de. Sources that are arrays may be in a file of NumPy (.npy, .npz) before one of
     targets. Text may be packed (.gz, .xz, .zst).
     """
     check_form(form)
@@ -240,7 +247,9 @@ def _with_arrays(
 
 
 def _two_files(documents: Sequence[Document], source: str | None, target: str | None) -> Parallel:
-    """Names that are given are those of the files, or say which is which where they are the ends of their names."""
+    """Read two line-aligned files. Given names are those of the files' sides, or say which is
+    which if they are the file extensions.
+    """
     names = line_names(documents[0].name, documents[1].name)
     if (source or names[1], target or names[0]) == (names[1], names[0]) and (source or target):
         documents, names = documents[::-1], names[::-1]
@@ -259,7 +268,7 @@ def _two_files(documents: Sequence[Document], source: str | None, target: str | 
 
 
 def _ends(path: str | Path, source: str | None, target: str | None) -> list[str | Path] | None:
-    """The two files that a name without an end stands for."""
+    """Return the two files that a name without an extension stands for."""
     files: list[str | Path] = [f"{Path(path).expanduser()}.{end}" for end in (source, target)]
     stands_for = (
         source
@@ -280,12 +289,12 @@ def _documents(path: str | Path, encoding: str) -> list[Document]:
 
 
 def _are_sides(documents: Sequence[Document]) -> bool:
-    """Two files that are not tables by their names."""
+    """Return whether these are two files whose names are not those of tables."""
     return len(documents) == 2 and not any(table_kind(document.name) for document in documents)
 
 
 def _counted(data: Parallel) -> Parallel:
-    """The same; empty texts are said."""
+    """Return the data unchanged, reporting empty texts."""
     empty = sum(
         not target or (isinstance(source, str) and not source)
         for source, target in zip(data.sources, data.targets)
@@ -299,31 +308,33 @@ def _counted(data: Parallel) -> Parallel:
 
 # ---- parallel parts
 
-MANY = 20  # targets of a source on average, from which on sources are labels
+MIN_TARGETS_OF_LABEL = 20  # targets of a source on average, from which on sources are labels
 
 
 def repeats_sources(data: Parallel) -> bool:
-    """Whether few sources have all the targets, as labels do.
+    """Return whether few sources have all the targets, as labels do.
 
     >>> repeats_sources(Parallel.of([("German", f"name {i}") for i in range(30)]))
     True
     """
-    return len(set(map(example_digest, data.sources))) * MANY <= len(data)
+    return len(set(map(example_digest, data.sources))) * MIN_TARGETS_OF_LABEL <= len(data)
 
 
 def has_many_targets(data: Parallel) -> bool:
-    """Whether sources have so many different targets that none of them is the right one.
+    """Return whether sources have so many different targets that none of them is the right one.
 
     >>> has_many_targets(Parallel.of([("German", f"name {i % 2}") for i in range(30)]))
     False
     """
-    return len(set(map(example_digest, data.sources))) * MANY <= len(
+    return len(set(map(example_digest, data.sources))) * MIN_TARGETS_OF_LABEL <= len(
         set(undivided(data, labels=True))
     )
 
 
 def undivided(data: Parallel, *, labels: bool | None = None) -> list[Any]:
-    """Something for each pair that is equal where pairs belong into one part; `labels`: whether sources are labels."""
+    """Return a key for each pair, equal for pairs that belong in the same part; `labels` says
+    whether sources are labels.
+    """
     if not (repeats_sources(data) if labels is None else labels):
         return list(data.sources)
     return [
@@ -333,7 +344,7 @@ def undivided(data: Parallel, *, labels: bool | None = None) -> list[Any]:
 
 
 def known_pairs(data: Parallel, training: Parallel) -> np.ndarray:
-    """Which pairs belong to one of the training data: bool (n,).
+    """Return which pairs belong with one of the training data: bool (n,).
 
     >>> known_pairs(Parallel.of([("a b", "x"), ("c", "y")]), Parallel.of([("a  b", "z")])).tolist()
     [True, False]

@@ -1,23 +1,24 @@
 """From which line on two files that should be line-aligned are not, where one has more lines than the other.
 
-Texts that translate each other have lengths in about the same ratio; neighbours that do not, have not. So each line costs
-how far its ratio (in logarithms) is from the usual one, and of all ways to leave out the lines that one file has too many,
-the cheapest is found: after the first k are left out, line i + k of the longer file faces line i of the shorter. As in Gale
-and Church 1993, "A Program for Aligning Sentences in Bilingual Corpora", but with one operation.
+Texts that translate each other have lengths in about the same ratio; neighbours that do not, have
+not. So each line costs how far its ratio (in logarithms) is from the usual one, and of all ways to
+leave out the lines that one file has too many, the cheapest is found: after the first k are left
+out, line i + k of the longer file faces line i of the shorter. As in Gale and Church 1993, "A
+Program for Aligning Sentences in Bilingual Corpora", but with one operation.
 
     >>> first_mismatch(["a" * n for n in (3, 9, 4, 20, 7, 30, 2)], ["b" * n for n in (3, 9, 20, 7, 30, 2)])
     2
 
 The forms of parallel text: two line-aligned files, and tables with a column for each side.
 
-Texts are taken without the white space around them. In two files a line of one belongs to the line of the same number in
-the other, empty ones included; where one has more lines than the other nothing can be read, and `data/translation_forms.py` says
-from which line on they do not match.
+Texts are taken without the white space around them. In two files a line of one belongs to the line
+of the same number in the other, empty ones included; where one has more lines than the other
+nothing can be read, and `data/translation_forms.py` says from which line on they do not match.
 
 Sources that are arrays of numbers, without targets: what a translator of features or frames is to describe.
 
-From a file of NumPy; or a line each: a vector as plain numbers, or JSON, where a list is a vector, a list of lists is frames,
-and an object has one of them in a column.
+From a file of NumPy; or a line each: a vector as plain numbers, or JSON, where a list is a vector,
+a list of lists is frames, and an object has one of them in a column.
 """
 
 from __future__ import annotations
@@ -50,19 +51,20 @@ from seqloom.data.translation_sides import (
 )
 from seqloom.errors import ConfigError, DataError, quoted, suggest
 
-MOST = 64  # lines too many of which the places are looked for
+MAX_EXTRA_LINES = 64  # lines too many of which the places are looked for
 _CAP = 1.5  # no single line costs more: a free translation is no proof
 _VARIES = 0.1  # least standard deviation of lengths (in logarithms) that say something: a tenth of the length
 _EVIDENCE = 1.0  # what leaving out lines before the end must save: some two or three lines
 
 
 def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) -> DataError:
-    """What to say of two files with different numbers of lines."""
+    """Return the error for two files with different numbers of lines."""
     counts = f"{names[0]} has {len(lines[0]):,} lines and {names[1]} {len(lines[1]):,}"
     for name, side in zip(names, lines):
         if _all_alike(side):
             return DataError(
-                f"{counts}; where they stop matching cannot be told, since the lines of {name} are all about as "
+                f"{counts}; where they stop matching cannot be told, since the lines of {name} are "
+                f"all about as "
                 "long"
             )
     at = first_mismatch(*lines)
@@ -83,18 +85,20 @@ def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) ->
 
 
 def _all_alike(lines: Sequence[str]) -> bool:
-    """Whether lengths say nothing, as those of dates in one form."""
+    """Return whether lengths say nothing, as those of dates in one form."""
     return float(np.std(np.log1p([len(line) for line in lines]))) < _VARIES
 
 
 def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
-    """The place, from 0, of the first line that faces the wrong one; None where the files differ by too many lines."""
+    """Find the index, from 0, of the first line that faces the wrong one; None where the files
+    differ by too many lines.
+    """
     a, b = (
         np.log1p(np.fromiter(map(len, side), np.float64, len(side))) for side in (first, second)
     )
     longer, shorter = (a, b) if len(a) > len(b) else (b, a)
     n, extra = len(shorter), len(longer) - len(shorter)
-    if extra > MOST or extra > n:
+    if extra > MAX_EXTRA_LINES or extra > n:
         return None
     usual = np.median(longer[:n] - shorter) if n else 0.0
     best, plain = np.empty(0), 0.0
@@ -126,9 +130,12 @@ _HEAD_LINES = 100
 _NO_NAME = ("txt", "text")  # ends of files that say nothing of a side
 _LONGEST_NAME = 20  # characters of the name of a side
 _LANGUAGES = (
-    "ar bg bn ca cs da de el en es et eu fa fi fr ga gl he hi hr hu id it ja ka ko lt lv mk ms mt nb nl nn no pl pt ro ru sk "
-    "sl sq sr sv sw ta te th tr uk ur vi zh arabic chinese czech danish dutch english finnish french german greek hebrew "
-    "hindi hungarian italian japanese korean norwegian polish portuguese romanian russian spanish swedish turkish ukrainian"
+    "ar bg bn ca cs da de el en es et eu fa fi fr ga gl he hi hr hu id it ja ka ko lt lv mk ms mt "
+    "nb nl nn no pl pt ro ru sk "
+    "sl sq sr sv sw ta te th tr uk ur vi zh arabic chinese czech danish dutch english finnish "
+    "french german greek hebrew "
+    "hindi hungarian italian japanese korean norwegian polish portuguese romanian russian spanish "
+    "swedish turkish ukrainian"
 )
 
 
@@ -141,7 +148,7 @@ def check_form(form: str) -> None:
 
 
 def read_lines(first: Document, second: Document) -> Sides:
-    """Two line-aligned files, the source first; the sides are called by the ends of the files' names."""
+    """Read two line-aligned files, source first; the sides are named after the file extensions."""
     sources, targets = _lines(first), _lines(second)
     if len(sources) != len(targets):
         raise unequal_lines((first.name, second.name), (sources, targets))
@@ -149,7 +156,8 @@ def read_lines(first: Document, second: Document) -> Sides:
 
 
 def line_names(first: str, second: str) -> tuple[str, str]:
-    """`train.en` and `train.de.gz` are en and de; `src.txt` and `tgt.txt` are src and tgt.
+    """Return the names of the sides: `train.en` and `train.de.gz` are en and de; `src.txt` and
+    `tgt.txt` are src and tgt.
 
     >>> line_names("data/train.en", "data/train.de.gz"), line_names("src.txt", "tgt.txt"), line_names("a/text", "b/text")
     (('en', 'de'), ('src', 'tgt'), ('source', 'target'))
@@ -166,7 +174,7 @@ def line_names(first: str, second: str) -> tuple[str, str]:
 def read_table(
     document: Document, form: str, source: str | None, target: str | None, files: int = 1
 ) -> Sides:
-    """Two columns of a table, one of so many files."""
+    """Read two columns of a table, which is one of `files` files."""
     kind = _recognise(document, files) if form == "auto" else form
     rows = open_rows(document, kind, (source, target, _header(document, kind)), doubtful=False)
     if not rows.kinds:
@@ -187,7 +195,7 @@ def read_table(
 
 
 def load_arrays(path: Path) -> list[np.ndarray]:
-    """From a file of NumPy: (sources, ...) in .npy, or an array for each source in .npz."""
+    """Load arrays from a NumPy file: (sources, ...) in .npy, or one array per source in .npz."""
     try:
         loaded = np.load(path)
         return list(loaded) if path.suffix == ".npy" else list(loaded.values())
@@ -201,18 +209,19 @@ def load_arrays(path: Path) -> list[np.ndarray]:
 
 
 def read_arrays(path: Path, targets: Document) -> Sides:
-    """Sources from a file of NumPy, and a file of targets."""
+    """Read sources from a NumPy file, and targets from a text file."""
     arrays, texts = load_arrays(path), _lines(targets)
     if len(arrays) != len(texts):
         raise DataError(
-            f"{path} has {len(arrays):,} arrays and {targets.name} {len(texts):,} lines; there must be one line "
+            f"{path} has {len(arrays):,} arrays and {targets.name} {len(texts):,} lines; there "
+            f"must be one line "
             "for each array"
         )
     return Sides(arrays, texts)
 
 
 def read_separated(document: Document, separator: str) -> Sides:
-    """Lines of source, separator, target."""
+    """Read lines of source, separator, target."""
     sides: tuple[list[str], list[str]] = ([], [])
     for first, lines in numbered_lines(document):
         for number, line in enumerate(lines, first):
@@ -220,7 +229,8 @@ def read_separated(document: Document, separator: str) -> Sides:
             if len(cells) != 2 and line.strip():
                 count = "no" if len(cells) == 1 else str(len(cells) - 1)
                 raise DataError(
-                    f"{document.name}, line {number}: {count} {quoted(separator)}; there must be one, between "
+                    f"{document.name}, line {number}: {count} {quoted(separator)}; there must be "
+                    f"one, between "
                     "source and target"
                 )
             if len(cells) == 2:
@@ -237,15 +247,16 @@ def _lines(document: Document) -> list[str]:
 
 
 def not_in_pairs(files: int) -> str:
-    """What is wrong with so many line-aligned files."""
+    """Say what is wrong with this number of line-aligned files."""
     return (
-        f"line-aligned files come in pairs, source and target, and {files} {'was' if files == 1 else 'were'} given; give "
+        f"line-aligned files come in pairs, source and target, and {files} "
+        f"{'was' if files == 1 else 'were'} given; give "
         "two, with all sources in one and all targets in the other"
     )
 
 
 def _recognise(document: Document, files: int) -> str:
-    """The kind of table by the end of the name and by the first lines."""
+    """Return the kind of table, recognised by the file extension and the first lines."""
     if (kind := table_kind(document.name)) is not None:
         return kind
     head = [line for line in islice(_head(document).split("\n"), _HEAD_LINES) if line.strip()]
@@ -258,13 +269,16 @@ def _recognise(document: Document, files: int) -> str:
     if files > 2:
         raise DataError(f"{document.name} has one text in each line: {not_in_pairs(files)}")
     raise DataError(
-        f"{document.name} has one text in each line; name the file with the other side too, source first, or say "
+        f"{document.name} has one text in each line; name the file with the other side too, source "
+        f"first, or say "
         f"what it is: --form (form=...) {', '.join(dict.fromkeys(KINDS.values()))}, or --separator"
     )
 
 
 def _header(document: Document, kind: str) -> str | None:
-    """The first cell of a header that names languages or sides, which nothing else would show."""
+    """Return the first cell of a header that names languages or sides, which nothing else would
+    show.
+    """
     if kind not in ("tsv", "csv"):
         return None
     first = _head(document).lstrip("\r\n").split("\n", 1)[0]
@@ -276,7 +290,7 @@ def _header(document: Document, kind: str) -> str | None:
 
 
 def is_side(name: str) -> bool:
-    """Whether it names a language, or one side of a pair.
+    """Return whether a name is that of a language, or of one side of a pair.
 
     >>> is_side("en_GB"), is_side("tgt"), is_side("txt")
     (True, True, False)
@@ -285,7 +299,7 @@ def is_side(name: str) -> bool:
 
 
 def _base(cell: str) -> str:
-    """A language without its region: en for en_GB."""
+    """Return a language without its region: en for en_GB."""
     return cell.lower().replace("_", "-").split("-")[0]
 
 
@@ -294,7 +308,7 @@ def _head(document: Document) -> str:
 
 
 def _values(block: Block, its: Sequence[Any], column: str, numeric: bool) -> Iterator[Any]:
-    """Texts without the white space around them, or arrays."""
+    """Yield texts without surrounding white space, or arrays."""
     if not set(map(type, its)) - {str} and not numeric:
         return map(str.strip, its)
     if numeric:
@@ -321,7 +335,7 @@ def _unpacked(name: str) -> str:
 def number_sources(
     paths: Sequence[str], *, encoding: str = "utf-8", column: str | None = None
 ) -> Iterator[np.ndarray]:
-    """One float32 (T, C) after the other; none, or `-`, is standard input."""
+    """Yield one float32 (T, C) after another; no path, or `-`, means standard input."""
     for path in paths or ["-"]:
         if Path(path).suffix in ARRAY_FILES:
             for number, array in enumerate(load_arrays(Path(path).expanduser()), 1):
@@ -344,7 +358,8 @@ def _value(line: str, place: str, column: str | None) -> Any:
         named = [column] if column is not None else [name for name in SOURCE_NAMES if name in value]
         if not named or named[0] not in value:
             raise DataError(
-                f"{place} has the fields {', '.join(map(quoted, value))}; --column says which one is the source"
+                f"{place} has the fields {', '.join(map(quoted, value))}; --column says which one "
+                f"is the source"
             )
         return value[named[0]]
     return value

@@ -1,7 +1,9 @@
-"""What is odd about pairs, and pairs without it: empty sides, very long ones, lengths that do not fit, copies, duplicates.
+"""What is odd about pairs, and pairs without it: empty sides, very long ones, lengths that do not
+fit, copies, duplicates.
 
-A pair counts for the first of these that holds. Words are what white space separates, and each Chinese character or
-Japanese kana, which nothing separates; the length of a numeric source is its frames, and not compared with the target's.
+A pair counts for the first of these that holds. Words are what white space separates, and each
+Chinese character or Japanese kana, which nothing separates; the length of a numeric source is its
+frames, and not compared with the target's.
 
     >>> data = Parallel.of([("a cat", "eine Katze"), ("Berlin", "Berlin"), ("a cat", "eine Katze"), ("", "nichts")])
     >>> report = report_pairs(data)
@@ -28,7 +30,7 @@ from seqloom.errors import ConfigError, DataError, shortened
 _UNSPACED = re.compile(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
 )
-_SHOWN = 60  # characters of an example
+_MAX_EXAMPLE_LENGTH = 60  # characters of an example
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,13 @@ class PairReport:
     words: tuple[float, float]  # a source and a target have on average
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
         lines = [
-            f"{self.name}: {self.pairs:,} pairs, {self.words[0]:.1f} words a source and {self.words[1]:.1f} a target"
+            f"{self.name}: {self.pairs:,} pairs, {self.words[0]:.1f} words a source and "
+            f"{self.words[1]:.1f} a target"
         ]
         width = max(map(len, self.counts))
         for kind, count in self.counts.items():
@@ -86,9 +89,11 @@ def filter_pairs(
     drop_copies: bool = False,
     drop_duplicates: bool = False,
 ) -> Parallel:
-    """The pairs with two filled sides of at most `max_words` words, of which neither has more than `max_ratio` times as many
-    as the other. `drop_copies`: without those whose target is the source; `drop_duplicates`: of equal pairs the first. What
-    was dropped is said in one line."""
+    """Keep pairs with two filled sides of at most `max_words` words, neither having more than
+    `max_ratio` times as many as the other. `drop_copies`: drop those whose target is the
+    source; `drop_duplicates`: keep the first of equal pairs. What was dropped is reported in
+    one line.
+    """
     kinds, _ = _odd(data, max_words, max_ratio)
     kept = {"copies": not drop_copies, "duplicates": not drop_duplicates}
     dropped = {
@@ -109,7 +114,8 @@ def filter_pairs(
 
 
 def seen_sources(data: Parallel, training: Parallel) -> np.ndarray:
-    """Which sources also occur in the training data, whatever white space is between their words: bool (n,).
+    """Return which sources also occur in the training data, ignoring differences in the white
+    space between words: bool (n,).
 
     >>> seen_sources(Parallel.of([("a  b", "x"), ("c", "y")]), Parallel.of([("a b", "z")])).tolist()
     [True, False]
@@ -119,7 +125,7 @@ def seen_sources(data: Parallel, training: Parallel) -> np.ndarray:
 
 
 def count_words(text: str) -> int:
-    """Words, and characters of scripts that do not separate words.
+    """Count words, and characters of scripts that do not separate words.
 
     >>> count_words("two dogs"), count_words("猫在这里 ok"), count_words("")
     (2, 5, 0)
@@ -133,7 +139,7 @@ def count_words(text: str) -> int:
 def _odd(
     data: Parallel, max_words: int | None, max_ratio: float | None
 ) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-    """The pairs of each kind, none in two, and the lengths of both sides."""
+    """Return the pairs of each kind, none in two, and the lengths of both sides."""
     if max_words is not None and max_words < 1:
         raise ConfigError(f"max_words must be at least 1; got {max_words}")
     if max_ratio is not None and not max_ratio >= 1:
@@ -165,7 +171,7 @@ def _lengths(side: Sequence[Any]) -> np.ndarray:
 
 
 def _repeated(keys: Sequence[Any]) -> np.ndarray:
-    """Which came before."""
+    """Return which keys occurred before."""
     seen: set[Any] = set()
     repeated = np.zeros(len(keys), bool)
     for k, key in enumerate(keys):
@@ -175,7 +181,7 @@ def _repeated(keys: Sequence[Any]) -> np.ndarray:
 
 
 def _other_targets(data: Parallel) -> np.ndarray:
-    """Which sources came before with another target."""
+    """Return which sources occurred before with another target."""
     first: dict[bytes, bytes] = {}
     other = np.zeros(len(data), bool)
     for k, (source, target) in enumerate(zip(data.sources, data.targets)):
@@ -187,4 +193,8 @@ def _other_targets(data: Parallel) -> np.ndarray:
 def _example(data: Parallel, k: int) -> tuple[int, str, str]:
     source = data.sources[k]
     shown = source if isinstance(source, str) else f"{source.shape[0]} x {source.shape[1]} numbers"
-    return k + 1, shortened(shown, _SHOWN), shortened(data.targets[k], _SHOWN)
+    return (
+        k + 1,
+        shortened(shown, _MAX_EXAMPLE_LENGTH),
+        shortened(data.targets[k], _MAX_EXAMPLE_LENGTH),
+    )

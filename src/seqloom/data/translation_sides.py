@@ -1,12 +1,13 @@
-"""Series with labels, one a line: a label, then its values between tabs, commas, semicolons or blanks (as in the UCR archive).
+"""Series with labels, one a line: a label, then its values between tabs, commas, semicolons or
+blanks (as in the UCR archive).
 
 A value that is empty, `?` or `nan` is missing. Series may be of any length.
 
 Which columns are source and target, and what may stand in them.
 
-A column is named, or known by a usual name (`source`, `src`, ..; `target`, `tgt`, ..); of `{"translation": {"en": .., "de":
-..}}` the first language is the source. Of two columns about which nothing is known the first is the source, and that is
-said.
+A column is named, or known by a usual name (`source`, `src`, ..; `target`, `tgt`, ..); of
+`{"translation": {"en": .., "de": ..}}` the first language is the source. Of two columns about which
+nothing is known the first is the source, and that is said.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from seqloom.data.examples import values
 from seqloom.errors import DataError, quoted, suggest
 from seqloom.text.coding import to_bytes
 
-FEWEST = 4  # numbers in every line, from which on a table of numbers is taken for series
+MIN_NUMBERS = 4  # numbers in every line, from which on a table of numbers is taken for series
 _HEAD = 20  # lines that are looked at
 _MISSING = ("", "?", "nan", "na", "null")
 
 
 def cells_of(line: str) -> list[str]:
-    """The values of a line: between tabs, commas or semicolons, else between blanks."""
+    """Split a line into its values: at tabs, commas or semicolons, else at blanks."""
     for mark in ("\t", ",", ";"):
         if mark in line:
             return [cell.strip() for cell in line.strip("\r\n").split(mark)]
@@ -40,7 +41,9 @@ def cells_of(line: str) -> list[str]:
 
 
 def lines_of_numbers(document: Document) -> Iterator[tuple[int, str]]:
-    """The lines to be answered, with their numbers. A blank one has no answer and is refused, except at the end."""
+    """Yield the lines to be answered, with their numbers. A blank line has no answer and is
+    refused, except at the end.
+    """
     blank = 0
     for first, lines in numbered_lines(document):
         for number, line in enumerate(lines, first):
@@ -55,7 +58,7 @@ def lines_of_numbers(document: Document) -> Iterator[tuple[int, str]]:
 
 
 def parse_values(cells: list[str], place: str) -> np.ndarray:
-    """float32 (T,); what is not a number is refused."""
+    """Convert cells to float32 (T,); refuse what is not a number."""
     try:
         return np.array(
             [np.nan if cell.lower() in _MISSING else float(cell) for cell in cells], np.float32
@@ -68,11 +71,11 @@ def parse_values(cells: list[str], place: str) -> np.ndarray:
 
 
 def looks_numeric(document: Document) -> bool:
-    """Whether each of the first lines is a short label and several numbers."""
+    """Return whether each of the first lines is a short label followed by several numbers."""
     block = next(line_blocks(document, 1), b"").decode("utf-8", "replace")
     rows = [cells_of(line) for line in block.split("\n")[:_HEAD] if line.strip()]
     return bool(rows) and all(
-        len(row) > FEWEST
+        len(row) > MIN_NUMBERS
         and re.fullmatch(r"[\w.+-]{1,20}", row[0])
         and all(map(_is_number, row[1:]))
         for row in rows
@@ -80,8 +83,8 @@ def looks_numeric(document: Document) -> bool:
 
 
 def begin_with_labels(rows: list[list[str]], classes: Collection[str], length: int | None) -> bool:
-    """Whether each row has a label before its values: a class that is no number, or, where all series are known to have
-    `length` values, a class before exactly as many.
+    """Return whether each row has a label before its values: a class that is not a number or, if
+    all series are known to have `length` values, a class before exactly that many.
 
     >>> begin_with_labels([["walk", "1", "2"]], {"walk"}, None), begin_with_labels([["1", "5", "2"]], {"1"}, 2)
     (True, True)
@@ -103,7 +106,7 @@ def _is_number(cell: str) -> bool:
 
 
 def label_of(cell: str) -> str:
-    """As names are written: 1.0000000e+00 is 1."""
+    """Return a label as names are written: 1.0000000e+00 is 1."""
     try:
         value = float(cell)
     except ValueError:
@@ -141,7 +144,7 @@ class Sides(NamedTuple):
 def choose_sides(
     name: str, kinds: Mapping[str, str], asked: Sequence[str | None]
 ) -> tuple[str, str]:
-    """The columns of source and target among columns that hold these kinds of values."""
+    """Choose the source and target columns among columns that hold these kinds of values."""
     plain = [
         key
         for key, kind in kinds.items()
@@ -149,7 +152,8 @@ def choose_sides(
     ]
     if len(plain) == 1:
         raise DataError(
-            f"{name} has one column, {plain[0]!r}; there must be one of sources and one of targets (in TSV with "
+            f"{name} has one column, {plain[0]!r}; there must be one of sources and one of targets "
+            f"(in TSV with "
             "a tab between them)"
         )
     chosen = [None if column is None else _named(name, kinds, plain, column) for column in asked]
@@ -174,7 +178,7 @@ def choose_sides(
 
 
 def from_rows(rows: list[Any], name: str, source: str | None, target: str | None) -> Sides:
-    """Pairs, or dicts with the same keys."""
+    """Build the sides from pairs, or from dicts with the same keys."""
     if rows and isinstance(rows[0], Mapping):
         keys = dict.fromkeys(chain.from_iterable(rows[:100]))
         for number, row in enumerate(rows, 1):
@@ -201,7 +205,7 @@ def from_rows(rows: list[Any], name: str, source: str | None, target: str | None
 def from_columns(
     table: Mapping[str, Any], name: str, source: str | None, target: str | None
 ) -> Sides:
-    """Two columns of a table in memory; one may hold dicts with both sides."""
+    """Build the sides from two columns of a table in memory; one may hold dicts with both sides."""
     lists = {key: values(column, f"column {key}") for key, column in table.items()}
     first = {
         key: _plain(next((value for value in column if value is not None), None))
@@ -218,13 +222,15 @@ def from_columns(
 
 
 def side_name(column: str, otherwise: str) -> str:
-    """What a side is called: as its column, without the path to it; a number is no name."""
+    """Return the name of a side: that of its column without the path to it; a number is not a
+    name.
+    """
     last = column.rsplit(".", 1)[-1] if column.startswith(f"{NESTED}.") else column
     return otherwise if last.isdecimal() else last
 
 
 def as_sources(given: list[Any], name: str) -> list[str] | list[np.ndarray]:
-    """Texts, or arrays of numbers that have the same width."""
+    """Return the sources as texts, or as arrays of numbers of equal width."""
     if not isinstance(given[0], (np.ndarray, list, tuple)):
         return [
             as_text(value, f"row {row} of {name}", "source") for row, value in enumerate(given, 1)
@@ -240,12 +246,12 @@ def as_sources(given: list[Any], name: str) -> list[str] | list[np.ndarray]:
 
 
 def as_targets(given: list[Any], name: str) -> list[str]:
-    """Texts."""
+    """Return the targets as texts."""
     return [as_text(value, f"row {row} of {name}", "target") for row, value in enumerate(given, 1)]
 
 
 def as_text(value: Any, place: str, side: str) -> str:
-    """A text; whole numbers and decimals are written out."""
+    """Return a value as text; whole numbers and decimals are written out."""
     if isinstance(value, str):
         if not value.isascii():
             to_bytes(value)  # refuses what is no character
@@ -261,7 +267,9 @@ def as_text(value: Any, place: str, side: str) -> str:
 
 
 def as_frames(value: Any, place: str) -> np.ndarray:
-    """float32 (T, C) of frames, or of a vector of features, which is one frame; NaN is a value that is missing."""
+    """Convert to float32 (T, C): frames, or a vector of features, which is one frame; NaN marks a
+    missing value.
+    """
     if not isinstance(value, (np.ndarray, list, tuple)):
         raise DataError(
             f"{place}: the source is {value!r:.60}; it must be an array of numbers, as the first one is"
@@ -276,7 +284,8 @@ def as_frames(value: Any, place: str) -> np.ndarray:
         ) from None
     if array.ndim not in (1, 2) or not array.size:
         raise DataError(
-            f"{place}: the source has the shape {array.shape}; it must be frames (time, values) or a vector of "
+            f"{place}: the source has the shape {array.shape}; it must be frames (time, values) or "
+            f"a vector of "
             "features, and not empty"
         )
     if np.isinf(array).any():
@@ -287,7 +296,9 @@ def as_frames(value: Any, place: str) -> np.ndarray:
 
 
 def _named(name: str, kinds: Mapping[str, str], plain: Sequence[str], column: str) -> str:
-    """A column by its name, or by the end of a path that only one has: `de` for `translation.de`."""
+    """Find a column by its name, or by the end of a path that only one has: `de` for
+    `translation.de`.
+    """
     ends = [key for key in plain if key.endswith(f".{column}")]
     if column not in kinds and len(ends) == 1:
         return ends[0]
@@ -303,7 +314,9 @@ def _named(name: str, kinds: Mapping[str, str], plain: Sequence[str], column: st
 def _by_place(
     name: str, kinds: Mapping[str, str], plain: Sequence[str], chosen: list[str | None]
 ) -> list[str | None]:
-    """What is left of two columns, or of two columns of text: the source stands before the target."""
+    """Choose what is left of two columns, or of two text columns: the source stands before the
+    target.
+    """
     texts = [key for key in plain if kinds[key] == columns.TEXT]
     pair = plain if len(plain) == 2 else texts if len(texts) == 2 else []
     rest = [key for key in pair if key not in chosen]
@@ -311,7 +324,8 @@ def _by_place(
         k = chosen.index(None)
         side = ("source", "target")[k]
         raise DataError(
-            f"{name} has the columns {columns.listed(plain)}; say which is the {side} with --{side} ({side}=...)"
+            f"{name} has the columns {columns.listed(plain)}; say which is the {side} with "
+            f"--{side} ({side}=...)"
         )
     if len(rest) == 2:
         progress.say(

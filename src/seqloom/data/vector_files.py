@@ -37,7 +37,7 @@ _NUMBER = re.compile(
 
 
 def file_head(path: Path) -> tuple[bytes, bool]:
-    """The first bytes of a file, unpacked where it is gzipped, and whether it is."""
+    """Return the first bytes of a file, decompressed if gzipped, and whether it is."""
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     try:
@@ -59,7 +59,7 @@ class Sniffed(NamedTuple):
 
 
 def sniff_vectors(head: bytes, *, strict: bool = False) -> Sniffed | None:
-    """What the first bytes of a file are the beginning of; None: not of word vectors.
+    """Return what kind of word-vector file begins with these bytes; None if it is not one.
 
     Single lines may be wrong, which who reads them can then say; `strict`: none of the first is.
     """
@@ -81,7 +81,7 @@ def _sniff(head: bytes, strict: bool) -> Sniffed | None:
 
 
 def vectors_instead_of_text(head: bytes) -> str | None:
-    """What to call a file of vectors that somebody gives as a text; None: it may well be text."""
+    """Return what to call a vector file given as text; None if it may well be text."""
     sniffed = sniff_vectors(head, strict=True)
     if sniffed is None:
         return None
@@ -94,7 +94,9 @@ def vectors_instead_of_text(head: bytes) -> str | None:
 
 
 def _fractions(head: bytes) -> bool:
-    """Whether most of it is numbers with a point; walks through a graph are lines of whole numbers, and text."""
+    """Return whether most fields are numbers with a point; walks through a graph are lines of
+    whole numbers, and text.
+    """
     fields = head.split()
     return 2 * sum(b"." in field for field in fields) > len(fields)
 
@@ -121,7 +123,7 @@ def _with_header(rest: bytes, dimensions: int, strict: bool) -> Form | None:
 
 
 def _numbers_behind(head: bytes, strict: bool) -> int:
-    """How many numbers stand behind the word in most of the first lines; 0: this is something else."""
+    """Return how many numbers follow the word in most of the first lines; 0 for anything else."""
     lines = head.split(b"\n")
     whole = lines[:-1] if len(lines) > 2 else lines  # the last one may be cut
     rows = [fields for line in whole[:50] if (fields := line.split())]

@@ -1,28 +1,33 @@
 """Coverage penalty: hypotheses that leave parts of the source unattended score lower.
 
-Wu et al. 2016 ("Google's Neural Machine Translation System"), equation 14: with p_ij, how much attention the j-th target token
-pays to the i-th source token,
+Wu et al. 2016 ("Google's Neural Machine Translation System"), equation 14: with p_ij, how much
+attention the j-th target token pays to the i-th source token,
 
     coverage(X, Y) = penalty * sum over i of log(min(sum over j of p_ij, 1))
 
-It is zero where each source token got a whole token's worth of attention, and it can only rise as a hypothesis grows; that is
-why beam search may ignore it when it asks what an open hypothesis can still reach. The end symbol is a target token here.
+It is zero where each source token got a whole token's worth of attention, and it can only rise as a
+hypothesis grows; that is why beam search may ignore it when it asks what an open hypothesis can
+still reach. The end symbol is a target token here.
 
 Beam search: the sequences that a model finds most likely, many prompts at a time.
 
-The score of a hypothesis is its log-probability divided by a power of its length (Wu et al. 2016, "Google's Neural Machine
-Translation System", section 7): length ** penalty (`simple`) or ((5 + length) / 6) ** penalty (`gnmt`), plus a coverage penalty
-if asked for (`coverage`). A length penalty of 0 is the bare log-probability, which in wide beams favours ever shorter outputs;
-1 with `simple` is the mean per token.
+The score of a hypothesis is its log-probability divided by a power of its length (Wu et al. 2016,
+"Google's Neural Machine Translation System", section 7): length ** penalty (`simple`) or ((5 +
+length) / 6) ** penalty (`gnmt`), plus a coverage penalty if asked for (`coverage`). A length
+penalty of 0 is the bare log-probability, which in wide beams favours ever shorter outputs; 1 with
+`simple` is the mean per token.
 
-Each step takes the `beams` best continuations of a prompt by log-probability; equal ones by position in the beam, then by
-token id. Those that end leave the beam and the others go on, to be refilled at the next step; so one beam is greedy search. A
-prompt is settled, and its rows are computed no more, when it has `nbest` results and no open hypothesis can still beat the
-worst of them. Log-probabilities only fall, divisors only grow with the length and the coverage penalty is at most zero, so an
-open hypothesis can reach at most what it has now, divided by the divisor of the longest output; the search that stops early
-therefore finds what the full search would. The tighter the limit on the length, the earlier that is known.
+Each step takes the `beams` best continuations of a prompt by log-probability; equal ones by
+position in the beam, then by token id. Those that end leave the beam and the others go on, to be
+refilled at the next step; so one beam is greedy search. A prompt is settled, and its rows are
+computed no more, when it has `nbest` results and no open hypothesis can still beat the worst of
+them. Log-probabilities only fall, divisors only grow with the length and the coverage penalty is at
+most zero, so an open hypothesis can reach at most what it has now, divided by the divisor of the
+longest output; the search that stops early therefore finds what the full search would. The tighter
+the limit on the length, the earlier that is known.
 
-The step itself is a kernel (`kernels/beam`): with a vocabulary of thousands the search must not cost more than the model.
+The step itself is a kernel (`kernels/beam`): with a vocabulary of thousands the search must not
+cost more than the model.
 
 Greedy search without scores: the likeliest token at every step, by any Stepper.
 
@@ -38,13 +43,15 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from seqloom.config import MOST, option
+from seqloom.config import MAX_INTEGER, option
 from seqloom.decoding.configs import BeamOptions
 from seqloom.decoding.constraints import Prefixes, postpone_end, restrict
 from seqloom.decoding.stepper import ABOVE_ONE, State, Stepper, check_log_probs, prefill, select
 from seqloom.errors import ConfigError
 
-LEAST = 1e-9  # attention that a source token is credited with, so that one that got none does not make all scores -inf
+# attention that a source token is credited with, so that one that got none does not make all scores
+# -inf
+MIN_ATTENTION = 1e-9
 
 
 @runtime_checkable
@@ -52,7 +59,8 @@ class Attending(Protocol):
     """A Stepper that shows its attention; one that has none simply lacks the method."""
 
     def attention(self, state: State) -> tuple[np.ndarray, np.ndarray]:
-        """The weights (n, S) behind the log-probabilities that came with this state, and each row's source length (n,).
+        """Return the attention weights (n, S) behind the log-probabilities that came with this state,
+        and each row's source length (n,).
 
         S is the same at every step; weights beyond a row's length are ignored.
         """
@@ -72,8 +80,9 @@ class Coverage:
         self.sums: np.ndarray | None = None  # (R, S) float64
 
     def follow(self, state: State, rows: np.ndarray) -> np.ndarray:
-        """Add the attention for the next token of each hypothesis, which continues one of the earlier `rows` (R,); returns the
-        penalties (R,) of those that end with that token."""
+        """Add the attention for the next token of each hypothesis, which continues one of the
+        earlier `rows` (R,); returns the penalties (R,) of those that end with that token.
+        """
         weights, lengths = self.stepper.attention(state)
         weights = np.asarray(weights, np.float64)
         self.sums = weights if self.sums is None else self.sums[rows] + weights
@@ -81,13 +90,14 @@ class Coverage:
 
 
 def log_coverage(sums: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The sum of log(min(attention, 1)) over the source tokens of each row, (n,) from (n, S).
+    """Return the sum of log(min(attention, 1)) over the source tokens of each row, (n,) from
+    (n, S).
 
     >>> log_coverage(np.array([[1.5, 0.5, 0.0]]), np.array([2])).round(4).tolist()
     [-0.6931]
     """
     there = np.arange(sums.shape[1]) < lengths[:, None]
-    return np.where(there, np.log(np.clip(sums, LEAST, 1.0)), 0.0).sum(axis=1)
+    return np.where(there, np.log(np.clip(sums, MIN_ATTENTION, 1.0)), 0.0).sum(axis=1)
 
 
 # ---- beam
@@ -100,16 +110,19 @@ class BeamConfig(BeamOptions):
     """How to search for the best output."""
 
     nbest: int = option(
-        1, "number of best outputs to return, at most the number of beams", minimum=1, maximum=MOST
+        1,
+        "number of best outputs to return, at most the number of beams",
+        minimum=1,
+        maximum=MAX_INTEGER,
     )
     max_tokens: int = option(
         100,
         "maximum number of tokens to generate, including the end symbol",
         minimum=1,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     min_tokens: int = option(
-        0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST
+        0, "minimum number of tokens before the end symbol", minimum=0, maximum=MAX_INTEGER
     )
 
     def __post_init__(self) -> None:
@@ -120,7 +133,7 @@ class BeamConfig(BeamOptions):
             )
 
     def divisor(self, length: int) -> float:
-        """What the log-probability of an output of this length, end symbol included, is divided by.
+        """Return the divisor of the log-probability of an output of this length, end symbol included.
 
         >>> BeamConfig(length_penalty=1).divisor(7), BeamConfig(length_penalty=1, length_normalization="gnmt").divisor(7)
         (7.0, 2.0)
@@ -162,11 +175,12 @@ def beam_search(
     watch: Callable[[BeamStep], None] | None = None,
     **options: Any,
 ) -> list[list[Hypothesis]]:
-    """The best continuations of each prompt, at most `nbest` of them, best first.
+    """Return the best continuations of each prompt, at most `nbest` of them, best first.
 
-    `options` are those of `BeamConfig` and override those of `config`. `limits` are a `max_tokens` for each prompt where that
-    is smaller. A prompt is only read; a prefix is the forced beginning of the output: its tokens are part of ids, length and
-    scores, but nothing is searched there. `first_allowed` as in `sampling.sample`. `watch` is called after every step.
+    `options` are those of `BeamConfig` and override those of `config`. `limits` are a `max_tokens`
+    for each prompt where that is smaller. A prompt is only read; a prefix is the forced beginning
+    of the output: its tokens are part of ids, length and scores, but nothing is searched there.
+    `first_allowed` as in `sampling.sample`. `watch` is called after every step.
     """
     if config is None or options:
         config = BeamConfig.from_dict({**(config.to_dict() if config else {}), **options})
@@ -228,7 +242,9 @@ class _Beam:
         )
 
     def extend(self, log_probs: np.ndarray, coverage: np.ndarray) -> bool:
-        """One token further, with the log-probabilities (R, V) of what follows each row; returns whether rows moved."""
+        """Add one token, given the log-probabilities (R, V) of what follows each row; return whether
+        rows moved.
+        """
         k = min(self.config.beams, log_probs.size)
         size = min(len(self.prompt) * k, log_probs.size)
         log_prob, ids = out = np.empty(size), np.empty((3, size), np.int64)
@@ -256,7 +272,7 @@ class _Beam:
         return bool(moved)
 
     def hypotheses(self) -> list[list[Hypothesis]]:
-        """The results of each prompt, best first."""
+        """Return the results of each prompt, best first."""
         from seqloom.kernels.beam import trace
 
         counts, scores, log_probs, origins = self.results
@@ -287,12 +303,14 @@ class _Beam:
 
 
 def largest_divisors(config: BeamConfig, limits: np.ndarray) -> np.ndarray:
-    """The divisor of the longest output of each prompt, (n,): what an open hypothesis has now over that is all it can reach."""
+    """Return the divisor of the longest output of each prompt, (n,): the score of an open
+    hypothesis divided by it is the best it can reach.
+    """
     return np.array([config.divisor(limit) for limit in limits.tolist()])
 
 
 def _limits(max_tokens: int, limits: Sequence[int] | np.ndarray | None, n: int) -> np.ndarray:
-    """The longest output of each prompt, int64 (n,)."""
+    """Return the longest output length of each prompt, int64 (n,)."""
     if limits is None:
         return np.full(n, max_tokens, np.int64)
     if len(limits) != n:
@@ -343,10 +361,12 @@ def greedy(stepper: Stepper, n: int, max_tokens: int) -> list[tuple[np.ndarray, 
 def forced_log_probs(
     stepper: Stepper, targets: list[np.ndarray], *, greedy: bool = False
 ) -> list[np.ndarray]:
-    """Log-probability of each token of row i's target, by moving the state through it; rows that end are set aside.
+    """Return the log-probability of each token of row i's target, by moving the state through it;
+    rows that end are set aside.
 
-    `greedy`: the tokens before it are not the target's but the model's own likeliest ones. Where these end first, so does the
-    row: its answer has no more tokens than they have, the end symbol included.
+    `greedy`: the tokens before it are not the target's but the model's own likeliest ones. Where
+    these end first, so does the row: its answer has no more tokens than they have, the end symbol
+    included.
     """
     lengths = np.array([len(target) for target in targets], np.int64)
     out = [np.empty(length, np.float32) for length in lengths.tolist()]

@@ -1,7 +1,8 @@
 """The likeliest next words, whatever a model's tokens are.
 
-Where tokens are words, the next distribution is the answer. Where they are smaller, the likeliest spellings are
-followed until the word is over, beginning with all ways to spell the word that the text breaks off in.
+Where tokens are words, the next distribution is the answer. Where they are smaller, the likeliest
+spellings are followed until the word is over, beginning with all ways to spell the word that the
+text breaks off in.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from seqloom.text.coding import to_bytes
 
 WORD_TOKENS = 32  # a suggested word may have so many tokens at most
 WIDTH = 4  # hypotheses followed for each suggestion wanted
-IDEOGRAPH = "\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # each a word of its own
+# each a word of its own
+IDEOGRAPH = "\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 _WORD = re.compile(rf"[{IDEOGRAPH}]|[^\s{IDEOGRAPH}]+")
 _UNFINISHED = re.compile(rf"[^\s{IDEOGRAPH}]+\Z")
@@ -41,7 +43,9 @@ class Completer:
         )
 
     def complete(self, text: str, n: int) -> list[Suggestion]:
-        """The n likeliest next words; without white space at the end, words that the last one may become."""
+        """Return the n likeliest next words; if no white space ends the text, those the last word may
+        become.
+        """
         text = self.generator.last_line(text)
         whole = self.tokenizer.joiner and not self.tokenizer.subword
         suggestions = self._complete_token(text, n) if whole else self._complete_spelling(text, n)
@@ -49,7 +53,9 @@ class Completer:
 
     @property
     def ends(self) -> np.ndarray:
-        """The tokens that end the word before them: white space, another word's beginning, `</s>`."""
+        """Return the tokens that end the word before them: white space, another word's beginning,
+        `</s>`.
+        """
         return self.tokenizer.derived("word ends", self._ends)
 
     def _ends(self) -> np.ndarray:
@@ -60,7 +66,7 @@ class Completer:
         return np.flatnonzero(ends)
 
     def _complete_token(self, text: str, n: int) -> list[tuple[str, float]]:
-        """For tokenizers whose tokens are words."""
+        """Complete with tokenizers whose tokens are words."""
         fragment = unfinished(text)
         allowed = (
             self.generator.index.starting_with(self.tokenizer.joiner + to_bytes(fragment))
@@ -85,7 +91,7 @@ class Completer:
         ]
 
     def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
-        """For tokens smaller than words: follow the likeliest spellings until the word is over."""
+        """Complete with tokens smaller than words: follow the likeliest spellings until the word ends."""
         ways, fragment = self.generator.heal(text)[: WIDTH * n], unfinished(text)
         state, log_probs = prefill(self.stepper, [way.ids for way in ways])
         log_probs = restrict(log_probs, [way.allowed for way in ways]).astype(np.float64)
@@ -152,7 +158,8 @@ class Completer:
 
 
 def unfinished(text: str) -> str:
-    """The word that a text breaks off in; nothing after white space, nor where every character is a word.
+    """Return the word that a text breaks off in; nothing after white space, nor where every
+    character is a word.
 
     >>> unfinished("to be or no"), unfinished("to be ")
     ('no', '')
@@ -162,7 +169,7 @@ def unfinished(text: str) -> str:
 
 
 def attach(text: str, word: str) -> str:
-    """The text with a suggested word in place of its unfinished one, or after it.
+    """Return the text with a suggested word in place of its unfinished one, or after it.
 
     >>> attach("to be or no", "not"), attach("to be", "or"), attach("to be ", "or")
     ('to be or not', 'to be or', 'to be or')
@@ -174,7 +181,9 @@ def attach(text: str, word: str) -> str:
 
 
 def _finished_word(fragment: str, ending: str, ended: bool) -> str | None:
-    """The word once something else or the end follows it; None while it may go on, "" where there is none."""
+    """Return the word once something else or the end follows it; None while it may go on, "" if
+    there is none.
+    """
     text = fragment + ending if fragment else ending.lstrip()
     match = _WORD.match(text)
     if match is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_SEED, Config, OnlyWith, option
+from seqloom.config import MAX_INTEGER, MOST_SEED, Config, OnlyWith, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +55,14 @@ class TranslationConfig(BeamOptions):
         None,
         "maximum number of tokens of a translation [default: twice the longest target in training]",
         minimum=1,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     prefix: str = option("", "text that every translation is to begin with")
     temperature: float = option(
         1.0, "below 1 less random, above 1 more random", minimum=0.0, maximum=100.0
     )
     top_k: int | None = option(
-        None, "sample from the k most likely tokens only", minimum=1, maximum=MOST
+        None, "sample from the k most likely tokens only", minimum=1, maximum=MAX_INTEGER
     )
     top_p: float | None = option(
         None,

@@ -1,8 +1,9 @@
-"""What may come next: a forced prefix, no end before a minimum length, and never some tokens. All change log-probabilities,
-never the search.
+"""What may come next: a forced prefix, no end before a minimum length, and never some tokens. All
+change log-probabilities, never the search.
 
-A forced token keeps the log-probability that the model gives it, so hypotheses are scored as if they had been found; one that
-the model finds impossible counts as certain, since nothing else may stand there (as in `healing.restrict`).
+A forced token keeps the log-probability that the model gives it, so hypotheses are scored as if
+they had been found; one that the model finds impossible counts as certain, since nothing else may
+stand there (as in `healing.restrict`).
 
 Subword healing: a prompt that ends inside a token is continued as if it had not been cut there.
 
@@ -25,7 +26,7 @@ from seqloom.errors import ConfigError
 
 
 def postpone_end(log_probs: np.ndarray, eos_id: int) -> np.ndarray:
-    """Forbid the end symbol, except in rows where it is the only token left. A new array.
+    """Forbid the end symbol, except in rows where it is the only token left. Return a new array.
 
     >>> postpone_end(np.array([[-0.5, -1.0], [0.0, -np.inf]]), eos_id=0)
     array([[-inf,  -1.],
@@ -39,7 +40,9 @@ def postpone_end(log_probs: np.ndarray, eos_id: int) -> np.ndarray:
 
 
 class Prefixes:
-    """The tokens that the output of each prompt must begin with; None or nothing where it may begin as it likes."""
+    """The tokens that the output of each prompt must begin with; None or nothing where it may begin
+    as it likes.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,9 @@ class Prefixes:
             self.ids[number, : len(row)] = row
 
     def force(self, log_probs: np.ndarray, prompt: np.ndarray, position: int) -> np.ndarray:
-        """Leave only the forced token at this position to the rows of prompts (R,) that have one. A new array."""
+        """Leave only the forced token at this position to the rows of prompts (R,) that have one.
+        Return a new array.
+        """
         if position >= self.longest:
             return log_probs
         tokens = self.ids[prompt, position]
@@ -141,13 +146,13 @@ class PrefixIndex:
         self._sorted = [token_bytes[i] for i in spelling]
 
     def starting_with(self, prefix: bytes) -> np.ndarray:
-        """The ids, ascending, int64 (k,)."""
+        """Return the ids of the tokens that start with `prefix`, ascending, int64 (k,)."""
         low = bisect_left(self._sorted, prefix)
         high = bisect_right(self._sorted, prefix, lo=low, key=lambda token: token[: len(prefix)])
         return np.sort(self._ids[low:high])
 
     def prefixes_of(self, text: bytes) -> list[int]:
-        """The tokens that spell a beginning of the text, but not all of it.
+        """Return the tokens that spell a beginning of the text, but not all of it.
 
         >>> PrefixIndex([b"qu", b"q", b"quick", b"u"]).prefixes_of(b"quick")
         [1, 0]
@@ -161,7 +166,9 @@ class PrefixIndex:
 
 
 class HealedPrompt(NamedTuple):
-    """One spelling of a prompt with the constraint that its last bytes are a prefix of the first generated token."""
+    """One spelling of a prompt with the constraint that its last bytes are a prefix of the first
+    generated token.
+    """
 
     ids: np.ndarray
     allowed: np.ndarray | None = None  # for the first generated token; None: any
@@ -172,11 +179,13 @@ class HealedPrompt(NamedTuple):
 def heal(
     stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, width: int = 16
 ) -> list[HealedPrompt]:
-    """The spellings of `text` after the tokens of `base` whose last token may reach beyond its end, best first.
+    """Return the spellings of `text` after the tokens of `base` whose last token may reach beyond
+    its end, best first.
 
-    A prompt can break off inside a word of several tokens (" l" + "or" where " lord" is one), so taking back one
-    token is not enough. All ways to spell the text are followed, the `width` likeliest at a time; drawing one of
-    them by its probability and then a token that it allows continues the prompt as the model would have.
+    A prompt can break off inside a word of several tokens (" l" + "or" where " lord" is one), so
+    taking back one token is not enough. All ways to spell the text are followed, the `width`
+    likeliest at a time; drawing one of them by its probability and then a token that it allows
+    continues the prompt as the model would have.
     """
     healed: list[HealedPrompt] = []
     paths = [(np.asarray(base, np.int64), text, 0.0)]

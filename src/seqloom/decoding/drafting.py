@@ -1,14 +1,16 @@
 """Drafting: a quick model proposes several tokens, the model that is asked checks them all in one pass.
 
-Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", and Chen et al. 2023, "Accelerating Large
-Language Model Decoding with Speculative Sampling". A proposed token is accepted with probability min(1, p / q), where p is what
-the checking model and q what the drafting one would draw it with. The first that is not accepted is replaced by a draw from
-what p has more than q, max(p - q, 0) normalised, and the proposals behind it are dropped. So every token is drawn from p,
-whatever q is: a bad draft takes time and changes nothing else. p and q are what is drawn from, after penalty, temperature,
-top-k and top-p. At temperature 0 both are certain of one token, and the result is that of greedy search.
+Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", and Chen et al.
+2023, "Accelerating Large Language Model Decoding with Speculative Sampling". A proposed token is
+accepted with probability min(1, p / q), where p is what the checking model and q what the drafting
+one would draw it with. The first that is not accepted is replaced by a draw from what p has more
+than q, max(p - q, 0) normalised, and the proposals behind it are dropped. So every token is drawn
+from p, whatever q is: a bad draft takes time and changes nothing else. p and q are what is drawn
+from, after penalty, temperature, top-k and top-p. At temperature 0 both are certain of one token,
+and the result is that of greedy search.
 
-Each round reads the last token and its drafted successors with one `extend` of the checking Stepper. Rows are drafted for one
-by one, because each accepts another number of tokens.
+Each round reads the last token and its drafted successors with one `extend` of the checking
+Stepper. Rows are drafted for one by one, because each accepts another number of tokens.
 """
 
 from __future__ import annotations
@@ -31,14 +33,16 @@ class Chance:
         self._generator = generator
 
     def draw(self, probs: np.ndarray) -> int:
-        """A token by its probability; they need not sum to one, and one of probability zero is never drawn."""
+        """Draw a token by its probability; probabilities need not sum to one, and one of probability
+        zero is never drawn.
+        """
         cumulative = np.cumsum(probs)
         return int(
             np.searchsorted(cumulative, cumulative[-1] * self._generator.random(), side="right")
         )
 
     def accepts(self, p: float, q: float) -> bool:
-        """Yes with probability min(1, p / q)."""
+        """Return True with probability min(1, p / q)."""
         return self._generator.random() * q < p
 
 
@@ -60,7 +64,9 @@ class _Prefix:
             self._seen[token] = True
 
     def law(self, log_probs: np.ndarray, ahead: Sequence[int] = ()) -> np.ndarray:
-        """The probabilities (V,) that a token is drawn with after the prefix and the tokens `ahead` of it."""
+        """Return the probabilities (V,) that a token is drawn with after the prefix and the tokens
+        `ahead` of it.
+        """
         rows = log_probs[None]
         if self.length + len(ahead) < self.config.min_tokens:
             rows = postpone_end(rows, self.eos_id)
@@ -86,8 +92,10 @@ def draw_drafted(
     drafted: int = DRAFTED,
     first_allowed: np.ndarray | None = None,
 ) -> Iterator[int]:
-    """The tokens that follow a prompt, up to the end symbol or `max_tokens`: drawn from `checker`, up to `drafted` at a time
-    proposed by `drafter`. `first_allowed` as in `sampling.sample`."""
+    """Yield the tokens that follow a prompt, up to the end symbol or `max_tokens`: drawn from
+    `checker`, up to `drafted` at a time proposed by `drafter`. `first_allowed` as in
+    `sampling.sample`.
+    """
     prefix = _Prefix(prompt, config, checker.vocab_size, checker.eos_id)
     state, log_probs = prefill(checker, [prompt])
     token = chance.draw(prefix.law(restrict(log_probs, [first_allowed])[0]))
@@ -114,7 +122,9 @@ def draw_drafted(
 def _propose(
     drafter: Stepper, state: State, unread: list[int], prefix: _Prefix, most: int, chance: Chance
 ) -> tuple[list[int], list[np.ndarray], list[State]]:
-    """At most so many tokens, what each was drawn with, and the states before each; `unread` by the state so far."""
+    """Return at most `most` tokens, the distribution each was drawn from, and the states before
+    each; the state has not yet read `unread`.
+    """
     proposals: list[int] = []
     laws: list[np.ndarray] = []
     before: list[State] = []
@@ -134,7 +144,9 @@ def _checked(
     prefix: _Prefix,
     chance: Chance,
 ) -> list[int]:
-    """The accepted proposals and one token more; `found` are log-probabilities (k, V) after none, one, ... of the proposals."""
+    """Return the accepted proposals and one more token; `found` are log-probabilities (k, V) after
+    none, one, ... of the proposals.
+    """
     tokens: list[int] = []
     for log_probs, proposal, q in zip(
         found, proposals[: len(found) - 1], laws

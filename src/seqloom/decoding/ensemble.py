@@ -1,8 +1,9 @@
 """Several models that decide together: a Stepper made of Steppers, whose state is the tuple of theirs.
 
-`probability` takes the mean of their probabilities: a token that one member likes stays likely. `log` takes the mean of their
-log-probabilities, renormalised (a geometric mean): a token must be likely to all, and one that is impossible to a member is
-impossible. Members need equal vocabularies, token for token; what they read (their sources) is their own affair.
+`probability` takes the mean of their probabilities: a token that one member likes stays likely.
+`log` takes the mean of their log-probabilities, renormalised (a geometric mean): a token must be
+likely to all, and one that is impossible to a member is impossible. Members need equal
+vocabularies, token for token; what they read (their sources) is their own affair.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Ensemble:
         return self._combine([member.step(own, ids) for member, own in zip(self.members, state)])
 
     def prefill(self, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
-        """Each member reads the prompts in its own fastest way."""
+        """Let each member read the prompts in its own fastest way."""
         return self._combine([prefill(member, prompts) for member in self.members])
 
     def _combine(self, results: list[tuple[State, np.ndarray]]) -> tuple[State, np.ndarray]:
@@ -61,7 +62,8 @@ class Ensemble:
         for number, other in enumerate(lengths[1:], 2):
             if not np.array_equal(lengths[0], other):
                 raise ConfigError(
-                    f"member {number} of the ensemble cuts sources into other tokens than the first, so their "
+                    f"member {number} of the ensemble cuts sources into other tokens than the "
+                    f"first, so their "
                     "attention has no mean; set coverage_penalty to 0"
                 )
         longest = min(each.shape[1] for each in weights)  # what is beyond is padding
@@ -69,7 +71,7 @@ class Ensemble:
 
 
 def mean_of_probabilities(log_probs: np.ndarray) -> np.ndarray:
-    """The log of the mean of probabilities, (n, V) from log-probabilities (M, n, V).
+    """Return the log of the mean of probabilities, (n, V) from log-probabilities (M, n, V).
 
     >>> np.exp(mean_of_probabilities(np.log([[[0.5, 0.5]], [[0.1, 0.9]]]))).round(3).tolist()
     [[0.3, 0.7]]
@@ -81,7 +83,8 @@ def mean_of_probabilities(log_probs: np.ndarray) -> np.ndarray:
 
 
 def mean_of_logs(log_probs: np.ndarray) -> np.ndarray:
-    """The geometric mean of probabilities, renormalised, (n, V) from log-probabilities (M, n, V).
+    """Return the log of the renormalised geometric mean of probabilities, (n, V) from
+    log-probabilities (M, n, V).
 
     >>> np.exp(mean_of_logs(np.log([[[0.5, 0.5]], [[0.1, 0.9]]]))).round(3).tolist()
     [[0.25, 0.75]]

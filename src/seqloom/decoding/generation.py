@@ -5,13 +5,13 @@ tail that could still become one of the two is held back until the next tokens d
 
 Ids in, ids out: one call for drawing and for beam search over any Stepper.
 
-Row i of `stepper.start(n)` is where prompt i begins. A language model begins all rows alike; a translator begins row i with
-source i, and its prompts are empty.
+Row i of `stepper.start(n)` is where prompt i begins. A language model begins all rows alike; a
+translator begins row i with source i, and its prompts are empty.
 
 Text in, text out: what ties the search over a Stepper, healing and stop strings to a tokenizer.
 
-A `Generator` is made of a Stepper and the tokenizer that belongs to it. Nothing of it changes after it was made, so threads
-share it.
+A `Generator` is made of a Stepper and the tokenizer that belongs to it. Nothing of it changes after
+it was made, so threads share it.
 
 One decoder for all calls: made when it is first needed, then shared by all threads of a process.
 """
@@ -60,7 +60,9 @@ class StopStrings:
         self._held = ""
 
     def feed(self, piece: str) -> tuple[str, bool]:
-        """The text that is safe to show now, and whether a stop string was reached (then and ever after)."""
+        """Return the text that is safe to show now, and whether a stop string was reached (then and
+        ever after).
+        """
         if self.hit is not None:
             return "", True
         text = self._held + piece
@@ -78,12 +80,12 @@ class StopStrings:
         return text[:safe], False
 
     def flush(self) -> str:
-        """What was held back, once it is known that nothing follows."""
+        """Return what was held back, once it is known that nothing follows."""
         held, self._held = self._held, ""
         return held
 
     def _undecided(self, text: str) -> int:
-        """The length of the longest end of the text that is the beginning of a stop string."""
+        """Return the length of the longest end of the text that is the beginning of a stop string."""
         longest = max((len(stop) - 1 for stop in self._stops), default=0)
         for length in range(min(longest, len(text)), 0, -1):
             tail = text[-length:]
@@ -107,7 +109,7 @@ class Utf8Decoder:
         return self._decoder.decode(data)
 
     def flush(self) -> str:
-        """The replacement of a character that was never completed, if there is one."""
+        """Return the replacement of a character that was never completed, if there is one."""
         return self._decoder.decode(b"", final=True)
 
 
@@ -126,17 +128,17 @@ class TextStream:
 
     @property
     def hit(self) -> str | None:
-        """The stop string that ended the text."""
+        """Return the stop string that ended the text."""
         return self._stops.hit
 
     def feed(self, data: bytes) -> tuple[str, bool]:
-        """The text that is safe to show now, and whether generation should stop."""
+        """Return the text that is safe to show now, and whether generation should stop."""
         fresh = data[self._skip :]
         self._skip -= len(data) - len(fresh)
         return self._stops.feed(self._decoder.feed(fresh))
 
     def flush(self, *, cut: bool = False) -> tuple[str, bool]:
-        """The rest, once no token follows; where it was cut off, without a character that was not complete."""
+        """Return the rest, once no token follows; if it was cut off, without an incomplete character."""
         text, stopped = self._stops.feed("" if cut else self._decoder.flush())
         return (text, True) if stopped else (text + self._stops.flush(), False)
 
@@ -153,7 +155,9 @@ def search(
     length_penalty: float = 1.0,
     first_allowed: Sequence[np.ndarray | None] | None = None,
 ) -> list[list[int]]:
-    """What follows each prompt, with the end symbol if it was reached: drawn as the config says, or the best of `beams`."""
+    """Return what follows each prompt, with the end symbol if reached: drawn as the config says,
+    or the best of `beams`.
+    """
     if beams is None:
         drawn = list(sample(stepper, prompts, config, first_allowed=first_allowed))
         return [[int(ids[row]) for ids in drawn if ids[row] >= 0] for row in range(len(prompts))]
@@ -192,7 +196,9 @@ class Generator:
         endless: bool = False,
         ends: Collection[int | None] = (),
     ) -> None:
-        """`ends`: declared marks that may be drawn nevertheless, since they end an answer."""
+        """Set up the generator. `ends`: declared marks that may be drawn nevertheless, since they end
+        an answer.
+        """
         never = [token for token in tokenizer.declared_ids if token not in ends]
         if tokenizer.has_oov and tokenizer.unk_id is not None:
             never.append(tokenizer.unk_id)  # a reader cannot use <unk>
@@ -200,7 +206,8 @@ class Generator:
         self.stepper: Stepper = Without(stepper, never) if never else stepper
         self.tokenizer = tokenizer
         self.by_line = by_line  # a prompt's earlier lines are sequences of their own
-        self.endless = endless  # the model has read one stream, so `</s>` says nothing about where a text may end
+        # the model has read one stream, so `</s>` says nothing about where a text may end
+        self.endless = endless
         self._going_on: Stepper = (
             Without(self.stepper, [stepper.eos_id]) if endless else self.stepper
         )
@@ -214,7 +221,7 @@ class Generator:
         length_penalty: float = 1.0,
         draft: Draft | None = None,
     ) -> list[str]:
-        """The continuation of each prompt."""
+        """Return the continuation of each prompt."""
         if draft is not None and beams is not None:
             raise ConfigError("a draft is for drawing text; leave out draft or beams")
         seed = None if beams is not None or config.temperature == 0 else config.seed
@@ -244,7 +251,7 @@ class Generator:
         stop: Sequence[str] = (),
         draft: Draft | None = None,
     ) -> Iterator[str]:
-        """The continuation of one prompt as it is drawn."""
+        """Yield the continuation of one prompt as it is drawn."""
         healed = self._prepare(prompt, None if config.temperature == 0 else config.seed)
         if draft is not None:
             return self._spell(prompt, healed, self._drafted(healed, config, draft, 0), stop)
@@ -259,7 +266,7 @@ class Generator:
         ends: Collection[int | None],
         draft: Draft | None = None,
     ) -> Iterator[str]:
-        """What follows these tokens as it is drawn, up to any of the tokens `ends`."""
+        """Yield what follows these tokens as it is drawn, up to any of the tokens `ends`."""
         prompt, writer = HealedPrompt(ids), self._ended_by(ends)
         drawn: Iterator[int]
         if draft is None:
@@ -273,7 +280,7 @@ class Generator:
         )
 
     def _ended_by(self, ends: Collection[int | None]) -> Generator:
-        """The same, but declared marks among these may be drawn."""
+        """Return a generator like this one that may draw the declared marks among `ends`."""
         if not any(token in ends for token in self.tokenizer.declared_ids):
             return self
         return Generator(
@@ -281,13 +288,15 @@ class Generator:
         )
 
     def _chosen(self, config: SamplingConfig) -> Stepper:
-        """The stepper that text is drawn from: of an endless text without its end, unless asked."""
+        """Return the stepper that text is drawn from: for endless text without its end, unless asked."""
         return self.stepper if config.allow_eos else self._going_on
 
     def _drafted(
         self, healed: HealedPrompt, config: SamplingConfig, draft: Draft, row: int
     ) -> Iterator[int]:
-        """The tokens of one row, proposed by the other model; neither proposes what this one never draws."""
+        """Yield the tokens of one row, proposed by the other model; neither proposes what this one
+        never draws.
+        """
         if draft.generator.tokenizer != self.tokenizer:
             raise ConfigError(
                 f"the draft has another tokenizer ({draft.generator.tokenizer.label()}) than the model "
@@ -308,7 +317,9 @@ class Generator:
 
     @property
     def index(self) -> PrefixIndex:
-        """Tokens by what they add to a text that goes on a word, so ` th` and `th` (##th) are told apart."""
+        """Return tokens by what they add to a text that continues a word, so ` th` and `th` (##th) are
+        told apart.
+        """
         return self.tokenizer.derived(
             "prefix index",
             lambda: PrefixIndex(
@@ -323,7 +334,9 @@ class Generator:
         return text.rpartition("\n")[2] if self.by_line else text
 
     def heal(self, prompt: str) -> list[HealedPrompt]:
-        """The tokens of a prompt; for subwords all ways to spell its last word, likeliest first."""
+        """Return the tokens of a prompt; for subwords, all ways to spell its last word, likeliest
+        first.
+        """
         ids = self.tokenizer.encode(prompt)
         if not self.tokenizer.subword or not prompt:
             return [HealedPrompt(ids)]
@@ -344,7 +357,9 @@ class Generator:
         return heal(self.stepper, self.index, ids[:-back], last) or [HealedPrompt(ids)]
 
     def _prepare(self, prompt: str, seed: int | None, row: int = 0) -> HealedPrompt:
-        """One spelling of the prompt: drawn by its probability, or with no seed the likeliest."""
+        """Choose one spelling of the prompt: drawn by its probability or, without a seed, the
+        likeliest.
+        """
         ways = self.heal(self.last_line(prompt))
         if seed is None or len(ways) == 1:
             return ways[0]
@@ -356,7 +371,9 @@ class Generator:
     def _spell(
         self, prompt: str, healed: HealedPrompt, ids: Iterator[int], stop: Sequence[str]
     ) -> Iterator[str]:
-        """Whole characters, without the bytes that healing took back, up to a stop string or `</s>`."""
+        """Yield whole characters, without the bytes that healing took back, up to a stop string or
+        `</s>`.
+        """
         text = TextStream(stop, skip=len(healed.dropped))
         before = bool(healed.dropped) or (bool(prompt) and not prompt[-1].isspace())
         ended = False
@@ -384,7 +401,8 @@ class Draft(NamedTuple):
 
 # ---- sharing
 
-_making = RLock()  # of all models: it is held once for each decoder, and so that not every thread rounds the weights
+# of all models: it is held once for each decoder, and so that not every thread rounds the weights
+_making = RLock()
 
 
 def _renew() -> None:
@@ -405,7 +423,9 @@ class Decoders:
     def get(
         self, eight_bit: bool, members: Sequence[Decoders], make: Callable[[], Generator]
     ) -> Generator:
-        """The decoder that was made while the members of the model had these decoders, else a new one."""
+        """Return the decoder that was made while the model's members had these decoders, else a new
+        one.
+        """
         entry = self._generators.get(eight_bit)
         if entry is None or not _same(entry[0], members):
             with _making:
@@ -416,5 +436,5 @@ class Decoders:
 
 
 def _same(these: Sequence[Decoders], those: Sequence[Decoders]) -> bool:
-    """Whether all members are as they were: one that is fitted again gets new decoders."""
+    """Return whether all members are unchanged: one that is fitted again gets new decoders."""
     return len(these) == len(those) and all(a is b for a, b in zip(these, those))

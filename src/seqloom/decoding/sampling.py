@@ -1,6 +1,7 @@
 """Drawing the next token: greedy, temperature, top-k, top-p and the repetition penalty.
 
-- top-p, or nucleus sampling: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1
+- top-p, or nucleus sampling: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration",
+  section 3.1
 - top-k: Fan et al. 2018, "Hierarchical Neural Story Generation", section 5.2
 - repetition penalty: Keskar et al. 2019, "CTRL", section 4.1; there it divides scores above zero, here it
   multiplies log-probabilities, which have one sign, so it always lowers them
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqloom.config import MOST, MOST_SEED, Config, option
+from seqloom.config import MAX_INTEGER, MOST_SEED, Config, option
 from seqloom.decoding.constraints import postpone_end, restrict
 from seqloom.decoding.stepper import Stepper, check_log_probs, prefill, select
 
@@ -33,10 +34,10 @@ class SamplingConfig(Config):
         100,
         "maximum number of tokens to generate, including the end symbol",
         minimum=1,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     min_tokens: int = option(
-        0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST
+        0, "minimum number of tokens before the end symbol", minimum=0, maximum=MAX_INTEGER
     )
     allow_eos: bool = option(
         False,
@@ -47,7 +48,7 @@ class SamplingConfig(Config):
         1.0, "below 1 less random, above 1 more random, 0 greedy", minimum=0.0, maximum=100.0
     )
     top_k: int | None = option(
-        None, "sample from the k most likely tokens only", minimum=1, maximum=MOST
+        None, "sample from the k most likely tokens only", minimum=1, maximum=MAX_INTEGER
     )
     top_p: float | None = option(
         None,
@@ -62,7 +63,7 @@ class SamplingConfig(Config):
 
     @property
     def plain(self) -> bool:
-        """Whether tokens are drawn from the model's own distribution."""
+        """Return whether tokens are drawn from the model's own distribution."""
         return (
             self.temperature == 1
             and self.top_k is None
@@ -79,7 +80,7 @@ def sample(
     first_allowed: Sequence[np.ndarray | None] | None = None,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Continue each prompt; yields the next ids of all rows, int64 (n,), as soon as they are known.
+    """Continue each prompt; yield the next ids of all rows, int64 (n,), as soon as they are known.
 
     A row that ends yields `eos_id` once and -1 from then on. The stream stops when all rows have ended or
     after `max_tokens`. `first_allowed[row]` lists the ids that may come first in that row (see `healing`).
@@ -128,7 +129,8 @@ def sample(
 def filter_log_probs(
     log_probs: np.ndarray, config: SamplingConfig, seen: np.ndarray | None = None
 ) -> np.ndarray:
-    """The distribution that is drawn from, float64 (n, V): the model's, after everything the config asks for.
+    """Return the distribution that is drawn from, float64 (n, V): the model's, after everything
+    the config asks for.
 
     `seen`, bool (n, V), marks the tokens of the prompt and of what was generated.
     """
@@ -213,7 +215,8 @@ def keep_top_p(log_probs: np.ndarray, p: float) -> np.ndarray:
 
 
 def top_indices(values: np.ndarray, k: int) -> np.ndarray:
-    """Where the k largest values of each row are, largest first, equal ones by lowest index: int64 (n, k).
+    """Return the indices of the k largest values of each row, largest first, ties by lowest index:
+    int64 (n, k).
 
     >>> top_indices(np.array([[1.0, 3.0, 3.0, 2.0, 2.0]]), 3)
     array([[1, 2, 3]])
@@ -232,7 +235,9 @@ def top_indices(values: np.ndarray, k: int) -> np.ndarray:
 
 
 def _draw(log_probs: np.ndarray, generators: list[np.random.Generator]) -> np.ndarray:
-    """One token a row by inverting the cumulative distribution; a token of probability zero is never drawn."""
+    """Draw one token per row by inverting the cumulative distribution; a token of probability zero
+    is never drawn.
+    """
     if log_probs.dtype == np.float32:  # the model's own, as it came
         from seqloom.kernels.sampling import draw
 

@@ -11,19 +11,19 @@ integers around instead of the encodings. All searches keep rows in the order of
 one source side by side, so that such a decoder can attend from all of them at once. One that shows its
 attention has a further method (`coverage.Attending`).
 
-What a Stepper can do faster than by its steps are further methods, which those who search look for: `prefill(prompts)` and
-`log_probs(ids, lengths)` below.
+What a Stepper can do faster than by its steps are further methods, which those who search look for:
+`prefill(prompts)` and `log_probs(ids, lengths)` below.
 
 A Stepper is shared by threads. What it gives out are new arrays, which the caller may write to.
 
-Whether what a model says can be probabilities. A damaged file may pass every check of its tables and still give nonsense;
-better one line than text drawn from it.
+Whether what a model says can be probabilities. A damaged file may pass every check of its tables
+and still give nonsense; better one line than text drawn from it.
 
 A language model that is a function: the tokens so far in, the log-probabilities of the next one out.
 
-That is the least a model can write (`next_log_probs`), and what it is turned into here is all that decoding and scoring
-need. A context begins with `</s>`, as if the sequence before had just ended, and holds the last `size` tokens where the
-model sees no more than that.
+That is the least a model can write (`next_log_probs`), and what it is turned into here is all that
+decoding and scoring need. A context begins with `</s>`, as if the sequence before had just ended,
+and holds the last `size` tokens where the model sees no more than that.
 """
 
 from __future__ import annotations
@@ -45,16 +45,20 @@ class Stepper(Protocol):
     eos_id: int
 
     def start(self, n: int) -> tuple[State, np.ndarray]:
-        """The state of n empty sequences, and the log-probabilities of their first token, float32 (n, V)."""
+        """Return the state of n empty sequences, and the log-probabilities of their first token,
+        float32 (n, V).
+        """
         ...
 
     def step(self, state: State, ids: np.ndarray) -> tuple[State, np.ndarray]:
-        """Append `ids`, int64 (n,), and give the new state and log-probabilities; the old state is spent."""
+        """Append `ids`, int64 (n,), and return the new state and log-probabilities; the old state is
+        spent.
+        """
         ...
 
 
 def sized(stepper: Any, vocab_size: int, eos_id: int) -> Stepper:
-    """The same Stepper; a `vocab_size` or `eos_id` that it does not say is that of the tokenizer."""
+    """Return the Stepper; a `vocab_size` or `eos_id` it does not define is set to the tokenizer's."""
     for name, value in (("vocab_size", vocab_size), ("eos_id", eos_id)):
         if not hasattr(stepper, name):
             setattr(stepper, name, value)
@@ -62,7 +66,8 @@ def sized(stepper: Any, vocab_size: int, eos_id: int) -> Stepper:
 
 
 def select(state: State, rows: np.ndarray) -> State:
-    """A copy of these rows of every leaf, in this order; a row may be taken more than once or not at all.
+    """Copy these rows of every leaf, in this order; a row may be taken more than once or not at
+    all.
 
     >>> select((np.array([1, 2, 3]), (np.array([[4.0], [5.0], [6.0]]),)), np.array([2, 2]))
     (array([3, 3]), (array([[6.],
@@ -74,7 +79,7 @@ def select(state: State, rows: np.ndarray) -> State:
 
 
 def join(states: Sequence[State]) -> State:
-    """The rows of several states one below the other; shorter leaves are padded with zeros on the right."""
+    """Join the rows of several states; shorter leaves are padded with zeros on the right."""
     first = states[0]
     if isinstance(first, tuple):
         return _rebuild(first, [join(leaves) for leaves in zip(*states, strict=True)])
@@ -90,12 +95,13 @@ def join(states: Sequence[State]) -> State:
 
 
 def _rebuild(like: tuple[Any, ...], leaves: list[Any]) -> tuple[Any, ...]:
-    """A tuple of the same kind, named or plain."""
+    """Return a tuple of the same kind, named or plain."""
     return type(like)(*leaves) if hasattr(like, "_fields") else tuple(leaves)
 
 
 def prefill(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
-    """The state after each prompt and the log-probabilities of what follows, float32 (n, V).
+    """Return the state after each prompt and the log-probabilities of what follows, float32
+    (n, V).
 
     A Stepper with a faster way (a Transformer reads a prompt in one pass) has a method `prefill(prompts)`.
     """
@@ -111,7 +117,9 @@ def prefill(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.
 
 
 def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
-    """`prefill` for any Stepper: all rows move together, and a row whose prompt ends is set aside."""
+    """Run `prefill` for any Stepper: all rows move together, and a row whose prompt ends is set
+    aside.
+    """
     n = len(prompts)
     state, log_probs = stepper.start(n)
     if n == 0:
@@ -139,20 +147,24 @@ def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[S
 
 
 def branch(stepper: Stepper, state: State) -> State:
-    """A state that can be stepped while the given one, and those that it was made from, stay as they are.
+    """Return a state that can be stepped while the given one, and those it was made from, stay as
+    they are.
 
-    A Stepper whose states stay valid anyway, as long as only one of them is stepped further, has a method `branch(state)`.
+    A Stepper whose states stay valid anyway, as long as only one of them is stepped further, has a
+    method `branch(state)`.
     """
     cheaper = getattr(stepper, "branch", None)
     return cheaper(state) if cheaper is not None else _copy(state)
 
 
 def extend(stepper: Stepper, state: State, ids: np.ndarray) -> tuple[list[State], np.ndarray]:
-    """Append `ids`, int64 (n, k): the states after one, two, ... of them, and the log-probabilities float32 (n, k, V) of what
-    follows each. The given state is spent, and only one of the new ones may be used further.
+    """Append `ids`, int64 (n, k); return the states after one, two, ... of them, and the
+    log-probabilities float32 (n, k, V) of what follows each. The given state is spent, and only
+    one of the new ones may be used further.
 
-    A Stepper with a faster way (a Transformer reads several tokens in one pass) has a method `extend(state, ids)`; it may stop
-    earlier, where the next token cannot be taken in together with those before it, but not before the first.
+    A Stepper with a faster way (a Transformer reads several tokens in one pass) has a method
+    `extend(state, ids)`; it may stop earlier, where the next token cannot be taken in together with
+    those before it, but not before the first.
     """
     faster = getattr(stepper, "extend", None)
     states, log_probs = (
@@ -164,7 +176,7 @@ def extend(stepper: Stepper, state: State, ids: np.ndarray) -> tuple[list[State]
 def extend_by_steps(
     stepper: Stepper, state: State, ids: np.ndarray
 ) -> tuple[list[State], np.ndarray]:
-    """`extend` for any Stepper."""
+    """Run `extend` for any Stepper."""
     states: list[State] = []
     found = []
     for t in range(ids.shape[1]):
@@ -183,7 +195,9 @@ def _copy(state: State) -> State:
 
 
 def stepper_log_probs(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Log-probability of each token of sequences of these lengths; a Stepper with a faster way has a method `log_probs`."""
+    """Return the log-probability of each token of sequences of these lengths; a Stepper with a
+    faster way has a method `log_probs`.
+    """
     faster = getattr(stepper, "log_probs", None)
     return log_probs_by_steps(stepper, ids, lengths) if faster is None else faster(ids, lengths)
 
@@ -191,7 +205,8 @@ def stepper_log_probs(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray) ->
 def log_probs_by_steps(
     stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64
 ) -> np.ndarray:
-    """Log-probability of each token by moving the state through it; units of like length go side by side.
+    """Return the log-probability of each token by moving the state through it; units of similar
+    length go side by side.
 
     Only for a Stepper whose rows all begin alike.
     """
@@ -235,13 +250,15 @@ _ADVICE = "the model is damaged or its training diverged; fit it again"
 
 
 def check_log_probs(log_probs: np.ndarray) -> None:
-    """Refuse rows (n, V) from which nothing can be chosen: NaN, above one, or no token with a probability above zero."""
+    """Refuse rows (n, V) from which nothing can be chosen: NaN, above one, or no token with a
+    probability above zero.
+    """
     top = log_probs.max(axis=1)  # NaN if one is
     broken = np.flatnonzero(~(np.isfinite(top) & (top <= ABOVE_ONE)))
     if broken.size:
         raise ModelError(
-            f"the model gave no usable probability in row {broken[0]}: all are zero, or one is not a probability; "
-            + _ADVICE
+            f"the model gave no usable probability in row {broken[0]}: all are zero, or one is not "
+            f"a probability; " + _ADVICE
         )
 
 
@@ -252,18 +269,20 @@ def check_sums(sums: np.ndarray) -> None:
 
 
 def check_table(log_probs: object, n: int, classes: int) -> np.ndarray:
-    """The log-probabilities that a classifier gave as an array (n, C) of floats, if they are one."""
+    """Check a classifier's log-probabilities; return them as an array (n, C) of floats."""
     table = np.asarray(log_probs, np.float64)
     if table.shape != (n, classes):
         raise ModelError(
-            f"class_log_probs gave an array of shape {table.shape}; it must be ({n}, {classes}): a row for each "
+            f"class_log_probs gave an array of shape {table.shape}; it must be ({n}, {classes}): a "
+            f"row for each "
             "example, a column for each class"
         )
     return table
 
 
 def check_scores(log_probs: np.ndarray, *, exact: bool = True) -> np.ndarray:
-    """The same log-probabilities, of tokens or classes, if none of them is NaN or above one.
+    """Return the log-probabilities, of tokens or classes, if none is NaN or of a probability above
+    one.
 
     `exact` false: they may be above one, as in a file of another program that does not sum to one.
     """
@@ -319,7 +338,9 @@ class ContextStepper:
         return (ids, lengths), log_probs
 
     def log_probs(self, ids: np.ndarray, lengths: np.ndarray, skip: int = 0) -> np.ndarray:
-        """Log-probability of each token of sequences of these lengths but the first `skip`, float32; no state is copied."""
+        """Return the log-probability of each token of sequences of these lengths except the first
+        `skip`, float32; no state is copied.
+        """
         out = np.empty(len(ids), np.float32)
         begin = 0
         for length in lengths.tolist():
@@ -335,7 +356,9 @@ class ContextStepper:
     def continued(
         self, ids: np.ndarray, before: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same for the next stretch of one sequence after all tokens `before`, and what comes before the one after it."""
+        """Return the log-probabilities of the next stretch of one sequence after all tokens `before`,
+        and the tokens before the stretch after it.
+        """
         both = ids if before is None else np.concatenate([before, ids])
         return self.log_probs(both, np.array([len(both)]), len(both) - len(ids)), both
 

@@ -1,10 +1,10 @@
 r"""ARPA files: the text format of n-gram models that SRILM, KenLM and others exchange.
 
-Probabilities there are log10; ours are natural logarithms. Fields are separated by ASCII white space. A literal
-`<s>`, `</s>` or `<unk>` of the corpus gets a backslash in front, and what would break a line is written as `\u{20}`,
-so every model survives the round trip. A model read from ARPA splits text at white space. Files of pruned models
-may lack a prefix or a suffix of an n-gram: a missing prefix is filled in with its backed-off probability, a missing
-suffix is stepped over.
+Probabilities there are log10; ours are natural logarithms. Fields are separated by ASCII white
+space. A literal `<s>`, `</s>` or `<unk>` of the corpus gets a backslash in front, and what would
+break a line is written as `\u{20}`, so every model survives the round trip. A model read from ARPA
+splits text at white space. Files of pruned models may lack a prefix or a suffix of an n-gram: a
+missing prefix is filled in with its backed-off probability, a missing suffix is stepped over.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from seqloom.text.tokenizer import Tokenizer
 
 LN10 = math.log(10)
 NEVER = -99.0  # log10 of zero, by convention
-LARGEST = 1e30  # of a weight, in either direction; float32 ends soon after
+MAX_WEIGHT = 1e30  # of a weight, in either direction; float32 ends soon after
 UNKNOWN = -100.0  # log10 for <unk> where the file has none, as KenLM has it
 LONGEST_LINE = 1 << 20  # bytes
 BATCH = 50_000
@@ -70,7 +70,7 @@ def write_arpa(model: NGram, path: str | Path) -> None:
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:
-    """How each token, and after them `<s>`, is spelled in the file; no two alike."""
+    """Return the spelling in the file of each token, and after them of `<s>`; no two alike."""
     spelled = [tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)]
     if tokenizer.kind == "wordpiece":  # its ##ing is not its ing
         spelled = [tokenizer.token(i).encode() for i in range(tokenizer.vocab_size)]
@@ -87,7 +87,7 @@ def _names(tokenizer: Tokenizer) -> list[str]:
 
 
 def _levels(trie: Trie, names: list[str]) -> Iterator[Iterator[str]]:
-    """For each order the lines of its n-grams, in batches."""
+    """Yield for each order the lines of its n-grams, in batches."""
     lookup = np.array(names, dtype=object)
     prefixes = np.array([""], dtype=object)
     for k in range(1, trie.order + 1):
@@ -118,7 +118,7 @@ def _lines(ngrams: np.ndarray, log_probs: np.ndarray, backoffs: np.ndarray | Non
 
 
 def read_arpa(path: str | Path) -> NGram:
-    """An n-gram model from an ARPA file, plain or gzipped."""
+    """Read an n-gram model from an ARPA file, plain or gzipped."""
     source = Path(path)
     if not source.is_file():
         raise DataError(f"{path}: no such file")
@@ -156,14 +156,16 @@ def read_arpa(path: str | Path) -> NGram:
 
 
 def _tokens(words: list[bytes]) -> list[Any]:
-    """The ordinary words as the tokenizer is to find them in text."""
+    """Return the ordinary words as the tokenizer is to find them in text."""
     ordinary = [w for w in words if w not in (BOS, EOS, UNK)]
     plain = [_unescape(w) for w in ordinary]
     return plain if len(set(plain)) == len(plain) else ordinary  # not our escapes, then
 
 
 def _renumbered(levels: list[Explicit], words: list[bytes], tokenizer: Tokenizer) -> list[Explicit]:
-    """The n-grams with the tokenizer's ids; it puts its specials first and keeps the order of the words."""
+    """Return the n-grams with the tokenizer's ids; it puts its specials first and keeps the order
+    of the words.
+    """
     ids: dict[bytes, int] = {
         EOS: tokenizer.eos_id,
         UNK: cast(int, tokenizer.unk_id),
@@ -256,18 +258,19 @@ class _Reader:
                     f"not a number: {b' '.join((fields[0], *fields[k + 1 :])).decode('utf-8', 'replace')!r}"
                 )
         numbers = np.frombuffer(values, np.float64).reshape(-1, 2) if count else np.zeros((0, 2))
-        bad = np.flatnonzero(~(numbers[:, 0] <= 1e-5) | ~(numbers[:, 1] < LARGEST))
+        bad = np.flatnonzero(~(numbers[:, 0] <= 1e-5) | ~(numbers[:, 1] < MAX_WEIGHT))
         if len(bad):
             self.fail(
-                f"a log10 probability must not be above 0, nor a back-off weight inf or above {LARGEST:g}, nor any nan",
+                f"a log10 probability must not be above 0, nor a back-off weight inf or above "
+                f"{MAX_WEIGHT:g}, nor any nan",
                 self.begins[k] + bad[0],
             )
-        numbers = np.maximum(numbers, -LARGEST)
+        numbers = np.maximum(numbers, -MAX_WEIGHT)
         log_probs = np.where(numbers[:, 0] <= NEVER, -np.inf, numbers[:, 0] * LN10)
         grams = (
             np.frombuffer(words, np.int64).reshape(-1, k) if count else np.zeros((0, k), np.int64)
         )
-        backoffs = np.where(numbers[:, 1] <= -LARGEST, -np.inf, numbers[:, 1] * LN10)
+        backoffs = np.where(numbers[:, 1] <= -MAX_WEIGHT, -np.inf, numbers[:, 1] * LN10)
         return grams, log_probs.astype(np.float32), backoffs.astype(np.float32)
 
     def _add_word(self, word: bytes, vocabulary: dict[bytes, int]) -> None:
@@ -307,7 +310,7 @@ def _escape(token: str) -> str:
 
 
 def _unescape(word: bytes) -> bytes:
-    """The inverse of `_escape`; a lone byte stands as half of a surrogate pair."""
+    """Undo `_escape`; a lone byte stands as half of a surrogate pair."""
     if word[:1] == b"\\" and word[1:] in (
         BOS,
         EOS,

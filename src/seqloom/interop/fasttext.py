@@ -1,10 +1,11 @@
-"""fastText's model file (.bin, .ftz): read without fastText, plain and quantised, with and without labels; as vectors, or as
-a model of our own.
+"""fastText's model file (.bin, .ftz): read without fastText, plain and quantised, with and without
+labels; as vectors, or as a model of our own.
 
-After a magic number and a version follow the options, the dictionary (words, then labels), the input matrix and the output
-matrix. A word's vector is the mean of its own row and of the rows of its character n-grams (none where `maxn` is 0, as for
-most classifiers). A quantised matrix holds a code of 8 bits for each few dimensions and the 256 values that codes stand for,
-lengths apart if they were normed (Joulin et al. 2016, "FastText.zip"); pruning renumbers the n-grams that were kept.
+After a magic number and a version follow the options, the dictionary (words, then labels), the
+input matrix and the output matrix. A word's vector is the mean of its own row and of the rows of
+its character n-grams (none where `maxn` is 0, as for most classifiers). A quantised matrix holds a
+code of 8 bits for each few dimensions and the 256 values that codes stand for, lengths apart if
+they were normed (Joulin et al. 2016, "FastText.zip"); pruning renumbers the n-grams that were kept.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class FastTextFile:
     name: str
 
     def vectors(self) -> WordVectors:
-        """The words with their vectors as fastText gives them, n-grams included."""
+        """Return the words with their vectors as fastText gives them, n-grams included."""
         spellings = [word.decode("utf-8", "surrogateescape") for word in self.words]
         try:
             made = WordVectors.of(
@@ -108,11 +109,11 @@ class FastTextFile:
         return made
 
     def unseen(self, words: Sequence[str]) -> np.ndarray:
-        """Vectors (n, D) of words by their n-grams alone; zeros where there are none."""
+        """Return vectors (n, D) of words by their n-grams alone; zeros if there are none."""
         return self._compose([word.encode("utf-8", "surrogateescape") for word in words], None)
 
     def _compose(self, words: Sequence[bytes], own: np.ndarray | None) -> np.ndarray:
-        """The mean of a word's own row and its n-grams' for each word; float32 (n, D)."""
+        """Return the mean of each word's own row and those of its n-grams; float32 (n, D)."""
         rows, ends = self._ngrams(words)
         total = np.zeros((len(words), self.options["dim"]), np.float32)
         owners = np.repeat(np.arange(len(words)), np.diff(ends, prepend=0))
@@ -130,7 +131,9 @@ class FastTextFile:
         return total / np.maximum(count, 1)[:, None].astype(np.float32)
 
     def _ngrams(self, words: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the n-grams of all words, and how many there are up to each word; the end of a sentence has none."""
+        """Return the rows of the n-grams of all words, and how many there are up to each word; the end
+        of a sentence has none.
+        """
         from seqloom.kernels.features import ngram_buckets
 
         longest, buckets = self.options["maxn"], self.options["bucket"]
@@ -150,7 +153,7 @@ class FastTextFile:
 
 
 def read_fasttext(path: str | Path) -> FastTextFile:
-    """A fastText model file; the large matrices stay mapped."""
+    """Read a fastText model file; the large matrices stay memory-mapped."""
     source = Path(path)
     if not source.is_file() or not source.stat().st_size:
         raise DataError(f"{path}: {'is empty' if source.is_file() else 'no such file'}")
@@ -203,7 +206,7 @@ def read_fasttext(path: str | Path) -> FastTextFile:
 
 
 def _check(made: FastTextFile, path: str) -> None:
-    """Places that n-grams will ask for must be there."""
+    """Check that the rows that n-grams will ask for are there."""
     ngrams = (
         made.options["bucket"] if made.pruned is None else max(made.pruned.values(), default=-1) + 1
     )
@@ -244,7 +247,8 @@ def convert_fasttext(path: str | Path) -> FastText | WordVectors:
                 else "quantised or without an output matrix"
             )
             progress.say(
-                f"{path}: {what}, so only the vectors of its {len(words):,} words are kept; ask the file itself about "
+                f"{path}: {what}, so only the vectors of its {len(words):,} words are kept; ask "
+                f"the file itself about "
                 "other words"
             )
         return words
@@ -317,7 +321,7 @@ class _Reader:
         return self.take(1) != b"\0"
 
     def entries(self, size: int) -> tuple[list[bytes], np.ndarray, list[bool]]:
-        """Spelling up to a zero byte, count and kind of every entry of the dictionary."""
+        """Read the spelling up to a zero byte, count and kind of every dictionary entry."""
         spellings, counts, labels = [], [], []
         for k in range(size):
             end = self.map.find(b"\0", self.at)
@@ -356,7 +360,7 @@ class _Reader:
         )
 
     def parts(self) -> list[np.ndarray]:
-        """What the codes of each stretch of dimensions stand for."""
+        """Read what the codes of each stretch of dimensions stand for."""
         dim, count, width, last = self.numbers("<4i")
         if count <= 0 or (count - 1) * width + last != dim:
             raise DataError(

@@ -39,7 +39,7 @@ NAMES = {
     f"{side}_{part}" for side in ("enc", "dec") for part in ("emb", "w_ih", "w_hh", "b_ih", "b_hh")
 }
 NAMES |= {"fc_w", "fc_b"}
-LONGEST = (
+MAX_PHONEMES = (
     20  # phonemes that g2p-en writes at most; how long its training data was is not in the file
 )
 
@@ -97,7 +97,7 @@ def read_g2p(path: Path) -> Parts:
         ["<pad>", "<s>", *PHONEMES]
     )  # the first two only have probabilities
     sizes = Sizes(source.vocab_size, d_embed).to_dict()
-    learnt = {"sizes": sizes, "longest_source": LONGEST, "longest_target": LONGEST}
+    learnt = {"sizes": sizes, "longest_source": MAX_PHONEMES, "longest_target": MAX_PHONEMES}
     return Parts(
         file,
         Seq2Seq,

@@ -1,13 +1,13 @@
 """GGUF files (of llama.cpp), versions 2 and 3: named values, then where each tensor lies, then the tensors.
 
-Everything that the file says about itself is held against its size before room is made for it, so a damaged or
-hostile file gives one line and never takes more memory than it has bytes itself. Tensors stay in the mapped file
-until `array` is called.
+Everything that the file says about itself is held against its size before room is made for it, so a
+damaged or hostile file gives one line and never takes more memory than it has bytes itself. Tensors
+stay in the mapped file until `array` is called.
 
-A quantised format stores blocks of 32 or 256 numbers: small whole numbers, and the scales (some also minima) that
-they share. In the K formats a block of 256 is divided further, and the scales of its parts are whole numbers of a
-few bits under one scale of the block. Sums and products are in the order in which ggml has them, so the results
-are the same to the bit.
+A quantised format stores blocks of 32 or 256 numbers: small whole numbers, and the scales (some
+also minima) that they share. In the K formats a block of 256 is divided further, and the scales of
+its parts are whole numbers of a few bits under one scale of the block. Sums and products are in the
+order in which ggml has them, so the results are the same to the bit.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class GGUFFile(TensorFile):
 
 
 def read_gguf(path: str | Path) -> GGUFFile:
-    """The values and the places of the tensors of a file, all of them checked."""
+    """Read the values and tensor locations of a file, all of them checked."""
     source = Path(path)
     if not source.is_file() or not source.stat().st_size:
         raise DataError(f"{path}: {'is empty' if source.is_file() else 'no such file'}")
@@ -164,7 +164,7 @@ class _Reader:
         return GGUFFile(self.name, values, tensors, self.data)
 
     def info(self, alignment: int) -> TensorInfo:
-        """A tensor, with its start from the first of all tensors."""
+        """Read the description of a tensor, with its start from the first of all tensors."""
         name = self.string("the name of a tensor", LONGEST_NAME)
         dimensions = self.number("<I")
         if not 1 <= dimensions <= MOST_DIMENSIONS:
@@ -175,12 +175,14 @@ class _Reader:
         if form is None:
             known = ", ".join(form.name for form in FORMATS.values())
             self.fail(
-                f"the tensor {quoted(name)} is stored as {OTHERS.get(kind, f'type {kind}')}, which cannot be read "
+                f"the tensor {quoted(name)} is stored as {OTHERS.get(kind, f'type {kind}')}, which "
+                f"cannot be read "
                 f"(known: {known}); get the file in one of these"
             )
         if min(shape) < 1 or shape[0] % form.values:
             self.fail(
-                f"damaged: the tensor {quoted(name)} of {' x '.join(map(str, shape[::-1]))} numbers is not made of "
+                f"damaged: the tensor {quoted(name)} of {' x '.join(map(str, shape[::-1]))} "
+                f"numbers is not made of "
                 f"blocks of {form.values}, as {form.name} is"
             )
         if start % alignment:
@@ -235,7 +237,8 @@ class _Reader:
     def take(self, size: int, what: str) -> bytes:
         if size > len(self.data) - self.at:
             self.fail(
-                f"cut off or damaged: {quoted(what)} would take {size:,} bytes at {self.at:,}, the file ends at "
+                f"cut off or damaged: {quoted(what)} would take {size:,} bytes at {self.at:,}, the "
+                f"file ends at "
                 f"{len(self.data):,}"
             )
         self.at += size
@@ -255,12 +258,12 @@ class _Reader:
 
 
 def _half(raw: np.ndarray) -> np.ndarray:
-    """Two bytes a row as a number, float32 (n, 1)."""
+    """Convert two bytes per row to a number, float32 (n, 1)."""
     return np.ascontiguousarray(raw).view("<f2").astype(np.float32)
 
 
 def _nibbles(raw: np.ndarray) -> np.ndarray:
-    """The low halves of all bytes of the last axis, then their high halves."""
+    """Return the low halves of all bytes of the last axis, then their high halves."""
     return np.concatenate([raw & 15, raw >> 4], -1).astype(np.float32)
 
 
@@ -281,7 +284,9 @@ def _q4_1(raw: np.ndarray) -> np.ndarray:
 
 
 def _q4_k(raw: np.ndarray) -> np.ndarray:
-    """Eight parts of 32, each with a scale and a minimum of six bits, which lie across twelve bytes."""
+    """Decode eight parts of 32, each with a scale and a minimum of six bits, which lie across
+    twelve bytes.
+    """
     packed = raw[:, 4:16]
     first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     scales = np.concatenate([first & 63, third & 15 | first >> 6 << 4], 1)  # (n, 8)
@@ -295,7 +300,9 @@ def _q4_k(raw: np.ndarray) -> np.ndarray:
 
 
 def _q6_k(raw: np.ndarray) -> np.ndarray:
-    """Sixteen parts of 16, each with a scale of eight bits; four bits of a number lie in one table, two in another."""
+    """Decode sixteen parts of 16, each with a scale of eight bits; four bits of a number lie in
+    one table, two in another.
+    """
     low, high = raw[:, :128].reshape(-1, 2, 2, 32), raw[:, 128:192].reshape(-1, 2, 1, 32)
     four = np.concatenate([low & 15, low >> 4], 2)  # (n, 2, 4, 32)
     two = high >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
@@ -305,7 +312,7 @@ def _q6_k(raw: np.ndarray) -> np.ndarray:
 
 
 def kept_blocks(raw: np.ndarray, shape: tuple[int, ...], form: Format, bits: int) -> Blocks | None:
-    """A matrix as it is stored, where its format is one of those that quantised models have; None: where it is not."""
+    """Return a matrix as it is stored if its format is one that quantised models have, else None."""
     if len(shape) != 2 or (form.name, bits) not in {("Q8_0", 8), ("Q4_0", 4), ("Q4_1", 4)}:
         return None
     blocks = raw.reshape(-1, form.size)
@@ -360,7 +367,7 @@ OTHERS = {
 
 
 def to_floats(raw: np.ndarray, form: Format) -> np.ndarray:
-    """uint8 (N,) that holds whole blocks to float32."""
+    """Convert uint8 (N,) that holds whole blocks to float32."""
     blocks = raw.reshape(-1, form.size)
     out = np.empty((len(blocks), form.values), np.float32)
     portion = PORTION * max(256 // form.values, 1)

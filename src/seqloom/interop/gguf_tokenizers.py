@@ -1,7 +1,8 @@
 """The tokenizers in GGUF files: byte-level BPE by its rules for words, SentencePiece's BPE and WordPiece.
 
-A file names the rule by which its texts are cut into words before BPE (`tokenizer.ggml.pre`) and leaves the rule itself to
-the program that reads it. The table has those that are known, as the tokenizers of the models have them; any other is refused.
+A file names the rule by which its texts are cut into words before BPE (`tokenizer.ggml.pre`) and
+leaves the rule itself to the program that reads it. The table has those that are known, as the
+tokenizers of the models have them; any other is refused.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def _splits(*rules: str) -> list[Spec]:
 def _tiktoken(
     *, letters: str = r"\p{L}", others: str = r"\p{L}\p{N}", digits: str = "{1,3}"
 ) -> list[Spec]:
-    """The form of OpenAI's rules: contractions, words with what stands before them, numbers, symbols, white space."""
+    """Build rules in OpenAI's form: contractions, words with what stands before them, numbers,
+    symbols, white space.
+    """
     return _splits(
         rf"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?{letters}+|\p{{N}}{digits}|"
         rf" ?[^\s{others}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -113,7 +116,7 @@ RULES = {
 
 
 def read_gguf_tokenizer(file: GGUFFile) -> Tokenizer:
-    """The tokenizer of a GGUF file; ids are those of the file."""
+    """Read the tokenizer of a GGUF file; ids are those of the file."""
     kind = file.text("tokenizer.ggml.model")
     if kind not in KINDS:
         known = ", ".join(f"{name} ({what})" for name, what in KINDS.items())
@@ -133,7 +136,9 @@ def read_gguf_tokenizer(file: GGUFFile) -> Tokenizer:
 
 
 def begins_with_bos(file: GGUFFile) -> bool:
-    """Whether its texts begin with the bos token, as the file says or else its tokenizer always has it."""
+    """Return whether texts begin with the bos token, as the file says or else its tokenizer always
+    has it.
+    """
     kind, rule = file.text("tokenizer.ggml.model"), file.values.get("tokenizer.ggml.pre")
     usual = kind == "llama" or (isinstance(rule, str) and rule in RULES and RULES[rule].bos)
     return file.flag("tokenizer.ggml.add_bos_token", usual)
@@ -176,7 +181,9 @@ def _sentencepiece(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec
 
 
 def _word_piece(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:
-    """Its tokens begin words with `▁`, those of BERT go on words with `##`; `tokens` becomes the latter."""
+    """Build a WordPiece tokenizer. The file's tokens begin words with `▁`, those of BERT continue
+    words with `##`; `tokens` becomes the latter.
+    """
     unknown = file.whole("tokenizer.ggml.unknown_token_id", 0, len(tokens) - 1, 100)
     for i, (token, kind) in enumerate(zip(tokens, types.tolist())):
         if kind == NORMAL:
@@ -187,7 +194,9 @@ def _word_piece(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:
 
 
 def _added(tokens: list[str], types: np.ndarray) -> list[Spec]:
-    """Tokens that are not made of others: marks, and those that users added, which are found in a text."""
+    """Return tokens that are not made of others: marks, and those that users added, which are
+    found in a text.
+    """
     return [
         added_token(i, tokens[i], special=int(types[i]) != _USER_DEFINED)
         for i in np.flatnonzero((types != NORMAL) & (types != _BYTE)).tolist()

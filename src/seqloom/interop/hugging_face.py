@@ -1,7 +1,9 @@
-"""A directory as Hugging Face's transformers saves models: config.json, weights in safetensors files, tokenizer files.
+"""A directory as Hugging Face's transformers saves models: config.json, weights in safetensors
+files, tokenizer files.
 
-Only what is asked for is read, and every tensor is held against the size of its file before it is mapped. Weights in pickled
-`.bin` files are read by torch's loader for weights alone, which runs no code.
+Only what is asked for is read, and every tensor is held against the size of its file before it is
+mapped. Weights in pickled `.bin` files are read by torch's loader for weights alone, which runs no
+code.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ class ModelDirectory(TensorFile):
 
 
 def is_directory(path: Path) -> bool:
-    """Whether this is such a directory, by its config.json."""
+    """Return whether this is such a directory, by its config.json."""
     try:
         values = read_json(path / CONFIG)
     except DataError:
@@ -106,7 +108,7 @@ def is_directory(path: Path) -> bool:
 
 
 def read_directory(path: str | Path) -> ModelDirectory:
-    """The values and the places of the tensors of a directory, all of them checked."""
+    """Read the values and tensor locations of a directory, all of them checked."""
     place = Path(path)
     values = read_json(place / CONFIG)
     if values.get("format") == "seqloom":
@@ -133,7 +135,7 @@ def read_directory(path: str | Path) -> ModelDirectory:
 
 
 def _parts(made: ModelDirectory, whole: str) -> list[str]:
-    """The files that weights of this name lie in: those of an index, itself, or none."""
+    """Return the files that hold the weights of this name: those of an index, itself, or none."""
     index = made.path / f"{whole}{INDEX}"
     if not index.is_file():
         return [whole] if (made.path / whole).is_file() else []
@@ -158,7 +160,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """A file of values or words, which is never large."""
+    """Read a file of values or words, which is never large."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise DataError(f"{path}: has more than {MOST_BYTES >> 20} MiB, which no such file has")
@@ -207,14 +209,16 @@ def _read_header(made: ModelDirectory, path: Path) -> None:
             fail(f"damaged: the tensor {quoted(name)} has no type, shape or place")
         if kind not in _TYPES:
             fail(
-                f"the tensor {quoted(name)} is of the type {quoted(kind)}, which cannot be read ({', '.join(_TYPES)} can)"
+                f"the tensor {quoted(name)} is of the type {quoted(kind)}, which cannot be read "
+                f"({', '.join(_TYPES)} can)"
             )
         if (
             end - start != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize
             or end > size - 8 - length
         ):
             fail(
-                f"damaged or cut off: the tensor {quoted(name)} of {' x '.join(map(str, shape))} does not fit its place"
+                f"damaged or cut off: the tensor {quoted(name)} of {' x '.join(map(str, shape))} "
+                f"does not fit its place"
             )
         if name in made.tensors:
             fail(f"the tensor {quoted(name)} is in another file too")
@@ -268,7 +272,9 @@ def _load_pickled(made: ModelDirectory, path: Path) -> None:
 def write_directory(
     target: str | Path, values: dict[str, Any], arrays: dict[str, np.ndarray], files: dict[str, str]
 ) -> None:
-    """The same, written whole or not at all; `files` are further ones by name, such as tokenizer.json."""
+    """Write a directory as a whole or not at all; `files` are further ones by name, such as
+    tokenizer.json.
+    """
     with directories.writing(target, WHAT, lambda place: not any(place.iterdir())) as folder:
         for name, text in {CONFIG: json.dumps(values, indent=2) + "\n", **files}.items():
             (folder / name).parent.mkdir(exist_ok=True)

@@ -1,4 +1,5 @@
-"""The tokenizer of a directory of transformers: tokens that have a role in its texts, its chat template, writing.
+"""The tokenizer of a directory of transformers: tokens that have a role in its texts, its chat
+template, writing.
 
 No text produces a token that has a role: what looks like one is encoded as the characters it consists of.
 """
@@ -63,7 +64,8 @@ _ROBERTA = {
 _LLAMA = {"bos": "<s>", "eos": "</s>", "unk": "<unk>"}
 _T5 = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 _GPT2 = {"bos": "<|endoftext|>", "eos": "<|endoftext|>"}
-# What the tokenizers of a family have when their files do not say; of several, the first whose end is in the vocabulary.
+# What the tokenizers of a family have when their files do not say; of several, the first whose end
+# is in the vocabulary.
 _DEFAULTS = {
     "gpt2": (_GPT2, _BERT),
     "llama": (_LLAMA, _GPT2),
@@ -79,10 +81,11 @@ _DEFAULTS = {
 def read_tokenizer(
     directory: ModelDirectory, rows: int | None = None, side: str = "source"
 ) -> Tokenizer:
-    """The tokenizer of a directory; `rows` are those of its embedding, one for each token.
+    """Read the tokenizer of a directory; `rows` are those of its embedding, one for each token.
 
-    Where a family pads its embedding, tokens that no text produces take the places that are left. `side` is for Marian, whose
-    source and target are cut by different models into tokens of one vocabulary.
+    Where a family pads its embedding, tokens that no text produces take the places that are left.
+    `side` is for Marian, whose source and target are cut by different models into tokens of one
+    vocabulary.
     """
     spec = read_spec(directory, side)
     roles = _roles(directory, spec)
@@ -99,12 +102,14 @@ def read_tokenizer(
 
 
 def special_tokens(directory: ModelDirectory) -> dict[str, str]:
-    """The tokens of these roles that its tokenizer has: bos, eos, unk, pad, cls, sep, mask."""
+    """Return the tokens of these roles that the tokenizer has: bos, eos, unk, pad, cls, sep, mask."""
     return _roles(directory, read_spec(directory))
 
 
 def begins_with_bos(directory: ModelDirectory) -> bool:
-    """Whether its texts begin with the bos token, as its settings, its tokenizer.json or else its family have it."""
+    """Return whether texts begin with the bos token, as the settings, the tokenizer.json or else
+    the family have it.
+    """
     settings = read_values(directory.path / SETTINGS)
     if settings.values.get("add_bos_token") is not None:
         return settings.flag("add_bos_token", False)
@@ -116,7 +121,7 @@ def begins_with_bos(directory: ModelDirectory) -> bool:
 
 
 def _first_special(step: Any) -> str | None:
-    """What a template of a tokenizer.json puts before a text."""
+    """Return what a template of a tokenizer.json puts before a text."""
     if not isinstance(step, dict):
         return None
     if step.get("type") == "Sequence" and isinstance(step.get("processors"), list):
@@ -130,7 +135,9 @@ def _first_special(step: Any) -> str | None:
 
 
 def _roles(directory: ModelDirectory, spec: Spec) -> dict[str, str]:
-    """From the first file that names a role, or else as the family has it; a name that is no token is refused."""
+    """Return the roles from the first file that names each, or else as the family has it; refuse a
+    name that is not a token.
+    """
     ids = ids_of(spec)
     roles: dict[str, str] = {}
     for file in (SETTINGS, MAP):
@@ -157,7 +164,9 @@ def _roles(directory: ModelDirectory, spec: Spec) -> dict[str, str]:
 
 
 def _fill(directory: ModelDirectory, spec: Spec, rows: int) -> None:
-    """Hold the vocabulary against the rows of the embedding; rows that are left get a token of their own."""
+    """Check the vocabulary against the rows of the embedding; remaining rows get a token of their
+    own.
+    """
     size = max(ids_of(spec).values()) + 1
     if size == rows:
         return
@@ -295,7 +304,9 @@ def _add_mark(spec: Spec, names: dict[int, str], i: int, name: str) -> None:
 
 
 def _mark_settings(tokenizer: Tokenizer) -> dict[str, Any]:
-    """What transformers calls the declared marks: by their role where the name says it, else further special tokens."""
+    """Return what transformers calls the declared marks: by role if the name says it, else further
+    special tokens.
+    """
     settings: dict[str, Any] = {}
     further = []
     for name in tokenizer.config.marks:

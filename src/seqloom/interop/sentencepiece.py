@@ -1,8 +1,10 @@
-"""SentencePiece models (Kudo and Richardson 2018): spiece.model, tokenizer.model and the .spm files of Marian.
+"""SentencePiece models (Kudo and Richardson 2018): spiece.model, tokenizer.model and the .spm files
+of Marian.
 
-The file is a protocol buffer; of its many fields a handful decide the ids, and these are read by a small parser that holds
-every length against what is left. Texts are normalised by a table in the file, white space becomes `▁`, and the pieces are
-found by unigram probabilities (Kudo 2018) or, in BPE, by merging the two neighbours whose piece has the highest score.
+The file is a protocol buffer; of its many fields a handful decide the ids, and these are read by a
+small parser that holds every length against what is left. Texts are normalised by a table in the
+file, white space becomes `▁`, and the pieces are found by unigram probabilities (Kudo 2018) or, in
+BPE, by merging the two neighbours whose piece has the highest score.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from seqloom.text.subword_file import MOST_BYTES
 from seqloom.text.subword_lists import Spec, added_token, numbered, pair_model, spec_of
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
-LONGEST = 1000  # characters of a piece
+MAX_PIECE_LENGTH = 1000  # characters of a piece
 NEVER = -1e6  # the score of a piece that has an id and is not to be found in a text
 
 _UNIGRAM, _BPE = 1, 2
@@ -46,7 +48,7 @@ class SentencePieces:
 
 
 def read_sentencepiece(path: Path) -> SentencePieces:
-    """A SentencePiece model, or one line that says why the file is none."""
+    """Read a SentencePiece model, or say in one line why the file is not one."""
     if path.stat().st_size > MOST_BYTES:
         raise DataError(f"{path}: has more than {MOST_BYTES >> 20} MiB; this is no tokenizer")
     try:
@@ -67,9 +69,10 @@ def _parse(data: bytes) -> SentencePieces:
             if not math.isfinite(score) or type(kind) is not int or not NORMAL <= kind <= BYTE:
                 raise ValueError(f"piece {len(pieces)} is damaged")
             pieces.append(Piece(_bytes(piece.get(1, b"")).decode("utf-8"), score, kind))
-            if len(pieces[-1].text) > LONGEST:
+            if len(pieces[-1].text) > MAX_PIECE_LENGTH:
                 raise ValueError(
-                    f"a piece has {len(pieces[-1].text):,} characters; at most {LONGEST:,} can be read"
+                    f"a piece has {len(pieces[-1].text):,} characters; at most "
+                    f"{MAX_PIECE_LENGTH:,} can be read"
                 )
         elif number == 2:
             trainer = dict(_fields(_bytes(value)))
@@ -96,7 +99,7 @@ def _parse(data: bytes) -> SentencePieces:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """(number, value) of the fields of a message: whole numbers, or bytes."""
+    """Yield (number, value) of the fields of a message: whole numbers, or bytes."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -138,7 +141,9 @@ def _bytes(value: Any) -> bytes:
 
 
 def sentencepiece_spec(model: SentencePieces, where: str, before: Sequence[Spec] = ()) -> Spec:
-    """The values of a tokenizer.json; `before` are further steps of normalisation, which come first."""
+    """Return the values of a tokenizer.json; `before` are further normalisation steps, which come
+    first.
+    """
     pieces = model.pieces
     ids = numbered([piece.text for piece in pieces], where)
     normalizer = [*before]
@@ -189,7 +194,7 @@ def _replaced(pattern: Spec, content: str) -> Spec:
 
 
 def _merges(pieces: Sequence[Piece], ids: dict[str, int]) -> list[list[str]]:
-    """All pairs of pieces that make a third, those with the highest score first."""
+    """Return all pairs of pieces that make a third, highest scores first."""
     found = {piece.text for piece in pieces if piece.kind in (NORMAL, USER_DEFINED)}
     merges: list[tuple[float, int, str, str]] = []
     for piece in pieces:

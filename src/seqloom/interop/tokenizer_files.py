@@ -1,7 +1,8 @@
 """The files in which a directory of transformers has its tokenizer, each as the values of a tokenizer.json.
 
-`vocab.txt` is WordPiece (Schuster and Nakajima 2012), `vocab.json` with `merges.txt` byte-level BPE (Radford et al. 2019),
-`spiece.model` or `tokenizer.model` SentencePiece. Marian has a SentencePiece model for each side and one list of ids.
+`vocab.txt` is WordPiece (Schuster and Nakajima 2012), `vocab.json` with `merges.txt` byte-level BPE
+(Radford et al. 2019), `spiece.model` or `tokenizer.model` SentencePiece. Marian has a SentencePiece
+model for each side and one list of ids.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def read_spec(directory: ModelDirectory, side: str = "source") -> Spec:
-    """What the files of a tokenizer say; each is checked before it is used. `side` matters to Marian alone."""
+    """Read what the files of a tokenizer say, checking each before it is used. `side` matters to
+    Marian alone.
+    """
     place = directory.path
     if side == "target" and (place / TARGET_TOKENIZER).is_file():
         return _tokenizer_json(place / TARGET_TOKENIZER)
@@ -64,22 +67,23 @@ def read_spec(directory: ModelDirectory, side: str = "source") -> Spec:
     if (place / WORDS).is_file():
         return _with_added(directory, _word_piece(directory))
     directory.fail(
-        f"there is no tokenizer in it; expected {TOKENIZER}, {VOCABULARY} with {MERGES}, {WORDS} or {PIECES[0]}"
+        f"there is no tokenizer in it; expected {TOKENIZER}, {VOCABULARY} with {MERGES}, {WORDS} "
+        f"or {PIECES[0]}"
     )
 
 
 def read_values(path: Path) -> Values:
-    """The values of a file that may be missing."""
+    """Read the values of a file that may be missing."""
     return Values(str(path), read_json(path) if path.is_file() else {})
 
 
 def content(named: Any) -> Any:
-    """A token that is written as a text or as a text with flags."""
+    """Return a token that is written as a text or as a text with flags."""
     return named.get("content") if isinstance(named, dict) else named
 
 
 def _tokenizer_json(path: Path) -> Spec:
-    """Enough is checked here to look into it; `text/subword_file` checks it whole."""
+    """Read a tokenizer.json, checking enough to look into it; `text/subword_file` checks it whole."""
     spec = read_json(path)
     model, added = spec.get("model"), spec.setdefault("added_tokens", [])
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
@@ -186,7 +190,9 @@ def _albert_steps(settings: Values) -> list[Spec]:
 
 
 def _marian(directory: ModelDirectory, side: str) -> Spec:
-    """The pieces of one side with the ids that both sides share; pieces of the other side are never found in a text."""
+    """Return the pieces of one side with the ids that both sides share; pieces of the other side
+    are never found in a text.
+    """
     path = directory.path / SIDES[side]
     if not path.is_file():
         directory.fail(f"it has no {SIDES[side]}")
@@ -227,7 +233,9 @@ def _marian(directory: ModelDirectory, side: str) -> Spec:
 
 
 def _with_added(directory: ModelDirectory, spec: Spec) -> Spec:
-    """Tokens that were added to the lists: of added_tokens.json, and of tokenizer_config.json, which says more of them."""
+    """Add tokens that were added to the lists: of added_tokens.json, and of tokenizer_config.json,
+    which says more of them.
+    """
     ids = ids_of(spec)
     added = {token["id"]: token for token in spec["added_tokens"]}
     if (directory.path / ADDED).is_file():

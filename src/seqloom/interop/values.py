@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from seqloom.arrays import LARGEST
+from seqloom.arrays import MAX_WEIGHT
 from seqloom.errors import DataError, quoted
 
 if TYPE_CHECKING:
@@ -145,11 +145,11 @@ class TensorFile(Values):
     def checked(self, name: str, array: np.ndarray) -> np.ndarray:
         """Return a tensor of finite numbers that no product of two makes infinite; others are refused."""
         if array.size and not (
-            array.max() <= LARGEST and array.min() >= -LARGEST
+            array.max() <= MAX_WEIGHT and array.min() >= -MAX_WEIGHT
         ):  # NaN fails both
             self.fail(
                 f"the tensor {quoted(name)} has values that are not finite numbers or beyond "
-                f"{LARGEST:g}; the file is damaged"
+                f"{MAX_WEIGHT:g}; the file is damaged"
             )
         return array
 

@@ -1,7 +1,8 @@
-"""Word vectors in other programs' files: word2vec (text and binary), GloVe, fastText's .vec, and its .bin to read.
+"""Word vectors in other programs' files: word2vec (text and binary), GloVe, fastText's .vec, and
+its .bin to read.
 
-What a file is shows in its content (`data/vector_files.py`). Text is parsed by a kernel, one piece of the file a thread;
-our own format (`WordVectors.save`) needs no reading at all.
+What a file is shows in its content (`data/vector_files.py`). Text is parsed by a kernel, one piece
+of the file a thread; our own format (`WordVectors.save`) needs no reading at all.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ PIECE = 16 << 20  # bytes of text that one thread parses
 ROWS = 20_000  # that are written at once
 
 _FOREIGN = {
-    b"\x80": "a pickle, as gensim's save() writes it; opening one can run code: in gensim, write it once more with "
+    b"\x80": "a pickle, as gensim's save() writes it; opening one can run code: in gensim, write "
+    "it once more with "
     "save_word2vec_format(path, binary=True)",
     b"PK": "a zip archive; unpack it and give the file inside",
     b"\x93NUMPY": "a NumPy array without words; give WordVectors.of(words, array)",
@@ -39,7 +41,7 @@ _FOREIGN = {
 
 
 def read_vectors(path: str | Path) -> WordVectors:
-    """Word vectors from a file, plain or gzipped, or from a directory that seqloom saved.
+    """Read word vectors from a file, plain or gzipped, or from a directory that seqloom saved.
 
     A word that stands twice keeps its first vector, as in gensim. Vectors that are not finite are refused.
     """
@@ -74,7 +76,9 @@ def open_vectors(path: str | Path) -> Any:
 
 
 def _bytes(path: Path) -> np.ndarray:
-    """The file mapped, or its decompressed content; writable, so that one compiled kernel serves both."""
+    """Map the file, or return its decompressed content; writable, so that one compiled kernel
+    serves both.
+    """
     try:
         with open(path, "rb") as file:
             if file.read(2) == b"\x1f\x8b":
@@ -104,7 +108,9 @@ def _refuse(name: str, head: bytes) -> NoReturn:
 
 
 def _unknown_behind(data: np.ndarray, size: int) -> bool:
-    """GloVe's program does not count the vector of <unk> that it writes last."""
+    """Return whether the file ends with a vector of <unk>, which GloVe's program writes last and
+    does not count.
+    """
     return (
         data[max(0, size - (1 << 20)) : size].tobytes().rpartition(b"\n")[2].startswith(b"<unk> ")
     )
@@ -163,8 +169,9 @@ def _read_text(data: np.ndarray, sniffed: Sniffed, name: str) -> WordVectors:
 
 
 def _check_blanks(arena: np.ndarray, offsets: np.ndarray, sniffed: Sniffed, name: str) -> None:
-    """A word of several parts that ends in a number may be a phrase (route 66), or a line with too many numbers:
-    few are reported, many are refused."""
+    """Check words of several parts that end in a number: each may be a phrase (route 66), or a
+    line with too many numbers; few are reported, many are refused.
+    """
     blanks = np.flatnonzero(arena[: offsets[-1]] == 32)
     several = np.unique(np.searchsorted(offsets, blanks, side="right") - 1).tolist()
     words = [(i, arena[offsets[i] : offsets[i + 1]].tobytes()) for i in several]
@@ -187,7 +194,7 @@ def _check_blanks(arena: np.ndarray, offsets: np.ndarray, sniffed: Sniffed, name
 
 
 def _without_end(data: np.ndarray) -> int:
-    """The size without blanks and newlines at the end."""
+    """Return the size without blanks and newlines at the end."""
     size = len(data)
     while size and data[size - 1] in (9, 10, 13, 32):
         size -= 1
@@ -195,7 +202,7 @@ def _without_end(data: np.ndarray) -> int:
 
 
 def _pieces(data: np.ndarray, start: int, size: int) -> list[tuple[int, int]]:
-    """Stretches of about PIECE bytes that end with a line."""
+    """Return stretches of about PIECE bytes that end with a line."""
     pieces = []
     while start < size:
         stop = min(start + PIECE, size)
@@ -245,7 +252,7 @@ def _finish(
     sniffed: Sniffed,
     name: str,
 ) -> WordVectors:
-    """Words and matrix together; later vectors of a word that was there already are left out."""
+    """Join words and matrix; later vectors of a word that was there already are left out."""
     from seqloom.kernels import PAD
     from seqloom.kernels.decimals import gather_words
 
@@ -302,7 +309,7 @@ def write_vectors(vectors: WordVectors, path: str | Path, form: WriteForm = "wor
 
 
 def _check_words(words: Words, form: WriteForm) -> None:
-    """A word that the form cannot hold would come back as another one."""
+    """Refuse a word that the form cannot hold, as it would come back as another one."""
     from seqloom.kernels import PAD
 
     arena = words.arena[: len(words.arena) - PAD]

@@ -1,21 +1,27 @@
-"""How two sequences of ids differ: edit operations of the cheapest alignment, and the longest common subsequence.
+"""How two sequences of ids differ: edit operations of the cheapest alignment, and the longest
+common subsequence.
 
-Among alignments with equally few edits there may be more or fewer substitutions, so the choice must be fixed: what both
-sequences begin and end with is matched, and from the end backwards a deletion is taken where the best alignment allows one,
-else an insertion where the column before falls, else the diagonal. Since that depends on neighbouring costs alone, the
-counts are carried forward with them, and two rows of the table are enough.
+Among alignments with equally few edits there may be more or fewer substitutions, so the choice must
+be fixed: what both sequences begin and end with is matched, and from the end backwards a deletion
+is taken where the best alignment allows one, else an insertion where the column before falls, else
+the diagonal. Since that depends on neighbouring costs alone, the counts are carried forward with
+them, and two rows of the table are enough.
 
-How many letters apart two words are: Levenshtein's distance, all rows of a column at once in the bits of one number.
+How many letters apart two words are: Levenshtein's distance, all rows of a column at once in the
+bits of one number.
 
-Myers 1999, "A fast bit-vector algorithm for approximate string matching", in Hyyrö's form (2003) for whole words. It
-counts bytes, so a letter outside ASCII weighs two or three: good enough to find what somebody meant to write.
+Myers 1999, "A fast bit-vector algorithm for approximate string matching", in Hyyrö's form (2003)
+for whole words. It counts bytes, so a letter outside ASCII weighs two or three: good enough to find
+what somebody meant to write.
 
-Expected counts of IBM model 1 (Brown et al. 1993, "The Mathematics of Statistical Machine Translation", equation 13).
+Expected counts of IBM model 1 (Brown et al. 1993, "The Mathematics of Statistical Machine
+Translation", equation 13).
 
-The table of which target words may translate a source word is sparse: `starts` (E + 1,) says where the target words of each
-source word begin in `words`, which are sorted there. Sources and targets are the words of many pairs behind one another, up to
-their ends (n,); the empty word is among those of each source. A place is that of an entry of the table: there is one for each
-target word of a pair and, in the order of the source, each of its source words.
+The table of which target words may translate a source word is sparse: `starts` (E + 1,) says where
+the target words of each source word begin in `words`, which are sorted there. Sources and targets
+are the words of many pairs behind one another, up to their ends (n,); the empty word is among those
+of each source. A place is that of an entry of the table: there is one for each target word of a
+pair and, in the order of the source, each of its source words.
 """
 
 from __future__ import annotations
@@ -26,7 +32,9 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def edit_counts(references, reference_ends, hypotheses, hypothesis_ends, longest, out):
-    """out[k]: substitutions, deletions and insertions from reference k to hypothesis k; `longest` hypothesis of all."""
+    """Count substitutions, deletions and insertions from reference k to hypothesis k in out[k];
+    `longest` hypothesis of all.
+    """
     costs, deletions = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
     insertions = np.empty(longest + 1, np.int64)
     for k in range(len(out)):
@@ -71,7 +79,9 @@ def edit_counts(references, reference_ends, hypotheses, hypothesis_ends, longest
 
 @njit(nogil=True, cache=True)
 def common_lengths(first, first_ends, second, second_ends, longest, out):
-    """out[k]: length of the longest common subsequence of both sequences k; `longest` of the second."""
+    """Compute out[k]: the length of the longest common subsequence of both sequences k; `longest`
+    of the second.
+    """
     row = np.empty(longest + 1, np.int64)
     for k in range(len(out)):
         start, width = second_ends[k], second_ends[k + 1] - second_ends[k]
@@ -89,12 +99,14 @@ def common_lengths(first, first_ends, second, second_ends, longest, out):
 
 # ---- spelling
 
-LONGEST = 64  # bytes of the word that is looked for
+MAX_WORD_BYTES = 64  # bytes of the word that is looked for
 
 
 @njit(nogil=True, cache=True)
 def edit_distances(word, arena, offsets, most, out):
-    """out[k]: distance of `word` (1 to 64 bytes) to spelling k, or `most + 1` where lengths alone differ by more."""
+    """Compute as out[k] the edit distance of `word` (1 to 64 bytes) to spelling k, or `most + 1`
+    where the lengths alone differ by more.
+    """
     masks = np.zeros(256, np.uint64)
     one, size = np.uint64(1), len(word)
     for j in range(size):
@@ -131,7 +143,9 @@ def edit_distances(word, arena, offsets, most, out):
 
 @njit(nogil=True, cache=True)
 def find_places(sources, source_ends, targets, target_ends, first, last, starts, words, places):
-    """The places of all words of the pairs from `first` to before `last`, which are all in the table."""
+    """Find the table entries of all pairs of words, which are all there, in the sentence pairs
+    from `first` to before `last`.
+    """
     at = 0
     for pair in range(first, last):
         begin = source_ends[pair - 1] if pair else 0
@@ -151,9 +165,11 @@ def find_places(sources, source_ends, targets, target_ends, first, last, starts,
 
 @njit(nogil=True, cache=True)
 def expected_counts(source_ends, target_ends, first, last, places, probs, counts):
-    """Add to `counts` how often each entry of the table is expected in these pairs; returns their log-likelihood.
+    """Add to `counts` how often each entry of the table is expected in these pairs; returns their
+    log-likelihood.
 
-    A target word is shared among the words of its source in proportion to their probabilities, and has their mean itself.
+    A target word is shared among the words of its source in proportion to their probabilities, and
+    has their mean itself.
     """
     total, at = 0.0, 0
     for pair in range(first, last):

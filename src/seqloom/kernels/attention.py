@@ -43,7 +43,7 @@ QUERIES = (
 
 @intrinsic
 def _pointer(context, address):
-    """The memory at an address."""
+    """Return the memory at an address."""
 
     def code(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)

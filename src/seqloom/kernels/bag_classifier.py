@@ -1,11 +1,12 @@
-"""A linear classifier over the mean of the rows of a text's features, learnt by stochastic gradient descent (Joulin et al.
-2016, "Bag of Tricks for Efficient Text Classification").
+"""A linear classifier over the mean of the rows of a text's features, learnt by stochastic gradient
+descent (Joulin et al. 2016, "Bag of Tricks for Efficient Text Classification").
 
     h = mean of X[row]        p = softmax(Y h)        loss = -log p[label]
 
-With a tree (Morin and Bengio 2005) a class is a way from the root, and p the product of a yes or no at each of its nodes. Rows
-come in the order in which they are read, so that the processor is asked for those a few places ahead (`prefetch_row`); without
-that a text of rare n-grams is a sequence of waits for memory.
+With a tree (Morin and Bengio 2005) a class is a way from the root, and p the product of a yes or no
+at each of its nodes. Rows come in the order in which they are read, so that the processor is asked
+for those a few places ahead (`prefetch_row`); without that a text of rare n-grams is a sequence of
+waits for memory.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ _ONE, _ZERO = np.float32(1), np.float32(0)
 
 @njit(nogil=True, cache=True)
 def fill_random(X, width, first, seed):
-    """The first `width` numbers of each row between -1/width and 1/width: a hash of 32 bits of (seed, row, column).
+    """Fill the first `width` numbers of each row with values between -1/width and 1/width: a
+    32-bit hash of (seed, row, column).
 
-    Mixed twice by a shift and a product, so that it is done for many columns at once; a generator would go one by one.
+    Mixed twice by a shift and a product, so that it is done for many columns at once; a generator
+    would go one by one.
     """
     scale, low = np.float32(2.0 / width / 2.0**24), np.float32(-1.0 / width)
     for r in range(len(X)):
@@ -41,7 +44,7 @@ def fill_random(X, width, first, seed):
 
 @njit(nogil=True, cache=True)
 def narrow(flat, n, wide, width):
-    """Rows of `wide` numbers become rows of their first `width`, in the same memory."""
+    """Convert rows of `wide` numbers to rows of their first `width`, in the same memory."""
     for r in range(n):
         for d in range(width):
             flat[r * width + d] = flat[r * wide + d]
@@ -49,7 +52,7 @@ def narrow(flat, n, wide, width):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _mean(X, rows, low, high, hidden):
-    """The mean of X[rows[low:high]]; at least one row."""
+    """Compute the mean of X[rows[low:high]]; at least one row."""
     width = len(hidden)
     for d in range(width):
         hidden[d] = _ZERO
@@ -73,7 +76,7 @@ def _mean(X, rows, low, high, hidden):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _learn_softmax(hidden, Y, label, rate, scores, move):
-    """Move the output rows; `move` becomes what the hidden vector should move by. Returns the loss."""
+    """Update the output rows; `move` becomes the update of the hidden vector. Return the loss."""
     width = len(hidden)
     for c in range(len(Y)):
         s = _ZERO
@@ -94,7 +97,9 @@ def _learn_softmax(hidden, Y, label, rate, scores, move):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _learn_tree(hidden, Y, low, high, nodes, turns, rate, move):
-    """The same for the nodes on the way to a class."""
+    """Update the nodes on the path to a class; `move` becomes the update of the hidden vector.
+    Return the loss.
+    """
     width = len(hidden)
     loss = _ZERO
     for d in range(width):
@@ -120,8 +125,8 @@ def _learn_tree(hidden, Y, low, high, nodes, turns, rate, move):
 def train(order, rows, borders, labels, X, Y, ends, nodes, turns, first, last):
     """Learn from the texts `order`, the rate falling from `first` to `last`; X and Y change in place.
 
-    ends, nodes, turns: the tree, nodes[ends[c - 1]:ends[c]] for class c; empty for softmax. Returns the sum of the losses
-    and the number of texts.
+    ends, nodes, turns: the tree, nodes[ends[c - 1]:ends[c]] for class c; empty for softmax. Returns
+    the sum of the losses and the number of texts.
     """
     width = X.shape[1]
     hidden, move = np.empty(width, np.float32), np.empty(width, np.float32)
@@ -165,7 +170,7 @@ def train(order, rows, borders, labels, X, Y, ends, nodes, turns, first, last):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def score(rows, borders, X, Y, out):
-    """out (n, C) = Y h of each text; zeros where it has no feature."""
+    """Compute out (n, C) = Y h of each text; zeros if it has no feature."""
     hidden = np.empty(X.shape[1], np.float32)
     for doc in range(len(out)):
         if borders[doc] == borders[doc + 1]:
@@ -181,9 +186,11 @@ def score(rows, borders, X, Y, out):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def score_codes(rows, borders, codes, centroids, norm_codes, norms, Y, out):
-    """The same where a row is a length, norms[norm_codes[row]], times one of 256 centroids for each two dimensions.
+    """Compute the scores if a row is a length, norms[norm_codes[row]], times one of 256 centroids
+    for each two dimensions.
 
-    codes (R, S), centroids (S, 256, 2), Y (C, 2 S). The rows are never unpacked: their mean is summed up from the centroids.
+    codes (R, S), centroids (S, 256, 2), Y (C, 2 S). The rows are never unpacked: their mean is
+    summed up from the centroids.
     """
     parts = codes.shape[1]
     hidden = np.empty(2 * parts, np.float32)
@@ -207,7 +214,9 @@ def score_codes(rows, borders, codes, centroids, norm_codes, norms, Y, out):
 
 @njit(nogil=True, cache=True)
 def tree_log_probs(scores, ends, nodes, turns, out):
-    """out (n, C), float64: the logarithm of each class's probability from the scores of all nodes (n, C - 1)."""
+    """Compute out (n, C), float64: the log-probability of each class from the scores of all nodes
+    (n, C - 1).
+    """
     for doc in range(len(out)):
         low = 0
         for c in range(out.shape[1]):

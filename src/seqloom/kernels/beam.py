@@ -1,8 +1,8 @@
 """One step of beam search: the best continuations of each prompt, and which of them leave the beam.
 
-A step reads every log-probability once. Most of them cannot get among the `k` best, which a block of them shows with one
-comparison each that uses vector units; only the few blocks with a candidate are read again, one by one. No array of sums
-(rows times vocabulary) is made.
+A step reads every log-probability once. Most of them cannot get among the `k` best, which a block
+of them shows with one comparison each that uses vector units; only the few blocks with a candidate
+are read again, one by one. No array of sums (rows times vocabulary) is made.
 
 Rows of the beam are open hypotheses: those of one prompt side by side, best first, prompts in their order.
 """
@@ -15,7 +15,9 @@ BLOCK = 128
 
 @njit(nogil=True, cache=True)
 def any_above(x, limit):
-    """Whether a value lies above the limit or is NaN. A 32-bit count: LLVM makes vectors of that, not of a maximum."""
+    """Return whether a value is above the limit or NaN. The count has 32 bits: LLVM vectorises
+    that, not a maximum.
+    """
     hits = np.int32(0)
     for j in range(len(x)):
         hits = np.int32(hits + np.int32(not x[j] <= limit))
@@ -24,7 +26,7 @@ def any_above(x, limit):
 
 @njit(nogil=True, cache=True)
 def possible(x):
-    """Whether any value is above -inf, or NaN."""
+    """Return whether any value is above -inf, or NaN."""
     for j in range(len(x)):
         if x[j] != -np.inf:
             return True
@@ -33,10 +35,11 @@ def possible(x):
 
 @njit(nogil=True, cache=True)
 def offer(x, row, log_prob, largest, taken, best, rows, tokens):
-    """Let the continuations of one row, log-probabilities x (V,), compete for the places `best`, of which `taken` are filled.
+    """Let the continuations of one row, log-probabilities x (V,), compete for the places `best`, of
+    which `taken` are filled.
 
-    Of equal sums the one that came first stays ahead. Returns how many are filled then, or -1 if x holds NaN or a value
-    above `largest`.
+    Of equal sums the one that came first stays ahead. Returns how many are filled then, or -1 if x
+    holds NaN or a value above `largest`.
     """
     k = len(best)
     for start in range(0, len(x), BLOCK):
@@ -76,7 +79,9 @@ def all_usable(log_probs, ids, largest):
 
 @njit(nogil=True, cache=True)
 def keep_result(count, scores, log_probs, origins, score, log_prob, length, row, token):
-    """Put a hypothesis among the results of its prompt, best first, equal ones as they came; returns the new count."""
+    """Put a hypothesis among the results of its prompt, best first, equal ones as they came;
+    returns the new count.
+    """
     most = len(scores)
     if count == most and score <= scores[most - 1]:
         return count
@@ -105,14 +110,16 @@ def advance(
     results,
     out,
 ):
-    """Extend the beam by one token to hypotheses of `length` tokens; returns how many stay open, and whether rows moved.
+    """Extend the beam by one token to hypotheses of `length` tokens; return how many stay open,
+    and whether rows moved.
 
-    log_probs (R, V) of the next token, prompt (R,) and log_prob (R,) of the rows, coverage (R,) their penalty or empty.
-    Each prompt keeps its k best continuations. Those that end, or reach the limit of their prompt (n,), go to the results:
-    counts (n,), scores (n, N), log_probs (n, N) and origins (n, N, 3) with length, row and last token. The others go to
-    `out`, log_prob (.,) and prompt, row and token (3, .); unless the prompt is settled: its best open one divided by
-    `divisors` (n,), the largest that it can reach, is no better than the worst of N results. -1 open: a row is no
-    distribution.
+    log_probs (R, V) of the next token, prompt (R,) and log_prob (R,) of the rows, coverage (R,)
+    their penalty or empty. Each prompt keeps its k best continuations. Those that end, or reach the
+    limit of their prompt (n,), go to the results: counts (n,), scores (n, N), log_probs (n, N) and
+    origins (n, N, 3) with length, row and last token. The others go to `out`, log_prob (.,) and
+    prompt, row and token (3, .); unless the prompt is settled: its best open one divided by
+    `divisors` (n,), the largest that it can reach, is no better than the worst of N results. -1
+    open: a row is no distribution.
     """
     counts, scores, log_prob_of, origins = results
     out_log_prob, out_ids = out
@@ -161,7 +168,8 @@ def advance(
 
 @njit(nogil=True, cache=True)
 def trace(tokens, rows, starts, counts, origins, out):
-    """The tokens of all results one after another in `out`, from what every step chose: a token, and the row before it.
+    """Write the tokens of all results one after another to `out`, from what every step chose: a
+    token, and the row before it.
 
     The choices of step t begin at starts[t]. counts (n,) and origins (n, N, 3) as in `advance`.
     """

@@ -1,4 +1,5 @@
-"""Says that kernels are being compiled, where that takes seconds: once a process, and once in the life of a cache.
+"""Says that kernels are being compiled, where that takes seconds: once a process, and once in the
+life of a cache.
 
 numba tells of every function that it must compile because its cache has none (`numba.core.event`).
 """
@@ -48,7 +49,7 @@ class Clock:
 
 @cache
 def announce_compiling() -> None:
-    """From now on, in this process."""
+    """Announce compiling from now on, in this process."""
     from numba.core import event
 
     clock = Clock()

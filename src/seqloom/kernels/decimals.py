@@ -1,7 +1,8 @@
 """Decimal numbers and the lines of word-vector files, read from bytes.
 
-A number is up to 18 digits as a whole number, times a power of ten in double precision, and then rounded to single: the
-nearest float32 except where the text lies within about 1e-8 of the middle between two, and then one of those two.
+A number is up to 18 digits as a whole number, times a power of ten in double precision, and then
+rounded to single: the nearest float32 except where the text lies within about 1e-8 of the middle
+between two, and then one of those two.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _NEWLINE, _RETURN, _SPACE, _TAB = 10, 13, 32, 9
 
 @njit(nogil=True, cache=True)
 def _spells_infinity(data, i, size):
-    """The byte after `inf` or `infinity` in any case at `i`, or -1."""
+    """Return the index of the byte after `inf` or `infinity` (in any case) at `i`, or -1."""
     name = b"infinity"
     n = 0
     while n < 8 and i + n < size and (data[i + n] | 32) == name[n]:
@@ -27,7 +28,8 @@ def _spells_infinity(data, i, size):
 
 @njit(nogil=True, cache=True)
 def parse_numbers(data, i, size, out):
-    """Fill `out` with the numbers of a line from byte `i` on, each after blanks; the byte where the next line begins.
+    """Read the numbers of a line from byte `i` on, each after blanks, into `out`; return the byte
+    where the next line begins.
 
     -1 where the line has other things in it, or fewer or more numbers. The end of the data ends a line.
     """
@@ -106,10 +108,11 @@ def parse_numbers(data, i, size, out):
 
 @njit(nogil=True, cache=True)
 def parse_vectors(data, i, size, matrix, starts, stops):
-    """Lines `word number ... number` from byte `i` on; the bytes of each word are `data[start:stop]`.
+    """Read lines `word number ... number` from byte `i` on; the bytes of each word are
+    `data[start:stop]`.
 
-    A word that has blanks itself is what stands before the last numbers of its line. Returns (rows read, the byte
-    after them); it stops before a line that is not of this form.
+    A word that has blanks itself is what stands before the last numbers of its line. Returns (rows
+    read, the byte after them); it stops before a line that is not of this form.
     """
     width = matrix.shape[1]
     for n in range(len(matrix)):
@@ -147,7 +150,8 @@ def parse_vectors(data, i, size, matrix, starts, stops):
 
 @njit(nogil=True, cache=True)
 def parse_binary_vectors(data, i, size, raw, starts, stops):
-    """Records `word blank bytes`, with or without newlines before the word; raw: the matrix as bytes (V, 4 D).
+    """Read records `word blank bytes`, with or without newlines before the word, into `raw`: the
+    matrix as bytes (V, 4 D).
 
     Returns (rows read, the byte after them); it stops before a record that the end of the data cuts off.
     """
@@ -170,7 +174,7 @@ def parse_binary_vectors(data, i, size, raw, starts, stops):
 
 @njit(nogil=True, cache=True)
 def gather_words(data, starts, stops, offsets, arena):
-    """Copy the bytes of all words behind one another; offsets[k] is where word k goes."""
+    """Copy the bytes of all words one after another; offsets[k] is where word k goes."""
     for k in range(len(starts)):
         at = offsets[k]
         for j in range(starts[k], stops[k]):

@@ -1,27 +1,33 @@
 """Character n-grams of words, hashed into buckets as fastText does (Bojanowski et al. 2017).
 
-A word stands between `<` and `>`. An n-gram counts characters, not bytes; for fastText the marks alone are none (`alone`: they
-are), and </s> has none. The hash is 32-bit FNV-1a over bytes that are sign-extended first: fastText once wrote `char` there,
-and every file since depends on it.
+A word stands between `<` and `>`. An n-gram counts characters, not bytes; for fastText the marks
+alone are none (`alone`: they are), and </s> has none. The hash is 32-bit FNV-1a over bytes that are
+sign-extended first: fastText once wrote `char` there, and every file since depends on it.
 
-The features of texts as numbers: words, their character n-grams and n-grams of words, hashed (Joulin et al. 2016).
+The features of texts as numbers: words, their character n-grams and n-grams of words, hashed
+(Joulin et al. 2016).
 
-Texts come as one array of word ids, int32, with END after each and UNKNOWN where a word is not in the vocabulary; no n-gram
-reaches over an unknown word. The end of a text is a word too, so that a text without any other still has one. A feature's
-number is the id of a word, or V + the bucket of an n-gram (uint32). Which numbers have a row, and which, is told by `bits`,
-one for each number, and `ranks`: how many bits are set before each 64 of them. For two million buckets that is 0.4 MB, which
+Texts come as one array of word ids, int32, with END after each and UNKNOWN where a word is not in
+the vocabulary; no n-gram reaches over an unknown word. The end of a text is a word too, so that a
+text without any other still has one. A feature's number is the id of a word, or V + the bucket of
+an n-gram (uint32). Which numbers have a row, and which, is told by `bits`, one for each number, and
+`ranks`: how many bits are set before each 64 of them. For two million buckets that is 0.4 MB, which
 stays in the cache.
 
-Word n-grams of documents: counted for each class, looked up and summed, without a matrix of documents in between.
+Word n-grams of documents: counted for each class, looked up and summed, without a matrix of
+documents in between.
 
-Documents come as one array of word ids, int32, with END after each; UNKNOWN stands where a word is no feature, and no
-n-gram reaches over it. An n-gram is the pair (feature before its last word, last word) in one number of 64 bits:
+Documents come as one array of word ids, int32, with END after each; UNKNOWN stands where a word is
+no feature, and no n-gram reaches over it. An n-gram is the pair (feature before its last word, last
+word) in one number of 64 bits:
 
-    key = code << 32 | word       where the code of a single word is its id, and that of n-gram g is offset + g
+    key = code << 32 | word       where the code of a single word is its id, and that of n-gram g is
+    offset + g
 
-so keys are exact at any length, and an n-gram is reached only through its beginnings. `slots` finds g from the key: a
-table of a power of two, at most half full, -1 = empty, by open addressing. While counting, words and n-grams grow
-side by side, so the offset is GROWING, above all words; afterwards it is the number of words, and code = row.
+so keys are exact at any length, and an n-gram is reached only through its beginnings. `slots` finds
+g from the key: a table of a power of two, at most half full, -1 = empty, by open addressing. While
+counting, words and n-grams grow side by side, so the offset is GROWING, above all words; afterwards
+it is the number of words, and code = row.
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ _BASIS, _FNV_PRIME = np.uint32(2166136261), np.uint32(16777619)
 
 @njit(nogil=True, cache=True)
 def weighted_rows(table, ends, rows, shares, out):
-    """out[w] = the sum of shares[k] table[rows[k]] for k from ends[w - 1] to ends[w]."""
+    """Compute out[w] = the sum of shares[k] table[rows[k]] for k from ends[w - 1] to ends[w]."""
     low = 0
     for w in range(len(ends)):
         out[w] = 0
@@ -53,7 +59,9 @@ def ngram_buckets(
     *,
     alone: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bucket of every n-gram, int64, word after word, and how many there are up to the end of each word."""
+    """Return the bucket of every n-gram, int64, word after word, and how many there are up to the
+    end of each word.
+    """
     ends = np.zeros(len(offsets) - 1, np.int64)
     given = arena, offsets, shortest, longest, buckets, alone
     bucket_ids = np.empty(hash_ngrams(*given, np.zeros(0, np.int64), ends), np.int64)
@@ -63,9 +71,11 @@ def ngram_buckets(
 
 @njit(nogil=True, cache=True)
 def hash_ngrams(arena, offsets, shortest, longest, buckets, alone, out, ends):
-    """The bucket of every n-gram of every word, word after word in `out`; ends[k]: how many there are up to word k.
+    """Write the bucket of every n-gram of every word to `out`, word after word; ends[k]: how many
+    there are up to word k.
 
-    Returns how many there are; where `out` is shorter it is filled as far as it goes: call with an empty one to count.
+    Returns how many there are; where `out` is shorter it is filled as far as it goes: call with an
+    empty one to count.
     """
     n = 0
     widest = 0
@@ -115,10 +125,12 @@ _HALF = np.uint64(32)
 
 @njit(nogil=True, cache=True)
 def list_bag_features(ids, end, longest, words, buckets, spelled, spelled_ends, out, borders):
-    """The features of every text into `out`, text after text; borders (n + 1,) begins with 0. Returns how many there are.
+    """The features of every text into `out`, text after text; borders (n + 1,) begins with 0.
+    Returns how many there are.
 
-    `end`: the number of the end of a text. `words`: V. `spelled`: buckets of the character n-grams of the words one after the
-    other, up to spelled_ends[i] for the i-th id; both are empty where there are none.
+    `end`: the number of the end of a text. `words`: V. `spelled`: buckets of the character n-grams
+    of the words one after the other, up to spelled_ends[i] for the i-th id; both are empty where
+    there are none.
     """
     n, doc, size = 0, 0, np.uint64(buckets)
     for i in range(len(ids)):
@@ -155,7 +167,7 @@ def mark(features, bits):
 
 @njit(nogil=True, cache=True, inline="always")
 def _count(x):
-    """How many bits of 64 are set."""
+    """Count the bits of 64 that are set."""
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -164,7 +176,7 @@ def _count(x):
 
 @njit(nogil=True, cache=True)
 def rank(bits, ranks):
-    """Fill `ranks` (int32, as long as bits); returns how many bits are set."""
+    """Fill `ranks` (int32, as long as bits); return how many bits are set."""
     n = 0
     for k in range(len(bits)):
         ranks[k] = n
@@ -174,7 +186,7 @@ def rank(bits, ranks):
 
 @njit(nogil=True, cache=True)
 def marked(bits, out):
-    """The numbers whose bits are set, ascending."""
+    """Write to `out` the numbers whose bits are set, ascending."""
     n = 0
     for k in range(len(bits)):
         x = bits[k]
@@ -187,7 +199,9 @@ def marked(bits, out):
 
 @njit(nogil=True, cache=True)
 def find_rows(features, borders, bits, ranks, rows):
-    """The rows of features; those without one are left out, and the borders (n + 1,) move. Returns how many there are."""
+    """Find the rows of features; those without one are left out, and the borders (n + 1,) move.
+    Return how many there are.
+    """
     n = 0
     low = borders[0]
     for doc in range(len(borders) - 1):
@@ -209,7 +223,7 @@ GROWING = 1 << 31
 
 @njit(nogil=True, cache=True, inline="always")
 def _find(key, keys, slots, shift):
-    """The number of an n-gram, or -1 - (the free slot where it belongs)."""
+    """Return the number of an n-gram, or -1 - (the free slot where it belongs)."""
     mask = np.int64(len(slots) - 1)
     slot = np.int64((key * _PRIME) >> shift)
     g = np.int64(slots[slot])
@@ -221,7 +235,7 @@ def _find(key, keys, slots, shift):
 
 @njit(nogil=True, cache=True, inline="always")
 def _shift(slots):
-    """How far a product is moved right to leave as many bits as the table has places for."""
+    """Return how far to shift a product right to leave as many bits as the table has places for."""
     bits = 0
     while (1 << bits) < len(slots):
         bits += 1
@@ -230,7 +244,9 @@ def _shift(slots):
 
 @njit(nogil=True, cache=True)
 def gather(data, starts, stops, chosen, arena, borders):
-    """Copy the chosen ones of the stretches `data[start:stop]` one behind the other; borders (n + 1,) begins with 0."""
+    """Copy the chosen ones of the stretches `data[start:stop]` one after another; borders (n + 1,)
+    begins with 0.
+    """
     at = 0
     for k in range(len(chosen)):
         for i in range(starts[chosen[k]], stops[chosen[k]]):
@@ -264,11 +280,13 @@ def add_documents(
     gram_stamps,
     n,
 ):
-    """Count the n-grams of documents into tables that have room for all of them; returns how many n-grams there are.
+    """Count the n-grams of documents into tables that have room for all of them; returns how many
+    n-grams there are.
 
-    counts (W, C): of each word in each class. With `presence` a word counts once a document; then stamps (W,) holds the
-    document that counted it last, numbered from `first` on, and seen (W,) all occurrences, which else are the sum of
-    the counts. The same for the n-grams, of which there are n.
+    counts (W, C): of each word in each class. With `presence` a word counts once a document; then
+    stamps (W,) holds the document that counted it last, numbered from `first` on, and seen (W,) all
+    occurrences, which else are the sum of the counts. The same for the n-grams, of which there are
+    n.
     """
     shift, doc = _shift(slots), 0
     for i in range(len(ids)):
@@ -337,7 +355,9 @@ def score_documents(ids, longest, presence, offset, keys, slots, weights, stamps
 
 @njit(nogil=True, cache=True)
 def list_features(ids, longest, offset, keys, slots, rows):
-    """Write the row of every feature of the documents, repeated as often as it comes; returns how many there are."""
+    """Write the row of every feature of the documents, repeated as often as it comes; returns how
+    many there are.
+    """
     shift, n = _shift(slots), 0
     for i in range(len(ids)):
         if ids[i] < 0:

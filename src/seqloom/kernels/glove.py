@@ -1,22 +1,24 @@
 """Counting which words stand near which, row by row.
 
-Positions are sorted by their word once. All neighbours of one word are then found by looking around each of its positions
-and added up in one array over the vocabulary, which stays in the cache; so nothing is hashed and no pair is ever written
-down or sorted. Weights are whole numbers (see `models/word_vectors/cooccurrence.py`), so the order of additions is of no
-account. Of a symmetric table only columns >= row are counted; a word beside itself is seen from both of its positions,
+Positions are sorted by their word once. All neighbours of one word are then found by looking around
+each of its positions and added up in one array over the vocabulary, which stays in the cache; so
+nothing is hashed and no pair is ever written down or sorted. Weights are whole numbers (see
+`models/word_vectors/cooccurrence.py`), so the order of additions is of no account. Of a symmetric
+table only columns >= row are counted; a word beside itself is seen from both of its positions,
 hence twice, as it should be.
 
 Slow twin: a double loop in `tests/models/test_cooccurrence.py`.
 
 GloVe (Pennington, Socher and Manning 2014): one block of cells after another, by AdaGrad.
 
-A row of a table holds what belongs to one word: its vector, its bias and a one (for contexts a one and the bias), padded
-with zeros to `width` numbers, so that a single product of two rows is w.c + b_w + b_c (equation 8 without log x); behind
-it the sums of squared gradients of these numbers. `starts` is what such a sum begins with, one over the square of the
-first step; for the ones it is infinite, so they stay what they are.
+A row of a table holds what belongs to one word: its vector, its bias and a one (for contexts a one
+and the bias), padded with zeros to `width` numbers, so that a single product of two rows is w.c +
+b_w + b_c (equation 8 without log x); behind it the sums of squared gradients of these numbers.
+`starts` is what such a sum begins with, one over the square of the first step; for the ones it is
+infinite, so they stay what they are.
 
-Cells lie in blocks of (words, contexts) small enough for the cache. Each is three numbers of 32 bits: both places inside
-the block, 16 bits each; log x; f(x).
+Cells lie in blocks of (words, contexts) small enough for the cache. Each is three numbers of 32
+bits: both places inside the block, 16 bits each; log x; f(x).
 """
 
 import numpy as np
@@ -32,7 +34,9 @@ POSITIONS_AHEAD = (
 
 @njit(nogil=True, cache=True)
 def reach(ids, low, high, window):
-    """Where to begin and stop reading so that every position of low..high sees all of its neighbours."""
+    """Return where to begin and stop reading so that every position of low..high sees all of its
+    neighbours.
+    """
     begin, seen = low, 0
     while begin > 0 and seen < window and ids[begin - 1] != END:
         begin -= 1
@@ -46,7 +50,7 @@ def reach(ids, low, high, window):
 
 @njit(nogil=True, cache=True)
 def compact(ids, low, high, out, at):
-    """Copy without what is GONE; returns where the copy ends."""
+    """Copy without what is GONE; return where the copy ends."""
     for i in range(low, high):
         out[at] = ids[i]
         at += ids[i] != GONE
@@ -62,7 +66,7 @@ def word_counts(text, low, high, counts):
 
 @njit(nogil=True, cache=True)
 def sort_positions(text, low, high, starts, positions):
-    """Positions by word; `starts` ends as where the next word begins."""
+    """Sort positions by word; `starts` ends as where the next word begins."""
     for i in range(low, high):
         if text[i] != END:
             word = text[i]
@@ -116,7 +120,8 @@ def count_rows(
     columns,
     totals,
 ):
-    """The cells of rows low..high. `text` begins and ends with END; starts[w]..starts[w + 1]: the positions of word w.
+    """Count the cells of rows low..high. `text` begins and ends with END;
+    starts[w]..starts[w + 1]: the positions of word w.
 
     lengths[r]: cells of row low + r; columns and totals receive them. Returns how many there are.
     """
@@ -182,7 +187,7 @@ CELLS_AHEAD, CELLS_FAR_AHEAD = 4, 12  # cells: whose rows, and whose places, are
 
 @njit(nogil=True, cache=True)
 def scramble(state):
-    """The next number of SplitMix64."""
+    """Return the next number of SplitMix64."""
     z = np.uint64(state) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -191,7 +196,9 @@ def scramble(state):
 
 @njit(nogil=True, cache=True)
 def block_sizes(offsets, columns, low, high, parts, symmetric, sizes):
-    """sizes[a, b]: cells of words w = a and contexts c = b (mod parts), rows low..high."""
+    """Count in sizes[a, b] the cells of words w = a and contexts c = b (mod parts), rows
+    low..high.
+    """
     for row in range(low, high):
         a = row % parts
         for k in range(offsets[row], offsets[row + 1]):
@@ -238,7 +245,7 @@ def fill_blocks(
 
 @njit(nogil=True, cache=True)
 def shuffle_block(pairs, begin, end, seed):
-    """Fisher and Yates, of whole cells."""
+    """Shuffle whole cells (Fisher and Yates)."""
     state = np.uint64(seed)
     for i in range(end - begin - 1, 0, -1):
         state += np.uint64(0x9E3779B97F4A7C15)
@@ -250,7 +257,9 @@ def shuffle_block(pairs, begin, end, seed):
 
 @njit(nogil=True, cache=True)
 def stride_of(n, seed):
-    """A step without a common divisor with n: stepping round by it visits each of n places once."""
+    """Return a step without a common divisor with n: stepping round by it visits each of n places
+    once.
+    """
     state = np.uint64(seed)
     while True:
         state += np.uint64(1)
@@ -280,7 +289,8 @@ def train_block(
     context_starts,
     seed,
 ):
-    """Visit the cells low..high of a block, counted in the order of a stride of its own; returns the sum of f(x) e^2 / 2.
+    """Visit the cells low..high of a block, counted in the order of a stride of its own; return
+    the sum of f(x) e^2 / 2.
 
     e = w.c + b_w + b_c - log x before the cell changes anything.
     """

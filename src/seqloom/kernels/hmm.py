@@ -1,27 +1,31 @@
-"""Forward and backward passes of a hidden Markov model (Rabiner 1989, section III and V), many sequences at once.
+"""Forward and backward passes of a hidden Markov model (Rabiner 1989, section III and V), many
+sequences at once.
 
 A batch is packed by time: its sequences stand by falling length, and the rows of step t are
-offsets[t] to offsets[t + 1], one for each sequence that is that long. So row l of step t + 1 follows row l of step t,
-and a step is a small matrix product. States are padded with impossible ones to a width P that is a multiple of four.
+offsets[t] to offsets[t + 1], one for each sequence that is that long. So row l of step t + 1
+follows row l of step t, and a step is a small matrix product. States are padded with impossible
+ones to a width P that is a multiple of four.
 
-What a row sees of its symbol is table[symbols[row]], (P,): probabilities of that symbol in each state. Beliefs are
-scaled to sum to one (their normaliser is p(symbol | past)); a step with less than TINY is given up with zeros, and
-`log_pass` does such a sequence again with logarithms.
+What a row sees of its symbol is table[symbols[row]], (P,): probabilities of that symbol in each
+state. Beliefs are scaled to sum to one (their normaliser is p(symbol | past)); a step with less
+than TINY is given up with zeros, and `log_pass` does such a sequence again with logarithms.
 
-Products are written as dot products of rows, four rows by two, because LLVM then keeps the sums in registers; that
-needs leave to reorder sums (`reassoc`), and nothing that would forbid infinities.
+Products are written as dot products of rows, four rows by two, because LLVM then keeps the sums in
+registers; that needs leave to reorder sums (`reassoc`), and nothing that would forbid infinities.
 
 What a linear-chain conditional random field (Lafferty et al. 2001) needs beside the passes of `kernels/hmm`.
 
-Its forward and backward pass are those of a hidden Markov model whose tables do not sum to one: exp(transitions) stands for
-the transitions, exp(emissions) for p(symbol | state), and the scores of the first and the last tag are added to the
-emissions there. So a batch is packed by time in the same way: rows of step t are offsets[t] to offsets[t + 1], one for each
-sequence that is that long, l = 0, 1, ... by falling length; and tags are padded with impossible ones, -inf, to a width that is
+Its forward and backward pass are those of a hidden Markov model whose tables do not sum to one:
+exp(transitions) stands for the transitions, exp(emissions) for p(symbol | state), and the scores of
+the first and the last tag are added to the emissions there. So a batch is packed by time in the
+same way: rows of step t are offsets[t] to offsets[t + 1], one for each sequence that is that long,
+l = 0, 1, ... by falling length; and tags are padded with impossible ones, -inf, to a width that is
 a multiple of four.
 
-Scaled beliefs are right as long as nothing that is possible becomes zero. Emissions of one step within RANGE of each
-other, transitions within STEP, beliefs above LEAST: their product is still a number, so a zero means impossible. Other
-sequences are marked as not `clear`, and done again with logarithms.
+Scaled beliefs are right as long as nothing that is possible becomes zero. Emissions of one step
+within RANGE of each other, transitions within STEP, beliefs above LEAST: their product is still a
+number, so a zero means impossible. Other sequences are marked as not `clear`, and done again with
+logarithms.
 """
 
 import math
@@ -36,7 +40,9 @@ BLOCK = 64  # rows whose outer products are added together
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def multiply(x, first, n, matrix, out, at):
-    """out[at + r, j] = sum_i x[first + r, i] matrix[j, i] for r < n; all widths multiples of four."""
+    """Compute out[at + r, j] = sum_i x[first + r, i] matrix[j, i] for r < n; all widths multiples
+    of four.
+    """
     width, inner = matrix.shape
     r = 0
     while r + 4 <= n:
@@ -74,7 +80,8 @@ def multiply(x, first, n, matrix, out, at):
 def forward(start, incoming, table, symbols, offsets, beliefs, scales):
     """Predict, correct, normalise: beliefs[row] = p(state | symbols so far), scales[row] = p(symbol | past).
 
-    incoming[j, i] = p(j | i), (P, P): the transposed transitions. A step below TINY leaves zeros from there on.
+    incoming[j, i] = p(j | i), (P, P): the transposed transitions. A step below TINY leaves zeros
+    from there on.
     """
     width = len(start)
     for t in range(len(offsets) - 1):
@@ -99,7 +106,8 @@ def forward(start, incoming, table, symbols, offsets, beliefs, scales):
 
 @njit(nogil=True, cache=True)
 def log_products(scales, offsets, out):
-    """out[l] = sum over steps of log scales, of sequence l; one logarithm for many factors.
+    """Compute out[l] = sum over steps of log scales, of sequence l; one logarithm for many
+    factors.
 
     Probabilities only fall; the scales of a CRF may be above one and rise.
     """
@@ -119,7 +127,7 @@ def log_products(scales, offsets, out):
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def add_products(left, right, k, out):
-    """out[i, j] += sum of left[i, :k] right[j, :k]."""
+    """Compute out[i, j] += sum of left[i, :k] right[j, :k]."""
     width = len(out)
     for i in range(0, width, 4):
         x0, x1, x2, x3 = left[i], left[i + 1], left[i + 2], left[i + 3]
@@ -160,13 +168,15 @@ def smooth(
     pairs,
     want_pairs,
 ):
-    """Backward pass over what `forward` left: counts[targets[row]] += p(state | whole sequence) weights[sequence].
+    """Run the backward pass over what `forward` left: counts[targets[row]] += p(state | whole
+    sequence) weights[sequence].
 
     firsts, (P,), gathers the same of the first step alone.
 
-    With w = p(symbol | state) beta / scale, an expected transition is the sum of belief_i A_ij w_j; A_ij does not
-    depend on time, so pairs, (P, P), gathers only the outer products and the caller multiplies by A once.
-    Where a belief is zero, w is set to zero: nothing passes there, and beta could grow beyond all bounds.
+    With w = p(symbol | state) beta / scale, an expected transition is the sum of belief_i A_ij w_j;
+    A_ij does not depend on time, so pairs, (P, P), gathers only the outer products and the caller
+    multiplies by A once. Where a belief is zero, w is set to zero: nothing passes there, and beta
+    could grow beyond all bounds.
     """
     width = len(transitions)
     widest = offsets[1] if len(offsets) > 1 else 0
@@ -214,7 +224,7 @@ def smooth(
 
 @njit(nogil=True, cache=True)
 def add_rows(rows, counts, out):
-    """out[rows[k]] += counts[k]; out may be narrower, without the padding."""
+    """Add out[rows[k]] += counts[k]; out may be narrower, without the padding."""
     width = out.shape[1]
     for k in range(len(rows)):
         into, values = out[rows[k]], counts[k]
@@ -224,7 +234,7 @@ def add_rows(rows, counts, out):
 
 @njit(nogil=True, cache=True)
 def log_sum(values):
-    """log of the sum of exp, -inf where all are."""
+    """Return the log of the sum of exp, -inf if all are."""
     top = -np.inf
     for value in values:
         top = max(top, value)
@@ -240,11 +250,11 @@ def log_sum(values):
 def log_pass(
     log_start, log_transitions, log_seen, beliefs, log_scales, smoothed, pairs, want_smoothed
 ):
-    """One sequence with logarithms throughout: slow, and no step can underflow.
+    """Run one sequence with logarithms throughout: slow, and no step can underflow.
 
-    log_seen, (T, S): log p(symbol | state). Fills beliefs and smoothed (T, S) and log_scales (T,), and adds the
-    expected transitions, complete with A, to pairs (S, S). After an impossible step all is zero; returns whether
-    there was none.
+    log_seen, (T, S): log p(symbol | state). Fills beliefs and smoothed (T, S) and log_scales (T,),
+    and adds the expected transitions, complete with A, to pairs (S, S). After an impossible step
+    all is zero; returns whether there was none.
     """
     steps, width = log_seen.shape
     alpha = np.full((steps, width), -np.inf)
@@ -286,7 +296,9 @@ def log_pass(
 
 @njit(nogil=True, cache=True)
 def pack(begins, offsets, where):
-    """where[row] = position of the row in the flat data; begins: of the sequences, by falling length."""
+    """Set where[row] = position of the row in the flat data; begins: of the sequences, by falling
+    length.
+    """
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
             where[row] = begins[row - offsets[t]] + t
@@ -294,7 +306,8 @@ def pack(begins, offsets, where):
 
 @njit(nogil=True, cache=True)
 def renumber(ids, where, number, symbols):
-    """symbols[row] = how many different symbols came before that of the row; returns them in that order.
+    """Set symbols[row] = how many different symbols came before that of the row; return them in
+    that order.
 
     number, (K,), is -1 everywhere, and is left so.
     """
@@ -316,12 +329,14 @@ def renumber(ids, where, number, symbols):
 
 RANGE = 250.0
 STEP = 135.0
-LEAST = 1e-120
+MIN_SCALE = 1e-120
 
 
 @njit(nogil=True, cache=True)
 def gather(emissions, where, offsets, lengths, start, end, table):
-    """table[row] = emissions[where[row]] (N, K) as float64, with the scores of the first and the last tag, and padding."""
+    """Set table[row] = emissions[where[row]] (N, K) as float64, with the scores of the first and
+    the last tag, and padding.
+    """
     n_tags, width = emissions.shape[1], table.shape[1]
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
@@ -340,7 +355,7 @@ def gather(emissions, where, offsets, lengths, start, end, table):
 
 @njit(nogil=True, cache=True)
 def score_paths(table, transitions, tags, where, offsets, scores):
-    """scores[l] = the sum along the path tags[where[row]], from what `gather` left."""
+    """Compute scores[l] = the sum along the path tags[where[row]], from what `gather` left."""
     scores[:] = 0.0
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
@@ -352,7 +367,7 @@ def score_paths(table, transitions, tags, where, offsets, scores):
 
 @njit(nogil=True, cache=True)
 def exponentiate(table, offsets, shifts, clear):
-    """table[row] = exp(table[row] - its largest), whose sum over a sequence is shifts[l].
+    """Set table[row] = exp(table[row] - its largest), whose sum over a sequence is shifts[l].
 
     A sequence is not clear where a possible tag is too far below the best, or anything is NaN or +inf.
     """
@@ -379,14 +394,16 @@ def exponentiate(table, offsets, shifts, clear):
 
 @njit(nogil=True, cache=True)
 def set_aside(beliefs, scales, offsets, clear):
-    """Marks what became too small in `forward` as not clear; beliefs of all that is not clear become zero."""
+    """Mark what became too small in `forward` as not clear; set the beliefs of all that is not
+    clear to zero.
+    """
     width = beliefs.shape[1]
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
             low, belief = 1.0, beliefs[row]
             for j in range(width):
                 low = belief[j] if 0.0 < belief[j] < low else low
-            if low < LEAST or not scales[row] > 0.0:
+            if low < MIN_SCALE or not scales[row] > 0.0:
                 clear[row - offsets[t]] = False
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
@@ -396,7 +413,9 @@ def set_aside(beliefs, scales, offsets, clear):
 
 @njit(nogil=True, cache=True)
 def subtract_paths(tags, where, offsets, weights, counts, pairs):
-    """Takes the paths tags[where[row]], each weights[l] times, from how often tags and pairs were expected."""
+    """Subtract the paths tags[where[row]], each weights[l] times, from the expected counts of tags
+    and pairs.
+    """
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
             lane, tag = row - offsets[t], tags[where[row]]
@@ -407,7 +426,9 @@ def subtract_paths(tags, where, offsets, weights, counts, pairs):
 
 @njit(nogil=True, cache=True)
 def spread(counts, where, offsets, lengths, out, first, last):
-    """out[where[row]] (N, K) = counts[row] without the padding; first and last (K,) add up those of the ends."""
+    """Set out[where[row]] (N, K) = counts[row] without the padding; first and last (K,) add up
+    those of the ends.
+    """
     n_tags = out.shape[1]
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):

@@ -1,8 +1,9 @@
 """Best paths through hidden Markov models (Viterbi 1967) of order one and two, and random walks.
 
-The inner loops keep no back-pointers: only the scores are stored, and on the way back the few candidates of the one
-state that lies on the path are scored again. So the loop over targets is nothing but additions and maxima.
-Scores are logarithms; -inf is a path that cannot be; NaN and +inf do not occur (`nnan`).
+The inner loops keep no back-pointers: only the scores are stored, and on the way back the few
+candidates of the one state that lies on the path are scored again. So the loop over targets is
+nothing but additions and maxima. Scores are logarithms; -inf is a path that cannot be; NaN and +inf
+do not occur (`nnan`).
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def last_best(scores, moves):
-    """The highest i with the largest scores[i] + moves[i]."""
+    """Return the highest i with the largest scores[i] + moves[i]."""
     best, place = -np.inf, 0
     for i in range(len(scores)):
         value = scores[i] + moves[i]
@@ -22,10 +23,11 @@ def last_best(scores, moves):
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def arrive(scores, first, n, transitions, table, symbols, at, work):
-    """scores[at + r, j] = max_i scores[first + r, i] + transitions[i, j] + table[symbols[at + r], j] for r < n.
+    """Compute scores[at + r, j] = max_i scores[first + r, i] + transitions[i, j] +
+    table[symbols[at + r], j] for r < n.
 
-    The width is a multiple of four. The maximum goes back and forth between two rows because LLVM would turn an update
-    in place into a masked store, which is slow.
+    The width is a multiple of four. The maximum goes back and forth between two rows because LLVM
+    would turn an update in place into a masked store, which is slow.
     """
     width = len(transitions)
     old, new = work[0], work[1]
@@ -59,7 +61,7 @@ def arrive(scores, first, n, transitions, table, symbols, at, work):
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def arrive_eight(scores, first, n, transitions, table, symbols, at):
-    """`arrive` for a width of eight, where all sources fit into one pass; half the time."""
+    """Run `arrive` for a width of eight, where all sources fit into one pass; half the time."""
     m0, m1, m2, m3 = transitions[0], transitions[1], transitions[2], transitions[3]
     m4, m5, m6, m7 = transitions[4], transitions[5], transitions[6], transitions[7]
     for r in range(n):
@@ -81,10 +83,12 @@ def arrive_eight(scores, first, n, transitions, table, symbols, at):
 def best_paths(
     start, transitions, incoming, table, symbols, offsets, lengths, where, scores, states, joints
 ):
-    """Viterbi over a batch packed by time (see kernels/hmm.py): states[where[row]], joints[l] = log p(path, symbols).
+    """Run Viterbi over a batch packed by time (see kernels/hmm.py): states[where[row]], joints[l]
+    = log p(path, symbols).
 
-    Everything is a logarithm and padded with -inf to a width that is a multiple of four; incoming = transitions.T.
-    scores, (rows, P), is working memory. Equal paths: the lowest last state, then always the highest one before it.
+    Everything is a logarithm and padded with -inf to a width that is a multiple of four; incoming =
+    transitions.T. scores, (rows, P), is working memory. Equal paths: the lowest last state, then
+    always the highest one before it.
     """
     width = len(start)
     work = np.empty((2, width))
@@ -120,7 +124,9 @@ def best_paths(
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def best_before(scores, row, allowed, moves):
-    """Largest score of arriving, over the tags before last: (value, its place in `allowed`)."""
+    """Return the largest score of arriving, over the tags before last: (value, its index in
+    `allowed`).
+    """
     best, place = -np.inf, 0
     for q in range(len(allowed)):
         value = scores[row + q] + moves[allowed[q]]
@@ -131,11 +137,13 @@ def best_before(scores, row, allowed, moves):
 
 @njit(nogil=True, cache=True)
 def best_tags(arriving, emissions, begins, lengths, firsts, tags, out, joints):
-    """Viterbi of order two. arriving[v, w, u] = log p(w | u, v), (S + 1, S + 1, S + 1), where S is the border.
+    """Run second-order Viterbi. arriving[v, w, u] = log p(w | u, v), (S + 1, S + 1, S + 1), where
+    S is the sentence boundary.
 
-    tags[firsts[i]:firsts[i + 1]] are the tags that token i may have, emissions[i, tag] its log-score, (T, S).
-    A state is the pair of the last two tags; the scores of step t stand as [v, u] over the allowed tags of t and t - 1.
-    joints[n] = log-score of the best tagging of sequence n; its tags are in out, (T,).
+    tags[firsts[i]:firsts[i + 1]] are the tags that token i may have, emissions[i, tag] its
+    log-score, (T, S). A state is the pair of the last two tags; the scores of step t stand as [v,
+    u] over the allowed tags of t and t - 1. joints[n] = log-score of the best tagging of sequence
+    n; its tags are in out, (T,).
     """
     border = np.array([len(arriving) - 1], np.int64)
     for n in range(len(begins)):
@@ -167,7 +175,9 @@ def best_tags(arriving, emissions, begins, lengths, firsts, tags, out, joints):
 
 @njit(nogil=True, cache=True)
 def end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, out):
-    """The best last pair, with the move to the border behind it, and the way back; returns the score."""
+    """Choose the best last pair, with the move to the boundary behind it, and trace the path back;
+    return the score.
+    """
     end = border[0]
     if steps == 0:
         return 0.0
@@ -198,7 +208,9 @@ def end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, 
 
 @njit(nogil=True, cache=True)
 def walk(cumulative, uniforms, out):
-    """A random path: row 0 of cumulative is for the start, row i + 1 for the moves from state i, (S + 1, S)."""
+    """Sample a random path: row 0 of cumulative is for the start, row i + 1 for the moves from
+    state i, (S + 1, S).
+    """
     last = cumulative.shape[1] - 1
     state = -1
     for t in range(len(out)):

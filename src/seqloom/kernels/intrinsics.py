@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 
 def prefetch_at(builder: ir.IRBuilder, pointer: ir.Value) -> None:
-    """For code of LLVM: the cache line there is asked for."""
+    """Ask for the cache line there, in LLVM code."""
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     function = cgutils.get_or_insert_function(
         builder.module,
@@ -53,7 +53,9 @@ def prefetch_row(table, row):
 
 @njit(nogil=True, cache=True)
 def random_bits(state):
-    """The next 64 of xorshift64* (Vigna 2016); `state` is an array of one uint64 that is not 0."""
+    """Return the next 64 bits of xorshift64* (Vigna 2016); `state` is an array of one uint64 that
+    is not 0.
+    """
     x = state[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -64,7 +66,7 @@ def random_bits(state):
 
 @intrinsic
 def trailing_zeros(context, number):
-    """How many zero bits a number that is not zero ends with."""
+    """Count the trailing zero bits of a number that is not zero."""
     signature = types.uint64(types.uint64)
 
     def code(context, builder, signature, arguments):
@@ -84,7 +86,7 @@ FLOATS = ir.VectorType(ir.FloatType(), 16)
 
 
 def splat(builder, value, kind):
-    """A vector whose lanes all have this value."""
+    """Return a vector whose lanes all have this value."""
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, WORD(0))
     return builder.shuffle_vector(
         first, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, kind.count), None)
@@ -96,8 +98,8 @@ def constant(kind, value):
 
 
 def halves(builder, pointer):
-    """16 float16 as float32; by their bits, since not every processor has an instruction.
-    What is not finite is not met.
+    """Convert 16 float16 to float32 by their bits, since not every processor has an instruction.
+    Values that are not finite do not occur.
     """
     wide = builder.zext(builder.load(pointer, align=1), WORDS)
     magnitude = builder.bitcast(
@@ -119,7 +121,7 @@ FUSED = ("contract",)  # a product and a sum may be one instruction
 
 
 def _sum_lanes(builder, vector):
-    """The sum of a vector's lanes, halves added until one is left."""
+    """Return the sum of a vector's lanes, adding halves until one is left."""
     while (half := vector.type.count // 2) > 0:
         places = [
             ir.Constant(ir.VectorType(WORD, half), list(range(at, at + half))) for at in (0, half)
@@ -131,8 +133,9 @@ def _sum_lanes(builder, vector):
 
 
 def _ordered_sum(term):
-    """Code that sums `term(builder, values, shift)`, the values being those of arrays of one length at a
-    place; the last argument is the shift."""
+    """Return code that sums `term(builder, values, shift)`, the values being those of arrays of
+    equal length at one index; the last argument is the shift.
+    """
 
     def code(context, builder, signature, arguments):
         size, number = ir.IntType(64), context.get_value_type(signature.return_type)
@@ -174,7 +177,7 @@ def _ordered_sum(term):
 
 @intrinsic
 def sum_row(context, x):
-    """The sum of an array of floats, the same wherever it is compiled."""
+    """Return the sum of an array of floats, the same wherever it is compiled."""
 
     def code(context, builder, signature, arguments):
         zero = ir.Constant(context.get_value_type(x.dtype), 0.0)
@@ -186,7 +189,9 @@ def sum_row(context, x):
 
 @intrinsic
 def dot_rows(context, a, b, shift):
-    """The sum of (a - shift)(b - shift) of two arrays of floats, the same wherever it is compiled."""
+    """Return the sum of (a - shift)(b - shift) of two arrays of floats, the same wherever it is
+    compiled.
+    """
 
     def term(builder, values, shift):
         return builder.fmul(
@@ -204,7 +209,9 @@ def has_vnni() -> bool:
 
 
 def add_dots(builder, total, weights, numbers):
-    """total, 16 sums, plus those of the products of 16 x 4 unsigned bytes with as many signed ones."""
+    """Add to total, 16 sums, those of the products of 16 x 4 unsigned bytes with as many signed
+    ones.
+    """
     if has_vnni():
         whole = binding.llvm_version_info[0] < 21  # which has its bytes as words
         kind = WORDS if whole else BYTES

@@ -5,9 +5,9 @@ Each formula stands here once, for training and for inference. They are written 
 calls that keep loops from using vector units. NaN and infinity keep their meaning, so a broken model is still
 noticed. NumPy's rules for division, because a check of each divisor keeps a loop from using vector units too.
 
-Rows are independent: what a row becomes does not depend on the rows beside it, to the bit. So it must be the
-same in whatever kernel a function is compiled into, and sums are made in a fixed order (`sum_row`, `dot_rows`).
-Only what no other kernel calls is `FAST`, which lets LLVM reorder sums.
+Rows are independent: what a row becomes does not depend on the rows beside it, to the bit. So it
+must be the same in whatever kernel a function is compiled into, and sums are made in a fixed order
+(`sum_row`, `dot_rows`). Only what no other kernel calls is `FAST`, which lets LLVM reorder sums.
 """
 
 import math

@@ -237,7 +237,9 @@ def _linear_in_kernels(matrix, x):
 
 
 def linear_into(matrix: Any, x: np.ndarray, out: np.ndarray) -> None:
-    """In kernels: write the same to out, which has room for whole panels or tiles, by this thread alone."""
+    """Write what `linear` returns to out, in kernels, by this thread alone; out has room for whole
+    panels or tiles.
+    """
     out[:, : matrix.rows] = linear(matrix, x)
 
 

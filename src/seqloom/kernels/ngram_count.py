@@ -19,7 +19,9 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def word_before(seq, positions, lo, hi, eos, out, histogram):
-    """out[i] = word before positions[i], or -1 where no n-gram goes on to the left; counts them by word."""
+    """Set out[i] = word before positions[i], or -1 if no n-gram continues to the left; count them
+    by word.
+    """
     for i in range(lo, hi):
         p = np.int64(positions[i])
         w = np.int64(-1)
@@ -34,7 +36,9 @@ def word_before(seq, positions, lo, hi, eos, out, histogram):
 
 @njit(nogil=True, cache=True)
 def word_here(seq, lo, hi, out, positions, histogram):
-    """The first level: every position is one to the left of its own successor, and `</s>` counts."""
+    """Set up the first level: every position is one to the left of its own successor, and `</s>`
+    counts.
+    """
     for i in range(lo, hi):
         w = np.int64(seq[i])
         out[i] = w
@@ -44,7 +48,9 @@ def word_here(seq, lo, hi, out, positions, histogram):
 
 @njit(nogil=True, cache=True)
 def scatter(before, positions, groups, lo, hi, starts, out_positions, out_suffixes):
-    """Stable counting sort by the word before; `starts` is this chunk's own write position for each word."""
+    """Sort by the word before, with a stable counting sort; `starts` is this chunk's own write
+    position for each word.
+    """
     for i in range(lo, hi):
         w = before[i]
         if w >= 0:
@@ -56,7 +62,9 @@ def scatter(before, positions, groups, lo, hi, starts, out_positions, out_suffix
 
 @njit(nogil=True, cache=True)
 def next_group(suffixes, bucket_starts, i):
-    """The first place from i on where a new n-gram begins, so that chunks never share an n-gram."""
+    """Return the first index from i on where a new n-gram begins, so that chunks never share an
+    n-gram.
+    """
     n = len(suffixes)
     if i <= 0 or i >= n:
         return min(max(i, 0), n)
@@ -71,7 +79,7 @@ def next_group(suffixes, bucket_starts, i):
 
 @njit(nogil=True, cache=True)
 def count_groups(suffixes, bucket_starts, lo, hi):
-    """How many distinct n-grams are in [lo, hi) of the sorted order; a new one begins at lo."""
+    """Count the distinct n-grams in [lo, hi) of the sorted order; a new one begins at lo."""
     n = 0
     w = np.searchsorted(bucket_starts, lo, side="right")
     end = bucket_starts[w] if w < len(bucket_starts) else hi
@@ -112,7 +120,7 @@ def fill_groups(
 
 @njit(nogil=True, cache=True)
 def bucket_nodes(bucket_starts, groups, n_nodes, out):
-    """out[w]: the first n-gram of those that begin with word w."""
+    """Set out[w] to the first n-gram of those that begin with word w."""
     n = len(groups)
     for w in range(len(bucket_starts)):
         out[w] = groups[bucket_starts[w]] if bucket_starts[w] < n else n_nodes
@@ -136,7 +144,8 @@ def insert_bos(ids, eos, bos, at_start, out):
 def link_parents(
     w_lo, w_hi, upper_bucket, upper_suffix, upper_parent, upper_words, bucket, suffix, parent, words
 ):
-    """parent[t]: the n-gram without its last word; words[t]: the last word. Both read off the suffix.
+    """Set parent[t] to the n-gram without its last word, and words[t] to the last word. Both are
+    read off the suffix.
 
     Within one first word both levels are sorted by suffix, so one sweep finds the parents.
     """
@@ -153,7 +162,7 @@ def link_parents(
 
 @njit(nogil=True, cache=True)
 def child_offsets(parents, n_parents, out):
-    """out[q] .. out[q + 1]: the children of q. `parents` ascends."""
+    """Set out[q] .. out[q + 1] to the range of the children of q. `parents` ascends."""
     t = 0
     n = len(parents)
     for q in range(n_parents):
@@ -202,7 +211,9 @@ def merge_runs(keys, counts, suffixes, begins, out_keys, out_counts, out_suffixe
 
 @njit(nogil=True, cache=True)
 def window_counts(ids, lengths, window, vocab_size, out):
-    """out[i]: share of the last `window` tokens of the unit that equal ids[i]; -1 where nothing was read yet."""
+    """Compute out[i]: the share of the last `window` tokens of the unit that equal ids[i]; -1 if
+    nothing was read yet.
+    """
     counts = np.zeros(vocab_size, np.int64)
     start = 0
     for u in range(len(lengths)):

@@ -20,14 +20,14 @@ from seqloom.kernels.ngram_query import find_child
 
 @njit(nogil=True, cache=True)
 def adjusted_counts(suffixes, out):
-    """out[s]: how many different words were seen to the left of s."""
+    """Count in out[s] the different words seen to the left of s."""
     for t in range(len(suffixes)):
         out[suffixes[t]] += 1
 
 
 @njit(nogil=True, cache=True)
 def counts_of_counts(counts):
-    """How many n-grams were seen once, twice, three and four times (index 1..4; 0 and 5 unused)."""
+    """Count the n-grams seen once, twice, three and four times (index 1..4; 0 and 5 unused)."""
     out = np.zeros(6, np.int64)
     for t in range(len(counts)):
         c = counts[t]
@@ -38,7 +38,9 @@ def counts_of_counts(counts):
 
 @njit(nogil=True, cache=True)
 def context_totals(first, counts, lo, hi, totals, types):
-    """totals[c] = sum of the counts of c's children, types[c] = how many there are; needed before pruning."""
+    """Set totals[c] = sum of the counts of c's children, types[c] = how many there are; needed
+    before pruning.
+    """
     for c in range(lo, hi):
         total = 0.0
         for t in range(first[c], first[c + 1]):
@@ -51,7 +53,8 @@ def context_totals(first, counts, lo, hi, totals, types):
 def estimate(
     first, counts, suffixes, lower, totals, types, discounts, alpha, beta, lo, hi, probs, gammas
 ):
-    """Contexts lo..hi: probabilities of their n-grams, linear, and the weight left for the lower order.
+    """Compute for contexts lo..hi the probabilities of their n-grams, linear, and the weight left
+    for the lower order.
 
     `totals` and `types` are given where pruning has taken n-grams away, else they are empty and summed here.
     """
@@ -82,7 +85,7 @@ def estimate(
 
 @njit(nogil=True, cache=True)
 def floors(first, counts, unseen, beta, lo, hi, gammas):
-    """Where unseen words do not ask the lower order: what one of them gets, k / (T + k V)."""
+    """Compute what an unseen word gets if it does not ask the lower order: k / (T + k V)."""
     for c in range(lo, hi):
         total = beta
         for t in range(first[c], first[c + 1]):
@@ -92,7 +95,7 @@ def floors(first, counts, unseen, beta, lo, hi, gammas):
 
 @njit(nogil=True, cache=True)
 def link(suffixes, suffix_base, first, backoffs, upper_links, links, lo, hi):
-    """Where scoring goes on after a miss, or after an n-gram that nothing follows.
+    """Set where scoring continues after a miss, or after an n-gram that nothing follows.
 
     links[t] = the suffix if something follows it or its back-off weight matters, else the suffix's own link.
     """
@@ -109,7 +112,7 @@ def link(suffixes, suffix_base, first, backoffs, upper_links, links, lo, hi):
 
 @njit(nogil=True, cache=True)
 def advance_cost(words, log_probs, first, backoffs, links, state, w):
-    """log p(w | state)."""
+    """Return log p(w | state)."""
     cost = 0.0
     while state != 0:
         node = find_child(words, np.int64(first[state]), np.int64(first[state + 1]), w)
@@ -122,7 +125,9 @@ def advance_cost(words, log_probs, first, backoffs, links, state, w):
 
 @njit(nogil=True, cache=True)
 def history_log_probs(first, log_probs, bos_node, out):
-    """out[h]: log-probability of the history h itself, by the chain rule; `<s>` is certain."""
+    """Compute out[h]: the log-probability of the history h itself, by the chain rule; `<s>` is
+    certain.
+    """
     out[0] = 0.0
     for h in range(len(out)):
         for t in range(first[h], min(np.int64(first[h + 1]), len(out))):
@@ -131,7 +136,8 @@ def history_log_probs(first, log_probs, bos_node, out):
 
 @njit(nogil=True, cache=True)
 def mark_useless(words, log_probs, first, backoffs, links, history, keep, threshold, lo, hi):
-    """Contexts lo..hi: clear `keep` where leaving out the n-gram raises the perplexity by less than the threshold.
+    """Clear `keep` in contexts lo..hi if leaving out the n-gram raises the perplexity by less than
+    the threshold.
 
     Equations 8 and 9 of the paper. n-grams that something kept follows stay.
     """
@@ -175,7 +181,9 @@ def mark_useless(words, log_probs, first, backoffs, links, history, keep, thresh
 
 @njit(nogil=True, cache=True)
 def new_backoffs(words, log_probs, first, backoffs, links, out, lo, hi):
-    """Weights that make every context sum to one again: (1 - sum p(w | h)) / (1 - sum p(w | h'))."""
+    """Compute weights that make every context sum to one again: (1 - sum p(w | h)) / (1 - sum
+    p(w | h')).
+    """
     for h in range(lo, hi):
         if first[h] == first[h + 1]:
             out[h] = 0.0
@@ -193,7 +201,7 @@ def new_backoffs(words, log_probs, first, backoffs, links, out, lo, hi):
 
 @njit(nogil=True, cache=True)
 def relink(links, keep, numbers, live, out):
-    """The longest suffix that is still there and live, in the new numbers."""
+    """Find the longest suffix that is still there and live, in the new numbers."""
     for t in range(len(links)):
         if keep[t]:
             s = np.int64(links[t])

@@ -1,21 +1,23 @@
 """Score tokens with a back-off trie in level order.
 
-Node 0 is the empty context; nodes 1..V+1 are the words (word w is node w + 1); then the bigrams, and so on, each
-level sorted. What scoring reads of a node stands together, because on large models every cache line counts:
+Node 0 is the empty context; nodes 1..V+1 are the words (word w is node w + 1); then the bigrams,
+and so on, each level sorted. What scoring reads of a node stands together, because on large models
+every cache line counts:
 
-    words[t]                          last word of n-gram t
-    contexts[s] = first, back-off, link, log-probability      of a node that can have children, (n + 1, 4) uint32
-    leaves[t - n] = log-probability, link                     of an n-gram of the highest order, (m, 2) uint32
+    words[t]                          last word of n-gram t contexts[s] = first, back-off, link,
+    log-probability      of a node that can have children, (n + 1, 4) uint32 leaves[t - n] =
+    log-probability, link                     of an n-gram of the highest order, (m, 2) uint32
 
-Floats are bit patterns; `context_values` and `leaf_values` are the same memory seen as float32. The children of s
-are the nodes contexts[s, 0] to contexts[s + 1, 0], ascending by word. A state is a node: the longest suffix of what
-was read that the model knows and that something follows. On a miss the state moves along its link and pays the
-back-off weight, as in an Aho-Corasick automaton, so a token costs one search and one more for each back-off,
-never a walk up from the unigram.
+Floats are bit patterns; `context_values` and `leaf_values` are the same memory seen as float32. The
+children of s are the nodes contexts[s, 0] to contexts[s + 1, 0], ascending by word. A state is a
+node: the longest suffix of what was read that the model knows and that something follows. On a miss
+the state moves along its link and pays the back-off weight, as in an Aho-Corasick automaton, so a
+token costs one search and one more for each back-off, never a walk up from the unigram.
 
-A context with many children is searched through several cache lines, and those contexts are met most often. For long
-texts their children are therefore entered in a hash table, `index` (one line a search): word << 32 | node, found from
-the context and the word. It follows from the tables and is not saved; without it (length 0) the answers are the same.
+A context with many children is searched through several cache lines, and those contexts are met
+most often. For long texts their children are therefore entered in a hash table, `index` (one line a
+search): word << 32 | node, found from the context and the word. It follows from the tables and is
+not saved; without it (length 0) the answers are the same.
 """
 
 import numpy as np
@@ -37,7 +39,7 @@ MOST_LOG_PROB, MOST_BACKOFF = 1e-3, 1e3  # rounding; other programs' weights
 
 @njit(nogil=True, cache=True)
 def find_child(words, lo, hi, w):
-    """The place of w in words[lo:hi] (ascending), or -1.
+    """Return the index of w in words[lo:hi] (ascending), or -1.
 
     Gallops from the left: ids are given by frequency, so the word asked for is mostly near the beginning.
     """
@@ -60,7 +62,7 @@ def find_child(words, lo, hi, w):
 
 @njit(nogil=True, cache=True)
 def advance(words, contexts, context_values, leaves, leaf_values, chained, state, w):
-    """One token: (log-probability, next state, node that matched)."""
+    """Advance by one token: return (log-probability, next state, node that matched)."""
     cost = 0.0
     paying = True
     s = state
@@ -90,7 +92,7 @@ def advance(words, contexts, context_values, leaves, leaf_values, chained, state
 
 @njit(nogil=True, cache=True, inline="always")
 def _slot(index, state, w):
-    """Where the search for a child of this state begins."""
+    """Return the slot where the search for a child of this state begins."""
     h = (np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)) ^ (
         np.uint64(w) * np.uint64(0xC2B2AE3D27D4EB4F)
     )
@@ -100,7 +102,7 @@ def _slot(index, state, w):
 
 @njit(nogil=True, cache=True, inline="always")
 def _find_indexed(index, slot, lo, hi, w):
-    """The node of word w between lo and hi, or -1."""
+    """Return the node of word w between lo and hi, or -1."""
     while True:
         entry = index[slot]
         if entry == _EMPTY:
@@ -115,7 +117,7 @@ def _find_indexed(index, slot, lo, hi, w):
 
 @njit(nogil=True, cache=True)
 def count_indexed(contexts):
-    """How many n-grams have a parent with more than WIDE children."""
+    """Count the n-grams whose parent has more than WIDE children."""
     total = 0
     for s in range(1, len(contexts) - 1):
         children = np.int64(contexts[s + 1, FIRST]) - np.int64(contexts[s, FIRST])
@@ -126,7 +128,7 @@ def count_indexed(contexts):
 
 @njit(nogil=True, cache=True)
 def fill_index(words, contexts, index):
-    """Enter them into an index of empty slots (all bits set)."""
+    """Add those n-grams to an index of empty slots (all bits set)."""
     for s in range(1, len(contexts) - 1):
         lo, hi = np.int64(contexts[s, FIRST]), np.int64(contexts[s + 1, FIRST])
         if hi - lo > WIDE:
@@ -157,11 +159,12 @@ def score_span(
     out,
     nodes,
 ):
-    """Log-probabilities of ids[lo:hi], the same as `advance` gives token by token.
+    """Compute the log-probabilities of ids[lo:hi], as `advance` gives them token by token.
 
-    A token waits on memory several times, so LANES segments are scored side by side and each round makes one
-    search in every lane; as soon as a lane knows which line it needs next, it asks for it and the others go on.
-    A segment reads the order - 1 tokens before it first, so that its context is right.
+    A token waits on memory several times, so LANES segments are scored side by side and each round
+    makes one search in every lane; as soon as a lane knows which line it needs next, it asks for it
+    and the others go on. A segment reads the order - 1 tokens before it first, so that its context
+    is right.
     """
     n_inner = len(contexts) - 1
     keep_nodes = len(nodes) > 0
@@ -277,10 +280,11 @@ def distributions(
     out,
     sums,
 ):
-    """out[i]: log-probabilities of every next token after states[i], (n, V) float32; sums[i]: what they sum to.
+    """Compute the log-probabilities of every next token after states[i] as out[i], (n, V) float32,
+    and their sum as sums[i].
 
-    The sum follows from `words_sum`, that of the words without a context, and from what each longer context changes, so
-    it costs next to nothing; it is not one where a file is damaged.
+    The sum follows from `words_sum`, that of the words without a context, and from what each longer
+    context changes, so it costs next to nothing; it is not one where a file is damaged.
     """
     n_inner = len(contexts) - 1
     chain = np.empty(DEEPEST, np.int64)  # the state, its suffix, ... down to one word
@@ -323,10 +327,11 @@ def distributions(
 
 @njit(nogil=True, cache=True)
 def check_tables(words, contexts, context_values, leaves, leaf_values, level_starts):
-    """Whether every walk ends inside the tables and every sum is a number.
+    """Return whether every walk ends inside the tables and every sum is a number.
 
-    Children stand in the next level, each with its own word, and links lead to a lower level, so that no chain of links is
-    longer than the order. Probabilities are at most one; a back-off weight may be above it, but not without bounds.
+    Children stand in the next level, each with its own word, and links lead to a lower level, so
+    that no chain of links is longer than the order. Probabilities are at most one; a back-off
+    weight may be above it, but not without bounds.
     """
     n_inner = len(contexts) - 1
     top = len(level_starts) - 2

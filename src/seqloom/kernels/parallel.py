@@ -28,7 +28,7 @@ _calls: set[threading.Thread] = set()  # of `interruptible` that are under way
 
 
 def thread_count() -> int:
-    """`$SEQLOOM_THREADS`, else the number of cores this process may use."""
+    """Return `$SEQLOOM_THREADS`, or else the number of cores this process may use."""
     wanted = os.environ.get("SEQLOOM_THREADS", "")
     if wanted.isdigit() and int(wanted) > 0:
         return int(wanted)
@@ -36,12 +36,12 @@ def thread_count() -> int:
 
 
 def chunk_bounds(total: int, size: int) -> list[tuple[int, int]]:
-    """`[(0, size), (size, 2 size), ...]` up to `total`."""
+    """Return `[(0, size), (size, 2 size), ...]` up to `total`."""
     return [(lo, min(lo + size, total)) for lo in range(0, total, size)]
 
 
 def text_batches(texts: Sequence[str], size: int = 1 << 19) -> Iterator[Sequence[str]]:
-    """Neighbouring texts of about `size` characters together."""
+    """Yield batches of neighbouring texts, each of about `size` characters."""
     start = length = 0
     for i, text in enumerate(texts, 1):
         length += len(text) + 1
@@ -75,7 +75,8 @@ def _note_pools() -> None:
 
 
 def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int = 2) -> Iterator[R]:
-    """`map` over a thread pool, results in order, with at most `ahead` chunks a thread in flight.
+    """Map over a thread pool, with results in order and at most `ahead` chunks per thread in
+    flight.
 
     So a stream larger than memory can be mapped. With one thread or one item it is the plain `map`.
     """
@@ -113,7 +114,7 @@ def parallel_run(function: Callable[[T], object], items: Iterable[T]) -> None:
 # and a line for each thread; thread 0 is whoever has a job.
 
 WORDS = 16  # of a line: two cache lines, as processors fetch pairs of them
-LINES, MOST = 16, 64  # lines of a job; threads
+LINES, MAX_THREADS = 16, 64  # lines of a job; threads
 LOCK, WANTED, HELPED, FAILED, THREADS, POOLS, WORTH, CODE, SIZE, PARTS = range(
     10
 )  # of the first line
@@ -125,7 +126,7 @@ ASLEEP, READY, OFFERED, BUSY = range(4)
 
 def new_team() -> np.ndarray:
     """Return the words of a team that nobody belongs to yet."""
-    team = np.zeros(OWN + MOST * WORDS, np.int64)
+    team = np.zeros(OWN + MAX_THREADS * WORDS, np.int64)
     team[WORTH] = 1 << 16  # multiplications and additions that are worth a thread
     return team
 
@@ -150,7 +151,7 @@ class _Helper(threading.Thread):
                 serve(TEAM, self.number, PATIENCE)
 
     def call(self) -> None:
-        """Wake it, if it sleeps; only one thread at a time may do so."""
+        """Wake this helper if it sleeps; only one thread at a time may do so."""
         if self.called.locked() and TEAM[OWN + self.number * WORDS + STATE] == ASLEEP:
             self.called.release()
 
@@ -161,12 +162,12 @@ _closing = False
 
 
 def call_helpers() -> None:
-    """Have a thread for each core awake, this one included, for what is shared next.
+    """Ensure that a thread for each core is awake, this one included, for what is shared next.
 
     Where there is one core it is not asked again.
     """
     TEAM[WANTED] = 0
-    TEAM[THREADS] = threads = min(thread_count(), MOST)
+    TEAM[THREADS] = threads = min(thread_count(), MAX_THREADS)
     if threads == 1 or _closing:
         return
     from seqloom.kernels.team import serve
@@ -189,7 +190,7 @@ def call_helpers() -> None:
 
 
 def _forget_helpers() -> None:
-    """In a forked child, where no thread but one lives on."""
+    """Forget all helpers in a forked child, where only one thread lives on."""
     global _one_at_a_time
     _helpers.clear()
     _pools.clear()
@@ -198,7 +199,7 @@ def _forget_helpers() -> None:
 
 
 def _let_helpers_end() -> None:
-    """Before Python ends, and with it the code that they run."""
+    """Let the helpers finish before Python ends, and with it the code that they run."""
     global _closing
     _closing = True
     deadline = time.monotonic() + 5
@@ -213,7 +214,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def interruptible(function: Callable[[threading.Event], R]) -> R:
-    """The result of a call that would not hear Ctrl-C, as it stays long in a library:
+    """Return the result of a call that would not hear Ctrl-C because it stays long in a library:
     a thread makes it, and this one waits.
 
     When that is interrupted the call is left alone;
@@ -245,5 +246,5 @@ def interruptible(function: Callable[[threading.Event], R]) -> R:
 
 
 def abandoned() -> bool:
-    """Whether a call that was interrupted is still under way."""
+    """Return whether a call that was interrupted is still under way."""
     return bool(_calls)

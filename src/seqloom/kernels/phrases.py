@@ -1,9 +1,10 @@
 """Pairs of words that follow each other: counting them, and joining those that are phrases.
 
-A word is a number. What may begin a phrase is a node: a word, or a word with the connecting words behind it ("bank of"),
-numbered after all words by a small table of chains. A pair is a node and the word that ends it, in one number of 64 bits, so
-nothing is ever confused. Pairs are counted in a table with key and count side by side, found by open addressing: a pair
-costs one line of the cache. Keys of a block are made first and added then, so that look-ups wait for memory together.
+A word is a number. What may begin a phrase is a node: a word, or a word with the connecting words
+behind it ("bank of"), numbered after all words by a small table of chains. A pair is a node and the
+word that ends it, in one number of 64 bits, so nothing is ever confused. Pairs are counted in a
+table with key and count side by side, found by open addressing: a pair costs one line of the cache.
+Keys of a block are made first and added then, so that look-ups wait for memory together.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _place(key, mask):
 
 @njit(nogil=True, cache=True, inline="always")
 def _row(key, table, mask):
-    """The row of a key, or the empty one where it would stand."""
+    """Return the row of a key, or the empty row where it would stand."""
     row = _place(key, mask)
     while table[row, 0] != key and table[row, 0] != NOTHING:
         row = (row + 1) & mask
@@ -33,10 +34,11 @@ def _row(key, table, mask):
 
 @njit(nogil=True, cache=True)
 def pair_keys(ids, i, node, end, connects, chains, n_chains, out):
-    """The keys of all pairs from place i on, behind the beginning `node`; returns (next place, node, chains, keys).
+    """Write the keys of all pairs from position i on, after the beginning `node`; return
+    (next position, node, chains, keys).
 
-    `chains` holds keys of a node and a connecting word with the number of the node that they make. It returns before the
-    end when that table is half full: grow it and call again.
+    `chains` holds keys of a node and a connecting word with the number of the node that they make.
+    It returns before the end when that table is half full: grow it and call again.
     """
     n_words, mask, n = len(connects), np.int64(len(chains) - 1), 0
     while i < len(ids):
@@ -79,7 +81,7 @@ def add_keys(keys, i, n, table, used):
 
 @njit(nogil=True, cache=True)
 def copy_rows(table, larger):
-    """Everything into a larger, empty table."""
+    """Copy everything into a larger, empty table."""
     mask = np.int64(len(larger) - 1)
     for k in range(len(table)):
         if table[k, 0] != NOTHING:
@@ -89,10 +91,11 @@ def copy_rows(table, larger):
 
 @njit(nogil=True, cache=True)
 def mark_phrases(words, starts, stops, connects, chains, pairs, glued):
-    """Which tokens are to be joined to the one before; returns the first token that is not decided yet, and how many phrases.
+    """Mark the tokens to be joined to the one before; return the first token that is not decided
+    yet, and the number of phrases.
 
-    From left to right, the first phrase that fits; the end of one does not begin another. A token without length is the end
-    of a line.
+    From left to right, the first phrase that fits; the end of one does not begin another. A token
+    without length is the end of a line.
     """
     chain_mask, pair_mask = np.int64(len(chains) - 1), np.int64(len(pairs) - 1)
     node, first, count = NOTHING, 0, 0
@@ -122,7 +125,9 @@ def mark_phrases(words, starts, stops, connects, chains, pairs, glued):
 
 @njit(nogil=True, cache=True)
 def write_joined(data, starts, stops, glued, n, end, joiner, out):
-    """Bytes up to `end` with the joiner in place of the blanks before glued tokens, of the first n; returns how many."""
+    """Write the bytes up to `end` with the joiner in place of the blanks before glued tokens, of
+    the first n; return how many bytes.
+    """
     at, o = 0, 0
     for t in range(n):
         if glued[t]:

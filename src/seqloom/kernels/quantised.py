@@ -113,7 +113,7 @@ def _tile_product(rows, fine):
             return builder.bitcast(builder.gep(array.data, [offset]), kind.as_pointer())
 
         def load_weights(block):
-            """The groups of four of a block, unsigned."""
+            """Yield the groups of four weights of a block, unsigned."""
             start = builder.mul(block, size(BLOCK * TILE // (2 if four_bits else 1)))
             for place in range(0, BLOCK * TILE // (2 if four_bits else 1), 64):
                 both = builder.load(
@@ -126,7 +126,7 @@ def _tile_product(rows, fine):
                     yield builder.xor(both, constant(BYTES, 128))
 
         def add_group(total, fours, row, index, place):
-            """With four numbers of block `index` of a row, from `place` on."""
+            """Add the products with four numbers of block `index` of a row, from `place` on."""
             offset = builder.add(
                 builder.mul(row, columns), builder.add(builder.mul(index, size(BLOCK)), size(place))
             )
@@ -254,7 +254,8 @@ def round_rows(x, out, scale, total):
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def round_rows_finely(x, out, scale, total):
-    """The same with whole numbers of 16 bits: the high halves of a row, then its low ones, int8 (2 n, 32 B).
+    """Round rows to whole numbers of 16 bits: the high halves of a row, then its low ones,
+    int8 (2 n, 32 B).
 
     All blocks of a row have the same scale, since 16 bits leave enough of small numbers beside large ones.
     """

@@ -54,7 +54,7 @@ def move_towards(start, share, end, out):
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def gru_cell(from_x, from_h, bias, before, keep, gates, inner, after):
-    """One step for all rows of a batch, reset after the product.
+    """Compute one GRU step for all rows of a batch, with the reset after the product.
 
     from_x (B, 3H) is W_x x + b, from_h (B, 3H) is W_h h, before (B, H) is h; gates r, z, n in this order.
     Writes gates (B, 3H), inner (B, H) = (W_h h + b_h) of the candidate, and after (B, H), the new h.
@@ -77,7 +77,7 @@ def gru_cell(from_x, from_h, bias, before, keep, gates, inner, after):
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def gru_cell_back(gates, inner, before, above, keep, carried, d_from_x, d_from_h):
-    """The same step backwards.
+    """Compute the gradients of one GRU step.
 
     above (B, H) is the gradient of this step's output, carried (B, H) that of its h from the later steps; on
     return carried holds the part for the earlier h that does not pass through W_h. d_from_x and d_from_h (B,
@@ -141,8 +141,8 @@ def lstm_row(gates, c, norm_weight, norm_bias, h):
 
 @njit(nogil=True, cache=True)
 def lstm_cell(gates, from_h, c, norm_weight, norm_bias, h):
-    """One step for all rows: gates (n, 4H), which hold W_x x + b, become the gates;
-    c (n, H) moves on, h (n, H) is written.
+    """Compute one LSTM step for all rows: gates (n, 4H), which hold W_x x + b, become the gates;
+    c (n, H) is updated, h (n, H) is written.
     """
     for row in range(len(c)):
         add_scaled(gates[row], ONE, from_h[row])

@@ -3,9 +3,10 @@ and single tokens.
 
 Dropout whose mask is a function of a seed, so that it is drawn again in the backward pass and never kept.
 
-torch draws a number for each entry, one after the other, which takes longer than the layer that it drops. Here two
-entries, half the array apart, get the halves of splitmix64 (Steele et al. 2014) of a counter: none waits for another, and
-the loop runs in vector instructions. The rate is met to 2^-32.
+torch draws a number for each entry, one after the other, which takes longer than the layer that it
+drops. Here two entries, half the array apart, get the halves of splitmix64 (Steele et al. 2014) of
+a counter: none waits for another, and the loop runs in vector instructions. The rate is met to
+2^-32.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def place_and_count(ids, table, totals):
 
 @njit(nogil=True, cache=True)
 def fill_alias(share, alias):
-    """`share`: probabilities times their number.
-    Afterwards place k is itself with probability share[k], else alias[k].
+    """Fill an alias table from `share`, the probabilities times their number.
+    Afterwards k stands for itself with probability share[k], else for alias[k].
     """
     size = len(share)
     small, large = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -58,8 +59,8 @@ def fill_alias(share, alias):
 
 @njit(nogil=True, cache=True)
 def build_tree(counts, parents, turns):
-    """Huffman's tree over descending counts: leaves 0..V-1,
-    inner nodes behind them in the order they are made.
+    """Build the Huffman tree over descending counts: leaves 0..V-1,
+    then inner nodes in the order they are made.
     """
     size = len(counts)
     sums = np.empty(max(size - 1, 1), np.int64)
@@ -82,7 +83,9 @@ def build_tree(counts, parents, turns):
 
 @njit(nogil=True, cache=True)
 def fill_paths(parents, turns, place, ends, nodes, ways):
-    """The inner nodes from the root to each word; node 0 is the root. With empty `nodes` it only counts."""
+    """Write the inner nodes from the root (node 0) to each word; with empty `nodes`, only count
+    them.
+    """
     size = len(place)
     root = 2 * size - 2
     n = 0
@@ -148,7 +151,9 @@ LOW = np.uint64(0xFFFFFFFF)
 
 @njit(nogil=True, cache=True)
 def drop(x, seed, threshold, scale, out):
-    """out = scale x, or 0 where the entry's 32 random bits are below the threshold; all flat, scale of the type of x."""
+    """Set out = scale x, or 0 where the entry's 32 random bits are below the threshold; all flat,
+    scale of the type of x.
+    """
     zero = x.dtype.type(0)
     half = len(x) // 2
     for i in range(half):

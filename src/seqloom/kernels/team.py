@@ -53,7 +53,9 @@ def without_team(matrix: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def do_parts(job: Any, low: int, high: int) -> None:
-    """In kernels: do the parts of a job from `low` to `high`; each kind of job has its own `overload`."""
+    """Do the parts of a job from `low` to `high`, in kernels; each kind of job has its own
+    `overload`.
+    """
 
 
 # ---- words that several threads change
@@ -66,7 +68,7 @@ def _word(context, builder, signature, arguments):
 
 @intrinsic
 def _load(context, words, place):
-    """A word, with all that was written before it was stored."""
+    """Load a word, with all that was written before it was stored."""
 
     def code(context, builder, signature, arguments):
         return builder.load_atomic(_word(context, builder, signature, arguments), "acquire", 8)
@@ -87,7 +89,7 @@ def _store(context, words, place, value):
 
 @intrinsic
 def _add_one(context, words, place):
-    """A word as it was before one was added."""
+    """Add one to a word and return its old value."""
 
     def code(context, builder, signature, arguments):
         place = _word(context, builder, signature, arguments)
@@ -98,7 +100,7 @@ def _add_one(context, words, place):
 
 @intrinsic
 def _change(context, words, place, old, new):
-    """Whether a word was `old` and is `new` now."""
+    """Set a word from `old` to `new` and return whether it was `old`."""
 
     def code(context, builder, signature, arguments):
         place = _word(context, builder, signature, arguments)
@@ -125,7 +127,9 @@ def _pause(context):
 
 
 def _unowned(context, builder, kind, value):
-    """A value whose arrays belong to nobody: threads that count who uses them would wait for each other."""
+    """Return a value whose arrays have no owner: threads that count references to them would wait
+    for each other.
+    """
     assert not isinstance(kind, types.Integer) or kind.bitwidth == 64, (
         "helpers know no other numbers"
     )
@@ -141,7 +145,9 @@ def _unowned(context, builder, kind, value):
 
 
 def _job_place(context, builder, signature, words, kind):
-    """Where a job of this kind lies, as the compiler holds it: numbers, and where arrays lie."""
+    """Return a pointer to a job of this kind as the compiler holds it: numbers, and pointers to
+    arrays.
+    """
     job = context.get_value_type(kind)
     assert context.get_abi_sizeof(job) <= 8 * LINES * WORDS, "a job must fit its lines"
     words = context.make_array(signature.args[0])(context, builder, words)
@@ -160,7 +166,7 @@ def _put_job(context, words, job):
 
 @intrinsic
 def _code_of(context, words, job):
-    """The address of the code by which a thread takes part in a job of this kind."""
+    """Return the address of the code by which a thread takes part in a job of this kind."""
 
     @intrinsic
     def get_job(context, words):
@@ -204,7 +210,7 @@ def _run_code(context, address, words, me):
 # kept compiled within its callers: an index of kinds of jobs could not be read without their packages
 @njit(nogil=True, cache=False)
 def take_chunks(team, me, job):
-    """Do the chunks of one's own that nobody has begun, then those of the others.
+    """Run this member's own chunks that nobody has begun, then those of the others.
 
     An error, which only memory that is not there can be, is raised by who has the job, when all have ended.
     """
@@ -273,7 +279,7 @@ def next_job(team, me, patience):
 
 @njit(nogil=True, cache=True)
 def serve(team, me, patience):
-    """Do jobs as this member of a team until there have been none for so many looks.
+    """Run jobs as this member of a team until `patience` looks in a row have found none.
 
     Return at once where this number is awake already: there must not be two of it.
     """

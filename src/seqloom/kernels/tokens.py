@@ -38,7 +38,9 @@ def _is_space(byte):
 
 @njit(nogil=True, cache=True)
 def _decode(data, size, i):
-    """Code point at `i` and the index after it; (-1, i + 1) where the bytes are not UTF-8."""
+    """Return the code point at `i` and the index after it; (-1, i + 1) where the bytes are not
+    UTF-8.
+    """
     first = np.int64(data[i])
     if first < 0x80:
         return first, i + 1
@@ -64,7 +66,7 @@ def _decode(data, size, i):
 
 @njit(nogil=True, cache=True)
 def _class_at(data, size, i, classes):
-    """Class of the character at `i` and the index after it."""
+    """Return the class of the character at `i` and the index after it."""
     code, after = _decode(data, size, i)
     kind = SYMBOL
     if code >= 0 and code < len(classes):
@@ -98,7 +100,9 @@ def _split_whitespace(data, size, i, newline_ends, starts, stops):
 
 @njit(nogil=True, cache=True)
 def _split_words(data, size, i, newline_ends, classes, starts, stops):
-    """An apostrophe between two letters belongs to the word; ideographs and kana are words of one character."""
+    """Split text into words: an apostrophe between two letters belongs to the word; ideographs and
+    kana are words of one character.
+    """
     n = 0
     while i < size and n < len(starts):
         kind, after = _class_at(data, size, i, classes)
@@ -146,7 +150,7 @@ def split_tokens(data, size, i, splitter, newline_ends, classes, starts, stops):
 
 @njit(nogil=True, cache=True, inline="always")
 def _load(data, i):
-    """Eight bytes from `i` as one number, lowest first; LLVM turns this into a single load."""
+    """Return eight bytes from `i` as one number, lowest first; LLVM turns this into a single load."""
     j = np.uintp(i)  # an unsigned index needs no test for negative values
     word = np.uint64(data[j])
     word |= np.uint64(data[j + np.uintp(1)]) << np.uint64(8)
@@ -177,7 +181,9 @@ def _hash_all(data, starts, stops, hashes):
 
 @njit(nogil=True, cache=True)
 def _find_all(data, starts, stops, hashes, arena, offsets, slots, tokens):
-    """Token of every spelling; where the table does not hold it, -1 - (the free slot where it belongs)."""
+    """Find the token of every spelling; where the table lacks it, -1 - (the free slot where it
+    belongs).
+    """
     mask = np.int64(len(slots) - 1)
     for k in range(len(starts)):
         start, length = starts[k], stops[k] - starts[k]
@@ -279,7 +285,7 @@ def merge_counts(
 
 @njit(nogil=True, cache=True)
 def fill_slots(arena, offsets, first, last, slots):
-    """Enter the spellings `first..last` (all distinct) into an empty table."""
+    """Add the spellings `first..last` (all distinct) to an empty table."""
     hashes = np.empty(_CHUNK, np.int64)
     mask = np.int64(len(slots) - 1)
     for low in range(first, last, _CHUNK):
@@ -294,7 +300,7 @@ def fill_slots(arena, offsets, first, last, slots):
 
 @njit(nogil=True, cache=True)
 def find_tokens(data, starts, stops, arena, offsets, slots, tokens):
-    """Token of every spelling `data[start:stop]`, negative where the table does not hold it."""
+    """Find the token of every spelling `data[start:stop]`, negative where the table lacks it."""
     hashes = np.empty(len(starts), np.int64)
     _hash_all(data, starts, stops, hashes)
     _find_all(data, starts, stops, hashes, arena, offsets, slots, tokens)

@@ -1,15 +1,18 @@
 """The nearest of many vectors by cosine, exactly, without reading all of them.
 
-Every row is kept once more in eight bits, scaled by its length: `row / |row| = scale * small + rest`. By Cauchy-Schwarz
-the small row tells the cosine up to |rest|, so only rows that might still be among the best are looked at in full: a
-search reads a quarter of the memory and gives the same answer. For many queries at once the scores come from matrix
-products of one block of rows, and are sifted here while the block is still in the cache.
+Every row is kept once more in eight bits, scaled by its length: `row / |row| = scale * small +
+rest`. By Cauchy-Schwarz the small row tells the cosine up to |rest|, so only rows that might still
+be among the best are looked at in full: a search reads a quarter of the memory and gives the same
+answer. For many queries at once the scores come from matrix products of one block of rows, and are
+sifted here while the block is still in the cache.
 
-The best so far are a heap with its worst at the front: by score, ties by row (the earlier row is the better one).
+The best so far are a heap with its worst at the front: by score, ties by row (the earlier row is
+the better one).
 
 k-means of pairs of numbers, for product quantisation (Jégou et al. 2011; Joulin et al. 2016, "FastText.zip").
 
-The nearest centroid is the one with the largest  x . c - |c|^2 / 2,  which needs two multiplications a candidate.
+The nearest centroid is the one with the largest  x . c - |c|^2 / 2,  which needs two
+multiplications a candidate.
 """
 
 from __future__ import annotations
@@ -20,18 +23,22 @@ from numba import njit
 LANES = 32  # the small rows are padded to a multiple of this
 _CHUNK = 1024  # small rows that are multiplied together, scores that are sifted together
 _SLACK = np.float32(1e-5)  # for sums that were rounded
-_LONGEST = 1e60  # of a row, squared: what is longer overflows float32 when it is multiplied
+_MAX_SQUARED_LENGTH = (
+    1e60  # of a row, squared: what is longer overflows float32 when it is multiplied
+)
 
 
 @njit(nogil=True, cache=True)
 def measure_rows(matrix, inverse):
-    """inverse[i] = 1 / |matrix[i]|, 0 for a row of zeros; returns the first row that is not finite or too long, or -1."""
+    """Set inverse[i] to 1 / |matrix[i]|, 0 for a row of zeros; return the first row that is not
+    finite or too long, or -1.
+    """
     bad = -1
     for i in range(len(matrix)):
         total = 0.0
         for j in range(matrix.shape[1]):
             total += np.float64(matrix[i, j]) * np.float64(matrix[i, j])
-        if not total < _LONGEST and bad < 0:
+        if not total < _MAX_SQUARED_LENGTH and bad < 0:
             bad = i
         inverse[i] = (
             1.0 / np.sqrt(total) if total > 1e-75 else 0.0
@@ -41,7 +48,9 @@ def measure_rows(matrix, inverse):
 
 @njit(nogil=True, cache=True)
 def shrink_rows(matrix, inverse, small, scales, rests):
-    """The rows in eight bits: int8 (V, padded D), a scale and the length of what was rounded away for each."""
+    """Convert the rows to eight bits: int8 (V, padded D), with a scale and the length of the
+    rounding error for each.
+    """
     width = matrix.shape[1]
     for i in range(len(matrix)):
         largest = np.float32(0)
@@ -81,7 +90,9 @@ def _sink(scores, rows, size):
 
 @njit(nogil=True, cache=True)
 def _multiply(small, unit, totals):
-    """A loop that does nothing else: only so LLVM makes it of vector instructions that add in pairs."""
+    """Compute the products of `small` and `unit` in a loop that does nothing else: only then does
+    LLVM use vector instructions that add in pairs.
+    """
     for r in range(len(small)):
         total = np.int32(0)
         for j in range(small.shape[1]):
@@ -91,7 +102,9 @@ def _multiply(small, unit, totals):
 
 @njit(nogil=True, cache=True)
 def search_one(matrix, inverse, small, scales, rests, first, last, query, best, rows):
-    """The rows of first..last with the largest cosine to `query` (of length one) into `best` and `rows`, as a heap."""
+    """Find the rows of first..last with the largest cosine to `query` (of length one), as a heap
+    in `best` and `rows`.
+    """
     width, k = matrix.shape[1], len(best)
     padded = small.shape[1]
     unit = np.zeros(
@@ -129,7 +142,7 @@ def search_one(matrix, inverse, small, scales, rests, first, last, query, best, 
 
 @njit(nogil=True, cache=True)
 def _above(scores, inverse, threshold):
-    """How many exceed the threshold; a loop that does nothing else, as above."""
+    """Count the scores above the threshold, in a loop that does nothing else, as above."""
     n = np.int32(0)
     for r in range(len(scores)):
         n += np.int32(scores[r] * inverse[r] > threshold)
@@ -138,7 +151,7 @@ def _above(scores, inverse, threshold):
 
 @njit(nogil=True, cache=True)
 def sift_block(scores, inverse, start, best, rows):
-    """Move what is good enough into the heaps best, rows (Q, k).
+    """Put the scores that are good enough into the heaps best, rows (Q, k).
 
     scores (B, G, Q / G, R): B stretches of R rows from `start` on, queries in G groups.
     """
@@ -167,7 +180,9 @@ _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def nearest(points, centroids, codes):
-    """codes[i]: which of the centroids (K, 2), at most 256, is nearest to points[i]. Returns the sum of squared distances."""
+    """Set codes[i] to which of the centroids (K, 2), at most 256, is nearest to points[i]. Return
+    the sum of squared distances.
+    """
     size = len(centroids)
     cx, cy, half, near = (
         np.empty(size, np.float32),
@@ -196,7 +211,9 @@ def nearest(points, centroids, codes):
 
 @njit(nogil=True, cache=True)
 def improve(points, codes, centroids):
-    """Each centroid to the mean of its points; one without points to the point that is farthest from its own."""
+    """Set each centroid to the mean of its points; one without points to the point that is
+    farthest from its own.
+    """
     sums, counts = np.zeros((len(centroids), 2)), np.zeros(len(centroids), np.int64)
     for i in range(len(points)):
         k = codes[i]

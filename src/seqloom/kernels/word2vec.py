@@ -1,14 +1,17 @@
 """One pass of word2vec or fastText over a stretch of text (Mikolov et al. 2013; Bojanowski et al. 2017).
 
-A word's vector is made of the rows of its bag: its own row alone (word2vec), with the rows of its character n-grams
-(fastText: their mean), or those of its n-grams alone (charngram). With skip-gram each word near the current one predicts it,
-with CBOW their mean does. All are set against the same few outputs (the word itself with its shared negatives, or the nodes on
-its way through the tree), so that single dot products become a small matrix product, and a row is fetched once for a window,
-not once for a pair (Ji et al. 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"). For CBOW with n-grams the words
-in reach live in a ring: composed when they come, given back to their rows when they leave. Skip-gram with n-grams is turned
-round, as in fastText: a word is composed once and predicts each of its neighbours, with negatives of its own, because rows
-that many words share bear no delay. Where there is no ring, runs of words from several places are taken in turn: what is read
-in one go says the same for long, and vectors that follow it forget the rest. Rows are padded with zeros to a multiple of LANES.
+A word's vector is made of the rows of its bag: its own row alone (word2vec), with the rows of its
+character n-grams (fastText: their mean), or those of its n-grams alone (charngram). With skip-gram
+each word near the current one predicts it, with CBOW their mean does. All are set against the same
+few outputs (the word itself with its shared negatives, or the nodes on its way through the tree),
+so that single dot products become a small matrix product, and a row is fetched once for a window,
+not once for a pair (Ji et al. 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"). For
+CBOW with n-grams the words in reach live in a ring: composed when they come, given back to their
+rows when they leave. Skip-gram with n-grams is turned round, as in fastText: a word is composed
+once and predicts each of its neighbours, with negatives of its own, because rows that many words
+share bear no delay. Where there is no ring, runs of words from several places are taken in turn:
+what is read in one go says the same for long, and vectors that follow it forget the rest. Rows are
+padded with zeros to a multiple of LANES.
 """
 
 from __future__ import annotations
@@ -40,13 +43,15 @@ PLACES = (
     12  # of a stretch that are read in turn, so that no subject has the vectors for itself for long
 )
 RUN = 16  # words that are read at one of them: neighbours share most of their windows
-_TOGETHER = 3  # outputs that are worked on at once: their sums fit into the registers
+_OUTPUTS_PER_PASS = 3  # outputs that are worked on at once: their sums fit into the registers
 _FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
 
 
 @njit(nogil=True, cache=True)
 def _keep_words(ids, keep, state, kept):
-    """The words of a stretch without most of the very frequent ones, -1 where a unit ends; returns how many."""
+    """Keep the words of a stretch without most of the very frequent ones, with -1 where a unit
+    ends; return how many.
+    """
     n = 0
     for t in range(len(ids)):
         w = ids[t]
@@ -61,7 +66,9 @@ def _keep_words(ids, keep, state, kept):
 
 @njit(nogil=True, cache=True)
 def _choose_outputs(word, outputs, state, chosen, labels, sizes, side, Y):
-    """Which rows say yes (1) and no (0) to this word; -1 where the noise is the word itself. They are asked for at once."""
+    """Choose the output rows for this word, with labels yes (1) and no (0), or -1 where the noise
+    is the word itself, and prefetch them at once.
+    """
     if outputs.kind == TREE:
         low = outputs.ends[word - 1] if word > 0 else 0
         m = outputs.ends[word] - low
@@ -85,7 +92,7 @@ def _choose_outputs(word, outputs, state, chosen, labels, sizes, side, Y):
 
 @njit(nogil=True, cache=True)
 def _judge(score, label, sigmoid, softplus):
-    """How far a score should move, and its loss."""
+    """Return how far a score should move, and its loss."""
     if label < 0:
         return np.float32(0), np.float32(0)
     if abs(score) < np.float32(BOUND):
@@ -104,9 +111,11 @@ def _judge(score, label, sigmoid, softplus):
 def _learn_many(
     hidden, slots, n, Y, chosen, labels, side, m, rate, ys, moves, scores, sigmoid, softplus
 ):
-    """Every hidden vector against every chosen output; both sides move. Returns the sum of losses."""
+    """Train every hidden vector against every chosen output, moving both sides. Return the sum of
+    losses.
+    """
     width = hidden.shape[1]
-    whole = (m + _TOGETHER - 1) // _TOGETHER * _TOGETHER
+    whole = (m + _OUTPUTS_PER_PASS - 1) // _OUTPUTS_PER_PASS * _OUTPUTS_PER_PASS
     loss = 0.0
     for j in range(m):
         row = chosen[side, j]
@@ -115,7 +124,7 @@ def _learn_many(
             moves[j, d] = np.float32(0)
     for i in range(n):
         x = slots[i]
-        for j in range(0, whole, _TOGETHER):
+        for j in range(0, whole, _OUTPUTS_PER_PASS):
             s0, s1, s2 = np.float32(0), np.float32(0), np.float32(0)
             for d in range(width):
                 v = hidden[x, d]
@@ -129,14 +138,14 @@ def _learn_many(
             loss += lost
         for j in range(m, whole):
             scores[j] = np.float32(0)
-        for j in range(0, whole, _TOGETHER):
+        for j in range(0, whole, _OUTPUTS_PER_PASS):
             g0, g1, g2 = scores[j], scores[j + 1], scores[j + 2]
             for d in range(width):
                 v = hidden[x, d]
                 moves[j, d] += g0 * v
                 moves[j + 1, d] += g1 * v
                 moves[j + 2, d] += g2 * v
-        for j in range(0, whole, _TOGETHER):
+        for j in range(0, whole, _OUTPUTS_PER_PASS):
             g0, g1, g2 = scores[j], scores[j + 1], scores[j + 2]
             for d in range(width):
                 hidden[x, d] += g0 * ys[j, d] + g1 * ys[j + 1, d] + g2 * ys[j + 2, d]
@@ -149,10 +158,12 @@ def _learn_many(
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _learn_one(hidden, Y, chosen, labels, side, m, rate, scores, sigmoid, softplus):
-    """The same for the single vector hidden[0], which needs no copies; hidden[1], zeros before, is what it moves by."""
+    """Train the single vector hidden[0] against the chosen outputs, without copies; hidden[1],
+    zeros before, receives its update. Return the sum of losses.
+    """
     width = hidden.shape[1]
     loss = 0.0
-    for j in range(0, m, _TOGETHER):
+    for j in range(0, m, _OUTPUTS_PER_PASS):
         r0, r1, r2 = chosen[side, j], chosen[side, j + 1], chosen[side, j + 2]
         s0, s1, s2 = np.float32(0), np.float32(0), np.float32(0)
         for d in range(width):
@@ -176,7 +187,9 @@ def _learn_one(hidden, Y, chosen, labels, side, m, rate, scores, sigmoid, softpl
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _learn_all(hidden, Y, word, rate, scores):
-    """Softmax over all words, for small vocabularies; hidden as above. Returns the loss."""
+    """Train with a softmax over all words, for small vocabularies; `hidden` as above. Return the
+    loss.
+    """
     width = hidden.shape[1]
     for j in range(len(Y)):
         s = np.float32(0)
@@ -195,7 +208,9 @@ def _learn_all(hidden, Y, word, rate, scores):
 
 @njit(nogil=True, cache=True)
 def _share_out(bags, low, high, shares):
-    """How much each row counts in its bag: evenly, or by the softmax of what stands beside the rows."""
+    """Compute how much each row counts in its bag: evenly, or by the softmax of the values beside
+    the rows.
+    """
     n = high - low
     if n == 0:
         return
@@ -209,7 +224,7 @@ def _share_out(bags, low, high, shares):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _compose(word, X, bags, shares, ring, before, slot):
-    """A word's rows as one vector, into its place of the ring."""
+    """Merge a word's rows into one vector, in its slot of the ring."""
     low, high = bags.ends[word - 1] if word > 0 else 0, bags.ends[word]
     width = X.shape[1]
     _share_out(bags, low, high, shares)
@@ -225,7 +240,7 @@ def _compose(word, X, bags, shares, ring, before, slot):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _give_back(word, X, bags, shares, ring, before, slot):
-    """The rows of the bag move so that a mean of them moves as far as it did in the ring."""
+    """Update the rows of the bag so that their mean moves as far as it did in the ring."""
     low, high = bags.ends[word - 1] if word > 0 else 0, bags.ends[word]
     width = X.shape[1]
     for d in range(width):
@@ -250,7 +265,7 @@ def _give_back(word, X, bags, shares, ring, before, slot):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _mean_of_slots(ring, slots, low, high, hidden):
-    """The mean as hidden[0], and zeros as hidden[1]."""
+    """Set hidden[0] to the mean of the slots, and hidden[1] to zeros."""
     share = np.float32(1) / np.float32(high - low)
     width = ring.shape[1]
     for d in range(width):
@@ -265,7 +280,7 @@ def _mean_of_slots(ring, slots, low, high, hidden):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _move_slots(ring, slots, low, high, hidden):
-    """Each of the words moves as far as their mean should, as word2vec does it."""
+    """Update each of the words as far as their mean should move, as word2vec does it."""
     for i in range(low, high):
         x = slots[i]
         for d in range(ring.shape[1]):
@@ -274,7 +289,7 @@ def _move_slots(ring, slots, low, high, hidden):
 
 @njit(nogil=True, cache=True)
 def _near(kept, n, c, reach, places, slots, words):
-    """The words that stand around c in the same unit, and their places in the ring; returns how many."""
+    """Find the words around c in the same unit, and their slots in the ring; return how many."""
     m = 0
     for step in (-1, 1):
         p = c + step
@@ -287,7 +302,9 @@ def _near(kept, n, c, reach, places, slots, words):
 
 @njit(nogil=True, cache=True)
 def _turn(t, n, window, free):
-    """Which word is in the middle at step t: one after the other or, where no ring hinders, from PLACES in turn."""
+    """Return which word is in the middle at step t: one after the other or, where no ring hinders,
+    from PLACES in turn.
+    """
     if not free:
         return t - window
     rounds = (n + PLACES * RUN - 1) // (PLACES * RUN)
@@ -301,7 +318,9 @@ def _turn(t, n, window, free):
 
 @njit(nogil=True, cache=True)
 def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigmoid, softplus):
-    """Learn from a stretch of ids; X and Y change in place. Returns the sum of losses and the number of predictions."""
+    """Learn from a stretch of ids; X and Y change in place. Returns the sum of losses and the
+    number of predictions.
+    """
     state = np.array([seed], np.uint64)
     for _ in range(8):
         random_bits(state)
@@ -316,7 +335,7 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
         X if direct else np.zeros((places, width), np.float32)
     )  # a word with one row needs no other place
     hidden = np.zeros((2, width), np.float32)
-    most = outputs.longest + _TOGETHER
+    most = outputs.longest + _OUTPUTS_PER_PASS
     ys, moves = np.zeros((most, width), np.float32), np.zeros((most, width), np.float32)
     scores = np.zeros(len(Y) if outputs.kind == ALL else most, np.float32)
     chosen, labels = (

@@ -1,28 +1,33 @@
 """Word lists for measuring and removing bias, and the reading of own ones.
 
-The lists of the tests are those of Caliskan, Bryson and Narayanan 2017 (`Semantics derived automatically from language
-corpora contain human-like biases`, supplement), the defining pairs those of Bolukbasi et al. 2016 (`Man is to computer
-programmer as woman is to homemaker?`, appendix), names included. A file of own lists is a JSON object:
+The lists of the tests are those of Caliskan, Bryson and Narayanan 2017 (`Semantics derived
+automatically from language corpora contain human-like biases`, supplement), the defining pairs
+those of Bolukbasi et al. 2016 (`Man is to computer programmer as woman is to homemaker?`,
+appendix), names included. A file of own lists is a JSON object:
 
-    {"career": ["office", "salary"], "family": ["home", "wedding"], ...}      lists, as WEFE has them
-    {"pairs": [["he", "she"], ["man", "woman"]]}                              pairs
-    {"tests": {"work": ["career", "family", "he", "she"]}}                    a test: the names of X, Y, A and B
-    {"X": [...], "Y": [...], "A": [...], "B": [...]}                          one test alone, or several such objects by name
+    {"career": ["office", "salary"], "family": ["home", "wedding"], ...}      lists, as WEFE has
+    them {"pairs": [["he", "she"], ["man", "woman"]]}                              pairs {"tests":
+    {"work": ["career", "family", "he", "she"]}}                    a test: the names of X, Y, A and
+    B {"X": [...], "Y": [...], "A": [...], "B": [...]}                          one test alone, or
+    several such objects by name
 
 How far words lean: the word-embedding association test, and leanings along a direction.
 
-WEAT (Caliskan, Bryson and Narayanan 2017) asks whether the targets X lie nearer to the attributes A, and Y nearer to B. With
-s(w) = mean cos(w, a) - mean cos(w, b), equation by equation:
+WEAT (Caliskan, Bryson and Narayanan 2017) asks whether the targets X lie nearer to the attributes
+A, and Y nearer to B. With s(w) = mean cos(w, a) - mean cos(w, b), equation by equation:
 
-    statistic    sum of s over X - sum of s over Y
-    effect size  d = (mean of s over X - mean of s over Y) / standard deviation of s over both   (n - 1, as May et al. 2019)
-    p-value      the share of the partitions of both into sizes |X| and |Y| whose statistic is at least as large (one-sided)
+    statistic    sum of s over X - sum of s over Y effect size  d = (mean of s over X - mean of s
+    over Y) / standard deviation of s over both   (n - 1, as May et al. 2019) p-value      the share
+    of the partitions of both into sizes |X| and |Y| whose statistic is at least as large
+    (one-sided)
 
-The observed partition is one of them, so p is never zero. Up to `EXACT` words all partitions count: sums of subsets of one
-half of the words meet those of the other half, which needs 2^18 sums and not 9 thousand million. Beyond, partitions are drawn.
+The observed partition is one of them, so p is never zero. Up to `EXACT` words all partitions count:
+sums of subsets of one half of the words meet those of the other half, which needs 2^18 sums and not
+9 thousand million. Beyond, partitions are drawn.
 
-Direct bias (Bolukbasi et al. 2016, section 5.2) is the mean |cos| of words that ought to be neutral with a direction. It
-says little about what neighbours still give away (Gonen and Goldberg 2019), so `told_by_neighbours` measures that too.
+Direct bias (Bolukbasi et al. 2016, section 5.2) is the mean |cos| of words that ought to be neutral
+with a direction. It says little about what neighbours still give away (Gonen and Goldberg 2019), so
+`told_by_neighbours` measures that too.
 """
 
 from __future__ import annotations
@@ -43,7 +48,8 @@ from seqloom.text.bundled import read_tables
 Pairs = list[tuple[str, str]]
 FOUR = ("X", "Y", "A", "B")  # two lists of targets, two of attributes
 
-_NEUTRAL = "occupations career family math arts science arts_2"  # which ought not to lean, but for the people among them
+# which ought not to lean, but for the people among them
+_NEUTRAL = "occupations career family math arts science arts_2"
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,9 @@ class WordLists:
     tests: dict[str, tuple[str, str, str, str]] = field(default_factory=dict)
 
     def test(self, name: str) -> tuple[list[str], list[str], list[str], list[str]]:
-        """X, Y, A and B of a test: by its name, or by the names of the four lists, with commas."""
+        """Return X, Y, A and B of a test, given by its name or by the names of the four lists, with
+        commas.
+        """
         names = self.tests.get(name) or tuple(part.strip() for part in name.split(","))
         if len(names) == 1:
             raise ConfigError(
@@ -85,7 +93,9 @@ def built_in() -> WordLists:
 
 
 def read_word_lists(path: str | Path) -> WordLists:
-    """What a JSON file holds; `tests` may also name built-in lists, which an own list of that name replaces."""
+    """Read word lists from a JSON file; `tests` may also name built-in lists, which an own list of
+    that name replaces.
+    """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -116,7 +126,7 @@ def read_word_lists(path: str | Path) -> WordLists:
 
 
 def with_built_in(own: WordLists | None) -> WordLists:
-    """Own lists take the place of built-in ones of the same name."""
+    """Return the built-in lists, with own lists in place of those of the same name."""
     known = built_in()
     return (
         known
@@ -144,7 +154,7 @@ def _take_list(made: WordLists, path: str, name: str, value: Any) -> None:
 
 
 def _take_test(made: WordLists, path: str, name: str, value: Any) -> None:
-    """The names of four lists, or the four lists themselves."""
+    """Add a test given as the names of four lists, or as the four lists themselves."""
     four = [value.get(key) for key in FOUR] if isinstance(value, dict) else value
     if not isinstance(four, list) or len(four) != 4 or not all(four):
         raise DataError(f"{path}: the test {name!r} needs four lists, X, Y, A and B")
@@ -157,7 +167,7 @@ def _take_test(made: WordLists, path: str, name: str, value: Any) -> None:
 
 
 def as_pairs(text: str) -> Pairs:
-    """`he,she` is one pair, `he:she,man:woman` are several.
+    """Parse pairs: `he,she` is one pair, `he:she,man:woman` are several.
 
     >>> as_pairs("he,she"), as_pairs("he:she, man:woman")
     ([('he', 'she')], [('he', 'she'), ('man', 'woman')])
@@ -177,7 +187,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def word_list(text: str, known: WordLists) -> list[str]:
-    """Words by the name of a list, from a file (JSON, or one word a line), or written out with commas."""
+    """Return words given by the name of a list, by a file (JSON, or one word a line), or written
+    out with commas.
+    """
     if text in known.lists:
         return known.lists[text]
     if Path(text).is_file():
@@ -245,7 +257,8 @@ def weat(
     permutations: int = 100_000,
     seed: int = 0,
 ) -> Weat:
-    """Whether x is associated with a and y with b; `permutations` are sampled only if there are too many partitions.
+    """Measure whether x is associated with a and y with b; `permutations` are sampled only if
+    there are too many partitions.
 
     >>> class Toy:
     ...     def knows(self, word): return True
@@ -288,7 +301,8 @@ def weat(
 
 
 def p_of_partition(values: np.ndarray, n: int, permutations: int, seed: int) -> tuple[float, int]:
-    """The share of the choices of n values whose sum is at least that of the first n, and how many choices were compared.
+    """Return the share of the choices of n values whose sum is at least that of the first n, and
+    how many choices were compared.
 
     The sum of all is fixed, so the statistic is as large as the sum of the first part is.
     """
@@ -310,7 +324,7 @@ def p_of_partition(values: np.ndarray, n: int, permutations: int, seed: int) -> 
 
 
 def _as_large(left: np.ndarray, right: np.ndarray, n: int, least: float) -> int:
-    """How many choices of n from both halves reach the sum `least`."""
+    """Count the choices of n from both halves that reach the sum `least`."""
     (sums, sizes), (others, other_sizes) = _subsets(left), _subsets(right)
     count = 0
     for k in range(max(n - len(right), 0), min(n, len(left)) + 1):
@@ -321,7 +335,7 @@ def _as_large(left: np.ndarray, right: np.ndarray, n: int, least: float) -> int:
 
 
 def _subsets(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sum and size of every subset."""
+    """Return the sum and size of every subset."""
     sums, sizes = np.zeros(1), np.zeros(1, np.int8)
     for value in values.tolist():
         sums, sizes = (
@@ -335,7 +349,7 @@ def _subsets(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def direct_bias(cosines: np.ndarray, strictness: float = 1.0) -> float:
-    """The mean of |cos|^strictness of words that ought to be neutral.
+    """Return the mean of |cos|^strictness of words that ought to be neutral.
 
     >>> direct_bias(np.array([0.5, -0.1, 0.0]))
     0.2
@@ -344,7 +358,8 @@ def direct_bias(cosines: np.ndarray, strictness: float = 1.0) -> float:
 
 
 def told_by_neighbours(vectors: np.ndarray, leans: np.ndarray, k: int = NEIGHBOURS) -> float:
-    """How often most of a word's nearest k, among these words (n, D), lean the way it leans; about 0.5: they do not tell.
+    """Return how often most of a word's k nearest neighbours among these words (n, D) lean the way
+    it does; about 0.5 means that they do not tell.
 
     The sides are the halves above and below the median, so that guessing is right half of the time.
     """
@@ -362,7 +377,9 @@ def told_by_neighbours(vectors: np.ndarray, leans: np.ndarray, k: int = NEIGHBOU
 
 
 def known_words(vectors: Vectors, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words as they are, else in lower case, that have a vector, each once; and those that have none."""
+    """Return the words that have a vector, as they are or else in lower case, each once, and those
+    that have none.
+    """
     known: dict[str, None] = {}
     missing = []
     for word in words:
@@ -375,7 +392,7 @@ def known_words(vectors: Vectors, words: Sequence[str]) -> tuple[list[str], list
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
-    """Each row by its length, float64; a row of zeros stays."""
+    """Return each row divided by its length, float64; a row of zeros stays."""
     rows = np.asarray(vectors, np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1)

@@ -38,7 +38,7 @@ def interval(
     samples: int = 1000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Between which values sum(nats) / sum(weight) lies with this level of confidence.
+    """Return the confidence interval of sum(nats) / sum(weight) at this level.
 
     Equal segments give an interval of width zero, one segment gives (nan, nan), and a segment of infinite
     cost an upper end of infinity.
@@ -58,7 +58,9 @@ def interval(
         return values[drawn].sum(axis=1) / weights[drawn].sum(axis=1)
 
     def ratios_of_kinds(count: int) -> np.ndarray:
-        """The same distribution where few kinds of segments come often (right and wrong): how often each is drawn."""
+        """Draw ratios from the same distribution by how often each kind of segment is drawn, where few
+        kinds come often (right and wrong).
+        """
         drawn = rng.multinomial(len(values), counts / len(values), count)
         return (drawn @ kinds[0]) / (drawn @ kinds[1])
 
@@ -111,10 +113,12 @@ def paired_statistic(
     samples: int = 1000,
     seed: int = 0,
 ) -> Paired:
-    """The same for any statistic of segments, such as F1, whose weights are not those of the other model.
+    """Compare two models by any statistic of segments, such as F1, whose weights are not those of
+    the other model.
 
-    `a`, `b`: values of each segment, (n, m). The interval resamples segments, both models together; the p-value exchanges
-    the two models on random segments (Yeh 2000, "More Accurate Tests for the Statistical Significance of Result Differences").
+    `a`, `b`: values of each segment, (n, m). The interval resamples segments, both models together;
+    the p-value exchanges the two models on random segments (Yeh 2000, "More Accurate Tests for the
+    Statistical Significance of Result Differences").
 
     >>> rows = np.array([[1.0, 2.0], [0.0, 1.0], [2.0, 2.0]])
     >>> paired_statistic(rows, rows, ratio)
@@ -147,7 +151,8 @@ def paired_rows(
     *,
     samples: int = 1000,
 ) -> Paired:
-    """Compare a ratio of sums, or another statistic, of two models: `paired` where both have the same weights.
+    """Compare a ratio of sums, or another statistic, of two models: `paired` where both have the
+    same weights.
 
     >>> rows = np.array([[1.0, 2.0], [0.0, 1.0], [2.0, 2.0]])
     >>> paired_rows(rows, rows)
@@ -166,7 +171,8 @@ def interval_of_sums(
     samples: int = 1000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Between which values a formula of sums over segments lies, such as BLEU; `rows` (n, m), `formula` of sums (..., m).
+    """Return the confidence interval of a formula of sums over segments, such as BLEU; `rows`
+    (n, m), `formula` of sums (..., m).
 
     >>> interval_of_sums(np.array([[2.0, 1.0], [4.0, 2.0]]), lambda sums: sums[..., 0] / sums[..., 1])
     (2.0, 2.0)
@@ -189,7 +195,8 @@ def paired_sums(
     samples: int = 1000,
     seed: int = 0,
 ) -> Paired:
-    """`paired_statistic` for a formula of sums, which many resamples take at once: that is much faster.
+    """Compare as `paired_statistic` does, by a formula of sums, which many resamples take at once:
+    that is much faster.
 
     >>> rows = np.array([[1.0, 2.0], [0.0, 1.0], [2.0, 2.0]])
     >>> paired_sums(rows, rows, lambda sums: sums[..., 0] / sums[..., 1])
@@ -221,7 +228,7 @@ def paired_sums(
 
 
 def _resampled(rng: np.random.Generator, count: int, rows: np.ndarray) -> np.ndarray:
-    """Sums of as many rows, drawn with replacement: (count, m)."""
+    """Return sums of as many rows, drawn with replacement: (count, m)."""
     n = len(rows)
     drawn = rng.integers(0, n, (count, n)) + np.arange(count)[:, None] * n
     return (
@@ -230,7 +237,7 @@ def _resampled(rng: np.random.Generator, count: int, rows: np.ndarray) -> np.nda
 
 
 def ratio(rows: np.ndarray) -> float:
-    """Of the sums of two columns.
+    """Return the ratio of the sums of two columns.
 
     >>> ratio(np.array([[1.0, 2.0], [2.0, 4.0]]))
     0.5
@@ -240,7 +247,7 @@ def ratio(rows: np.ndarray) -> float:
 
 
 def correlation(rows: np.ndarray) -> float:
-    """Of two columns (Pearson); of ranks it is Spearman's.
+    """Return the (Pearson) correlation of two columns; of ranks it is Spearman's.
 
     >>> correlation(np.array([[1.0, 1.0], [2.0, 3.0], [3.0, 2.0]]))
     0.5
@@ -251,7 +258,9 @@ def correlation(rows: np.ndarray) -> float:
 
 
 def _sign_flip(gaps: np.ndarray, samples: int, seed: int) -> float:
-    """How often random signs move the sum as far from zero; the observed signs count as one sample."""
+    """Return how often random signs move the sum as far from zero; the observed signs count as one
+    sample.
+    """
     rng = np.random.default_rng((seed, 1))  # not the numbers of the interval
     total = gaps.sum()
 
@@ -272,7 +281,9 @@ def _in_chunks(draw: Callable[[int], np.ndarray], samples: int, width: int) -> n
 
 
 def _middle(statistics: np.ndarray, level: float) -> tuple[float, float]:
-    """The ends of the middle `level` of the samples, without interpolation, since some may be infinite."""
+    """Return the ends of the middle `level` of the samples, without interpolation, since some may
+    be infinite.
+    """
     ordered = np.sort(statistics)
     outside = int((1.0 - level) / 2.0 * len(ordered))
     return float(ordered[outside]), float(ordered[len(ordered) - 1 - outside])

@@ -1,26 +1,33 @@
-"""How good a classifier is: accuracy, precision, recall and F1 of each class, calibration, and its errors by kind.
+"""How good a classifier is: accuracy, precision, recall and F1 of each class, calibration, and its
+errors by kind.
 
-Precision and recall follow scikit-learn with `zero_division=0`: a class that was never predicted has precision 0, one that
-never came has recall 0. The macro average is over the classes that came or were predicted. The calibration error is that
-of Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3: texts in fifteen bins of equal width by the
-probability of the predicted class, and the gap between that probability and the accuracy, averaged over texts.
+Precision and recall follow scikit-learn with `zero_division=0`: a class that was never predicted
+has precision 0, one that never came has recall 0. The macro average is over the classes that came
+or were predicted. The calibration error is that of Guo et al. 2017, "On Calibration of Modern
+Neural Networks", equation 3: texts in fifteen bins of equal width by the probability of the
+predicted class, and the gap between that probability and the accuracy, averaged over texts.
 
 A label that the model does not know has probability zero: its texts are wrong, and their cost is infinite.
 
-How good a classifier is that may give an example several labels: every class is judged on its own, then all together.
+How good a classifier is that may give an example several labels: every class is judged on its own,
+then all together.
 
-Micro F1 counts the labels of all classes as one set, macro F1 is the mean over classes (as scikit-learn has both, with
-`zero_division=0`); the exact match is the share of examples whose labels are all right, the Hamming loss the share of wrong
-decisions among all (Zhang and Zhou 2014, "A Review on Multi-Label Learning Algorithms").
+Micro F1 counts the labels of all classes as one set, macro F1 is the mean over classes (as
+scikit-learn has both, with `zero_division=0`); the exact match is the share of examples whose
+labels are all right, the Hamming loss the share of wrong decisions among all (Zhang and Zhou 2014,
+"A Review on Multi-Label Learning Algorithms").
 
-Which words are typical of errors: log-odds with a prior, as in Monroe, Colaresi and Quinn 2008, "Fightin' Words: Lexical
-Feature Selection and Evaluation for Identifying the Content of Political Conflict", equations 16 and 22.
+Which words are typical of errors: log-odds with a prior, as in Monroe, Colaresi and Quinn 2008,
+"Fightin' Words: Lexical Feature Selection and Evaluation for Identifying the Content of Political
+Conflict", equations 16 and 22.
 
-    delta_w = log (a_w + k_w) / (A + k - a_w - k_w)  -  log (b_w + k_w) / (B + k - b_w - k_w),   z_w = delta_w / its deviation
+    delta_w = log (a_w + k_w) / (A + k - a_w - k_w)  -  log (b_w + k_w) / (B + k - b_w - k_w),   z_w
+    = delta_w / its deviation
 
-a_w of A texts with an error have the word, b_w of B texts without. The prior k_w follows the frequency of the word in both
-together, one text a word on average, so a word that is merely rare does not come first. Words are what stands between white
-space, in lower case and without punctuation around them, and count once a text.
+a_w of A texts with an error have the word, b_w of B texts without. The prior k_w follows the
+frequency of the word in both together, one text a word on average, so a word that is merely rare
+does not come first. Words are what stands between white space, in lower case and without
+punctuation around them, and count once a text.
 """
 
 from __future__ import annotations
@@ -37,11 +44,11 @@ from seqloom.metrics.bootstrap import interval
 
 BINS = 15  # of the calibration error
 MATRIX = 1000  # classes up to which the confusion matrix is kept; the errors tell the same, without zeros
-LONGEST = 120  # characters of an example
+MAX_EXAMPLE_LENGTH = 120  # characters of an example
 NAMED = 5  # names in a remark, before "and so many more"
 SLACK = 1e-6  # how far rounding may lift a log-probability above zero
 
-Judgement = tuple[
+Evaluation = tuple[
     dict[str, Any], dict[str, Any], tuple[str, ...]
 ]  # metrics, details and notes, for a `Result`
 
@@ -54,8 +61,9 @@ def evaluate_labels(
     *,
     samples: int,
     examples: int,
-) -> Judgement:
-    """Compare `log_probs` (n, C), in the order of `classes`, with the labels; `examples` texts of each kind of error.
+) -> Evaluation:
+    """Compare `log_probs` (n, C), in the order of `classes`, with the labels; `examples` texts of
+    each kind of error.
 
     >>> metrics, details, _ = evaluate_labels(["no", "yes"], ["no", "yes", "yes"], ["a", "b", "c"],
     ...                             np.log([[0.8, 0.2], [0.4, 0.6], [0.7, 0.3]]), samples=100, examples=1)
@@ -108,7 +116,8 @@ def evaluate_labels(
 
 
 def with_unseen(known: Sequence[str], gold: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """All names, those of the model first and then the others by name, and the place of each gold name among them.
+    """Return all names, those of the model first and then the others by name, and the index of
+    each gold name among them.
 
     >>> names, places = with_unseen(["b", "c"], ["c", "z", "a", "b"])
     >>> names, places.tolist()
@@ -120,7 +129,8 @@ def with_unseen(known: Sequence[str], gold: Sequence[str]) -> tuple[list[str], n
 
 
 def confusion(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-    """How often each pair came, rows gold and columns predicted, as a part of details; nothing if it would be vast.
+    """Count each pair, with gold rows and predicted columns, as a part of details; return nothing
+    if the matrix would be vast.
 
     >>> confusion(["a", "b"], np.array([0, 1, 1]), np.array([0, 0, 1]))
     {'confusion': {'classes': ['a', 'b'], 'counts': [[1, 0], [1, 1]]}}
@@ -137,7 +147,9 @@ def confusion(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray) -> 
 def class_rows(
     key: str, names: Sequence[str], gold: np.ndarray, predicted: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Precision, recall, F1 and the numbers behind them, one row a class, its name under `key`."""
+    """Return precision, recall, F1 and the numbers behind them, one row per class, with its name
+    under `key`.
+    """
     each = [
         np.bincount(values, minlength=len(names)).tolist()
         for values in (gold[gold == predicted], gold, predicted)
@@ -146,7 +158,8 @@ def class_rows(
 
 
 def scores(correct: int, support: int, predicted: int) -> dict[str, Any]:
-    """What a class is worth that came `support` times, was predicted `predicted` times, and both at once `correct` times.
+    """Score a class that came `support` times, was predicted `predicted` times, and both at once
+    `correct` times.
 
     >>> scores(3, support=4, predicted=6)
     {'precision': 0.5, 'recall': 0.75, 'f1': 0.6, 'support': 4, 'predicted': 6}
@@ -163,7 +176,7 @@ def scores(correct: int, support: int, predicted: int) -> dict[str, Any]:
 def kinds_of_errors(
     gold: np.ndarray, predicted: np.ndarray
 ) -> Iterator[tuple[int, int, np.ndarray]]:
-    """(gold, predicted, places) of each pair of unlike ones, the commonest first."""
+    """Yield (gold, predicted, places) of each pair of different classes, the commonest first."""
     wrong = np.flatnonzero(gold != predicted)
     if not len(wrong):
         return
@@ -175,8 +188,8 @@ def kinds_of_errors(
         yield int(gold[places[0]]), int(predicted[places[0]]), places
 
 
-def shortened(text: str, most: int = LONGEST) -> str:
-    """One line of at most so many characters.
+def shortened(text: str, most: int = MAX_EXAMPLE_LENGTH) -> str:
+    """Return the text as one line of at most `most` characters.
 
     >>> shortened("a long  line\\nand another", 12)
     'a long line…'
@@ -186,7 +199,7 @@ def shortened(text: str, most: int = LONGEST) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first names, and how many more there are.
+    """Return the first names, and how many more there are.
 
     >>> some(["a", "b"]), some(list("abcdefg"))
     ("'a', 'b'", "'a', 'b', 'c', 'd', 'e' and 2 more")
@@ -205,7 +218,7 @@ def _errors(
     texts: Sequence[str],
     examples: int,
 ) -> list[dict[str, Any]]:
-    """Kinds of errors, each with the texts that the model was surest about."""
+    """Return the kinds of errors, each with the texts that the model was surest about."""
     kinds = []
     for is_class, said, places in kinds_of_errors(gold, predicted):
         surest = places[np.argsort(-top[places], kind="stable")[:examples]].tolist()
@@ -224,7 +237,9 @@ def _errors(
 
 
 def _reliability(top: np.ndarray, right: np.ndarray) -> list[dict[str, Any]]:
-    """Bins (from, to] of the top probability that hold texts, with its mean and the accuracy."""
+    """Return the bins (from, to] of the top probability that hold texts, with its mean and the
+    accuracy.
+    """
     bins = np.clip(np.ceil(top * BINS).astype(np.int64) - 1, 0, BINS - 1)
     count = np.bincount(bins, minlength=BINS)
     confidence, correct = (np.bincount(bins, values, BINS) for values in (top, right))
@@ -258,7 +273,8 @@ def _notes(
         )
     if impossible:
         said.append(
-            f"the model gave probability zero to the right class of {impossible:,} texts; nats_per_text is infinite"
+            f"the model gave probability zero to the right class of {impossible:,} texts; "
+            f"nats_per_text is infinite"
         )
     if never:
         said.append(f"never predicted: {some(never)}; their precision counts as 0")
@@ -299,7 +315,7 @@ def evaluate_label_sets(
     threshold: float,
     *,
     samples: int,
-) -> Judgement:
+) -> Evaluation:
     """Compare probabilities (n, C), in the order of `classes`, with sets of labels.
 
     >>> metrics, details, _ = evaluate_label_sets(["a", "b"], [["a"], ["a", "b"]], np.array([[0.9, 0.2], [0.8, 0.4]]), 0.5, samples=0)
@@ -342,7 +358,8 @@ def evaluate_label_sets(
 def decisions(
     classes: Sequence[str], gold_labels: Sequence[Sequence[str]], chosen: np.ndarray
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """All names, those of the model first; and whether an example is, and is said to be, of each class, bool (n, C).
+    """Return all names, those of the model first, and whether an example is, and is said to be, of
+    each class, bool (n, C).
 
     >>> names, gold, said = decisions(["a", "b"], [["b"], ["c"]], np.array([[True, False], [False, True]]))
     >>> names, gold.astype(int).tolist(), said.astype(int).tolist()
@@ -363,12 +380,12 @@ def decisions(
 # ---- error words
 
 SURE = 1.96  # deviations; words with less are left out
-FEWEST = 2  # texts with an error that have the word
+MIN_ERRORS = 2  # texts with an error that have the word
 AROUND = ".,;:!?\"'()[]{}<>«»“”‘’…-–—*/\\"
 
 
 def text_counts(texts: Iterable[str]) -> Counter[str]:
-    """In how many texts each word is.
+    """Count the texts that each word is in.
 
     >>> sorted(text_counts(["So, so dull!", "dull"]).items())
     [('dull', 2), ('so', 1)]
@@ -382,12 +399,12 @@ def text_counts(texts: Iterable[str]) -> Counter[str]:
 def characteristic_words(
     inside: Counter[str], outside: Counter[str], most: int
 ) -> list[dict[str, Any]]:
-    """The words that are more frequent inside than chance allows, the surest first.
+    """Find the words that are more frequent inside than chance allows, the surest first.
 
     >>> characteristic_words(Counter(not_=9, film=9), Counter(film=90, fine=80), 3)
     [{'word': 'not_', 'count': 9, 'z': 2.57}]
     """
-    words = sorted(word for word, count in inside.items() if count >= FEWEST)
+    words = sorted(word for word, count in inside.items() if count >= MIN_ERRORS)
     if not words or not outside:
         return []
     total_inside, total_outside = inside.total(), outside.total()
@@ -410,7 +427,9 @@ def words_of_errors(
     predicted: Sequence[str],
     most: int,
 ) -> list[dict[str, Any]]:
-    """The kinds of errors with their words: against the texts of the same class that were recognised."""
+    """Return the kinds of errors with their characteristic words, against the texts of the same
+    class that were recognised.
+    """
     places: dict[tuple[str, str], list[int]] = {}
     for i, pair in enumerate(zip(gold, predicted)):
         places.setdefault(pair, []).append(i)

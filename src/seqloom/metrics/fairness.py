@@ -1,11 +1,13 @@
 """Whether a classifier treats groups alike: rates of each group, and the gaps between groups.
 
-Of each class: the selection rate is the share of a group that is predicted to be of it, the true positive rate that share
-among those that are of the class, the false positive rate among those that are not. Demographic parity asks for equal
-selection rates, equalised odds for equal true and equal false positive rates (Hardt, Price and Srebro 2016, "Equality of
-Opportunity in Supervised Learning"). A gap is the largest rate less the smallest; that of equalised odds is the larger one of
-its two (as in fairlearn). Intervals of gaps resample the examples of each group. A gap is never below zero, so that equal
-groups show one too, the larger the fewer their examples are: `chance` is the mean gap if the groups were shuffled.
+Of each class: the selection rate is the share of a group that is predicted to be of it, the true
+positive rate that share among those that are of the class, the false positive rate among those that
+are not. Demographic parity asks for equal selection rates, equalised odds for equal true and equal
+false positive rates (Hardt, Price and Srebro 2016, "Equality of Opportunity in Supervised
+Learning"). A gap is the largest rate less the smallest; that of equalised odds is the larger one of
+its two (as in fairlearn). Intervals of gaps resample the examples of each group. A gap is never
+below zero, so that equal groups show one too, the larger the fewer their examples are: `chance` is
+the mean gap if the groups were shuffled.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class Counts(NamedTuple):
     correct: np.ndarray  # both
 
     def rates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Selection, true positive and false positive rates; NaN where nobody could be selected."""
+        """Return selection, true positive and false positive rates; NaN where nobody could be
+        selected.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             return (
                 self.predicted / self.size,
@@ -41,18 +45,20 @@ class Counts(NamedTuple):
             )
 
 
-def judge_groups(
+def evaluate_groups(
     names: Sequence[str], gold: np.ndarray, said: np.ndarray, groups: Slicing, *, samples: int
 ) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
-    """Metrics, details and notes; `gold` and `said`: whether an example is, and is said to be, of each class, bool (n, C).
+    """Metrics, details and notes; `gold` and `said`: whether an example is, and is said to be, of
+    each class, bool (n, C).
 
     >>> from seqloom.metrics.slices import by_name
     >>> gold, said = np.array([[0, 1], [1, 0], [0, 1], [1, 0]], bool), np.array([[0, 1], [1, 0], [1, 0], [1, 0]], bool)
-    >>> metrics, details, _ = judge_groups(["no", "yes"], gold, said, by_name("from", ["a", "a", "b", "b"]), samples=0)
+    >>> metrics, details, _ = evaluate_groups(["no", "yes"], gold, said, by_name("from", ["a", "a", "b", "b"]), samples=0)
     >>> metrics
     {'accuracy_gap': 0.5, 'demographic_parity_gap': 0.5, 'equalised_odds_gap': 1.0}
     >>> details["gaps"][1]
-    {'class': 'yes', 'demographic_parity': 0.5, 'true_positive_rate': 1.0, 'false_positive_rate': 0.0, 'equalised_odds': 1.0}
+    {'class': 'yes', 'demographic_parity': 0.5, 'true_positive_rate': 1.0, 'false_positive_rate':
+    0.0, 'equalised_odds': 1.0}
     """
     if len(groups.names) < 2:
         raise DataError(
@@ -92,7 +98,7 @@ def judge_groups(
 def _group_rows(
     names: Sequence[str], groups: Slicing, counts: Counts, right: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Of each group its accuracy, and of each class the rates."""
+    """Return the accuracy of each group, and the rates of each class in it."""
     rates = dict(
         zip(("selection_rate", "true_positive_rate", "false_positive_rate"), counts.rates())
     )
@@ -123,7 +129,7 @@ def _group_rows(
 def _counted(
     gold: np.ndarray, said: np.ndarray, places: np.ndarray, n_groups: int
 ) -> tuple[Counts, np.ndarray]:
-    """The counts, and how many examples of each group are right."""
+    """Return the counts, and how many examples of each group are right."""
     order, size = np.argsort(places, kind="stable"), np.bincount(places, minlength=n_groups)
     starts = np.cumsum(size) - size
 
@@ -136,7 +142,7 @@ def _counted(
 
 
 def _gaps(counts: Counts, right: np.ndarray) -> dict[str, np.ndarray]:
-    """By name: of each class, (..., C), and that of the accuracy, (..., 1)."""
+    """Return gaps by name: those of each class, (..., C), and that of the accuracy, (..., 1)."""
     selected, true, false = (_spread(rate) for rate in counts.rates())
     return {
         "accuracy": _spread((right / counts.size[..., 0])[..., None]),
@@ -148,7 +154,9 @@ def _gaps(counts: Counts, right: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _spread(rates: np.ndarray) -> np.ndarray:
-    """The largest less the smallest of the groups, (..., G, C) to (..., C); NaN where fewer than two have a rate."""
+    """Return the largest minus the smallest rate of the groups, (..., G, C) to (..., C); NaN where
+    fewer than two have a rate.
+    """
     gap = np.fmax.reduce(rates, axis=-2) - np.fmin.reduce(rates, axis=-2)
     return np.where((~np.isnan(rates)).sum(axis=-2) > 1, gap, np.nan)
 
@@ -161,7 +169,9 @@ def _resampled(
     samples: int,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """The gaps of samples in which the examples of each group were drawn anew, (samples, C)."""
+    """Return the gaps of samples in which the examples of each group were drawn anew,
+    (samples, C).
+    """
     rng = np.random.default_rng(seed)
     packed = np.packbits(np.concatenate([gold, said], axis=1), axis=1)
     parts = []
@@ -198,14 +208,14 @@ def _shuffled(
     times: int = 50,
     seed: int = 1,
 ) -> dict[str, np.ndarray]:
-    """The gaps of groups of the same sizes whose examples are drawn from all, (times, C)."""
+    """Return the gaps of groups of the same sizes whose examples are drawn from all, (times, C)."""
     rng = np.random.default_rng(seed)
     each = [_gaps(*_counted(gold, said, rng.permutation(places), n_groups)) for _ in range(times)]
     return {key: np.stack([gaps[key] for gaps in each]) for key in each[0]}
 
 
 def _worst(gaps: np.ndarray) -> np.ndarray:
-    """Over the classes; NaN where there is none."""
+    """Return the largest gap over the classes; NaN where there is none."""
     return np.fmax.reduce(gaps, axis=-1)
 
 
@@ -215,7 +225,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _ends(drawn: np.ndarray) -> tuple[float, float]:
-    """The ends of the middle 95 %."""
+    """Return the ends of the middle 95 %."""
     known = np.sort(drawn[~np.isnan(drawn)])
     outside = int(0.025 * len(known))
     return (float(known[outside]), float(known[-1 - outside])) if len(known) else (np.nan, np.nan)

@@ -1,8 +1,9 @@
 """How good forecasts are: errors, scaled errors, and whether intervals hold as often as they say.
 
-MSE and MAE of scaled data are what papers report (each column by the mean and standard deviation of its training part); MASE
-divides by the error of repeating the last season in the training part (Hyndman & Koehler 2006), so below 1 is better than
-that; the pinball loss judges quantiles. A missing value counts nowhere.
+MSE and MAE of scaled data are what papers report (each column by the mean and standard deviation of
+its training part); MASE divides by the error of repeating the last season in the training part
+(Hyndman & Koehler 2006), so below 1 is better than that; the pinball loss judges quantiles. A
+missing value counts nowhere.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from seqloom.metrics import bootstrap
 
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)  # of the quantiles
 INTERVALS = {80: (1, 5), 95: (0, 6)}  # per cent: which of them are its ends
-SHOWN = 8  # horizons of the table
+MAX_HORIZONS_SHOWN = 8  # horizons of the table
 
 
 def quantiles(residuals: np.ndarray) -> np.ndarray:
-    """Of residuals (n, H, C) with NaN, at LEVELS: (L, H, C); outer ones a little further out, as few residuals demand."""
+    """Return quantiles of residuals at LEVELS, widened for small samples: (n, H, C) with NaN to
+    (L, H, C).
+    """
     n = np.count_nonzero(np.isfinite(residuals), axis=0)
     ordered = np.sort(residuals, axis=0)  # NaN last
     found = np.empty((len(LEVELS), *residuals.shape[1:]))
@@ -35,7 +38,7 @@ def quantiles(residuals: np.ndarray) -> np.ndarray:
 
 
 def holding_zero(residuals: np.ndarray) -> np.ndarray:
-    """The same quantiles (L, H, C), where the ends of an interval that lies on one side of 0 are moved as far as 0."""
+    """Return quantiles (L, H, C) in which an interval that lies on one side of 0 is extended to 0."""
     found = residuals.copy()
     for low, high in INTERVALS.values():
         found[low], found[high] = np.minimum(found[low], 0.0), np.maximum(found[high], 0.0)
@@ -43,7 +46,9 @@ def holding_zero(residuals: np.ndarray) -> np.ndarray:
 
 
 def segments(errors: np.ndarray, origins: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of squared errors and their number for stretches of origins: neighbouring forecasts are not independent."""
+    """Return sums of squared errors and their number for stretches of origins: neighbouring
+    forecasts are not independent.
+    """
     place = origins // max(length, 1)
     _, group = np.unique(place, return_inverse=True)
     squares = np.nansum(errors**2, axis=(1, 2))
@@ -52,7 +57,7 @@ def segments(errors: np.ndarray, origins: np.ndarray, length: int) -> tuple[np.n
     return values[weights > 0], weights[weights > 0]
 
 
-def judge(
+def evaluate_forecasts(
     truth: np.ndarray,
     point: np.ndarray,
     bands: np.ndarray,
@@ -84,8 +89,8 @@ def judge(
     metrics |= {"horizon": truth.shape[1], "forecasts": len(truth)}
     every = (
         range(truth.shape[1])
-        if truth.shape[1] <= SHOWN
-        else sorted({round(k) - 1 for k in np.geomspace(1, truth.shape[1], SHOWN)})
+        if truth.shape[1] <= MAX_HORIZONS_SHOWN
+        else sorted({round(k) - 1 for k in np.geomspace(1, truth.shape[1], MAX_HORIZONS_SHOWN)})
     )
     details = {
         "horizons": [
@@ -112,7 +117,7 @@ def judge(
 
 
 def pinball(truth: np.ndarray, bands: np.ndarray) -> float:
-    """Mean pinball loss of quantiles at LEVELS.
+    """Compute the mean pinball loss of quantiles at LEVELS.
 
     >>> pinball(np.array([[[1.0]]]), np.zeros((7, 1, 1, 1)))
     0.5

@@ -28,7 +28,7 @@ from seqloom.data.corpus import Corpus
 from seqloom.errors import DataError
 from seqloom.text.tokenizer import Tokenizer
 
-MOST = 5000  # segments; more would not make an interval better, only slower
+MAX_SEGMENTS = 5000  # segments; more would not make an interval better, only slower
 LONG = 20  # a line is cut when it is longer than this many blocks
 
 
@@ -38,7 +38,8 @@ def segment_sums(
     segment_end_byte: np.ndarray,
     first_byte: int = 0,
 ) -> np.ndarray:
-    """The sum over the tokens of each segment, float64; offsets count from the start of the text.
+    """Return the sum over the tokens of each segment, float64; offsets count from the start of the
+    text.
 
     `first_byte`: where the first token starts, of tokens from the middle of a text.
 
@@ -61,7 +62,7 @@ def segment_sums(
 
 
 def line_segments(data: bytes, *, minimum: int = 1, block: int = 1000) -> np.ndarray:
-    r"""Where segments end: after lines, int64, rising, the last one at the end of the text.
+    r"""Find where segments end: after lines, int64, rising, the last one at the end of the text.
 
     A line of more than 20 blocks is cut into blocks, so that text without lines has segments too. Then
     neighbours are joined until each has at least `minimum` bytes and there are not more than 5000.
@@ -77,12 +78,12 @@ def line_segments(data: bytes, *, minimum: int = 1, block: int = 1000) -> np.nda
 def segment_ends(
     chunks: Iterable[bytes], total: int, *, minimum: int = 1, block: int = 1000
 ) -> np.ndarray:
-    """`line_segments` of a text of `total` bytes that comes in chunks."""
+    """Find the `line_segments` of a text of `total` bytes that comes in chunks."""
     if minimum < 1 or block < 1:
         raise ValueError(f"minimum and block must be at least 1; got {minimum} and {block}")
     if not total:
         return np.zeros(0, np.int64)
-    minimum = max(minimum, -(-total // MOST))
+    minimum = max(minimum, -(-total // MAX_SEGMENTS))
     kept: list[int] = []
     read = begin = at = (
         0  # bytes; where the line that is being read begins; where the last segment ends
@@ -104,7 +105,9 @@ def segment_ends(
 
 
 def _cut_long(begin: int, ends: np.ndarray, block: int) -> np.ndarray:
-    """Further ends inside long lines, `block` bytes apart; the last block of a line may be up to twice as long."""
+    """Add ends inside long lines, `block` bytes apart; the last block of a line may be up to twice
+    as long.
+    """
     starts = np.concatenate([[begin], ends[:-1]])
     long = np.flatnonzero(ends - starts > LONG * block)
     inside = [np.arange(starts[i] + block, ends[i] - block + 1, block) for i in long]
@@ -113,12 +116,13 @@ def _cut_long(begin: int, ends: np.ndarray, block: int) -> np.ndarray:
 
 # ---- costs
 
-FEW = 20  # segments
+MIN_SEGMENTS = 20  # segments
 BLOCK = 500  # tokens that are resampled together where bytes are lost and units are long
 
 
 def unit_lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
-    """How many tokens each unit has, its `</s>` included; what comes after the last one is a unit that is still open.
+    """Return how many tokens each unit has, its `</s>` included; what comes after the last one is
+    a unit that is still open.
 
     >>> unit_lengths(np.array([5, 0, 0, 3, 4, 0, 7]), eos_id=0).tolist()
     [2, 1, 3, 1]
@@ -130,7 +134,9 @@ def unit_lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
 
 
 def token_widths(tokenizer: Tokenizer, unit: str, ids: np.ndarray) -> np.ndarray:
-    """The bytes of text that each token stands for, int64; with lines `</s>` is the newline."""
+    """Return how many bytes of text each token stands for, int64; with lines, `</s>` is the
+    newline.
+    """
     widths = tokenizer.byte_lengths[ids].astype(np.int64)
     if unit == "line":
         widths[ids == tokenizer.eos_id] = 1
@@ -138,13 +144,17 @@ def token_widths(tokenizer: Tokenizer, unit: str, ids: np.ndarray) -> np.ndarray
 
 
 def corpus_bytes(corpus: Corpus, unit: str) -> int:
-    """The bytes that a model is charged for: with lines, a newline that a document lacks at its end is paid for too."""
+    """Count the bytes that a model is charged for: with lines, also a newline that a document
+    lacks at its end.
+    """
     corpus.read_through()  # which tells the size of compressed files too
     return (corpus.n_bytes or 0) + (corpus.open_lines if unit == "line" else 0)
 
 
 class SegmentCosts:
-    """Costs (nats) and weights of stretches of text, to resample: lines in bytes, or in tokens where bytes are lost."""
+    """Costs (nats) and weights of stretches of text, to resample: lines in bytes, or in tokens
+    where bytes are lost.
+    """
 
     def __init__(self, tokenizer: Tokenizer, unit: str, corpus: Corpus) -> None:
         self.tokenizer, self.unit = tokenizer, unit
@@ -155,7 +165,7 @@ class SegmentCosts:
         self.open = False  # whether the last part goes on
 
     def add(self, ids: np.ndarray, log_probs: np.ndarray) -> None:
-        """The next tokens."""
+        """Add the next tokens."""
         if len(ids):
             add = self._add_bytes if self.tokenizer.lossless else self._add_tokens
             add(ids, -log_probs.astype(np.float64))
@@ -192,7 +202,7 @@ class SegmentCosts:
 def segment_costs(
     tokenizer: Tokenizer, unit: str, corpus: Corpus, ids: np.ndarray, log_probs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same of a corpus whose tokens are all there."""
+    """Compute the costs and weights of the segments of a corpus whose tokens are all there."""
     costs = SegmentCosts(tokenizer, unit, corpus)
     costs.add(ids, log_probs)
     return costs.result()
@@ -202,7 +212,7 @@ def _borders(corpus: Corpus, unit: str) -> np.ndarray:
     total = corpus_bytes(corpus, unit)
     borders = segment_ends(_bytes(corpus, unit), total)
     if (
-        len(borders) < FEW
+        len(borders) < MIN_SEGMENTS
     ):  # hardly any lines: stretches of a hundredth say at least something of the spread
         borders = segment_ends(
             _bytes(corpus, unit), total, block=max((corpus.n_bytes or 0) // 100, 1)
@@ -211,7 +221,9 @@ def _borders(corpus: Corpus, unit: str) -> np.ndarray:
 
 
 def _bytes(corpus: Corpus, unit: str) -> Iterator[bytes]:
-    """The text that a model is charged for; with lines, also the newline that a document lacks at its end."""
+    """Yield the text that a model is charged for; with lines, also the newline that a document
+    lacks at its end.
+    """
     for document in corpus.documents:
         last = b"\n"
         for chunk in document.chunks():
@@ -227,7 +239,7 @@ SLACK = 1e-3  # how far float32 arithmetic may lift a log-probability above zero
 
 
 def nats(log_probs: np.ndarray) -> float:
-    """The cost of the text, -sum ln q, in natural-log units.
+    """Return the cost of the text, -sum ln q, in natural-log units.
 
     >>> nats(np.log([0.5, 0.25])) / math.log(2)
     3.0
@@ -236,7 +248,7 @@ def nats(log_probs: np.ndarray) -> float:
 
 
 def bits_per_token(log_probs: np.ndarray) -> float:
-    """The mean cost of a token in bits: log2 of the perplexity.
+    """Return the mean cost of a token in bits: log2 of the perplexity.
 
     >>> bits_per_token(np.log([0.5, 0.25]))
     1.5
@@ -245,7 +257,7 @@ def bits_per_token(log_probs: np.ndarray) -> float:
 
 
 def bits_per_byte(log_probs: np.ndarray, n_bytes: int) -> float:
-    """The cost of the text in bits for each of its bytes, which does not depend on the tokens.
+    """Return the cost of the text in bits per byte, which does not depend on the tokens.
 
     >>> bits_per_byte(np.log([1 / 256] * 4), n_bytes=4)
     8.0
@@ -254,7 +266,8 @@ def bits_per_byte(log_probs: np.ndarray, n_bytes: int) -> float:
 
 
 def perplexity(log_probs: np.ndarray) -> float:
-    """exp of the mean cost: between how many equally likely tokens the model would have to choose.
+    """Return exp of the mean cost: between how many equally likely tokens the model would have to
+    choose.
 
     >>> round(perplexity(np.log([1 / 7] * 5)), 6)  # uniform over seven
     7.0
@@ -265,7 +278,7 @@ def perplexity(log_probs: np.ndarray) -> float:
 
 
 def perplexity_without_oov(log_probs: np.ndarray, is_oov: np.ndarray) -> float | None:
-    """The perplexity of the tokens that are in the vocabulary; None if there are none.
+    """Return the perplexity of the tokens that are in the vocabulary; None if there are none.
 
     >>> round(perplexity_without_oov(np.log([0.5, 0.5, 1e-9]), np.array([False, False, True])), 6)
     2.0
@@ -279,7 +292,7 @@ def perplexity_without_oov(log_probs: np.ndarray, is_oov: np.ndarray) -> float |
 
 
 def zero_tokens(log_probs: np.ndarray) -> int:
-    """How many tokens the model held to be impossible.
+    """Count the tokens that the model held to be impossible.
 
     >>> zero_tokens(np.array([-1.0, -np.inf]))
     1
@@ -298,7 +311,7 @@ class Tally:
     zero_tokens: int = 0
 
     def add(self, log_probs: np.ndarray, is_oov: np.ndarray | None) -> None:
-        """The next tokens; `is_oov` is None for a tokenizer that can spell everything."""
+        """Add the next tokens; `is_oov` is None for a tokenizer that can spell everything."""
         cost = nats(log_probs)
         self.nats += cost
         self.tokens += len(log_probs)
@@ -314,7 +327,7 @@ class Tally:
         return _exp(self.nats, _positive(self.tokens, "tokens"))
 
     def summary(self, n_bytes: int) -> dict[str, float | int | None]:
-        """All of the above by name, for a `Result`."""
+        """Return all of the above by name, for a `Result`."""
         known = self.tokens - self.oov_tokens
         return {
             "bits_per_byte": self.nats / math.log(2) / _positive(n_bytes, "bytes"),
@@ -332,7 +345,7 @@ class Tally:
 def summarize(
     log_probs: np.ndarray, is_oov: np.ndarray | None, n_bytes: int
 ) -> dict[str, float | int | None]:
-    """The same of tokens that are all there."""
+    """Return all metrics by name for tokens that are all there."""
     tally = Tally()
     tally.add(log_probs, None if is_oov is None else np.asarray(is_oov, dtype=bool))
     return tally.summary(n_bytes)

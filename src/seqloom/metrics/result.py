@@ -4,7 +4,8 @@ The signature is one line, as in sacrebleu (Post 2018, "A Call for Clarity in Re
 that it can stand under a table: two numbers may be compared where their signatures differ in the model
 and its tokenizer only.
 
-How long an answer takes: one example at a time, as a user waits for it, and many together, as a file is worked through.
+How long an answer takes: one example at a time, as a user waits for it, and many together, as a
+file is worked through.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Signature:
     extras: Mapping[str, Value] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, extras among the others; without what is None."""
+        """Return plain values for JSON, extras among the others, leaving out None."""
         names = (
             "model",
             "tokenizer",
@@ -110,11 +111,11 @@ class Result:
         return True  # a result without metrics is one, too
 
     def keys(self) -> KeysView[str]:
-        """The names of the metrics, so that `dict(result)` is a dictionary of them."""
+        """Return the names of the metrics, so that `dict(result)` is a dictionary of them."""
         return self.metrics.keys()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, which has no infinity: that becomes the text "inf"."""
+        """Return plain values for JSON, which has no infinity: that becomes the text "inf"."""
         values = {
             "metrics": plain(self.metrics),
             "signature": self.signature.to_dict(),
@@ -136,7 +137,7 @@ class Result:
 
 
 def short_hash(data: bytes) -> str:
-    """Eight hexadecimal digits that name a text in a signature.
+    """Return eight hexadecimal digits that name a text in a signature.
 
     >>> short_hash(b"to be or not to be")
     '2e9d72a7'
@@ -145,7 +146,8 @@ def short_hash(data: bytes) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same value in types that JSON has; infinity and NaN, which it does not have, become text.
+    """Convert a value to types that JSON has; infinity and NaN, which it does not have, become
+    text.
 
     >>> plain({"interval": (1.5, math.inf), "p": math.nan})
     {'interval': [1.5, 'inf'], 'p': 'nan'}
@@ -160,7 +162,7 @@ def plain(value: Any) -> Any:
 
 
 def _word(value: Any) -> str:
-    """One value inside the line: a bar would end it."""
+    """Return one value as text inside the line, without a bar, which would end it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -169,7 +171,7 @@ def _word(value: Any) -> str:
 
 
 def _show(value: Any) -> str:
-    """One value in the table, for people."""
+    """Return one value as text in the table, for people."""
     if isinstance(value, (list, tuple)):
         return " to ".join(_show(item) for item in value)
     if value is None:
@@ -182,22 +184,25 @@ def _show(value: Any) -> str:
 
 # ---- latency
 
-MOST = 1000  # examples that are asked about alone
+MAX_EXAMPLES = 1000  # examples that are asked about alone
 BATCH = 20_000  # and together
-ENOUGH = 5.0  # seconds, after which no further ones are asked about
-FEWEST = 20  # of them all the same
+MAX_SECONDS = 5.0  # seconds, after which no further ones are asked about
+MIN_EXAMPLES = 20  # of them all the same
 WARM_UP = 3  # calls that are not counted: kernels are loaded, caches filled
 
 
 def latency(predict: Callable[[Any], Any], examples: list[Any]) -> dict[str, float]:
-    """Milliseconds of one example, which half and 95 % of them do not exceed, and examples per second of a list.
+    """Measure the milliseconds per example, as median and 95th percentile, and the examples per
+    second of a list.
 
     >>> sorted(latency(len, ["a text", "another"]))
     ['examples_per_second', 'latency_p50_ms', 'latency_p95_ms']
     """
     chosen = [
         examples[i]
-        for i in np.linspace(0, len(examples) - 1, min(MOST, len(examples))).astype(int).tolist()
+        for i in np.linspace(0, len(examples) - 1, min(MAX_EXAMPLES, len(examples)))
+        .astype(int)
+        .tolist()
     ]
     many = examples[:BATCH]
     with progress.reporting(None):
@@ -208,9 +213,9 @@ def latency(predict: Callable[[Any], Any], examples: list[Any]) -> dict[str, flo
             start = time.perf_counter()
             predict(example)
             spent.append(time.perf_counter() - start)
-            if time.perf_counter() - began > ENOUGH and len(spent) >= FEWEST:
+            if time.perf_counter() - began > MAX_SECONDS and len(spent) >= MIN_EXAMPLES:
                 break
-        predict(many[:FEWEST])
+        predict(many[:MIN_EXAMPLES])
         start = time.perf_counter()
         predict(many)
         seconds = time.perf_counter() - start

@@ -1,8 +1,10 @@
-"""Pairs of texts with the similarity that people saw in them, as in STS (Cer et al. 2017) and SICK (Marelli et al. 2014).
+"""Pairs of texts with the similarity that people saw in them, as in STS (Cer et al. 2017) and SICK
+(Marelli et al. 2014).
 
-A file is a table with tabs. With a line of headings the columns are found by their names: sentence1, sentence2 and score
-(STS), or sentence_A, sentence_B and relatedness_score (SICK). Without one, a line is two texts and a number; or it is as in
-STS-B: five columns of which the last is the score, then the texts.
+A file is a table with tabs. With a line of headings the columns are found by their names:
+sentence1, sentence2 and score (STS), or sentence_A, sentence_B and relatedness_score (SICK).
+Without one, a line is two texts and a number; or it is as in STS-B: five columns of which the last
+is the score, then the texts.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ Pair = tuple[str, str, float]
 
 
 def as_pairs(data: Any) -> Questions:
-    """Pairs as they are, from a list of (text, text, score), or from a file, which is a Path.
+    """Return pairs as they are, from a list of (text, text, score), or from a file, which is a
+    Path.
 
     >>> as_pairs([("a cat", "a dog", 3)]).pairs
     [('a cat', 'a dog', 3.0)]
@@ -75,7 +78,7 @@ def read_pairs(raw: bytes, name: str) -> Questions:
 
 
 def _named(fields: list[str]) -> tuple[int, int, int] | None:
-    """The columns of a line of headings."""
+    """Find the columns in a line of headings."""
     names = [field.strip().lower() for field in fields]
     found = [
         next((names.index(name) for name in known if name in names), None)

@@ -1,9 +1,11 @@
-"""How good a model is on parts of the data: by length, by class, by a column of the table; the worst parts first.
+"""How good a model is on parts of the data: by length, by class, by a column of the table; the
+worst parts first.
 
-A metric is a ratio of sums: right answers over texts, right words over words, twice the right spans over the spans of both
-sides. It is given as the part and the whole of each example, so that models of any task are sliced by the same code. The
-interval of a share of texts is Wilson's (1927, "Probable Inference, the Law of Succession, and Statistical Inference"),
-which holds for small slices and for shares of 0 and 1, where a bootstrap has no width; other ratios are bootstrapped.
+A metric is a ratio of sums: right answers over texts, right words over words, twice the right spans
+over the spans of both sides. It is given as the part and the whole of each example, so that models
+of any task are sliced by the same code. The interval of a share of texts is Wilson's (1927,
+"Probable Inference, the Law of Succession, and Statistical Inference"), which holds for small
+slices and for shares of 0 and 1, where a bootstrap has no width; other ratios are bootstrapped.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ Interval = tuple[float, float]
 LENGTH, CLASS, UNKNOWN = "length", "class", "unknown"
 BUILT_IN = (LENGTH, CLASS, UNKNOWN)  # what slices can be made by without a column
 BINS = 5  # of numbers such as lengths, about equally many examples in each
-FEW = 20  # different numbers up to which each is a slice of its own
-MOST = 1000  # slices by one column; more is a column of names or keys
-SMALL = 10  # examples of a slice that says little: such slices come last
+MAX_DISTINCT_NUMBERS = 20  # different numbers up to which each is a slice of its own
+MAX_SLICES = 1000  # slices by one column; more is a column of names or keys
+MIN_EXAMPLES = 10  # examples of a slice that says little: such slices come last
 LONG = 0.95  # share of the training examples beyond whose length others are long
 
 
@@ -42,12 +44,12 @@ class Slicing(NamedTuple):
 
 
 def as_names(slice_by: str | Sequence[str]) -> list[str]:
-    """One name or several, each once."""
+    """Return one name or several as a list, each once."""
     return [slice_by] if isinstance(slice_by, str) else list(dict.fromkeys(slice_by))
 
 
 def further_columns(slice_by: str | Sequence[str], group_by: str | None = None) -> list[str]:
-    """The columns that data must have to be sliced and grouped so.
+    """Return the columns that data must have to be sliced and grouped so.
 
     >>> further_columns(["length", "source"], "gender")
     ['source', 'gender']
@@ -60,17 +62,19 @@ def further_columns(slice_by: str | Sequence[str], group_by: str | None = None) 
 
 
 def by_name(by: str, values: Sequence[str]) -> Slicing:
-    """A slice for each value; numbers of which there are many go into bins of about equally many examples.
+    """Make a slice for each value; numbers with many different values go into bins of about
+    equally many examples.
 
     >>> by_name("source", ["web", "mail", "web"])
     Slicing(by='source', names=['mail', 'web'], places=array([1, 0, 1]), longer_than={})
     """
     names = sorted(set(values))
-    if len(names) > FEW and (numbers := _numbers(values)) is not None:
+    if len(names) > MAX_DISTINCT_NUMBERS and (numbers := _numbers(values)) is not None:
         return by_number(by, numbers)
-    if len(names) > MOST:
+    if len(names) > MAX_SLICES:
         raise DataError(
-            f"column {quoted(by)} has {len(names):,} different values; slice by one that has at most {MOST:,}"
+            f"column {quoted(by)} has {len(names):,} different values; slice by one that has at "
+            f"most {MAX_SLICES:,}"
         )
     at = {name: place for place, name in enumerate(names)}
     return Slicing(by, names, np.fromiter((at[value] for value in values), np.int64, len(values)))
@@ -79,7 +83,7 @@ def by_name(by: str, values: Sequence[str]) -> Slicing:
 def by_number(
     by: str, values: np.ndarray, show: Callable[[float], str] = "{:,g}".format
 ) -> Slicing:
-    """Bins of about equally many examples, named by the least and the largest value in each.
+    """Make bins of about equally many examples, named by the least and the largest value in each.
 
     >>> by_number("age", np.array([1, 2, 3, 4, 5, 50])).names
     ['1 to 2', '3', '4', '5', '50']
@@ -90,8 +94,8 @@ def by_number(
 
 
 def by_length(unit: str, lengths: np.ndarray, training: Mapping[str, int]) -> Slicing:
-    """Bins of lengths; where those of the training examples are known (`length_record`), longer ones are in bins of their
-    own.
+    """Make bins of lengths; where those of the training examples are known (`length_record`),
+    longer ones get bins of their own.
 
     >>> by_length("words", np.array([3, 4, 9]), {"p95": 4, "longest": 8})[1:]
     (['3', '4', '9'], array([0, 1, 2]), {'9': 1.0})
@@ -118,7 +122,7 @@ def by_length(unit: str, lengths: np.ndarray, training: Mapping[str, int]) -> Sl
 
 
 def length_record(lengths: Sequence[int]) -> dict[str, int]:
-    """How long the examples are that a model was fitted on.
+    """Return how long the examples are that a model was fitted on.
 
     >>> length_record([1, 2, 3])
     {'median': 2, 'p95': 3, 'longest': 3}
@@ -134,7 +138,7 @@ def slice_rows(
     samples: int,
     more: Callable[[np.ndarray], dict[str, float]] = lambda rows: {},
 ) -> Iterator[dict[str, Any]]:
-    """A row for each slice; `more`: further numbers of the examples with these places.
+    """Yield a row for each slice; `more`: further numbers of the examples at these indices.
 
     >>> next(slice_rows(by_name("source", ["web", "mail", "web"]), {"accuracy": np.array([[1, 1], [0, 1], [0, 1]])},
     ...                 samples=0))
@@ -156,7 +160,7 @@ def slice_rows(
 
 
 def slice_row(by: str, name: str, outcomes: Outcomes, samples: int) -> dict[str, Any]:
-    """The size of one slice and its metrics, with intervals."""
+    """Return the size of one slice and its metrics, with intervals."""
     row: dict[str, Any] = {"by": by, "slice": name, "size": len(next(iter(outcomes.values())))}
     for key, both in outcomes.items():
         counted = both[both[:, 1] > 0]
@@ -169,13 +173,15 @@ def slice_row(by: str, name: str, outcomes: Outcomes, samples: int) -> dict[str,
 def worst_first(
     rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]], metric: str
 ) -> list[dict[str, Any]]:
-    """By the metric; small slices come after the others, and those without this metric last, by their accuracy."""
+    """Sort slices by the metric; small slices come after the others, and those without this metric
+    last, by their accuracy.
+    """
 
     def rank(row: dict[str, Any]) -> tuple[bool, bool, float]:
         value = row.get(metric)
         return (
             value is None,
-            row["size"] < SMALL,
+            row["size"] < MIN_EXAMPLES,
             row.get("accuracy", 0.0) if value is None else value,
         )
 
@@ -183,7 +189,9 @@ def worst_first(
 
 
 def ratio_interval(both: np.ndarray, samples: int) -> Interval:
-    """Of the ratio of the sums of two columns: Wilson's where each row is right or wrong as a whole, else bootstrapped."""
+    """Return the interval of the ratio of the sums of two columns: Wilson's where each row is
+    right or wrong as a whole, else bootstrapped.
+    """
     if not len(both):
         return math.nan, math.nan
     parts, wholes = both.T
@@ -193,7 +201,7 @@ def ratio_interval(both: np.ndarray, samples: int) -> Interval:
 
 
 def wilson(count: int, size: int, level: float = 0.95) -> Interval:
-    """Between which values a share lies of which `count` of `size` were seen.
+    """Return the Wilson interval of a share of which `count` of `size` were seen.
 
     >>> [round(end, 4) for end in wilson(8, 10)], wilson(0, 0)
     ([0.4902, 0.9433], (nan, nan))
@@ -212,7 +220,9 @@ def wilson(count: int, size: int, level: float = 0.95) -> Interval:
 def _binned(
     by: str, values: np.ndarray, ends: Sequence[float] | np.ndarray, show: Callable[[float], str]
 ) -> Slicing:
-    """Bins up to and including each of `ends`, and one above; those without examples are left out."""
+    """Make bins up to and including each of `ends`, and one above; those without examples are left
+    out.
+    """
     found, places = np.unique(np.searchsorted(np.unique(ends), values), return_inverse=True)
     names = []
     for place in range(len(found)):
@@ -225,7 +235,7 @@ def _binned(
 
 
 def _numbers(values: Sequence[str]) -> np.ndarray | None:
-    """The values as numbers, if all are."""
+    """Return the values as numbers, if all of them are."""
     try:
         numbers = np.array([float(value) for value in values])
     except ValueError:

@@ -1,6 +1,8 @@
-"""The details of a result as plain text: a table of classes or sections, the confusion matrix, errors by kind.
+"""The details of a result as plain text: a table of classes or sections, the confusion matrix,
+errors by kind.
 
-Columns are aligned by how wide a terminal shows a character, and no control character of the data reaches the terminal.
+Columns are aligned by how wide a terminal shows a character, and no control character of the data
+reaches the terminal.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ GAP = "  "
 
 
 def report(result: Result) -> str:
-    """What is behind the numbers, for a terminal; empty for a result without details.
+    """Return what is behind the numbers, for a terminal; empty for a result without details.
 
     >>> from seqloom.metrics.result import Signature
     >>> confusion = {"classes": ["no", "yes"], "counts": [[3, 1], [0, 12]]}
@@ -63,7 +65,9 @@ def report(result: Result) -> str:
 
 
 def _classes(rows: Sequence[dict[str, Any]], title: str) -> str:
-    """Precision and so on, in the order of the data; of many classes the commonest."""
+    """Return a table of precision and so on, in the order of the data; of many classes, the
+    commonest.
+    """
     key = next(iter(rows[0]))
     shown = sorted(sorted(range(len(rows)), key=lambda i: -rows[i]["support"])[:ROWS])
     table = [[key, "precision", "recall", "f1", "gold", "predicted"]]
@@ -81,7 +85,8 @@ def _classes(rows: Sequence[dict[str, Any]], title: str) -> str:
 
 
 def numbers(rows: Sequence[dict[str, Any]]) -> str:
-    """Errors of forecasts by horizon and by column, quality of translations by length.
+    """Return a table of forecast errors by horizon and by column, or of translation quality by
+    length.
 
     >>> print(numbers([{"horizon": 1, "mse": 0.25}, {"horizon": 24, "mse": 0.5}]))
     horizon     mse
@@ -100,7 +105,7 @@ def numbers(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _sections(rows: Sequence[dict[str, Any]]) -> str:
-    """Analogies by kind.
+    """Return a table of analogies by kind.
 
     >>> print(_sections([{"section": "capitals", "accuracy": 0.5, "asked": 4, "missing": 1},
     ...                  {"section": "plurals", "accuracy": None, "asked": 0, "missing": 2}]))
@@ -116,7 +121,7 @@ def _sections(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _slices(rows: Sequence[dict[str, Any]]) -> str:
-    """Sizes and metrics, the worst first.
+    """Return a table of sizes and metrics, the worst first.
 
     >>> print(_slices([{"by": "source", "slice": "web", "size": 12, "accuracy": 0.5, "accuracy_interval": (0.25, 0.75)}]))
     slices, the worst first
@@ -233,7 +238,9 @@ def _range(ends: Sequence[float] | None) -> str:
 
 
 def _matrix(classes: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
-    """Only what came or was predicted, and only if it is few; a dot is a zero."""
+    """Return the confusion matrix of the classes that came or were predicted, if they are few; a
+    dot is a zero.
+    """
     used = [i for i in range(len(classes)) if any(counts[i]) or any(row[i] for row in counts)]
     if not used or len(used) > MATRIX:
         return ""
@@ -268,14 +275,16 @@ def _errors(errors: Sequence[dict[str, Any]]) -> str:
 
 
 def _example(example: dict[str, Any]) -> str:
-    """A text with the probability of the wrong class, or a word in its sentence and how often it was wrong."""
+    """Return a text with the probability of the wrong class, or a word in its sentence and how
+    often it was wrong.
+    """
     before = f"{example['probability']:.4f}{GAP}" if "probability" in example else ""
     after = f"{GAP}({example['count']:,} times)" if example.get("count", 1) > 1 else ""
     return before + _line(example["text"]) + after
 
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the first column to the left and the others to the right.
+    """Return lines with the first column aligned left and the others right.
 
     >>> aligned([["猫", "1"], ["cat", "20"]])
     ['猫    1', 'cat  20']
@@ -293,12 +302,12 @@ def aligned(table: Sequence[Sequence[str]]) -> list[str]:
 
 
 def width(text: str) -> int:
-    """Columns of a terminal."""
+    """Return how many columns of a terminal a text takes."""
     return sum(map(columns_of, text))
 
 
 def _name(name: str) -> str:
-    """A name in at most `NAME` columns."""
+    """Return a name cut to at most `NAME` columns."""
     shown = _line(name) or "(empty)"
     columns = list(accumulate(map(columns_of, shown)))
     return shown if columns[-1] <= NAME else shown[: bisect_left(columns, NAME)] + "…"

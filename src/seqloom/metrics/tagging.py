@@ -1,8 +1,9 @@
 """How good a tagger is: accuracy of known and unknown words, F1 of spans, and its errors by kind.
 
-Spans are counted as the conlleval script of the CoNLL shared tasks does (Tjong Kim Sang and Buchholz 2000, "Introduction
-to the CoNLL-2000 Shared Task: Chunking"): one is right if its label and both its ends are, and sequences of tags
-that the scheme does not allow are read leniently, so that every prediction has spans. Intervals resample whole sentences.
+Spans are counted as the conlleval script of the CoNLL shared tasks does (Tjong Kim Sang and
+Buchholz 2000, "Introduction to the CoNLL-2000 Shared Task: Chunking"): one is right if its label
+and both its ends are, and sequences of tags that the scheme does not allow are read leniently, so
+that every prediction has spans. Intervals resample whole sentences.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from seqloom.data.tagging import Tagged
 from seqloom.errors import DataError
 from seqloom.metrics.bootstrap import interval
 from seqloom.metrics.classification import (
-    LONGEST,
-    Judgement,
+    MAX_EXAMPLE_LENGTH,
+    Evaluation,
     class_rows,
     confusion,
     kinds_of_errors,
@@ -33,7 +34,7 @@ from seqloom.metrics.classification import (
 AROUND = 6  # words of an example on each side
 
 
-def judge(
+def evaluate_tags(
     tagged: Tagged,
     predicted: Sequence[Sequence[str]],
     tags: Sequence[str],
@@ -41,8 +42,10 @@ def judge(
     *,
     samples: int,
     examples: int,
-) -> Judgement:
-    """Compare predicted tags with those of `tagged`; `tags` are those of the model, `knows` tells words that it has seen."""
+) -> Evaluation:
+    """Compare predicted tags with those of `tagged`; `tags` are those of the model, `knows` tells
+    words that it has seen.
+    """
     lengths = _checked(tagged, predicted)  # (sentences,)
     words = list(chain.from_iterable(tagged.sentences))
     names, gold = with_unseen(tags, list(chain.from_iterable(tagged.tags)))
@@ -83,7 +86,9 @@ def judge(
 def span_counts(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme
 ) -> np.ndarray:
-    """Of each sentence twice the right spans, and the spans of both sides, int64 (n, 2): F1 is the ratio of their sums."""
+    """Return twice the right spans of each sentence, and the spans of both sides, int64 (n, 2): F1
+    is the ratio of their sums.
+    """
     rows = [
         (2 * len(wanted & had), len(wanted) + len(had))
         for wanted, had in _span_sets(gold, predicted, scheme)
@@ -103,7 +108,7 @@ def _span_sets(
 def _spans(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme, samples: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The span metrics, and a row for each label."""
+    """Compute the span metrics, and a row for each label."""
     came: Counter[str] = Counter()
     said: Counter[str] = Counter()
     both: Counter[str] = Counter()
@@ -141,7 +146,9 @@ def _errors(
     stops: np.ndarray,
     examples: int,
 ) -> list[dict[str, Any]]:
-    """Kinds of errors; examples are of unlike words, those first that are wrong most often, each where it first came."""
+    """Return the kinds of errors; examples are of different words, those wrong most often first,
+    each where it first came.
+    """
     kinds = []
     for is_tag, said, places in kinds_of_errors(gold, predicted):
         first: dict[str, int] = {}
@@ -164,7 +171,7 @@ def _errors(
 
 
 def _marked(words: Sequence[str], place: int, stops: np.ndarray) -> str:
-    """The word in brackets with its neighbours, as many as fit into an example.
+    """Return the word in brackets with its neighbours, as many as fit into an example.
 
     >>> _marked(["Yes", ".", "The", "old", "man", "the", "boats", "."], 3, np.array([2, 8]))
     'The [old] man the boats .'
@@ -174,7 +181,7 @@ def _marked(words: Sequence[str], place: int, stops: np.ndarray) -> str:
     for around in range(AROUND, -1, -1):
         start, stop = max(place - around, first), min(place + around + 1, last)
         line = " ".join([*words[start:place], f"[{words[place]}]", *words[place + 1 : stop]])
-        if len(line) <= LONGEST:
+        if len(line) <= MAX_EXAMPLE_LENGTH:
             break
     return ("… " if start > first else "") + line + (" …" if stop < last else "")
 
@@ -197,13 +204,16 @@ def _notes(rows: Sequence[dict[str, Any]], unseen: Sequence[str]) -> tuple[str, 
 
 
 def _checked(tagged: Tagged, predicted: Sequence[Sequence[str]]) -> np.ndarray:
-    """How many words the sentences have; those without words are left out."""
+    """Check the predictions and return how many words the sentences have, leaving out those
+    without words.
+    """
     if len(tagged.sentences) != len(predicted):
         raise ValueError(f"{len(tagged.sentences)} sentences, but predictions for {len(predicted)}")
     for i, (words, gold, guess) in enumerate(zip(tagged.sentences, tagged.tags, predicted)):
         if not len(words) == len(gold) == len(guess):
             raise ValueError(
-                f"sentence {i + 1} has {len(words)} words and {len(gold)} tags, but {len(guess)} were predicted"
+                f"sentence {i + 1} has {len(words)} words and {len(gold)} tags, but {len(guess)} "
+                f"were predicted"
             )
     lengths = np.array([len(words) for words in tagged.sentences if words], dtype=np.int64)
     if not len(lengths):

@@ -1,7 +1,8 @@
 """A score of many sentences that is a formula of sums: BLEU, chrF, word error rate.
 
-Each sentence contributes a row of numbers; the score is a formula of the sums of the rows. So the score of a part of the
-sentences (the long ones, say), its confidence interval and the comparison of two systems need no second look at the texts.
+Each sentence contributes a row of numbers; the score is a formula of the sums of the rows. So the
+score of a part of the sentences (the long ones, say), its confidence interval and the comparison of
+two systems need no second look at the texts.
 
     >>> score = CorpusScore("accuracy", np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]), mean_of)
     >>> round(score.value, 4), score.on([0, 1]), score.each.tolist()
@@ -16,10 +17,11 @@ How many n-grams two lists of sentences share, sentence by sentence.
 
 BLEU of a corpus against one reference each, as sacrebleu computes it.
 
-Papineni et al. 2002, "BLEU: a Method for Automatic Evaluation of Machine Translation": the geometric mean of the precisions
-of n-grams of one to four tokens, times a penalty where the whole is shorter than the references. Numbers of different
-tokenisations cannot be compared, so it goes by the tokens of NIST's mteval-v13a, with the smoothing of the same program, and
-has the signature that sacrebleu would print (Post 2018, "A Call for Clarity in Reporting BLEU Scores"). Texts are given as
+Papineni et al. 2002, "BLEU: a Method for Automatic Evaluation of Machine Translation": the
+geometric mean of the precisions of n-grams of one to four tokens, times a penalty where the whole
+is shorter than the references. Numbers of different tokenisations cannot be compared, so it goes by
+the tokens of NIST's mteval-v13a, with the smoothing of the same program, and has the signature that
+sacrebleu would print (Post 2018, "A Call for Clarity in Reporting BLEU Scores"). Texts are given as
 people write them, not tokenised before.
 
     >>> score = bleu(["the cat sat on the mat"], ["the cat sat on a mat"])
@@ -60,22 +62,24 @@ class CorpusScore:
 
     @cached_property
     def value(self) -> float:
-        """Of all sentences."""
+        """Return the score of all sentences."""
         return float(self.formula(self.statistics.sum(axis=0)))
 
     @property
     def each(self) -> np.ndarray:
-        """Of every sentence by itself; for BLEU and the like not what they average to."""
+        """Return the score of every sentence by itself; for BLEU and the like, their mean is not
+        `value`.
+        """
         return (self.sentence_formula or self.formula)(self.statistics)
 
     def on(self, rows: Sequence[int] | np.ndarray | slice) -> float:
-        """Of some sentences, by number, mask or slice."""
+        """Return the score of some sentences, by number, mask or slice."""
         return float(self.formula(self.statistics[rows].sum(axis=0)))
 
     def interval(
         self, *, level: float = 0.95, samples: int = 1000, seed: int = 0
     ) -> tuple[float, float]:
-        """Between which values it lies with this level of confidence, by resampling sentences."""
+        """Return the confidence interval of the score at this level, by resampling sentences."""
         return interval_of_sums(
             self.statistics, self.formula, level=level, samples=samples, seed=seed
         )
@@ -83,7 +87,9 @@ class CorpusScore:
     def against(
         self, other: CorpusScore, *, level: float = 0.95, samples: int = 1000, seed: int = 0
     ) -> Paired:
-        """This less the other, of two systems on the same sentences: the difference, its interval and a p-value."""
+        """Compare two systems on the same sentences: return this score minus the other, with its
+        interval and a p-value.
+        """
         if (self.name, self.signature, len(self.statistics)) != (
             other.name,
             other.signature,
@@ -103,12 +109,13 @@ class CorpusScore:
 
 
 def mean_of(sums: np.ndarray) -> np.ndarray:
-    """The first of two sums over the second, which counts."""
+    """Return the first of two sums divided by the second, which is a count."""
     return sums[..., 0] / np.maximum(sums[..., 1], 1)
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusScore:
-    """The share of hypotheses that equal their references, but for white space around them.
+    """Compute the share of hypotheses that equal their references, ignoring white space around
+    them.
 
     >>> exact_match(["1994-09-27", "1993-02-10"], ["1994-09-27", "1993-10-02"]).value
     0.5
@@ -130,7 +137,8 @@ def check_texts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
                 raise DataError(f"row {row} of the {name} is {text!r:.60}; it must be text")
     if len(hypotheses) != len(references) or not len(references):
         raise DataError(
-            f"there must be one reference for each hypothesis, and some; got {len(hypotheses):,} hypotheses and "
+            f"there must be one reference for each hypothesis, and some; got {len(hypotheses):,} "
+            f"hypotheses and "
             f"{len(references):,} references"
         )
 
@@ -158,7 +166,7 @@ class Overlap(NamedTuple):
 
 
 def numbered(*sides: Sequence[Sequence[str]]) -> list[Symbols]:
-    """Words as numbers, the same in all sides."""
+    """Convert words to numbers, the same in all sides."""
     known: dict[str, int] = {}
     made = []
     for sentences in sides:
@@ -174,16 +182,16 @@ def numbered(*sides: Sequence[Sequence[str]]) -> list[Symbols]:
 
 
 def characters(texts: Sequence[str]) -> Symbols:
-    """Characters as their code points."""
+    """Convert characters to their code points."""
     points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     return Symbols(points.astype(np.int64), _ends(texts))
 
 
 def ngram_overlap(hypotheses: Symbols, references: Symbols, orders: int) -> Overlap:
-    """Counts for n-grams of 1 to `orders` symbols.
+    """Count n-grams of 1 to `orders` symbols.
 
-    An n-gram is numbered, sentence by sentence, as the pair of the (n-1)-gram that it begins with and its last symbol; those
-    that only one side has cannot become shared ones and are dropped.
+    An n-gram is numbered, sentence by sentence, as the pair of the (n-1)-gram that it begins with
+    and its last symbol; those that only one side has cannot become shared ones and are dropped.
     """
     n_sentences, split = len(hypotheses.ends) - 1, len(hypotheses.ids)
     symbols = _ranked(np.concatenate([hypotheses.ids, references.ids]))[1]
@@ -215,7 +223,9 @@ def ngram_overlap(hypotheses: Symbols, references: Symbols, orders: int) -> Over
 
 
 def _ranked(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The place of one of each of the different keys, and the rank of every key among them; faster than `np.unique`."""
+    """Return the position of one of each of the different keys, and the rank of every key among
+    them; faster than `np.unique`.
+    """
     order = np.argsort(keys)
     new = np.diff(keys[order], prepend=-1) != 0
     ranks = np.empty(len(keys), np.int64)
@@ -254,10 +264,11 @@ def bleu(
     tokenize: Tokenization = "13a",
     lowercase: bool = False,
 ) -> CorpusScore:
-    """BLEU from 0 to 100. `tokenize`: `char` suits scripts without spaces, `none` text that is tokenised already.
+    """Compute BLEU from 0 to 100. `tokenize`: `char` suits scripts without spaces, `none` text
+    that is tokenised already.
 
-    `each` is sentence BLEU, for which orders without n-grams are left out. Details: precisions, brevity_penalty,
-    length_ratio.
+    `each` is sentence BLEU, for which orders without n-grams are left out. Details: precisions,
+    brevity_penalty, length_ratio.
     """
     check_texts(hypotheses, references)
     split = _splitter(tokenize)
@@ -293,7 +304,9 @@ def bleu(
 
 
 def bleu_of(sums: np.ndarray, effective_order: bool = False) -> np.ndarray:
-    """BLEU of sums (..., 10): lengths of hypotheses and references, then shared and all n-grams of each order."""
+    """Compute BLEU from sums (..., 10): lengths of hypotheses and references, then shared and all
+    n-grams of each order.
+    """
     precisions = _precisions(sums) / 100.0
     known = precisions > 0
     logs = np.log(np.where(known, precisions, 1.0)).sum(axis=-1)
@@ -305,7 +318,7 @@ def bleu_of(sums: np.ndarray, effective_order: bool = False) -> np.ndarray:
 
 
 def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
-    """Tokens as mteval-v13a has them, of all texts at once.
+    """Split all texts at once into tokens as mteval-v13a has them.
 
     >>> tokenize_13a(["Hello, 3.5-inch (new) &quot;disks&quot;."])
     [['Hello', ',', '3.5', '-', 'inch', '(', 'new', ')', '"', 'disks', '"', '.']]
@@ -336,8 +349,10 @@ def _splitter(tokenize: str) -> Callable[[Sequence[str]], list[list[str]]]:
 
 
 def _precisions(sums: np.ndarray) -> np.ndarray:
-    """In percent (..., 4). An order without matches counts as half a match, the next as a quarter, and so on; where nothing
-    at all matches, or from the first order on that no hypothesis is long enough for, they are 0."""
+    """Return precisions in percent (..., 4). An order without matches counts as half a match, the
+    next as a quarter, and so on; where nothing at all matches, or from the first order on that
+    no hypothesis is long enough for, they are 0.
+    """
     shared, all_of = sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
     halvings = np.cumsum((shared == 0) & (all_of > 0), axis=-1)
     matches = np.where(shared > 0, shared, 0.5**halvings)

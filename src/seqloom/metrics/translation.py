@@ -1,9 +1,9 @@
 """chrF of a corpus against one reference each, as sacrebleu computes it.
 
-Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation": precision and recall of character n-grams of one
-to six characters, averaged over the orders, with recall weighted twice (chrF2). White space does not count, so it needs no
-tokenisation and suits rich morphology and scripts without spaces. With `word_order=2` it is chrF++ (Popović 2017), which adds
-word n-grams.
+Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation": precision and recall of
+character n-grams of one to six characters, averaged over the orders, with recall weighted twice
+(chrF2). White space does not count, so it needs no tokenisation and suits rich morphology and
+scripts without spaces. With `word_order=2` it is chrF++ (Popović 2017), which adds word n-grams.
 
     >>> score = chrf(["the cat sat on the mat"], ["the cat sat on a mat"])
     >>> round(score.value, 4), score.signature
@@ -11,9 +11,10 @@ word n-grams.
 
 ROUGE-1, ROUGE-2 and ROUGE-L against one reference each, as the package rouge-score computes them.
 
-Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries": F-measures of shared words, shared pairs of words, and
-the longest common subsequence of words, each averaged over the texts. Words are runs of a-z and 0-9 in lower case, so
-letters outside ASCII separate words, and in Chinese there is nothing to count: chrF suits those better.
+Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries": F-measures of shared words,
+shared pairs of words, and the longest common subsequence of words, each averaged over the texts.
+Words are runs of a-z and 0-9 in lower case, so letters outside ASCII separate words, and in Chinese
+there is nothing to count: chrF suits those better.
 
     >>> scores = rouge(["the cat sat"], ["the cat was sat on"])
     >>> {name: round(score.value, 4) for name, score in scores.items()}
@@ -21,9 +22,9 @@ letters outside ASCII separate words, and in Chinese there is nothing to count: 
 
 Word and character error rates, as the package jiwer computes them.
 
-The fewest substitutions, deletions and insertions that turn the references into the hypotheses (Levenshtein 1966), over the
-words or characters of the references: 0 is best, and above 1 there are more edits than words. Words are what blanks separate,
-with their case and punctuation.
+The fewest substitutions, deletions and insertions that turn the references into the hypotheses
+(Levenshtein 1966), over the words or characters of the references: 0 is best, and above 1 there are
+more edits than words. Words are what blanks separate, with their case and punctuation.
 
     >>> score = word_error_rate(["the cat sat down"], ["a cat sat"])
     >>> round(score.value, 4), score.details
@@ -31,8 +32,9 @@ with their case and punctuation.
 
 Translations against references: how good they are as a whole, and by the length of the source.
 
-Lengths are counted in words, so that models with different tokens are compared on the same sentences; where most sources have
-fewer than five words (dates, names) in characters, and of sources that are arrays in frames.
+Lengths are counted in words, so that models with different tokens are compared on the same
+sentences; where most sources have fewer than five words (dates, names) in characters, and of
+sources that are arrays in frames.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ def chrf(
     word_order: int = 0,
     lowercase: bool = False,
 ) -> CorpusScore:
-    """chrF from 0 to 100; chrF++ with `word_order=2`."""
+    """Compute chrF from 0 to 100, or chrF++ with `word_order=2`."""
     check_texts(hypotheses, references)
     sides = [
         [text.lower() if lowercase else text for text in side] for side in (hypotheses, references)
@@ -97,7 +99,9 @@ def chrf(
 
 
 def chrf_of(sums: np.ndarray) -> np.ndarray:
-    """chrF of sums (..., 3 orders): n-grams of hypotheses, of references, and shared ones, of each order."""
+    """Compute chrF from sums (..., 3 orders): n-grams of hypotheses, of references, and shared
+    ones, of each order.
+    """
     by_order = sums.reshape(*sums.shape[:-1], -1, 3)
     hypotheses, references, shared = (by_order[..., k] for k in range(3))
     used = (hypotheses > 0) & (references > 0)
@@ -111,7 +115,9 @@ def chrf_of(sums: np.ndarray) -> np.ndarray:
 
 
 def _rows(overlap: Overlap) -> np.ndarray:
-    """Statistics of each sentence; n-grams of an order that the reference is too short for are not held against it."""
+    """Return the statistics of each sentence; n-grams of an order that the reference is too short
+    for are not held against it.
+    """
     hypotheses = np.where(overlap.in_references > 0, overlap.in_hypotheses, 0)
     columns = np.stack([hypotheses, overlap.in_references, overlap.shared], axis=-1)
     return columns.reshape(len(hypotheses), -1).astype(np.float64)
@@ -143,7 +149,8 @@ _SHORT = 3  # letters of words that are never stemmed
 def rouge(
     hypotheses: Sequence[str], references: Sequence[str], *, stem: bool = False
 ) -> dict[str, CorpusScore]:
-    """`rouge1`, `rouge2` and `rougeL` from 0 to 1; `stem`: words by their stems, by the stemmer of NLTK.
+    """Compute `rouge1`, `rouge2` and `rougeL` from 0 to 1; `stem`: compare words by their stems,
+    as NLTK's stemmer gives them.
 
     Details: precision and recall, averaged in the same way.
     """
@@ -172,7 +179,7 @@ def rouge(
 
 
 def common_subsequences(first: Symbols, second: Symbols) -> np.ndarray:
-    """The length of the longest common subsequence of each pair of sentences."""
+    """Return the length of the longest common subsequence of each pair of sentences."""
     from seqloom.kernels.alignment import common_lengths
 
     lengths = np.zeros(len(first.ends) - 1, np.int64)
@@ -222,7 +229,7 @@ _BLANKS = re.compile(r"\s\s+")
 
 
 def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusScore:
-    """WER from 0; details: substitutions, deletions, insertions, hits."""
+    """Compute the word error rate, from 0; details: substitutions, deletions, insertions, hits."""
     check_texts(hypotheses, references)
     return _error_rate(
         "WER",
@@ -233,7 +240,7 @@ def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Cor
 
 
 def character_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusScore:
-    """CER from 0: the same of characters, blanks included but for those around a text."""
+    """Compute the character error rate, from 0; blanks count too, except those around a text."""
     check_texts(hypotheses, references)
     return _error_rate(
         "CER", *(characters([text.strip() for text in side]) for side in (hypotheses, references))
@@ -241,8 +248,9 @@ def character_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -
 
 
 def error_rate_of(sums: np.ndarray) -> np.ndarray:
-    """Of sums (..., 4): substitutions, deletions, insertions and length of the references. If that is 0, each insertion
-    counts as 1."""
+    """Compute the error rate from sums (..., 4): substitutions, deletions, insertions and length
+    of the references. If that is 0, each insertion counts as 1.
+    """
     return sums[..., :3].sum(axis=-1) / np.maximum(sums[..., 3], 1)
 
 
@@ -282,22 +290,23 @@ SHARES = (
     0.8,
     0.95,
 )  # of the pairs, by length of the source, at which bands end; the longest are few
-FEWEST = 5  # pairs of a band
+MIN_PAIRS = 5  # pairs of a band
 BY_LENGTH = ("bleu", "chrf", "exact_match")  # scores that are given by length
 FEW_WORDS = 5  # of a source, below which characters are counted
 
-Judgement = tuple[
+Evaluation = tuple[
     dict[str, Any], dict[str, Any], tuple[str, ...]
 ]  # metrics, details and notes, for a `Result`
 
 
-def judge(
+def evaluate_translations(
     hypotheses: list[str], references: list[str], sources: Sequence[Any], *, samples: int = 1000
-) -> Judgement:
-    """Metrics with intervals of BLEU and chrF, quality by length of the source, and how BLEU and chrF were computed.
+) -> Evaluation:
+    """Metrics with intervals of BLEU and chrF, quality by length of the source, and how BLEU and
+    chrF were computed.
 
     >>> said, meant, sources = ["ein Hund", "zwei Katzen"], ["ein Hund", "die Katzen"], ["a dog", "the cats"]
-    >>> metrics, details, notes = judge(said, meant, sources, samples=0)
+    >>> metrics, details, notes = evaluate_translations(said, meant, sources, samples=0)
     >>> metrics["exact_match"], metrics["wer"], metrics["length_ratio"], details["lengths"][0]["length"]
     (0.5, 0.25, 1.0, '5-8 characters')
     >>> notes[0]
@@ -315,7 +324,7 @@ def judge(
 
 
 def text_scores(hypotheses: list[str], references: list[str]) -> dict[str, CorpusScore]:
-    """All scores by the name of their metric."""
+    """Compute all scores, by the name of their metric."""
     return {
         "bleu": bleu(hypotheses, references),
         "chrf": chrf(hypotheses, references),
@@ -327,7 +336,7 @@ def text_scores(hypotheses: list[str], references: list[str]) -> dict[str, Corpu
 
 
 def lengths_of(sources: Sequence[Any]) -> tuple[np.ndarray, str]:
-    """The length of each source, and in what.
+    """Return the length of each source, and its unit.
 
     >>> lengths_of(["Sept 3, 1999", "may 1 2001"])[1], lengths_of([np.zeros((7, 2))])[0].tolist()
     ('characters', [7])
@@ -343,7 +352,7 @@ def lengths_of(sources: Sequence[Any]) -> tuple[np.ndarray, str]:
 def by_length(
     scores: Mapping[str, CorpusScore], lengths: np.ndarray, unit: str
 ) -> list[dict[str, Any]]:
-    """One row for each band of lengths, from short to long."""
+    """Return one row for each band of lengths, from short to long."""
     edges = sorted(
         {
             int(lengths.min()) - 1,
@@ -367,12 +376,12 @@ def by_length(
 
 
 def _wide_enough(edges: list[int], lengths: np.ndarray) -> list[int]:
-    """Without edges that would leave too few pairs in a band."""
+    """Return the edges without those that would leave too few pairs in a band."""
     kept = edges[:1]
     for edge in edges[1:-1]:
         if (
-            np.count_nonzero((lengths > kept[-1]) & (lengths <= edge)) >= FEWEST
-            and np.count_nonzero(lengths > edge) >= FEWEST
+            np.count_nonzero((lengths > kept[-1]) & (lengths <= edge)) >= MIN_PAIRS
+            and np.count_nonzero(lengths > edge) >= MIN_PAIRS
         ):
             kept.append(edge)
     return [*kept, edges[-1]]

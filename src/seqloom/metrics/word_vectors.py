@@ -1,9 +1,10 @@
 """Tests of word vectors: analogies (Mikolov et al. 2013) and similarities that people have judged.
 
-An analogy file has four words a line, sections begin with `: name` (Google's set); a line of five with a tag in the fourth
-place is MSR's form. A similarity file has two words and a number a line (WordSim-353, SimLex-999, Rare Words): the first
-column after the words that is a number, separated by tabs, commas or blanks. Words are taken as they are, else lower-cased;
-what has no vector is left out and counted.
+An analogy file has four words a line, sections begin with `: name` (Google's set); a line of five
+with a tag in the fourth place is MSR's form. A similarity file has two words and a number a line
+(WordSim-353, SimLex-999, Rare Words): the first column after the words that is a number, separated
+by tabs, commas or blanks. Words are taken as they are, else lower-cased; what has no vector is left
+out and counted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from seqloom.errors import DataError, quoted
 from seqloom.metrics.bootstrap import correlation
 from seqloom.metrics.result import Value
 
-Judged = tuple[dict[str, Value], dict[str, Any], tuple[str, ...]]
+Evaluation = tuple[dict[str, Value], dict[str, Any], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Questions:
 
 
 def as_questions(data: Any) -> Questions:
-    """Questions as they are, or from a file, which is a Path."""
+    """Return questions as they are, or read from a file, which is a Path."""
     if isinstance(data, Questions):
         return data
     if isinstance(data, str):
@@ -92,7 +93,9 @@ Similarity = Callable[[list[str], list[str]], np.ndarray]
 
 
 def analogy_outcomes(questions: Questions, spell: Spell, answer: Answer) -> np.ndarray:
-    """Of each question in the order of the file: 1 where the answer is right, 0 where not, NaN where a word is missing."""
+    """Return for each question in the order of the file 1 where the answer is right, 0 where not,
+    NaN where a word is missing.
+    """
     outcomes: list[float] = []
     forms: dict[str, str | None] = {}
     for lines in questions.sections.values():
@@ -106,7 +109,7 @@ def analogy_outcomes(questions: Questions, spell: Spell, answer: Answer) -> np.n
 
 
 def pair_cosines(questions: Questions, spell: Spell, similarity: Similarity) -> np.ndarray:
-    """Of each pair in the order of the file; NaN where a word is missing."""
+    """Return the cosine of each pair in the order of the file; NaN where a word is missing."""
     forms: dict[str, str | None] = {}
     spelled = [(_form(a, spell, forms), _form(b, spell, forms)) for a, b, _ in questions.pairs]
     known = [i for i, words in enumerate(spelled) if None not in words]
@@ -118,7 +121,7 @@ def pair_cosines(questions: Questions, spell: Spell, similarity: Similarity) -> 
     return cosines
 
 
-def judge_analogies(questions: Questions, spell: Spell, answer: Answer) -> Judged:
+def evaluate_analogies(questions: Questions, spell: Spell, answer: Answer) -> Evaluation:
     """Share of right answers in each section and in all."""
     outcomes, table, start = analogy_outcomes(questions, spell, answer), [], 0
     for section, lines in questions.sections.items():
@@ -145,7 +148,7 @@ def judge_analogies(questions: Questions, spell: Spell, answer: Answer) -> Judge
     )
 
 
-def judge_pairs(questions: Questions, spell: Spell, similarity: Similarity) -> Judged:
+def evaluate_pairs(questions: Questions, spell: Spell, similarity: Similarity) -> Evaluation:
     """Rank correlation of the cosines with people's scores."""
     cosines = pair_cosines(questions, spell, similarity)
     known = ~np.isnan(cosines)
@@ -160,7 +163,7 @@ def _left_out(n: int, what: str) -> tuple[str, ...]:
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    """Correlation of the ranks, ties by their mean rank.
+    """Compute the correlation of the ranks; ties have their mean rank.
 
     >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
     0.5
@@ -169,7 +172,7 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Of each value, from 1; ties have their mean rank."""
+    """Return the rank of each value, from 1; ties have their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
@@ -177,7 +180,9 @@ def ranks(values: np.ndarray) -> np.ndarray:
 def _form(
     word: str, spell: Callable[[str], str | None], forms: dict[str, str | None]
 ) -> str | None:
-    """The word, else in lower case, else nothing; remembered, since the same words come again and again."""
+    """Return the word, else its lower-case form, else nothing; remembered, since the same words
+    come again and again.
+    """
     if word not in forms:
         forms[word] = spell(word) or spell(word.lower())
     return forms[word]

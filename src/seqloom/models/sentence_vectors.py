@@ -1,8 +1,9 @@
 """Sentence vectors by an encoder of the BERT family (Reimers and Gurevych 2019, "Sentence-BERT").
 
-The vector of a text is the mean of those of its tokens, or that of its first mark, or the largest of each feature; divided by
-its length, so that products are cosines. Published weights are converted (`interop/encoders`). On a CPU the
-network runs without torch (`runtime/bert`), on other devices with it (`encoder_net`).
+The vector of a text is the mean of those of its tokens, or that of its first mark, or the largest
+of each feature; divided by its length, so that products are cosines. Published weights are
+converted (`interop/encoders`). On a CPU the network runs without torch (`runtime/bert`), on other
+devices with it (`encoder_net`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
 
     @property
     def marks(self) -> Marks:
-        """What stands around its texts."""
+        """Return the marks that stand around its texts."""
         return Marks.of(self.learnt, self.tokenizer.vocab_size)
 
     @property
@@ -71,7 +72,9 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
         return take_encoder(weights, self.config, self.tokenizer.vocab_size)
 
     def fit(self, data: Any, **options: Any) -> Self:
-        """Refused: published weights are converted (`seqloom convert DIR OUT --task sentence-vectors`)."""
+        """Refuse: published weights are converted
+        (`seqloom convert DIR OUT --task sentence-vectors`).
+        """
         raise ConfigError(
             "sentence-encoder models are not trained here; convert published weights: "
             "seqloom convert DIR OUT --task sentence-vectors"
@@ -98,13 +101,16 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
         rows = [self.tokenizer.encode(text) for text in texts]
         if cut := sum(len(row) > most for row in rows):
             progress.say(
-                f"{cut:,} of {len(rows):,} texts are longer than the {longest:,} tokens that this {self.name} model "
+                f"{cut:,} of {len(rows):,} texts are longer than the {longest:,} tokens that this "
+                f"{self.name} model "
                 "reads; their ends are left out"
             )
         return [marks.join(cut_to((row,), most)) for row in rows]
 
     def _pooled(self, x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """The vectors (B, D) of texts from those of their tokens (N, D); no text is without tokens, as it has marks."""
+        """Compute the vectors (B, D) of texts from those of their tokens (N, D); no text is without
+        tokens, as it has marks.
+        """
         starts, how = offsets[:-1], self.config.pooling
         if how == "cls":
             return x[starts]

@@ -1,7 +1,9 @@
-"""Where large arrays live while a counting model is built: in memory, or in files that the system may page out.
+"""Where large arrays live while a counting model is built: in memory, or in files that the system
+may page out.
 
-With a memory limit the arrays are memory-mapped temporary files, unlinked at once, so that even `kill -9`
-leaves nothing behind. Whenever the process holds more than the limit, their pages are given back; they stay in the files.
+With a memory limit the arrays are memory-mapped temporary files, unlinked at once, so that even
+`kill -9` leaves nothing behind. Whenever the process holds more than the limit, their pages are
+given back; they stay in the files.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ T = TypeVar("T")
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds now; 0 where the system does not tell."""
+    """Return the bytes of memory that this process holds now; 0 where the system does not tell."""
     with contextlib.suppress(OSError, ValueError), open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * mmap.PAGESIZE
     return 0
@@ -44,7 +46,9 @@ class Workspace:
 
     @classmethod
     def within(cls, limit: int) -> Workspace:
-        """On disk, with what the limit leaves beside the program, the tokenizer and the text; at least a quarter of it."""
+        """Make a workspace on disk, with the memory that the limit leaves beside the program, the
+        tokenizer and the text; at least a quarter of it.
+        """
         held = resident()
         memory = max(limit - held, limit // 4)
         return cls(memory, True, max(limit, held + memory))
@@ -75,7 +79,7 @@ class Workspace:
         return np.frombuffer(area, dtype=dtype)
 
     def keep(self, array: np.ndarray) -> np.ndarray:
-        """The array itself, or its copy on disk."""
+        """Return the array itself, or its copy on disk."""
         if not self.on_disk or len(array) == 0:
             return array
         copy = self.empty(len(array), array.dtype)
@@ -84,7 +88,7 @@ class Workspace:
         return copy
 
     def run(self, function: Callable[[T], object], items: Iterable[T]) -> None:
-        """`parallel_run` that keeps to the limit."""
+        """Run `parallel_run` within the memory limit."""
         from seqloom.kernels.parallel import parallel_run
 
         def one(item: T) -> None:

@@ -1,10 +1,13 @@
-"""Multi-head attention (Vaswani et al. 2017, section 3.2): to a sequence itself or to a memory, under any mask.
+"""Multi-head attention (Vaswani et al. 2017, section 3.2): to a sequence itself or to a memory,
+under any mask.
 
-The products and the softmax are torch's fused kernel, which has no dropout on a CPU (torch then takes its steps one by
-one and draws slowly); there they are written out. What this adds is the bookkeeping around it: masks that are made once for
-all layers, a memory whose keys and values are projected once, and a key-value cache that is a value. Rows of a batch may
-have read different numbers of tokens; the keys and values that they have seen are leaves of the state, padded on
-the right, beside a `lengths` leaf. A cache has room to grow, so a step writes its one column and copies nothing.
+The products and the softmax are torch's fused kernel, which has no dropout on a CPU (torch then
+takes its steps one by one and draws slowly); there they are written out. What this adds is the
+bookkeeping around it: masks that are made once for all layers, a memory whose keys and values are
+projected once, and a key-value cache that is a value. Rows of a batch may have read different
+numbers of tokens; the keys and values that they have seen are leaves of the state, padded on the
+right, beside a `lengths` leaf. A cache has room to grow, so a step writes its one column and copies
+nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ class Past(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """Which keys each query may see. Every query sees one at least, except those of `blind`, whose weighted sum is zero."""
+    """Which keys each query may see. Every query sees one at least, except those of `blind`, whose
+    weighted sum is zero.
+    """
 
     scores: Tensor | None = (
         None  # (B or 1, heads or 1, T or 1, S): True where a key is seen, or numbers added to the scores
@@ -46,7 +51,7 @@ class Mask(NamedTuple):
     )
 
     def added_to(self, scores: Tensor) -> Tensor:
-        """Scores (B, heads, T, S), -inf where a key is not seen; in their own memory."""
+        """Return scores (B, heads, T, S), -inf where a key is not seen; they are changed in place."""
         if self.causal:
             seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril_()
             return scores.masked_fill_(
@@ -61,7 +66,7 @@ class Mask(NamedTuple):
         )
 
     def with_bias(self, bias: Tensor) -> Mask:
-        """The same with numbers (B, heads, T, S) added to the scores; their memory is used."""
+        """Return the mask with numbers (B, heads, T, S) added to the scores; their memory is reused."""
         return Mask(self.added_to(bias), blind=self.blind)
 
 
@@ -79,7 +84,9 @@ class Places(NamedTuple):
 
 
 def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
-    """`seen` is True for each query and key that may meet, `bias` is added to their scores; both as `Mask.scores`."""
+    """Make a mask. `seen` is True for each query and key that may meet, `bias` is added to their
+    scores; both are shaped like `Mask.scores`.
+    """
     blind = ~seen.any(-1, keepdim=True)
     some = bool(blind.any())
     if some:
@@ -92,7 +99,8 @@ def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
 def seen_keys(
     queries: Tensor, keys: Tensor, *, causal: bool = False, window: int | None = None
 ) -> Tensor:
-    """For `make_mask`, (B or 1, 1, T, S): of queries at these positions (B or 1, T) and keys at those (S,).
+    """Return what queries at positions (B or 1, T) see of keys at positions (S,), for `make_mask`:
+    (B or 1, 1, T, S).
 
     `causal`: no key that comes after the query; `window`: none that is further away than that.
     """
@@ -105,16 +113,18 @@ def seen_keys(
 
 
 def padding_mask(keep: Tensor) -> Mask:
-    """Of keys side by side that were padded; `keep` (B, S) is True where there is one."""
+    """Make the mask of padded keys; `keep` (B, S) is True where there is a key."""
     return make_mask(keep[:, None, None, :])
 
 
 class Attention(nn.Module):
-    """With fewer `n_kv_heads` than heads, neighbouring heads share keys and values (Shazeer 2019; Ainslie et al. 2023).
+    """With fewer `n_kv_heads` than heads, neighbouring heads share keys and values (Shazeer 2019;
+    Ainslie et al. 2023).
 
-    `d_head` is d_model / n_heads unless given. Not `scaled`: scores are the products themselves, as in T5. `distances` (query
-    minus key) have a learned vector each, which all heads add to their keys (Shaw et al. 2018); those beyond the range have
-    that of its end. The paper found that vectors for the values as well add nothing.
+    `d_head` is d_model / n_heads unless given. Not `scaled`: scores are the products themselves, as
+    in T5. `distances` (query minus key) have a learned vector each, which all heads add to their
+    keys (Shaw et al. 2018); those beyond the range have that of its end. The paper found that
+    vectors for the values as well add nothing.
 
     A trace gets the `weights` (B, heads, T, S), for which they are formed.
     """
@@ -154,7 +164,8 @@ class Attention(nn.Module):
         cache: KeysValues | None = None,
         trace: Trace | None = None,
     ) -> tuple[Tensor, KeysValues]:
-        """To x (B, T, D) itself: the same shape, and the keys and values, those of x after those of the cache.
+        """Apply self-attention to x (B, T, D); return the same shape, and the keys and values, those
+        of x after those of the cache.
 
         Without `places` nothing is rotated; a cache needs them.
         """
@@ -179,7 +190,7 @@ class Attention(nn.Module):
         return self._attend(q, k, v, mask, trace), kept
 
     def project(self, memory: Tensor) -> KeysValues:
-        """The keys and values of a memory (B, S, D), for `cross`."""
+        """Return the keys and values of a memory (B, S, D), for `cross`."""
         projected = linear_rows(self.qkv, memory, slice(self.d_queries, None))
         k, v = projected.unflatten(2, (2, self.n_kv_heads, self.d_head)).permute(2, 0, 3, 1, 4)
         return k, v
@@ -187,7 +198,7 @@ class Attention(nn.Module):
     def cross(
         self, x: Tensor, memory: KeysValues, mask: Mask, trace: Trace | None = None
     ) -> Tensor:
-        """To a memory: queries from x (B, T, D), which also is the shape of the result."""
+        """Attend to a memory with queries from x (B, T, D); the result has the shape of x."""
         q = linear_rows(self.qkv, x, slice(self.d_queries)).unflatten(
             2, (self.n_heads, self.d_head)
         )
@@ -223,7 +234,7 @@ class Attention(nn.Module):
         return self.out(y.transpose(1, 2).flatten(2))  # (B, T, D)
 
     def _shared(self, x: Tensor) -> Tensor:
-        """Keys or values, one for each head."""
+        """Return keys or values, one for each head."""
         return (
             x
             if self.n_kv_heads == self.n_heads
@@ -240,8 +251,9 @@ def attention_weights(q: Tensor, k: Tensor, mask: Mask, scale: float) -> Tensor:
 def dropped_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float, scale: float | None = None
 ) -> Tensor:
-    """softmax(scale q k') v with dropout on the weights, each (B, heads, T or S, d_head); the scale is 1 / sqrt(d_head) unless
-    given."""
+    """Compute softmax(scale q k') v with dropout on the weights, each (B, heads, T or S, d_head);
+    the scale is 1 / sqrt(d_head) unless given.
+    """
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     return dropout(attention_weights(q, k, mask, scale), rate) @ v
 
@@ -253,9 +265,11 @@ def near_attention(
     window: int,
     weighted: Callable[[Tensor, Tensor, Tensor, Mask], Tensor],
 ) -> Tensor:
-    """Causal attention to no key further back than `window`, by `weighted`; each (B, heads, T, d_head).
+    """Compute causal attention to no key further back than `window`, by `weighted`; each
+    (B, heads, T, d_head).
 
-    Blocks of `window` queries see their own block and the one before it, so nothing of the size T x T is ever there.
+    Blocks of `window` queries see their own block and the one before it, so nothing of the size T x
+    T is ever there.
     """
     b, heads, t, d = q.shape
     first = weighted(q[:, :, :window], k[:, :, :window], v[:, :, :window], Mask(causal=True))

@@ -1,13 +1,15 @@
 """BERT (Devlin et al. 2019) and its kin: one network that reads a text from both sides at once.
 
-A decoder sees what came before; this one sees the whole text, so it is trained to guess tokens that are hidden from it. Its
-kin differ in what stands around the blocks: RoBERTa (Liu et al. 2019) counts positions from `position_offset` on; DistilBERT
-(Sanh et al. 2019) has no types; ALBERT (Lan et al. 2020) has one block that is applied `n_layers` times, and narrow token
-vectors (`d_embed`) that a projection widens; ELECTRA (Clark et al. 2020) has the latter alone. Blocks are those of
+A decoder sees what came before; this one sees the whole text, so it is trained to guess tokens that
+are hidden from it. Its kin differ in what stands around the blocks: RoBERTa (Liu et al. 2019)
+counts positions from `position_offset` on; DistilBERT (Sanh et al. 2019) has no types; ALBERT (Lan
+et al. 2020) has one block that is applied `n_layers` times, and narrow token vectors (`d_embed`)
+that a projection widens; ELECTRA (Clark et al. 2020) has the latter alone. Blocks are those of
 `nn.transformer` with norms after each sum.
 
-A published encoder (`nn.bert`) as reader and encoder of a composed network: its first layer reads the ids, its blocks relate
-the vectors. So every head stands on it as on any other encoder (`nn.composition`).
+A published encoder (`nn.bert`) as reader and encoder of a composed network: its first layer reads
+the ids, its blocks relate the vectors. So every head stands on it as on any other encoder
+(`nn.composition`).
 
 For a head on an encoder that learns nothing, `Given` takes the vectors that it gave once.
 """
@@ -28,8 +30,9 @@ from seqloom.trace import Trace, within
 
 
 class MaskedHead(nn.Module):
-    """What stood at a hidden place: a layer, a norm, and the product with the token vectors (V, E), or with its own if not
-    `tied`."""
+    """What stood at a hidden place: a layer, a norm, and the product with the token vectors (V, E),
+    or with its own if not `tied`.
+    """
 
     def __init__(
         self,
@@ -50,15 +53,17 @@ class MaskedHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
-        """Logits (..., V) of vectors (..., D)."""
+        """Return the logits (..., V) of vectors (..., D)."""
         features = self.norm(self.activation(self.dense(hidden)))
         return features @ (embedding if self.output is None else self.output.weight).T + self.bias
 
 
 class BertNet(nn.Module):
-    """`context` tokens at most. `n_types`: which of two texts a token belongs to, 0 for none; `d_embed`: width of the token
-    vectors where a projection follows them; `head`: with what guesses hidden tokens; `pooler`: with a layer on the first
-    token's vector."""
+    """`context` tokens at most. `n_types`: which of two texts a token belongs to, 0 for none;
+    `d_embed`: width of the token vectors where a projection follows them; `head`: with what guesses
+    hidden tokens; `pooler`: with a layer on the first
+    token's vector.
+    """
 
     def __init__(
         self,
@@ -120,7 +125,7 @@ class BertNet(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """BERT's: normal 0.02, biases zero."""
+        """Initialise as BERT does: normal 0.02, biases zero."""
         for name, parameter in own_weights(self):
             if parameter.ndim == 2:
                 nn.init.normal_(parameter, std=0.02)
@@ -134,8 +139,10 @@ class BertNet(nn.Module):
         keep: Tensor | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """The vectors (B, T, D) of the last layer. `types` (B, T), all 0 if not given; `keep` (B, T) is False where a row was
-        padded on the right. A trace gets what each layer adds, as `blocks.0...`, shared or not."""
+        """Return the vectors (B, T, D) of the last layer. `types` (B, T) are all 0 if not given;
+        `keep` (B, T) is False where a row was padded on the right. A trace gets what each layer
+        adds, as `blocks.0...`, shared or not.
+        """
         if ids.shape[1] > self.context:
             raise ValueError(
                 f"a text of {ids.shape[1]} tokens is longer than the position table of {self.context}"
@@ -155,12 +162,14 @@ class BertNet(nn.Module):
         return x
 
     def pooled(self, hidden: Tensor) -> Tensor:
-        """The vector of a text (B, D), from that of its first token; the pooler was trained to compare two texts."""
+        """Return the vector of a text (B, D), made from that of its first token; the pooler was
+        trained to compare two texts.
+        """
         assert self.pooler is not None, "this network has no pooler"
         return torch.tanh(self.pooler(hidden[:, 0]))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Of the tokens that may stand where these vectors (..., D) are: (..., V)."""
+        """Return the logits (..., V) of the tokens that may stand where these vectors (..., D) are."""
         assert self.head is not None, "this network has no head that guesses tokens"
         return self.head(hidden, self.embedding.weight)
 
@@ -169,7 +178,9 @@ class BertNet(nn.Module):
 
 
 class PublishedReader(nn.Module):
-    """`ids` (B, T), marks included, to vectors of tokens and positions (B, T, D); of pairs also the `types` of the tokens."""
+    """`ids` (B, T), marks included, to vectors of tokens and positions (B, T, D); of pairs also the
+    `types` of the tokens.
+    """
 
     def __init__(self, first: BertNet) -> None:
         super().__init__()
@@ -197,14 +208,18 @@ class PublishedEncoder(Encoder):
         return cleared(x, lengths)
 
 
-def parted(network: BertNet, d_model: int) -> tuple[PublishedReader, PublishedEncoder]:
-    """Its first layer and its blocks, as the two parts of a composed network, which itself drops what is read."""
+def split_reader_and_encoder(
+    network: BertNet, d_model: int
+) -> tuple[PublishedReader, PublishedEncoder]:
+    """Its first layer and its blocks, as the two parts of a composed network, which itself drops
+    what is read.
+    """
     encoder = PublishedEncoder(network.blocks, network.n_layers, d_model)
     network.blocks, network.n_layers, network.dropout = nn.ModuleList(), 0, 0.0
     return PublishedReader(network), encoder
 
 
-class Given(nn.Module):
+class PrecomputedFeatures(nn.Module):
     """`values` (B, T, D) that an encoder gave, as they are."""
 
     def __init__(self, d_out: int) -> None:
@@ -216,7 +231,9 @@ class Given(nn.Module):
 
 
 def of_words(x: Tensor, batch: Arrays) -> Tensor:
-    """The vectors of words (B, W, D) from those of rows (R, T, D): of each word that of its first step, which is at `places`
-    (B, W) of row `rows` (B, W) of its example; an example has so many rows as `counts` (B,) says."""
+    """Return the vectors of words (B, W, D) from those of rows (R, T, D): of each word that of its
+    first step, which is at `places` (B, W) of row `rows` (B, W) of its example; an example has
+    as many rows as `counts` (B,) says.
+    """
     first = torch.cumsum(batch["counts"], 0) - batch["counts"]
     return x[first.unsqueeze(1) + batch["rows"], batch["places"]]

@@ -1,13 +1,16 @@
-"""Recurrent cells, a step at a time: plain (Elman 1990), LSTM (Hochreiter and Schmidhuber 1997; Gers et al. 2000) and
-GRU (Cho et al. 2014). This is the readable form, which every option goes through; `fused` is the fast one for those
+"""Recurrent cells, a step at a time: plain (Elman 1990), LSTM (Hochreiter and Schmidhuber 1997;
+Gers et al. 2000) and GRU (Cho et al. 2014). This is the readable form, which every option goes
+through; `fused` is the fast one for those
 that torch or our kernel can run at once, and a test holds them equal.
 
-A cell is one direction of one layer. Its input product is the same for all steps, so `project` makes it in one
-multiplication; `step` is what is left. Gates stand above each other in w_x, w_h and b: i, f, g, o in the LSTM,
-r, z, n in the GRU. There is one bias, where torch has two whose sum alone matters.
+A cell is one direction of one layer. Its input product is the same for all steps, so `project`
+makes it in one multiplication; `step` is what is left. Gates stand above each other in w_x, w_h and
+b: i, f, g, o in the LSTM, r, z, n in the GRU. There is one bias, where torch has two whose sum
+alone matters.
 
-Layer norm (Ba et al. 2016, eq. 20-22): each product is normalised before the gates add them, and c only where the output
-looks at it. The stored c is left alone: to normalise it at every step would rescale the memory that it is there to keep.
+Layer norm (Ba et al. 2016, eq. 20-22): each product is normalised before the gates add them, and c
+only where the output looks at it. The stored c is left alone: to normalise it at every step would
+rescale the memory that it is there to keep.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ class Cell(nn.Module):
 
     @property
     def traced(self) -> tuple[str, ...]:
-        """Names of what `walk` adds to a trace."""
+        """Return the names of what `walk` adds to a trace."""
         return (*self.leaves, *(f"gates.{name}" for name in self.gate_names))
 
     @property
@@ -79,7 +82,7 @@ class Cell(nn.Module):
         return self.norm_h is not None
 
     def start(self, n: int) -> State:
-        """The state of n sequences of which nothing was read."""
+        """Return the state of n sequences of which nothing was read."""
         learned = (getattr(self, f"start_{leaf}") for leaf in self.leaves)
         return tuple(
             self.b.new_zeros(n, width) if value is None else value.expand(n, width)
@@ -87,7 +90,9 @@ class Cell(nn.Module):
         )
 
     def project(self, x: Tensor, w_x: Tensor | None = None) -> Tensor:
-        """W_x x + b of all steps at once, (T, B, D) to (T, B, G H); w_x is the cell's own unless given."""
+        """Compute W_x x + b for all steps at once, (T, B, D) to (T, B, G H); w_x is the cell's own
+        unless given.
+        """
         w_x = self.w_x if w_x is None else w_x
         if self.norm_x is None:
             return functional.linear(x, w_x, self.b)
@@ -95,7 +100,7 @@ class Cell(nn.Module):
         return projected
 
     def product(self, h: Tensor, w_h: Tensor) -> Tensor:
-        """W_h h, (B, H) to (B, G H)."""
+        """Compute W_h h, (B, H) to (B, G H)."""
         product = functional.linear(h, w_h)
         return product if self.norm_h is None else self.norm_h(product)
 
@@ -107,8 +112,9 @@ class Cell(nn.Module):
         mask: Tensor | None,
         trace: Trace | None = None,
     ) -> State:
-        """The next state from one step's projection (B, G H). `mask` (B, H) drops entries of h before the
-        product, a trace gets the gates (B, H)."""
+        """Return the next state from one step's projection (B, G H). `mask` (B, H) drops entries of h
+        before the product; a trace gets the gates (B, H).
+        """
         raise NotImplementedError
 
     def walk(
@@ -121,7 +127,8 @@ class Cell(nn.Module):
         mask: Tensor | None = None,
         trace: Trace | None = None,
     ) -> tuple[Tensor, State]:
-        """All steps of x (T, B, D): outputs (T, B, H) and the state after each row's last step.
+        """Run all steps of x (T, B, D); return outputs (T, B, H) and the state after each row's last
+        step.
 
         A trace gets the states and gates of all steps, (T, B, H) each.
         """
@@ -152,7 +159,9 @@ class Cell(nn.Module):
 
 
 class RNNCell(Cell):
-    """h = tanh(W_x x + W_h h + b), or relu. With layer norm the whole sum is normalised (Ba et al. 2016, eq. 4)."""
+    """h = tanh(W_x x + W_h h + b), or relu. With layer norm the whole sum is normalised (Ba et al.
+    2016, eq. 4).
+    """
 
     gates = 1
 
@@ -187,7 +196,9 @@ class RNNCell(Cell):
 
 
 class LSTMCell(Cell):
-    """Gates i, f, o and a candidate g: c = f c + i g, h = o tanh(c). With a projection (Sak et al. 2014) h = W_p of that."""
+    """Gates i, f, o and a candidate g: c = f c + i g, h = o tanh(c). With a projection (Sak et al.
+    2014) h = W_p of that.
+    """
 
     gates = 4
     leaves = ("h", "c")
@@ -235,9 +246,10 @@ class LSTMCell(Cell):
 class GRUCell(Cell):
     """Gates r and z, a candidate n: h moves from its old value to n by as much as z says.
 
-    reset: where r works. "after" the product, r (W h + b_h), as torch and cuDNN have it; "before" it, W (r h), as the paper.
-    update: what z is. "keep", the share of the old h, h = z h + (1 - z) n (Cho et al. 2014, torch); "replace", that of the
-    new, h = (1 - z) h + z n (Chung et al. 2014). One is the other with the rows of z negated.
+    reset: where r works. "after" the product, r (W h + b_h), as torch and cuDNN have it; "before"
+    it, W (r h), as the paper. update: what z is. "keep", the share of the old h, h = z h + (1 - z)
+    n (Cho et al. 2014, torch); "replace", that of the new, h = (1 - z) h + z n (Chung et al. 2014).
+    One is the other with the rows of z negated.
     """
 
     gates = 3
@@ -282,7 +294,9 @@ class GRUCell(Cell):
         return (torch.lerp(n, h, z) if self.update == "keep" else torch.lerp(h, n, z),)
 
     def _part(self, h: Tensor, w_h: Tensor, rows: slice) -> Tensor:
-        """Some rows of W_h h; with layer norm each part is normalised by itself, since the candidate's comes later."""
+        """Compute some rows of W_h h; with layer norm each part is normalised by itself, since the
+        candidate's comes later.
+        """
         product = functional.linear(h, w_h[rows])
         if self.norm_h is None:
             return product

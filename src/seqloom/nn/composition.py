@@ -1,20 +1,24 @@
-"""One vector for a whole sequence (B, T, D): its last state, the mean, the largest of each feature, or an attention mean.
+"""One vector for a whole sequence (B, T, D): its last state, the mean, the largest of each feature,
+or an attention mean.
 
-Attention (Yang et al. 2016, "Hierarchical Attention Networks"; Bahdanau et al. 2015): each step is scored by a small network
-and a learned vector, and the steps are averaged by the softmax of their scores, which also shows what the answer looked at.
-Padding has no part in any of them; an empty sequence gives zeros.
+Attention (Yang et al. 2016, "Hierarchical Attention Networks"; Bahdanau et al. 2015): each step is
+scored by a small network and a learned vector, and the steps are averaged by the softmax of their
+scores, which also shows what the answer looked at. Padding has no part in any of them; an empty
+sequence gives zeros.
 
 Heads: what an encoder's vectors become. A label or several for the sequence, or a tag for each step.
 
-Losses are sums over examples or steps, each by its weight, as the training engine wants them. A head that predicts labels pools
-the steps first (`nn.pooling`); a head that predicts tags may score whole sequences of them by a conditional random field
-(`nn.crf`), in which illegal tags never follow each other.
+Losses are sums over examples or steps, each by its weight, as the training engine wants them. A
+head that predicts labels pools the steps first (`nn.pooling`); a head that predicts tags may score
+whole sequences of them by a conditional random field (`nn.crf`), in which illegal tags never follow
+each other.
 
 Reader, encoder and head as one network: the composition behind every classifier, tagger and forecaster.
 
-A batch is a set of named tensors. Documents may be read in two levels (Yang et al. 2016): the rows of a batch are then their
-sentences, `counts` says how many each document has, and a second encoder reads the vectors of the sentences. Where a word is
-several steps, as of a published encoder, `places` says which of them the head reads.
+A batch is a set of named tensors. Documents may be read in two levels (Yang et al. 2016): the rows
+of a batch are then their sentences, `counts` says how many each document has, and a second encoder
+reads the vectors of the sentences. Where a word is several steps, as of a published encoder,
+`places` says which of them the head reads.
 """
 
 from __future__ import annotations
@@ -39,7 +43,9 @@ POOLINGS = ("last", "mean", "max", "attention")
 
 
 class Pooling(nn.Module):
-    """x (B, T, D) and lengths (B,) to (B, D). `last`: of a bidirectional encoder, the ends of both directions."""
+    """x (B, T, D) and lengths (B,) to (B, D). `last`: of a bidirectional encoder, the ends of both
+    directions.
+    """
 
     def __init__(
         self,
@@ -61,7 +67,7 @@ class Pooling(nn.Module):
             nn.init.normal_(original(self.score), std=d_in**-0.5)
 
     def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
-        """A trace gets the `weights` (B, T) of attention."""
+        """Return the pooled vectors; a trace gets the `weights` (B, T) of attention."""
         empty = (lengths == 0).to(x.device).unsqueeze(1)
         return self._pooled(x, lengths.to(x.device), trace).masked_fill(empty, 0.0)
 
@@ -83,7 +89,9 @@ class Pooling(nn.Module):
         return x.masked_fill(~there.unsqueeze(2), 0.0).sum(1) / lengths.clamp(min=1).unsqueeze(1)
 
     def weights(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """How much attention looks at each step, (B, T); rows sum to one, or are zero where a sequence is empty."""
+        """Return the attention weight of each step, (B, T); rows sum to one, or are zero where a
+        sequence is empty.
+        """
         scores = self.score(torch.tanh(self.project(x))).squeeze(2)
         there = present(x, lengths)
         assert there is not None
@@ -182,7 +190,7 @@ class TagHead(nn.Module):
         ).sum()
 
     def decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
-        """The best tags (B, T); what stands beyond a row's length means nothing."""
+        """Return the best tags (B, T); what stands beyond a row's length means nothing."""
         best: np.ndarray = (
             scores.argmax(2).cpu().numpy() if self.crf is None else self.crf.decode(scores, lengths)
         )
@@ -207,7 +215,7 @@ class Sentences(nn.Module):
 
 
 def rows_of(x: Tensor, counts: Tensor) -> Tensor:
-    """x (R, D), so many rows for each example, as (B, most, D); the rest is zero."""
+    """Split x (R, D), so many rows for each example, into (B, most, D), padded with zeros."""
     most = int(counts.max())
     out = x.new_zeros(len(counts), most, x.shape[1])
     there = torch.arange(most, device=x.device) < counts.to(x.device).unsqueeze(1)
@@ -215,7 +223,7 @@ def rows_of(x: Tensor, counts: Tensor) -> Tensor:
 
 
 def mean_by_example(x: Tensor, counts: Tensor) -> Tensor:
-    """The mean of the rows (R, D) of each example, (B, D)."""
+    """Return the mean of the rows (R, D) of each example, (B, D)."""
     examples = torch.repeat_interleave(
         torch.arange(len(counts), device=x.device), counts.to(x.device)
     )
@@ -246,18 +254,20 @@ class SequenceNetwork(nn.Module):
         )
 
     def forward(self, batch: Arrays, trace: Trace | None = None) -> Tensor:
-        """What the head makes of the batch; a trace gets `encoder...`, `sentences...` and `output...`."""
+        """Return what the head makes of the batch; a trace gets `encoder...`, `sentences...` and
+        `output...`.
+        """
         return self.encode(self.reader(batch), batch, trace)
 
     def encode(self, x: Tensor, batch: Arrays, trace: Trace | None = None) -> Tensor:
-        """The same from the vectors that the reader gave (B, T, D)."""
+        """Return what the head makes of the vectors (B, T, D) that the reader gave."""
         x, lengths = self.features(x, batch, trace)
         return self.output(x, lengths, within(trace, "output"))
 
     def features(
         self, x: Tensor, batch: Arrays, trace: Trace | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What the head reads, and how much of it there is."""
+        """Return what the head reads, and how much of it there is."""
         lengths = batch["lengths"]
         x = self.encoder(dropout(x, self.dropout, self.training), lengths, within(trace, "encoder"))
         x = dropout(x, self.dropout, self.training)

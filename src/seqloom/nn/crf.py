@@ -1,12 +1,14 @@
-"""A linear-chain conditional random field over the outputs of an encoder (Lafferty et al. 2001; Huang et al. 2015).
+"""A linear-chain conditional random field over the outputs of an encoder (Lafferty et al. 2001;
+Huang et al. 2015).
 
-A tagger without it decides at each step alone. Here p(tags) = exp(score) / Z over whole sequences, where the score adds to the
-emissions one for each pair of neighbouring tags, and for the first and the last tag. Pairs that are not `allowed` (in BIO,
-I-PER after O) have probability zero, in training and in decoding.
+A tagger without it decides at each step alone. Here p(tags) = exp(score) / Z over whole sequences,
+where the score adds to the emissions one for each pair of neighbouring tags, and for the first and
+the last tag. Pairs that are not `allowed` (in BIO, I-PER after O) have probability zero, in
+training and in decoding.
 
-The gradient of log Z is the expected number of each tag and pair, which the forward-backward pass gives with the likelihood
-itself, so both are computed in one compiled pass (`nn.linear_chain`). `log_space_loss` is the same in a few lines of torch;
-tests hold them equal, and a GPU uses it.
+The gradient of log Z is the expected number of each tag and pair, which the forward-backward pass
+gives with the likelihood itself, so both are computed in one compiled pass (`nn.linear_chain`).
+`log_space_loss` is the same in a few lines of torch; tests hold them equal, and a GPU uses it.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ IMPOSSIBLE = -1e30  # in place of -inf, whose gradient in a logsumexp would be N
 class CRF(nn.Module):
     """Scores of tags beside each other: transitions [from, to] (K, K), start (K,), end (K,).
 
-    allowed (K + 1, K + 1), boolean [from, to], says which pairs may be; its last row and column are the border: what may
-    come first, and what may come last (`data.spans.legal_transitions`).
+    allowed (K + 1, K + 1), boolean [from, to], says which pairs may be; its last row and column are
+    the border: what may come first, and what may come last (`data.spans.legal_transitions`).
     """
 
     allowed: Tensor | None
@@ -53,7 +55,7 @@ class CRF(nn.Module):
         lengths: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """The sum of -log p(tags) over sequences, times `weights` (B,).
+        """Return the sum of -log p(tags) over sequences, times `weights` (B,).
 
         emissions (B, T, K), tags (B, T), lengths (B,); what lies beyond a length does not count.
         """
@@ -72,26 +74,28 @@ class CRF(nn.Module):
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, lengths: Tensor | None = None) -> np.ndarray:
-        """The best path of each sequence, int64 (B, T), -1 beyond its length."""
+        """Return the best path of each sequence, int64 (B, T), -1 beyond its length."""
         emissions = _real(emissions)
         return self.chain().best_paths(_numpy(emissions), _numpy(_lengths(emissions, lengths)))[0]
 
     @torch.no_grad()
     def marginals(self, emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """p(tag at each step | emissions) (B, T, K), zero beyond a sequence's length."""
+        """Return p(tag at each step | emissions) (B, T, K), zero beyond a sequence's length."""
         emissions = _real(emissions)
         found = self.chain().marginals(_numpy(emissions), _numpy(_lengths(emissions, lengths)))
         return torch.from_numpy(found).to(emissions.device)
 
     def chain(self) -> Chain:
-        """The same without torch, with the parameters as they are now."""
+        """Return this CRF without torch, with the parameters as they are now."""
         rules = None if self.allowed is None else _numpy(self.allowed)
         return Chain(_numpy(self.start), _numpy(self.transitions), _numpy(self.end), rules)
 
     def log_space_loss(
         self, emissions: Tensor, tags: Tensor, lengths: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """`forward` step by step in torch, with autograd's gradients; tags that are not allowed cost 1e30."""
+        """Compute `forward` step by step in torch, with autograd's gradients; tags that are not
+        allowed cost 1e30.
+        """
         k, steps = self.n_tags, emissions.shape[1]
         if not steps:
             return emissions.sum() * 0.0
@@ -158,7 +162,7 @@ class _Loss(torch.autograd.Function):
 
 
 def _real(emissions: Tensor) -> Tensor:
-    """Half precision ends here."""
+    """Convert half precision to float32."""
     return emissions if emissions.dtype == torch.float64 else emissions.float()
 
 

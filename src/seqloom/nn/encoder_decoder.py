@@ -1,13 +1,14 @@
-"""The Transformer of Vaswani et al. 2017: an encoder whose steps see each other, and a decoder that also looks at its output.
+"""The Transformer of Vaswani et al. 2017: an encoder whose steps see each other, and a decoder that
+also looks at its output.
 
-Both are `nn.transformer.Block`s; this adds what is around them: token vectors, positions, the masks, and decoding with a cache.
-`norm="pre"` normalises before each part and once more at the end of either stack; `norm="post"` is the paper's order. The keys
-and values of the memory are computed once for each source. Weights are those of torch.nn.Transformer, with which a test
-compares it.
+Both are `nn.transformer.Block`s; this adds what is around them: token vectors, positions, the
+masks, and decoding with a cache. `norm="pre"` normalises before each part and once more at the end
+of either stack; `norm="post"` is the paper's order. The keys and values of the memory are computed
+once for each source. Weights are those of torch.nn.Transformer, with which a test compares it.
 
-Later ones differ in a few places, which are options: BART (Lewis et al. 2020) has learned positions and a norm of the vectors;
-T5 (Raffel et al. 2020) numbers for distances that are added to the scores, RMSNorm, neither biases nor scaling, heads of any
-width, and in version 1.1 gates.
+Later ones differ in a few places, which are options: BART (Lewis et al. 2020) has learned positions
+and a norm of the vectors; T5 (Raffel et al. 2020) numbers for distances that are added to the
+scores, RMSNorm, neither biases nor scaling, heads of any width, and in version 1.1 gates.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Memory(NamedTuple):
     present: Tensor | None  # bool (B, S); None: all
 
     def rows(self, chosen: Tensor) -> Memory:
-        """Of these sources, in this order."""
+        """Return the memory of these sources, in this order."""
         return Memory(
             tuple((k[chosen], v[chosen]) for k, v in self.layers),
             None if self.present is None else self.present[chosen],
@@ -89,11 +90,13 @@ class DistanceBias(nn.Module):
         )
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Of their positions (B or 1, T) and (S,), as (B or 1, heads, T, S)."""
+        """Return the bias for positions (B or 1, T) of queries and (S,) of keys, as
+        (B or 1, heads, T, S).
+        """
         return self.weight[self.bucket(keys - queries[:, :, None])].permute(0, 3, 1, 2)
 
 
-class Entrance(nn.Module):
+class InputEmbedding(nn.Module):
     """What the vectors of one side's tokens go through before its first layer: scale, positions, norm."""
 
     def __init__(
@@ -121,7 +124,7 @@ class Entrance(nn.Module):
         self.norm = norm
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        """x (B, T, D) at positions (B or 1, T)."""
+        """Add the positions (B or 1, T) to x (B, T, D)."""
         x = x if self.scale == 1.0 else x * self.scale
         if self.position is not None:
             x = x + self.position(positions)
@@ -132,10 +135,12 @@ class Entrance(nn.Module):
 
 
 class EncoderDecoder(nn.Module):
-    """`reader` None: sources have the targets' vocabulary and vectors. `tied`: the output layer has the targets' vectors.
+    """`reader` None: sources have the targets' vocabulary and vectors. `tied`: the output layer has
+    the targets' vectors.
 
-    `scaled_embedding` multiplies token vectors by the root of the width, `scaled_output` divides what the output layer reads by
-    it, `scaled_attention` divides scores by the root of a head's width. `never`: tokens without probability.
+    `scaled_embedding` multiplies token vectors by the root of the width, `scaled_output` divides
+    what the output layer reads by it, `scaled_attention` divides scores by the root of a head's
+    width. `never`: tokens without probability.
     """
 
     def __init__(
@@ -182,8 +187,8 @@ class EncoderDecoder(nn.Module):
         new_norm = partial(make_norm, norm_kind, epsilon=norm_epsilon, bias=bias)
         inner = d_mlp or 4 * d_model
 
-        def entrance(causal: bool) -> Entrance:
-            return Entrance(
+        def entrance(causal: bool) -> InputEmbedding:
+            return InputEmbedding(
                 d_model,
                 n_heads,
                 positions=positions,
@@ -238,7 +243,9 @@ class EncoderDecoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier's, each of the matrices that lie in one by itself; vectors small, since they are scaled up."""
+        """Initialise by Xavier, each of the matrices that are stored in one by itself; vectors are
+        small, since they are scaled up.
+        """
         for name, weight in own_weights(self):
             if name.endswith("entrance.position.weight"):
                 nn.init.normal_(weight, std=self.d_model**-0.5)
@@ -255,7 +262,7 @@ class EncoderDecoder(nn.Module):
     # ---- reading
 
     def encode(self, batch: Arrays, trace: Trace | None = None) -> Memory:
-        """`ids` (B, S) or `values` (B, S, C) of the sources, and their `lengths` (B,).
+        """Encode sources given as `ids` (B, S) or `values` (B, S, C), with their `lengths` (B,).
 
         A trace gets what the blocks add, as `encoder.0...`.
         """
@@ -280,7 +287,8 @@ class EncoderDecoder(nn.Module):
     # ---- writing
 
     def features(self, memory: Memory, inputs: Tensor, trace: Trace | None = None) -> Tensor:
-        """What the output layer reads after each of the tokens `inputs` (B, T) of a known target, (B, T, D).
+        """Return what the output layer reads after each of the tokens `inputs` (B, T) of a known
+        target, (B, T, D).
 
         A trace gets what the blocks add, as `decoder.0...`.
         """
@@ -304,7 +312,7 @@ class EncoderDecoder(nn.Module):
         return x if self.output_scale == 1.0 else x * self.output_scale
 
     def start(self, memory: Memory) -> DecoderState:
-        """Before the first token."""
+        """Return the state before the first token."""
         k = memory.layers[0][0]
         empty = k.new_empty(len(k), self.n_heads, 0, self.d_head)
         return DecoderState(
@@ -314,8 +322,9 @@ class EncoderDecoder(nn.Module):
     def step(
         self, memory: Memory, state: DecoderState, ids: Tensor, trace: Trace | None = None
     ) -> tuple[Tensor, DecoderState]:
-        """One more token of each row (B,): what predicts the next (B, D), and the state; the old one is
-        spent. `trace` as in `features`, with T = 1."""
+        """Read one more token of each row (B,); return what predicts the next (B, D), and the state;
+        the old one is spent. `trace` is as in `features`, with T = 1.
+        """
         positions = state.lengths.unsqueeze(1)
         mask, places = self._causal(positions, state.lengths.tolist())
         x = self.decoder_entrance(self.embedding(ids).unsqueeze(1), positions)

@@ -1,11 +1,13 @@
 """Encoders: vectors of a sequence (B, T, D) to vectors that know their surroundings (B, T, d_out).
 
-All have one interface, so that any of them serves any reader and any head. Rows are padded on the right; with `lengths` padding
-never changes what a row gives, and the outputs there are zero. `streams` says whether step t depends on steps up to t only:
-such an encoder can answer while a sequence is still coming in; a bidirectional one cannot.
+All have one interface, so that any of them serves any reader and any head. Rows are padded on the
+right; with `lengths` padding never changes what a row gives, and the outputs there are zero.
+`streams` says whether step t depends on steps up to t only: such an encoder can answer while a
+sequence is still coming in; a bidirectional one cannot.
 
-`bag` leaves the vectors as they are (what follows pools them); `window` is the feed-forward network over neighbours (Bengio et
-al. 2003; Collobert et al. 2011), `cnn` looks at neighbours in every layer, `transformer` at all steps (Vaswani et al. 2017).
+`bag` leaves the vectors as they are (what follows pools them); `window` is the feed-forward network
+over neighbours (Bengio et al. 2003; Collobert et al. 2011), `cnn` looks at neighbours in every
+layer, `transformer` at all steps (Vaswani et al. 2017).
 """
 
 from __future__ import annotations
@@ -42,8 +44,10 @@ def make_encoder(
     window: int = 1,
     linear: MakeLinear = nn.Linear,
 ) -> Encoder:
-    """The encoder of that name in `encoder_table`. `width`: of a layer, in each direction; `window`: steps on either side
-    that `window` and `cnn` look at; `dropout`: between layers, and inside a Transformer's."""
+    """Make the encoder of that name in `encoder_table`. `width`: of a layer, in each direction;
+    `window`: steps on either side that `window` and `cnn` look at; `dropout`: between layers,
+    and inside a Transformer's.
+    """
     options = {"n_heads": n_heads, "window": window}
     made: Encoder = find_encoder(name).make_network(
         d_in, width, n_layers, options, dropout=dropout, linear=linear
@@ -52,14 +56,14 @@ def make_encoder(
 
 
 def present(x: Tensor, lengths: Tensor | None) -> Tensor | None:
-    """Which steps of x (B, T, D) are there, bool (B, T); None: all."""
+    """Return which steps of x (B, T, D) are there, bool (B, T); None: all."""
     if lengths is None:
         return None
     return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
 
 
 def cleared(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """x with zeros where there is padding."""
+    """Return x with zeros where there is padding."""
     there = present(x, lengths)
     return x if there is None else x.masked_fill(~there.unsqueeze(2), 0.0)
 
@@ -125,7 +129,9 @@ class Windows(Encoder):
 
 
 def neighbours(x: Tensor, reach: int) -> Tensor:
-    """Every step of x (B, T, D) with those up to `reach` steps away, (B, T, (2 reach + 1) D); beyond the ends are zeros."""
+    """Join every step of x (B, T, D) with those up to `reach` steps away, (B, T, (2 reach + 1) D);
+    beyond the ends are zeros.
+    """
     if reach == 0:
         return x
     steps = x.shape[1]
@@ -182,7 +188,8 @@ class Transformer(Encoder):
         super().__init__()
         if width % (2 * n_heads):
             raise ValueError(
-                f"a Transformer of width {width} cannot have {n_heads} heads: give a multiple of {2 * n_heads}"
+                f"a Transformer of width {width} cannot have {n_heads} heads: give a multiple of "
+                f"{2 * n_heads}"
             )
         self.d_out, self.d_head, self.dropout = width, width // n_heads, dropout
         self.input = linear(d_in, width, bias=True)

@@ -2,10 +2,11 @@
 
 LSTM: torch's own, which on a CPU is oneDNN's fused layer. Its second bias is zero, since we have one.
 
-GRU and plain RNN: on a CPU torch walks over the steps, records a dozen operations for each, and in the backward pass adds
-up the weights' gradient step by step, so its GRU is slower than its LSTM. Here the walk is one operation with a written
-backward pass: buffers are time-major and made once, a step is one product with W_h and one pass over the gates
-(`kernels.recurrent`), and the gradient of W_h is one product over all steps. On a GPU cuDNN does this, and is asked.
+GRU and plain RNN: on a CPU torch walks over the steps, records a dozen operations for each, and in
+the backward pass adds up the weights' gradient step by step, so its GRU is slower than its LSTM.
+Here the walk is one operation with a written backward pass: buffers are time-major and made once, a
+step is one product with W_h and one pass over the gates (`kernels.recurrent`), and the gradient of
+W_h is one product over all steps. On a GPU cuDNN does this, and is asked.
 
 Everything is time-major here: x (T, B, D), outputs (T, B, H).
 """
@@ -27,7 +28,7 @@ REAL = (torch.float32, torch.float64)  # what the kernel is compiled for
 
 
 def can_fuse(cell: Cell, x: Tensor) -> bool:
-    """Whether `run` knows this cell on this input."""
+    """Return whether `run` knows this cell on this input."""
     if cell.normed or x.shape[0] == 0 or x.shape[1] == 0 or x.dtype != cell.b.dtype:
         return False
     if isinstance(cell, GRUCell):
@@ -41,7 +42,8 @@ def can_fuse(cell: Cell, x: Tensor) -> bool:
 def run(
     cell: Cell, x: Tensor, state: State, w_h: Tensor, lengths: Tensor | None = None
 ) -> tuple[Tensor, State]:
-    """Outputs (T, B, H) and the last state; w_h is the cell's own, or the same with entries dropped.
+    """Return outputs (T, B, H) and the last state; w_h is the cell's own, or the same with entries
+    dropped.
 
     With `lengths` (B) the state is that after each row's last step; outputs at padding are of no use.
     """
@@ -58,12 +60,13 @@ def run(
     else:
         assert isinstance(cell, RNNCell)
         outputs = RNNSequence.apply(cell.project(x).to(h.dtype), h, w_h, cell.activation == "relu")
-    # For these two h is the whole state, and padding comes after the end: it may be computed and then not looked at.
+    # For these two h is the whole state, and padding comes after the end: it may be computed and
+    # then not looked at.
     return outputs, (outputs[-1] if lengths is None else last_step(outputs, h, lengths),)
 
 
 def last_step(outputs: Tensor, start: Tensor, lengths: Tensor) -> Tensor:
-    """The output (B, H) of each row's last step; of an empty row, `start`."""
+    """Return the output (B, H) of each row's last step; of an empty row, `start`."""
     rows = torch.arange(len(lengths), device=outputs.device)
     last = outputs[(lengths - 1).clamp(min=0), rows]
     return torch.where((lengths > 0).unsqueeze(1), last, start)
@@ -85,7 +88,8 @@ def _lstm(
                 x, (h, c), weights, True, 1, 0.0, cell.training, False, False
             )
         return outputs, (h[0], c[0])
-    # c is not among the outputs, so it cannot be looked up at each row's end: torch's packed form stops there itself.
+    # c is not among the outputs, so it cannot be looked up at each row's end: torch's packed form
+    # stops there itself.
     packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
     order, back = packed.sorted_indices, packed.unsorted_indices
     assert order is not None

@@ -1,12 +1,13 @@
 """First values of weights.
 
-Xavier (Glorot and Bengio 2010) keeps the variance of signals and gradients through tanh layers, He (2015) through
-relu; an orthogonal recurrent matrix (Saxe et al. 2014) keeps the length of what passes through time; GPT-2 makes the
-matrices that write into a residual stream smaller, so that its variance does not grow with depth.
+Xavier (Glorot and Bengio 2010) keeps the variance of signals and gradients through tanh layers, He
+(2015) through relu; an orthogonal recurrent matrix (Saxe et al. 2014) keeps the length of what
+passes through time; GPT-2 makes the matrices that write into a residual stream smaller, so that its
+variance does not grow with depth.
 
-A gate matrix (G H, D) is G matrices (H, D) above each other, and is filled block by block: as one matrix its fan-out,
-and what "orthogonal" means, would be wrong. The forget gate's bias of 1 (Gers et al. 2000; Jozefowicz et al. 2015) is
-set once; torch's two biases, both set, would make it 2.
+A gate matrix (G H, D) is G matrices (H, D) above each other, and is filled block by block: as one
+matrix its fan-out, and what "orthogonal" means, would be wrong. The forget gate's bias of 1 (Gers
+et al. 2000; Jozefowicz et al. 2015) is set once; torch's two biases, both set, would make it 2.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Method = Literal["xavier", "he", "orthogonal", "uniform"]
 
 @torch.no_grad()
 def xavier(weight: Tensor, blocks: int = 1, generator: Generator | None = None) -> Tensor:
-    """Uniform with variance 2 / (fan_in + fan_out)."""
+    """Sample from a uniform distribution with variance 2 / (fan_in + fan_out)."""
     for block in weight.chunk(blocks):
         nn.init.xavier_uniform_(block, generator=generator)
     return weight
@@ -33,13 +34,13 @@ def xavier(weight: Tensor, blocks: int = 1, generator: Generator | None = None) 
 
 @torch.no_grad()
 def he(weight: Tensor, blocks: int = 1, generator: Generator | None = None) -> Tensor:
-    """Normal with variance 2 / fan_in; blocks do not change fan_in."""
+    """Sample from a normal distribution with variance 2 / fan_in; blocks do not change fan_in."""
     return nn.init.normal_(weight, std=math.sqrt(2 / weight.shape[1]), generator=generator)
 
 
 @torch.no_grad()
 def orthogonal(weight: Tensor, blocks: int = 1, generator: Generator | None = None) -> Tensor:
-    """Each block with orthonormal rows or columns, whichever are fewer."""
+    """Make each block's rows or columns, whichever are fewer, orthonormal."""
     for block in weight.chunk(blocks):
         nn.init.orthogonal_(block, generator=generator)
     return weight
@@ -49,7 +50,7 @@ def orthogonal(weight: Tensor, blocks: int = 1, generator: Generator | None = No
 def uniform(
     weight: Tensor, blocks: int = 1, generator: Generator | None = None, *, limit: float = 0.1
 ) -> Tensor:
-    """Between -limit and limit (Zaremba et al. 2014)."""
+    """Sample uniformly between -limit and limit (Zaremba et al. 2014)."""
     return nn.init.uniform_(weight, -limit, limit, generator=generator)
 
 
@@ -57,7 +58,9 @@ def uniform(
 def scaled_residual(
     weight: Tensor, n_layers: float, std: float = 0.02, generator: Generator | None = None
 ) -> Tensor:
-    """Normal with std / sqrt(2 n_layers): each of n_layers blocks writes twice into the residual stream (GPT-2)."""
+    """Sample from a normal distribution with std / sqrt(2 n_layers): each of n_layers blocks
+    writes twice into the residual stream (GPT-2).
+    """
     return nn.init.normal_(weight, std=std / math.sqrt(2 * n_layers), generator=generator)
 
 
@@ -72,7 +75,8 @@ def initialise(
     recurrent: Method = "orthogonal",
     generator: Generator | None = None,
 ) -> None:
-    """Fill the recurrent cells, linear layers and layer norms below `module`; biases are zero, the forget gate's 1.
+    """Fill the recurrent cells, linear layers and layer norms below `module`; biases are zero, the
+    forget gate's 1.
 
     Embeddings are left alone: the right size depends on whether they are tied to the output.
     """

@@ -13,14 +13,16 @@ Matrices whose rows begin at aligned addresses: others make a product up to 40 %
 
 Dropout: for recurrent networks, where the mask stands still, and ordinary dropout that costs little.
 
-Ordinary dropout draws a mask for every step; on a recurrent state that noise adds up over time. Gal and Ghahramani
-(2016) draw one mask a sequence instead (variational dropout), and drop whole word types rather than single places;
-Merity et al. (2018) drop entries of the recurrent matrix (weight drop, after DropConnect, Wan et al. 2013), which
-leaves the fast recurrence as it is. Masks are drawn anew in every forward pass; what is kept is scaled by 1 / (1 - p),
-so nothing has to change when the model is used.
+Ordinary dropout draws a mask for every step; on a recurrent state that noise adds up over time. Gal
+and Ghahramani (2016) draw one mask a sequence instead (variational dropout), and drop whole word
+types rather than single places; Merity et al. (2018) drop entries of the recurrent matrix (weight
+drop, after DropConnect, Wan et al. 2013), which leaves the fast recurrence as it is. Masks are
+drawn anew in every forward pass; what is kept is scaled by 1 / (1 - p), so nothing has to change
+when the model is used.
 
-`dropout` is torch's in distribution. On a CPU torch takes longer to draw a mask than a small Transformer's layer takes to
-be computed; there ours comes from a kernel and a seed (`kernels.dropout`), and the seed from torch's random state.
+`dropout` is torch's in distribution. On a CPU torch takes longer to draw a mask than a small
+Transformer's layer takes to be computed; there ours comes from a kernel and a seed
+(`kernels.dropout`), and the seed from torch's random state.
 """
 
 from __future__ import annotations
@@ -99,12 +101,12 @@ ALIGNED = 16  # floats
 
 
 def aligned_empty(like: Tensor, rows: int, columns: int) -> Tensor:
-    """Empty (rows, columns), each row at an aligned address."""
+    """Return an uninitialised tensor (rows, columns), each row at an aligned address."""
     return like.new_empty(rows, -(-columns // ALIGNED) * ALIGNED)[:, :columns]
 
 
 def aligned(matrix: Tensor) -> Tensor:
-    """The same matrix, copied where its rows are not aligned."""
+    """Return the same matrix, copied where its rows are not aligned."""
     if matrix.device.type != "cpu" or matrix.stride(0) % 8 == 0:
         return matrix
     return aligned_empty(matrix, *matrix.shape).copy_(matrix)
@@ -114,14 +116,14 @@ def aligned(matrix: Tensor) -> Tensor:
 
 
 def check_rate(name: str, p: float) -> float:
-    """p, or an error that names it."""
+    """Return p, or raise an error that names it."""
     if not 0.0 <= p < 1.0:
         raise ValueError(f"{name} must be at least 0 and below 1; it is {p}")
     return float(p)
 
 
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
-    """Entries of x are zero with probability p, each by itself, else divided by 1 - p."""
+    """Set each entry of x to zero with probability p, independently; divide the others by 1 - p."""
     if not training or p == 0.0:
         return x
     if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
@@ -161,12 +163,12 @@ def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
 
 
 def draw_mask(shape: Sequence[int], p: float, like: Tensor) -> Tensor:
-    """Zeros with probability p, else 1 / (1 - p); of the type and on the device of `like`."""
+    """Sample zeros with probability p, else 1 / (1 - p), of the type and on the device of `like`."""
     return like.new_empty(tuple(shape)).bernoulli_(1.0 - p).div_(1.0 - p)
 
 
 def locked_dropout(x: Tensor, p: float, training: bool = True, *, time: int = 1) -> Tensor:
-    """Drop the same entries of x at all places of its axis `time`."""
+    """Drop the same entries of x at every step of its axis `time`."""
     if not training or p == 0.0:
         return x
     shape = list(x.shape)
@@ -175,12 +177,14 @@ def locked_dropout(x: Tensor, p: float, training: bool = True, *, time: int = 1)
 
 
 def weight_drop(weight: Tensor, p: float, training: bool = True) -> Tensor:
-    """A matrix with entries dropped; drawn once a pass, it holds for every step of the sequence."""
+    """Return a matrix with entries dropped, drawn once a pass for every step of the sequence."""
     return functional.dropout(weight, p, training) if p > 0.0 else weight
 
 
 def word_dropout(embedding: nn.Embedding, ids: Tensor, p: float) -> Tensor:
-    """Vectors of `ids` (B, T) as (B, T, E), where whole word types are zero: a dropped word is so at all its places."""
+    """Return vectors of `ids` (B, T) as (B, T, E), where whole word types are zero: a dropped word
+    is dropped wherever it occurs.
+    """
     vectors: Tensor = embedding(ids)  # (B, T, E)
     if p == 0.0:
         return vectors

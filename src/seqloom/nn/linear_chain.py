@@ -1,12 +1,15 @@
-"""The linear chain of a conditional random field in NumPy: likelihoods with their gradients, marginals, best paths.
+"""The linear chain of a conditional random field in NumPy: likelihoods with their gradients,
+marginals, best paths.
 
-    score(y | x) = start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t-1, y_t] + end[y_T],   p = exp(score) / Z
+    score(y | x) = start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t-1, y_t] + end[y_T],
+    p = exp(score) / Z
 
-`nn.crf` puts it under torch; to tag with saved weights no torch is needed. Batches are cut into chunks by their shape
-alone, and sums are made chunk by chunk, so results are the same for any number of threads.
+`nn.crf` puts it under torch; to tag with saved weights no torch is needed. Batches are cut into
+chunks by their shape alone, and sums are made chunk by chunk, so results are the same for any
+number of threads.
 
-Passes are scaled (`kernels/hmm`); a sequence with scores so far apart that scaling would lose some is done again with
-logarithms. A sequence of length 0 has one path, the empty one, of score 0.
+Passes are scaled (`kernels/hmm`); a sequence with scores so far apart that scaling would lose some
+is done again with logarithms. A sequence of length 0 has one path, the empty one, of score 0.
 """
 
 from __future__ import annotations
@@ -33,10 +36,11 @@ class Expected:
 
 
 class Chain:
-    """Scores of K tags: of the first one, start (K,), of one after another, transitions [from, to] (K, K), of the last, end.
+    """Scores of K tags: of the first one, start (K,), of one after another, transitions [from, to]
+    (K, K), of the last, end.
 
-    allowed (K + 1, K + 1), [from, to], says which pairs may be; its last row and column are the border: what may come first,
-    and what may come last.
+    allowed (K + 1, K + 1), [from, to], says which pairs may be; its last row and column are the
+    border: what may come first, and what may come last.
     """
 
     def __init__(
@@ -73,7 +77,9 @@ class Chain:
         *,
         gradients: bool = True,
     ) -> tuple[np.ndarray, Expected | None]:
-        """-log p(tags) (B,) of emissions (B, T, K) and tags (B, T); gradients of their sum, weighted by `weights` (B,)."""
+        """Compute -log p(tags) (B,) of emissions (B, T, K) and tags (B, T), and the gradients of their
+        sum, weighted by `weights` (B,).
+        """
         lengths, tags = self._checked(emissions, lengths), np.ascontiguousarray(tags, np.int64)
         if tags.shape != emissions.shape[:2]:
             raise ValueError(
@@ -92,14 +98,17 @@ class Chain:
         if (losses == np.inf).any():
             row = int(np.flatnonzero(losses == np.inf)[0])
             raise ValueError(
-                f"the tags of row {row} are not allowed in this order: {tags[row, : lengths[row]].tolist()[:20]}"
+                f"the tags of row {row} are not allowed in this order: "
+                f"{tags[row, : lengths[row]].tolist()[:20]}"
             )
         return losses, _joined(
             [found for _, found in parts if found is not None], emissions
         ) if gradients else None
 
     def marginals(self, emissions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """p(tag at each step) (B, T, K), zero beyond a sequence's length, and where no path is allowed."""
+        """Return p(tag at each step) (B, T, K), zero beyond a sequence's length, and where no path is
+        allowed.
+        """
         lengths = self._checked(emissions, lengths)
 
         def chunk(bounds: tuple[int, int]) -> Expected | None:
@@ -114,7 +123,8 @@ class Chain:
     def best_paths(
         self, emissions: np.ndarray, lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The path of the highest score (B, T), -1 beyond a sequence's length, and that score (B,) (Viterbi 1967).
+        """Return the path of the highest score (B, T), -1 beyond a sequence's length, and that score
+        (B,) (Viterbi 1967).
 
         Where no path is allowed it is the best of those that are not, and its score is -inf.
         """
@@ -144,7 +154,8 @@ class Chain:
             )
         if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= emissions.shape[1]:
             raise ValueError(
-                f"lengths must lie in 0..{emissions.shape[1]}; they go from {lengths.min()} to {lengths.max()}"
+                f"lengths must lie in 0..{emissions.shape[1]}; they go from {lengths.min()} to "
+                f"{lengths.max()}"
             )
         return lengths
 
@@ -177,7 +188,7 @@ class Chain:
     def _expect(
         self, packed: _Packed, tags: np.ndarray | None, weights: np.ndarray, gradients: bool
     ) -> tuple[np.ndarray, Expected | None]:
-        """Losses of one chunk, or log Z where there are no tags, and what is expected."""
+        """Compute the losses of one chunk, or log Z where there are no tags, and the expectations."""
         from seqloom.kernels import hmm
         from seqloom.kernels.hmm import forward, log_products, smooth
 
@@ -245,7 +256,7 @@ class Chain:
         pairs: np.ndarray,
         gradients: bool,
     ) -> float:
-        """log Z of one sequence; adds what is expected of it to counts and pairs."""
+        """Return log Z of one sequence, and add its expectations to counts and pairs."""
         from seqloom.kernels.hmm import log_pass
 
         k, rows = self.n_tags, packed.offsets[: packed.lengths[lane]] + lane
@@ -308,7 +319,7 @@ class _Packed:
         self.rows = np.arange(len(self.where))
 
     def table(self, chain: Chain) -> np.ndarray:
-        """Scores of the tags (rows, P), those of the first and last tag among them."""
+        """Return the scores of the tags (rows, P), including those of the first and last tag."""
         from seqloom.kernels.hmm import gather
 
         table = np.empty((len(self.where), len(chain.transitions)))
@@ -324,7 +335,7 @@ def _check_tags(tags: np.ndarray, n_tags: int) -> None:
 
 
 def _joined(parts: list[Expected], emissions: np.ndarray) -> Expected:
-    """Of all chunks; sums are made in their order."""
+    """Join the expectations of all chunks, summing in their order."""
     if len(parts) == 1:
         return parts[0]
     k = emissions.shape[2]

@@ -1,14 +1,16 @@
 """Cross-entropy of a linear softmax layer that never holds more than a chunk of its logits.
 
-With V words and N tokens the usual pair of a Linear and a cross-entropy writes N x V logits, their log-softmax and
-their gradient to memory, and reads each again. Here the rows are taken a chunk at a time, small enough to stay in
-the processor's cache, and while a chunk is there everything that needs it is done: softmax, loss, and the three
-gradients, in the forward pass, since the gradient of a loss that is the last step is known up to one factor. (The
-same observation as in Wijmans et al. 2024, "Cut Your Losses in Large-Vocabulary Language Models".)
+With V words and N tokens the usual pair of a Linear and a cross-entropy writes N x V logits, their
+log-softmax and their gradient to memory, and reads each again. Here the rows are taken a chunk at a
+time, small enough to stay in the processor's cache, and while a chunk is there everything that
+needs it is done: softmax, loss, and the three gradients, in the forward pass, since the gradient of
+a loss that is the last step is known up to one factor. (The same observation as in Wijmans et al.
+2024, "Cut Your Losses in Large-Vocabulary Language Models".)
 
-With e = exp(logits - max) and s = 1 / sum(e) the softmax is s e, row by row. It is never written: s goes into the
-narrow matrices, dX = s (e W) - W[target] and dW = e' (s X) - scatter(X), so a chunk is only exponentiated in place.
-Label smoothing likewise costs no pass over the chunk: the mean logit of a row is x . mean(W) + mean(b).
+With e = exp(logits - max) and s = 1 / sum(e) the softmax is s e, row by row. It is never written: s
+goes into the narrow matrices, dX = s (e W) - W[target] and dW = e' (s X) - scatter(X), so a chunk
+is only exponentiated in place. Label smoothing likewise costs no pass over the chunk: the mean
+logit of a row is x . mean(W) + mean(b).
 
 The target of a token is a word, or a distribution q over all words (soft targets). Then a chunk becomes in
 place sum(q) softmax - q, the gradient of its logits. Each token may have a weight; a mask is weights of zero
@@ -75,7 +77,7 @@ def linear_cross_entropy(
 def linear_log_probs(
     features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
 ) -> Tensor:
-    """Natural-log probability of each target, (N,); no gradient."""
+    """Return the natural-log probability of each target, (N,); no gradient."""
     return linear_cross_entropy(features, weight, bias, targets, reduction="none").neg_()
 
 
@@ -164,7 +166,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        # Given away rather than kept: the engine then takes dW itself as .grad, where it would copy what is shared.
+        # Given away rather than kept: the engine then takes dW itself as .grad, where it would copy
+        # what is shared.
         grads, ctx.grads = ctx.grads, None
         if grads is None:  # a second backward pass over a retained graph
             features, weight, bias = ctx.saved_tensors
@@ -260,7 +263,7 @@ def _soft_chunk(e: Tensor, asked: _Asked, part: slice, gradients: bool) -> tuple
 
 
 def _add_product(total: Tensor, e: Tensor, x: Tensor, *, first: bool) -> None:
-    """total (V, D) += e' x, or = for the first chunk; e (C, V), x (C, D)."""
+    """Add e' x to total (V, D), or set it for the first chunk; e (C, V), x (C, D)."""
     vocab_size, width = total.shape
     if width % 8 == 0:
         total.addmm_(e.t(), x, beta=0.0 if first else 1.0)

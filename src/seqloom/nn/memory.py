@@ -1,11 +1,14 @@
-"""Attention of a decoder to a memory: the vectors of the source, of which each target token takes a weighted mean.
+"""Attention of a decoder to a memory: the vectors of the source, of which each target token takes a
+weighted mean.
 
-How well a query q fits a key k is scored by a small network, `additive` (Bahdanau et al. 2015, section A.1.2), or by a product
-(Luong et al. 2015, section 3.1): `dot` q'k, `general` q'Wk, `concat` v'tanh(W[q; k]); `scaled` is dot divided by the root of
-the width (Vaswani et al. 2017). The keys are computed once for a memory; queries of all target steps are scored at once.
+How well a query q fits a key k is scored by a small network, `additive` (Bahdanau et al. 2015,
+section A.1.2), or by a product (Luong et al. 2015, section 3.1): `dot` q'k, `general` q'Wk,
+`concat` v'tanh(W[q; k]); `scaled` is dot divided by the root of the width (Vaswani et al. 2017).
+The keys are computed once for a memory; queries of all target steps are scored at once.
 
-`coverage` is what each source step was given so far, the sum of its weights (Tu et al. 2016; See et al. 2017): times a learned
-vector it is added to the key, so that the score knows what has been said. Steps then depend on each other and go one by one.
+`coverage` is what each source step was given so far, the sum of its weights (Tu et al. 2016; See et
+al. 2017): times a learned vector it is added to the key, so that the score knows what has been
+said. Steps then depend on each other and go one by one.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ BY_WIDTH = ("dot", "scaled")  # for which query and memory must have one width
 
 
 class MemoryAttention(nn.Module):
-    """Queries (B, T, d_query) to a memory (B, S, d_memory): its weighted means (B, T, d_memory) and the weights (B, T, S)."""
+    """Queries (B, T, d_query) to a memory (B, S, d_memory): its weighted means (B, T, d_memory) and
+    the weights (B, T, S).
+    """
 
     def __init__(
         self,
@@ -42,7 +47,8 @@ class MemoryAttention(nn.Module):
             raise ValueError(f"attention must be one of {', '.join(SCORES)}; it is {score!r}")
         if score in BY_WIDTH and d_query != d_memory:
             raise ValueError(
-                f"attention {score} multiplies queries and memory, so both need one width; they have {d_query} "
+                f"attention {score} multiplies queries and memory, so both need one width; they "
+                f"have {d_query} "
                 f"and {d_memory}"
             )
         self.score = score
@@ -63,7 +69,7 @@ class MemoryAttention(nn.Module):
             nn.init.uniform_(self.energy, -(d_query**-0.5), d_query**-0.5)
 
     def keys(self, memory: Tensor) -> Tensor:
-        """What queries are compared with, (B, S, d_query)."""
+        """Return what queries are compared with, (B, S, d_query)."""
         return memory if self.key is None else self.key(memory)
 
     def forward(
@@ -74,7 +80,9 @@ class MemoryAttention(nn.Module):
         present: Tensor | None = None,
         coverage: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """`present` (B, S) is False at padding. `coverage` (B, S): the sum of the weights before these queries; none: zeros."""
+        """Return the weighted memory and the attention weights. `present` (B, S) is False at padding.
+        `coverage` (B, S): the sum of the weights before these queries; none: zeros.
+        """
         if self.covered is None:
             weights = masked_softmax(self._scores(queries, keys), present)
         else:
@@ -95,7 +103,7 @@ class MemoryAttention(nn.Module):
         return torch.cat(steps, 1)
 
     def _scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """(B, T, S)."""
+        """Compute the scores (B, T, S)."""
         if self.query is not None:
             assert self.energy is not None
             scores: Tensor = AdditiveScores.apply(self.query(queries), keys, self.energy)
@@ -105,7 +113,9 @@ class MemoryAttention(nn.Module):
 
 
 def masked_softmax(scores: Tensor, present: Tensor | None) -> Tensor:
-    """Weights (B, T, S) that sum to one over what is `present` (B, S); a row of which nothing is present has zeros."""
+    """Return weights (B, T, S) that sum to one over what is `present` (B, S), or are all zero
+    where nothing is.
+    """
     if present is None:
         return torch.softmax(scores, -1)
     hidden = ~present.unsqueeze(1)
@@ -116,8 +126,8 @@ def masked_softmax(scores: Tensor, present: Tensor | None) -> Tensor:
 class AdditiveScores(torch.autograd.Function):
     """energy . tanh(query + key) of all pairs: (B, T, A) and (B, S, A) to (B, T, S).
 
-    The (B, T, S, A) numbers in between are not kept but computed once more in the backward pass, a few at a time, which is
-    faster than writing and reading them.
+    The (B, T, S, A) numbers in between are not kept but computed once more in the backward pass, a
+    few at a time, which is faster than writing and reading them.
     """
 
     @staticmethod
@@ -171,5 +181,5 @@ class AdditiveScores(torch.autograd.Function):
 
 
 def _compiled(x: Tensor) -> bool:
-    """Whether our kernel takes it."""
+    """Return whether our kernel takes this tensor."""
     return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)

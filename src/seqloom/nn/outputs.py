@@ -1,12 +1,15 @@
-"""Output layers for large vocabularies behind one interface: a loss to train with, exact probabilities afterwards.
+"""Output layers for large vocabularies behind one interface: a loss to train with, exact
+probabilities afterwards.
 
-`FullSoftmax` sums over all words, a chunk of logits at a time. `AdaptiveSoftmax` (Grave et al. 2017, "Efficient softmax
-approximation for GPUs") gives rare words narrow vectors in clusters of their own: another model, and exact in itself.
-`SampledSoftmax` and `NCE` train the full softmax's weights without its sum. The first asks which of one true and
-S drawn words is the true one, softmax of (logit - log q): the importance-sampling correction of Jean et al. 2015 in
-the ranking form whose optimum is the true distribution for any S (Ma and Collins 2018). The second (Gutmann and
-Hyvärinen 2010; Mnih and Teh 2012) asks of each word alone whether it is data or noise, which also drives the
-normaliser to a constant. Both draw one set of words for all tokens of a batch, so that they cost a matrix product.
+`FullSoftmax` sums over all words, a chunk of logits at a time. `AdaptiveSoftmax` (Grave et al.
+2017, "Efficient softmax approximation for GPUs") gives rare words narrow vectors in clusters of
+their own: another model, and exact in itself. `SampledSoftmax` and `NCE` train the full softmax's
+weights without its sum. The first asks which of one true and S drawn words is the true one, softmax
+of (logit - log q): the importance-sampling correction of Jean et al. 2015 in the ranking form whose
+optimum is the true distribution for any S (Ma and Collins 2018). The second (Gutmann and Hyvärinen
+2010; Mnih and Teh 2012) asks of each word alone whether it is data or noise, which also drives the
+normaliser to a constant. Both draw one set of words for all tokens of a batch, so that they cost a
+matrix product.
 
 Randomness comes from the generator that the caller gives or from torch's own, never from state kept here.
 """
@@ -25,7 +28,9 @@ from seqloom.nn.losses import SoftTargets, linear_cross_entropy, linear_log_prob
 
 
 class FullSoftmax(nn.Module):
-    """Weight (V, D) of its own, or that of an embedding; exact in training too, and the scoring half of its kin."""
+    """Weight (V, D) of its own, or that of an embedding; exact in training too, and the scoring
+    half of its kin.
+    """
 
     def __init__(
         self,
@@ -37,7 +42,9 @@ class FullSoftmax(nn.Module):
         label_smoothing: float = 0.0,
         never: Sequence[int] = (),
     ) -> None:
-        """`never`: words that have no probability; the loss does not know of them."""
+        """Make the output layer. `never`: words that have no probability; the loss does not know of
+        them.
+        """
         super().__init__()
         self.vocab_size, self.label_smoothing, self.never = vocab_size, label_smoothing, list(never)
         if tied is None:
@@ -54,7 +61,7 @@ class FullSoftmax(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
 
     def matrix(self) -> Tensor:
-        """The weight that is used, (V, D)."""
+        """Return the weight that is used, (V, D)."""
         tied = self._tied[0]
         return self.weight if tied is None else tied.weight
 
@@ -80,15 +87,15 @@ class FullSoftmax(nn.Module):
         )
 
     def log_probs(self, features: Tensor) -> Tensor:
-        """Of every word, (N, V)."""
+        """Return the log-probabilities of every word, (N, V)."""
         return F.log_softmax(F.linear(features, self.matrix(), self.offsets()), dim=-1)
 
     def token_log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
-        """Of the targets alone, (N,), in chunks; no gradient."""
+        """Return the log-probabilities of the targets alone, (N,), in chunks; no gradient."""
         return linear_log_probs(features, self.matrix(), self.offsets(), targets)
 
     def offsets(self) -> Tensor | None:
-        """What is added to the logits (V,)."""
+        """Return what is added to the logits (V,)."""
         if not self.never:
             return self.bias
         offsets = (
@@ -101,7 +108,9 @@ class FullSoftmax(nn.Module):
 
 
 class SampledSoftmax(FullSoftmax):
-    """Trained to find the true word among `samples` drawn ones. `proposal` (V,) is `log_uniform` unless given."""
+    """Trained to find the true word among `samples` drawn ones. `proposal` (V,) is `log_uniform`
+    unless given.
+    """
 
     def __init__(
         self,
@@ -129,7 +138,9 @@ class SampledSoftmax(FullSoftmax):
 
 
 class NCE(FullSoftmax):
-    """Each word alone: data, or one of `samples` draws from `noise` (V,)? The logits learn log p themselves, plus log V."""
+    """Each word alone: data, or one of `samples` draws from `noise` (V,)? The logits learn log p
+    themselves, plus log V.
+    """
 
     def __init__(
         self,
@@ -180,7 +191,9 @@ def _corrected_scores(
     targets: Tensor,
     generator: Generator | None,
 ) -> tuple[Tensor, Tensor]:
-    """logit - log q of the targets (N,) and of drawn words (N, S); a draw may be the target, and stays."""
+    """Compute logit - log q of the targets (N,) and of sampled words (N, S); a sample may be the
+    target, and stays.
+    """
     ids = proposal.draw(generator)
     weight, log_q = output.matrix(), proposal.log_q
     # One gather for both: the gradient of a gather is as large as the weight, and once is enough.
@@ -196,8 +209,9 @@ def _corrected_scores(
 class AdaptiveSoftmax(nn.Module):
     """A head of the most frequent words and one entry a cluster; cluster i of width d_model / factor^i.
 
-    `cutoffs` are ranks: [2000, 10000] makes a head of 2,000, a cluster to 10,000 and one of the rest. Ids must be sorted by
-    frequency, or `order` (V,) gives the ids from the most frequent to the rarest.
+    `cutoffs` are ranks: [2000, 10000] makes a head of 2,000, a cluster to 10,000 and one of the
+    rest. Ids must be sorted by frequency, or `order` (V,) gives the ids from the most frequent to
+    the rarest.
     """
 
     ranks: Tensor | None
@@ -257,7 +271,7 @@ class AdaptiveSoftmax(nn.Module):
         return total / (len(ranks) if weights is None else weights.sum())
 
     def log_probs(self, features: Tensor) -> Tensor:
-        """Of every word, (N, V)."""
+        """Return the log-probabilities of every word, (N, V)."""
         head = F.log_softmax(self.head(features), dim=-1)
         parts = [head[:, : self.shortlist]]
         for i in range(len(self.tails)):
@@ -271,7 +285,7 @@ class AdaptiveSoftmax(nn.Module):
 
     @torch.no_grad()
     def token_log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
-        """Of the targets alone, (N,), in chunks; no gradient."""
+        """Return the log-probabilities of the targets alone, (N,), in chunks; no gradient."""
         ranks, heads = self._places(targets)
         out = linear_log_probs(features, self.head.weight, self.head.bias, heads)
         for i, rows in self._rows(ranks):
@@ -287,7 +301,9 @@ class AdaptiveSoftmax(nn.Module):
         return tail
 
     def _places(self, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """The rank of each target, and what the head has to say for it: the word itself or its cluster."""
+        """Return the rank of each target, and what the head has to predict for it: the word itself or
+        its cluster.
+        """
         ranks = targets if self.ranks is None else self.ranks[targets]
         clusters = torch.bucketize(
             ranks, torch.tensor(self.edges, device=ranks.device), right=True
@@ -295,7 +311,7 @@ class AdaptiveSoftmax(nn.Module):
         return ranks, torch.where(clusters == 0, ranks, self.shortlist - 1 + clusters)
 
     def _rows(self, ranks: Tensor) -> list[tuple[int, Tensor]]:
-        """For each cluster that has targets, its number and their rows."""
+        """Return the number of each cluster that has targets, with their rows."""
         by_cluster = [
             (i, ((ranks >= low) & (ranks < high)).nonzero()[:, 0])
             for i, (low, high) in enumerate(pairwise(self.edges))
@@ -311,7 +327,9 @@ class _Tail(nn.Module):
 
 
 class Proposal(nn.Module):
-    """A distribution over words to draw `samples` from, with replacement. Not saved: scoring does not need it."""
+    """A distribution over words to draw `samples` from, with replacement. Not saved: scoring does
+    not need it.
+    """
 
     log_q: Tensor
     cumulative: Tensor
@@ -330,7 +348,9 @@ class Proposal(nn.Module):
         self.register_buffer("cumulative", q.cumsum(0), persistent=False)
 
     def draw(self, generator: Generator | None = None) -> Tensor:
-        """(S,) ids by the inverse of the distribution function: log V a draw, where torch.multinomial reads all of V."""
+        """Sample ids (S,) by the inverse of the distribution function: log V a draw, where
+        torch.multinomial reads all of V.
+        """
         device = self.cumulative.device if generator is None else generator.device
         u = torch.rand(self.samples, dtype=torch.float64, generator=generator, device=device)
         return torch.searchsorted(self.cumulative, u.to(self.cumulative.device), right=True).clamp_(
@@ -339,7 +359,8 @@ class Proposal(nn.Module):
 
 
 def log_uniform(vocab_size: int) -> Tensor:
-    """(V,) probabilities nearly as Zipf's law has them, for ids sorted by frequency: log((k + 2) / (k + 1)) / log(V + 1).
+    """Return probabilities (V,) close to Zipf's law, for ids sorted by frequency:
+    log((k + 2) / (k + 1)) / log(V + 1).
 
     >>> [round(p, 3) for p in log_uniform(3).tolist()]
     [0.5, 0.292, 0.208]
@@ -349,7 +370,8 @@ def log_uniform(vocab_size: int) -> Tensor:
 
 
 def unigram(counts: Tensor, power: float = 1.0) -> Tensor:
-    """(V,) probabilities by counts; one is added to each, so that no word is impossible. 0.75 is word2vec's power.
+    """Return probabilities (V,) by counts; one is added to each, so that no word is impossible.
+    0.75 is word2vec's power.
 
     >>> unigram(torch.tensor([2, 0])).tolist()
     [0.75, 0.25]

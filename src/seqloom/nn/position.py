@@ -1,11 +1,12 @@
 """Where a token stands: five ways to tell a Transformer, which by itself sees a set.
 
-Added to the embeddings: a learned table (GPT-2) or sinusoids (Vaswani et al. 2017, section 3.5). Inside the attention:
-rotary (RoPE, Su et al. 2021), which turns queries and keys so that their product depends on the distance alone;
-linear biases (ALiBi, Press et al. 2022), which make a score fall with the distance, more steeply in some heads;
-and a learned vector for each distance, added to the key (Shaw et al. 2018), far distances sharing one.
-Only the learned table ends; the others are functions of the position and go on past the length of training. How well is
-another matter: rotary positions are then better divided by a factor, which brings them back into the trained range
+Added to the embeddings: a learned table (GPT-2) or sinusoids (Vaswani et al. 2017, section 3.5).
+Inside the attention: rotary (RoPE, Su et al. 2021), which turns queries and keys so that their
+product depends on the distance alone; linear biases (ALiBi, Press et al. 2022), which make a score
+fall with the distance, more steeply in some heads; and a learned vector for each distance, added to
+the key (Shaw et al. 2018), far distances sharing one. Only the learned table ends; the others are
+functions of the position and go on past the length of training. How well is another matter: rotary
+positions are then better divided by a factor, which brings them back into the trained range
 (position interpolation, Chen et al. 2023).
 """
 
@@ -18,7 +19,8 @@ from torch import Tensor
 
 
 def sinusoids(positions: Tensor, d_model: int, base: float = 10000.0) -> Tensor:
-    """sin in the even places and cos in the odd ones, wavelengths from 2 pi to 2 pi base; (..., T) to (..., T, D).
+    """Compute sin in the even columns and cos in the odd ones, with wavelengths from 2 pi to
+    2 pi base; (..., T) to (..., T, D).
 
     >>> [round(x, 4) for x in sinusoids(torch.tensor([1]), 4)[0].tolist()]
     [0.8415, 0.5403, 0.01, 0.9999]
@@ -32,7 +34,8 @@ def sinusoids(positions: Tensor, d_model: int, base: float = 10000.0) -> Tensor:
 def rotary_angles(
     positions: Tensor, d_head: int, base: float = 10000.0, scale: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """cos and sin of the angle by which each pair of a head is turned; (..., T) to twice (..., T, d_head / 2).
+    """Compute cos and sin of the angle by which each pair of a head is rotated; (..., T) to twice
+    (..., T, d_head / 2).
 
     Positions are divided by `scale`.
     """
@@ -43,7 +46,8 @@ def rotary_angles(
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Queries or keys (B, heads, T, d_head), turned. Pair i is (i, i + d_head / 2), as in GPT-NeoX and Llama.
+    """Return rotated queries or keys (B, heads, T, d_head). Pair i is (i, i + d_head / 2), as in
+    GPT-NeoX and Llama.
 
     The paper pairs neighbours; that is the same up to the order of the rows of the projections, and slower.
     """
@@ -52,7 +56,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def alibi_slopes(n_heads: int) -> Tensor:
-    """(heads,) 2^(-8/n), 2^(-16/n), ...; between powers of two, every other slope of the next one is added, as in the paper.
+    """Return slopes (heads,) 2^(-8/n), 2^(-16/n), ...; between powers of two, every other slope of
+    the next one is added, as in the paper.
 
     >>> alibi_slopes(4).tolist()
     [0.25, 0.0625, 0.015625, 0.00390625]
@@ -64,22 +69,27 @@ def alibi_slopes(n_heads: int) -> Tensor:
 
 
 def alibi_bias(slopes: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-    """-slope x distance, to be added to a causal mask; queries (B, T) and keys (S,) hold positions; (B, heads, T, S)."""
+    """Compute -slope x distance, to be added to a causal mask; queries (B, T) and keys (S,) hold
+    positions; (B, heads, T, S).
+    """
     return (queries[:, None, :, None].to(slopes.dtype) - keys) * -slopes[:, None, None]
 
 
 def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
-    """q_i . a_ij of queries (B, heads, T, d_head), where a_ij is row rows[i, j] of the table (R, d_head).
+    """Compute q_i . a_ij of queries (B, heads, T, d_head), where a_ij is row rows[i, j] of the
+    table (R, d_head).
 
-    `rows` is (B or 1, T, S); the result, (B, heads, T, S), is to be added to q_i . k_j. As Shaw et al. remark, q is multiplied
-    with the table once; a_ij for every i and j would take d_head times the memory.
+    `rows` is (B or 1, T, S); the result, (B, heads, T, S), is to be added to q_i . k_j. As Shaw et
+    al. remark, q is multiplied with the table once; a_ij for every i and j would take d_head times
+    the memory.
     """
     by_row = q @ table.T  # (B, heads, T, R)
     return by_row.gather(3, rows[:, None].expand(*q.shape[:3], rows.shape[2]))
 
 
 def relative_rows(distance: Tensor, distances: range) -> Tensor:
-    """The row of a table for each distance, query minus key; `distances` have a row each, those beyond take the nearest's.
+    """Return the table row for each distance, query minus key; `distances` have a row each, those
+    beyond take the nearest one's.
 
     >>> relative_rows(torch.tensor([0, 1, 2, 3, -5]), range(-2, 3)).tolist()
     [2, 3, 4, 4, 0]
@@ -88,11 +98,12 @@ def relative_rows(distance: Tensor, distances: range) -> Tensor:
 
 
 def distance_buckets(distance: Tensor, buckets: int, max_distance: int, *, causal: bool) -> Tensor:
-    """The bucket of each distance, key minus query (T5, Raffel et al. 2020): a half of the buckets has one distance each, the
-    other half ranges that grow by one factor up to `max_distance`, beyond which all are in the last one.
+    """Return the bucket of each distance, key minus query (T5, Raffel et al. 2020): half of the
+    buckets have one distance each, the others ranges that grow by one factor up to
+    `max_distance`, beyond which all are in the last one.
 
-    `causal`: keys never come after their query. Otherwise those that do have buckets of their own. In float32 as in the first
-    implementation, whose rounding decides where a range ends.
+    `causal`: keys never come after their query. Otherwise those that do have buckets of their own.
+    In float32 as in the first implementation, whose rounding decides where a range ends.
 
     >>> distance_buckets(-torch.tensor([0, 1, 3, 4, 5, 6, 9, 10, 15, 16, 99]), 8, 16, causal=True).tolist()
     [0, 1, 3, 4, 4, 5, 6, 6, 7, 7, 7]

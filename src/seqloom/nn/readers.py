@@ -1,24 +1,26 @@
 """Readers: what comes in, as vectors (B, T, d_out) for an encoder. Tokens by a table, numbers as they are.
 
-Tokens may have, beside the vectors that are trained, a table of further ones that stay as they are: words of pretrained vectors
-that the training data lacks. In training, `word_dropout` a reads a word seen n times as if it had not been seen, with the
-probability a / (a + n): as `<unk>` (Kiperwasser and Goldberg 2016), or by its pretrained vector where it has one. So the
-network learns what to do with words that it has not trained. The spelling of words can be read along.
+Tokens may have, beside the vectors that are trained, a table of further ones that stay as they are:
+words of pretrained vectors that the training data lacks. In training, `word_dropout` a reads a word
+seen n times as if it had not been seen, with the probability a / (a + n): as `<unk>` (Kiperwasser
+and Goldberg 2016), or by its pretrained vector where it has one. So the network learns what to do
+with words that it has not trained. The spelling of words can be read along.
 
 What the spelling of a word says: a vector from its characters, by a CNN or by an LSTM.
 
-cnn: filters over three neighbouring characters, and the largest value of each over the word (dos Santos and Zadrozny 2014;
-Ma and Hovy 2016). lstm: the last states of both directions (Lample et al. 2016). Spelling helps most where a word is rare,
-so this stands beside the word's own vector.
+cnn: filters over three neighbouring characters, and the largest value of each over the word (dos
+Santos and Zadrozny 2014; Ma and Hovy 2016). lstm: the last states of both directions (Lample et al.
+2016). Spelling helps most where a word is rare, so this stands beside the word's own vector.
 
 Most words of a batch come more than once: hand over each once, and gather the rows that come out.
 
 Word vectors as the first layer of a network: a row for each of its tokens.
 
-The vectors were learnt from more text than the network will see, so it begins with what that text knew about its words
-(Collobert et al. 2011, "Natural Language Processing (almost) from Scratch", section 4). A token without a vector gets one
-of three things: a random vector as long as the others, one built from its spelling where the embedder can do that
-(fastText), or the mean of those that were found.
+The vectors were learnt from more text than the network will see, so it begins with what that text
+knew about its words (Collobert et al. 2011, "Natural Language Processing (almost) from Scratch",
+section 4). A token without a vector gets one of three things: a random vector as long as the
+others, one built from its spelling where the embedder can do that (fastText), or the mean of those
+that were found.
 
     >>> from seqloom.models.word_vectors.word_vectors import WordVectors
     >>> vectors = WordVectors.of(["cat", "dog"], [[1.0, 0.0], [0.0, 1.0]])
@@ -47,8 +49,9 @@ Arrays = Mapping[str, Tensor]
 
 
 class TokenReader(nn.Module):
-    """`ids` (B, T) of a batch to (B, T, d_embed), with those of `characters` behind. An id at or above the size of the table is
-    one of the further words. `words` (B, T) are places among the `spellings` (U, L) of the batch, with `spelling_lengths` (U,).
+    """`ids` (B, T) of a batch to (B, T, d_embed), with those of `characters` behind. An id at or
+    above the size of the table is one of the further words. `words` (B, T) are places among the
+    `spellings` (U, L) of the batch, with `spelling_lengths` (U,).
     """
 
     drop: Tensor | None
@@ -106,7 +109,9 @@ class TokenReader(nn.Module):
 
 
 class NumberReader(nn.Module):
-    """`values` (B, T, C), scaled by what the training data had, with a mark for each value that is missing (NaN)."""
+    """`values` (B, T, C), scaled by what the training data had, with a mark for each value that is
+    missing (NaN).
+    """
 
     def __init__(
         self,
@@ -137,7 +142,9 @@ PAD = 0  # the character that stands beyond a word's end
 
 
 class CharacterReader(nn.Module):
-    """Words as ids of characters (N, L), padded with 0, and their lengths (N,), to (N, d_out). No characters give zeros."""
+    """Words as ids of characters (N, L), padded with 0, and their lengths (N,), to (N, d_out). No
+    characters give zeros.
+    """
 
     def __init__(self, n_chars: int, d_char: int, d_out: int, kind: Kind = "cnn") -> None:
         super().__init__()
@@ -179,7 +186,9 @@ class CharacterReader(nn.Module):
         return found.masked_fill((lengths == 0).unsqueeze(1), 0.0)
 
     def _convolve(self, x: Tensor, inside: Tensor) -> Tensor:
-        """One product with each character between its neighbours, and the largest value inside the word."""
+        """Apply one product to each character with its neighbours, and return the largest value inside
+        the word.
+        """
         edged = nn.functional.pad(x, (0, 0, 1, 1))
         values: Tensor = self.filters(
             torch.cat([edged[:, :-2], x, edged[:, 2:]], 2)
@@ -187,7 +196,9 @@ class CharacterReader(nn.Module):
         return values.masked_fill(~inside.unsqueeze(2), -math.inf).amax(1)
 
     def _ends(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """Where each direction stops reading: the one at the last character, the other at the first."""
+        """Return the output where each direction stops reading: one at the last character, the other
+        at the first.
+        """
         outputs, _ = self.recurrent(x, None, lengths, final_state=False)  # (N, L, d_out)
         ahead, back = outputs.chunk(2, 2)
         last = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, ahead.shape[2])
@@ -204,11 +215,11 @@ class Source(Protocol):
 
     @property
     def vectors(self) -> Any:
-        """Words with their matrix: a WordVectors."""
+        """Return the words with their matrix: a WordVectors."""
         ...
 
     def unseen(self, words: list[str]) -> np.ndarray | None:
-        """Vectors (n, D) of words that are not in the list; None: it has none for them."""
+        """Return vectors (n, D) of words that are not in the list; None: it has none for them."""
         ...
 
 
@@ -221,10 +232,11 @@ class Table(NamedTuple):
 def table(
     vectors: Source, tokens: Sequence[str], *, unknown: Unknown = "random", seed: int = 0
 ) -> Table:
-    """The vector of each token by its spelling as it stands; a table of which no row was found is an error.
+    """Look up the vector of each token by its exact spelling; raise an error if no row is found.
 
-    `unknown`: what a token without a vector gets. `random`: normal around zero, of the mean square of those found.
-    `subword`: built from its spelling; `random` where that gives nothing. `mean`: of those found.
+    `unknown`: what a token without a vector gets. `random`: normal around zero, of the mean square
+    of those found. `subword`: built from its spelling; `random` where that gives nothing. `mean`:
+    of those found.
     """
     if unknown not in ("random", "subword", "mean"):
         raise ConfigError(f"unknown must be one of random, subword, mean; got {unknown!r}")
@@ -265,5 +277,5 @@ def table(
 
 
 def _some(words: Sequence[str]) -> str:
-    """The last three: the first tokens of a vocabulary are marks that have no vectors."""
+    """Show the last three: the first tokens of a vocabulary are marks that have no vectors."""
     return ", ".join(map(repr, words[-3:]))

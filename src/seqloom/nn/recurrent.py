@@ -1,15 +1,17 @@
 """A stack of recurrent layers over any recurrent cell.
 
-The state is a value: a tuple over layers of tuples of (B, H) tensors, batch first; a bidirectional layer has those of
-its reverse direction behind those of the forward one. With `lengths` padding never moves the state and the outputs
-there are zero, so a row comes out as if it had been read alone; the reverse direction begins at the row's own end.
-Whoever wants the outputs alone says `final_state=False`: padding comes after a row's end and may then be computed and
-thrown away, which lets every cell run all steps at once, where the LSTM otherwise stops row by row.
+The state is a value: a tuple over layers of tuples of (B, H) tensors, batch first; a bidirectional
+layer has those of its reverse direction behind those of the forward one. With `lengths` padding
+never moves the state and the outputs there are zero, so a row comes out as if it had been read
+alone; the reverse direction begins at the row's own end. Whoever wants the outputs alone says
+`final_state=False`: padding comes after a row's end and may then be computed and thrown away, which
+lets every cell run all steps at once, where the LSTM otherwise stops row by row.
 
-What the options add: projections (Sak et al. 2014), layer norm (Ba et al. 2016), residual stacks (Prakash et al. 2016),
-a learned first state, dropout between layers (Zaremba et al. 2014), one mask a sequence (Gal and Ghahramani 2016), weight
-drop (Merity et al. 2018). Layer norm, recurrent dropout and the GRU's reset before the product go step by step
-through `cells`; all else takes the fast paths in `fused`.
+What the options add: projections (Sak et al. 2014), layer norm (Ba et al. 2016), residual stacks
+(Prakash et al. 2016), a learned first state, dropout between layers (Zaremba et al. 2014), one mask
+a sequence (Gal and Ghahramani 2016), weight drop (Merity et al. 2018). Layer norm, recurrent
+dropout and the GRU's reset before the product go step by step through `cells`; all else takes the
+fast paths in `fused`.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ States = tuple[State, ...]  # one a layer
 class RecurrentStack(nn.Module):
     """`n_layers` recurrent layers: x (B, T, d_in) to (B, T, d_out) and the state after it.
 
-    dropout works between layers, so with one layer it does nothing; weight_drop and recurrent_dropout work inside every
-    layer, on W_h and on h. residual adds a layer's input to its output where their widths agree.
+    dropout works between layers, so with one layer it does nothing; weight_drop and
+    recurrent_dropout work inside every layer, on W_h and on h. residual adds a layer's input to its
+    output where their widths agree.
     """
 
     def __init__(
@@ -61,7 +64,9 @@ class RecurrentStack(nn.Module):
         options: Mapping[str, Any] | None = None,
         linear: MakeLinear = nn.Linear,
     ) -> None:
-        """`cell`: a name in `encoder_table`; `options` of a cell that has others than those named here."""
+        """Build the layers. `cell`: a name in `encoder_table`; `options` of a cell that has others
+        than those named here.
+        """
         super().__init__()
         if min(d_in, d_hidden, n_layers) < 1:
             raise ValueError(
@@ -125,7 +130,7 @@ class RecurrentStack(nn.Module):
         initialise(self)
 
     def start(self, n: int) -> States:
-        """The state of n sequences of which nothing was read."""
+        """Return the state of n sequences of which nothing was read."""
         return tuple(
             tuple(leaf for cell in _directions(layer) for leaf in cell.start(n))
             for layer in self.layers
@@ -140,7 +145,8 @@ class RecurrentStack(nn.Module):
         final_state: bool = True,
         trace: Trace | None = None,
     ) -> tuple[Tensor, States]:
-        """x (B, T, d_in), lengths (B) of its rows: outputs (B, T, d_out) and the state after the last step.
+        """Run over x (B, T, d_in) with row lengths (B); return outputs (B, T, d_out) and the state
+        after the last step.
 
         Without `final_state` that state is an empty tuple; with `lengths` this is faster. A trace gets the
         outputs (`layers.0.out`), and states and gates (`layers.0.h`, `layers.0.reverse.gates.f`), for which
@@ -159,7 +165,7 @@ class RecurrentStack(nn.Module):
             raise ValueError(f"the state has {len(state)} layers, the stack {len(self.layers)}")
 
         def arranged(value: Tensor) -> Tensor:
-            """Of a trace: (T, B, H) as (B, T, H), with zeros at padding."""
+            """Convert a traced (T, B, H) to (B, T, H), with zeros at padding."""
             return (
                 value if inside is None else value.masked_fill(~inside.unsqueeze(2), 0.0)
             ).transpose(0, 1)
@@ -194,7 +200,9 @@ class RecurrentStack(nn.Module):
         turn: Tensor | None,
         trace: Trace | None,
     ) -> tuple[Tensor, State]:
-        """One layer in its one or two directions; with `lengths` the state is that of each row's end."""
+        """Run one layer in its one or two directions; with `lengths` the state is that of each row's
+        end.
+        """
         if layer.reverse is None:
             return self._direction(layer, x, state, lengths, trace)
         half = len(layer.leaves)
@@ -230,7 +238,9 @@ def _directions(layer: nn.Module) -> list[Cell]:
 
 
 class _Reorder(torch.autograd.Function):
-    """x (T, B, D) with step order[t, b] of row b at t. Reversing is its own inverse, so the gradient goes the same way."""
+    """x (T, B, D) with step order[t, b] of row b at t. Reversing is its own inverse, so the
+    gradient goes the same way.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: Tensor) -> Tensor:
@@ -247,7 +257,9 @@ class _Reorder(torch.autograd.Function):
 
 
 def _turned(x: Tensor, turn: Tensor | None) -> Tensor:
-    """x (T, B, D) backwards; by `turn` (T, B) each row from its own end, where padding stays where it is."""
+    """Return x (T, B, D) reversed; by `turn` (T, B) each row from its own end, while padding stays
+    where it is.
+    """
     if turn is None:
         return x.flip(0)
     turned: Tensor = _Reorder.apply(x, turn)

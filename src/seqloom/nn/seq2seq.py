@@ -1,12 +1,15 @@
-"""The recurrent encoder-decoder (Sutskever et al. 2014; Cho et al. 2014) with attention (Bahdanau, Luong et al. 2015).
+"""The recurrent encoder-decoder (Sutskever et al. 2014; Cho et al. 2014) with attention (Bahdanau,
+Luong et al. 2015).
 
-A reader and an encoder make a memory of the source; its summary is where the decoder begins. Each target token moves the
-decoder's state h; attention looks up a context c for it; the readout tanh(W [h; c]) predicts the next token. Since the next
-state does not need c, all steps of a known target are one pass over the fused recurrence and one attention for all of
-them. With `input_feeding` (Luong et al. 2015, section 3.3) the readout is part of the next input, and steps go one by one.
+A reader and an encoder make a memory of the source; its summary is where the decoder begins. Each
+target token moves the decoder's state h; attention looks up a context c for it; the readout tanh(W
+[h; c]) predicts the next token. Since the next state does not need c, all steps of a known target
+are one pass over the fused recurrence and one attention for all of them. With `input_feeding`
+(Luong et al. 2015, section 3.3) the readout is part of the next input, and steps go one by one.
 
-Without attention all that the decoder knows of the source is that summary, as its first state, or besides at `every_step`
-(Cho et al. 2014). `encoder=None`: one recurrent network reads the source and then writes the target.
+Without attention all that the decoder knows of the source is that summary, as its first state, or
+besides at `every_step` (Cho et al. 2014). `encoder=None`: one recurrent network reads the source
+and then writes the target.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ class Memory(NamedTuple):
     start: States
 
     def rows(self, chosen: Tensor) -> Memory:
-        """Of these sources, in this order."""
+        """Return the memory of these sources, in this order."""
         return Memory(
             self.vectors[chosen],
             self.keys[chosen],
@@ -58,7 +61,9 @@ class DecoderState(NamedTuple):
 
 
 class Seq2Seq(nn.Module):
-    """`reader` None: sources have the targets' vocabulary and vectors; `encoder` None: the decoder reads them itself."""
+    """`reader` None: sources have the targets' vocabulary and vectors; `encoder` None: the decoder
+    reads them itself.
+    """
 
     def __init__(
         self,
@@ -82,7 +87,8 @@ class Seq2Seq(nn.Module):
         super().__init__()
         if encoder is None and (reader is not None or every_step or input_feeding):
             raise ValueError(
-                "one network that reads and writes takes no other reader, no input feeding, and no summary at "
+                "one network that reads and writes takes no other reader, no input feeding, and no "
+                "summary at "
                 "every step"
             )
         if attention is None and (input_feeding or coverage):
@@ -133,7 +139,7 @@ class Seq2Seq(nn.Module):
     # ---- reading
 
     def encode(self, batch: Arrays, trace: Trace | None = None) -> Memory:
-        """`ids` (B, S) or `values` (B, S, C) of the sources, and their `lengths` (B,).
+        """Encode sources given as `ids` (B, S) or `values` (B, S, C), with their `lengths` (B,).
 
         A trace gets what the encoder adds, as `encoder...`, also where the decoder reads the sources itself.
         """
@@ -162,7 +168,7 @@ class Seq2Seq(nn.Module):
         )
 
     def _first(self, summary: Tensor) -> States:
-        """The state in which the decoder begins, a part of one product for each layer and leaf."""
+        """Return the decoder's initial state, a part of one product for each layer and leaf."""
         assert self.initial is not None
         parts = iter(self.initial(summary).split(self._width, 1))
         return tuple(
@@ -180,7 +186,8 @@ class Seq2Seq(nn.Module):
     # ---- writing
 
     def features(self, memory: Memory, inputs: Tensor, trace: Trace | None = None) -> Tensor:
-        """What the output layer reads after each of the tokens `inputs` (B, T) of a known target, (B, T, D).
+        """Return what the output layer reads after each of the tokens `inputs` (B, T) of a known
+        target, (B, T, D).
 
         A trace gets what the decoder adds, as `decoder...`, and `cross.weights` (B, 1, T, S), as of one head.
         """
@@ -197,7 +204,7 @@ class Seq2Seq(nn.Module):
         return features
 
     def start(self, memory: Memory) -> DecoderState:
-        """Before the first token."""
+        """Return the state before the first token."""
         n, summary = len(memory.summary), memory.summary
         fed = self.output.matrix().shape[1] if self.input_feeding else 0
         steps = (
@@ -210,8 +217,9 @@ class Seq2Seq(nn.Module):
     def step(
         self, memory: Memory, state: DecoderState, ids: Tensor, trace: Trace | None = None
     ) -> tuple[Tensor, DecoderState]:
-        """One more token of each row (B,): what predicts the next (B, D), and the state. `trace` as in
-        `features`, with T = 1."""
+        """Read one more token of each row (B,); return what predicts the next (B, D), and the state.
+        `trace` is as in `features`, with T = 1.
+        """
         x = self._inputs(memory, ids.unsqueeze(1))
         if self.input_feeding:
             x = torch.cat([x, state.fed.unsqueeze(1)], 2)
@@ -249,7 +257,9 @@ class Seq2Seq(nn.Module):
         return torch.stack(features, 1)
 
     def _step_by_step(self, memory: Memory, inputs: Tensor) -> Tensor:
-        """Only what depends on the step before is done at each step; the first layer's product with the tokens is not."""
+        """Run step by step only what depends on the step before; the first layer's product with the
+        tokens does not.
+        """
         first, state = self._layers[0], self.start(memory)
         x = self._inputs(memory, inputs).transpose(0, 1)  # (T, B, E)
         known = x.shape[2]
@@ -274,7 +284,9 @@ class Seq2Seq(nn.Module):
         return torch.stack(features, 1)
 
     def _inputs(self, memory: Memory, ids: Tensor) -> Tensor:
-        """Vectors of the tokens, (B, T, ...), with the summary of the source beside each where it is wanted."""
+        """Return the vectors of the tokens, (B, T, ...), each with the summary of the source where it
+        is wanted.
+        """
         x = dropout(self.embedding(ids), self.dropout, self.training)
         if not self.every_step:
             return x
@@ -295,8 +307,9 @@ class Seq2Seq(nn.Module):
 
 
 def summary_of(encoder: Encoder, vectors: Tensor, lengths: Tensor) -> Tensor:
-    """One vector (B, D) for each source: of a recurrent encoder what it had at the end, each direction at its own; of others
-    the mean over the steps."""
+    """Return one vector (B, D) for each source: the final output of a recurrent encoder, each
+    direction at its own end; for others the mean over the steps.
+    """
     if not isinstance(encoder, Recurrent):
         return vectors.sum(1) / lengths.clamp(min=1).to(vectors.dtype).unsqueeze(1)
     rows = torch.arange(len(vectors), device=vectors.device)

@@ -1,12 +1,15 @@
-"""The Transformer's block (Vaswani et al. 2017), for encoders and decoders, and GPT (Radford et al. 2018, 2019) made of it.
+"""The Transformer's block (Vaswani et al. 2017), for encoders and decoders, and GPT (Radford et al.
+2018, 2019) made of it.
 
-Where a recurrent network squeezes the past into one vector, this one keeps every past token's keys and values and looks
-up what it needs, so the path between any two tokens is one layer long. A block is given its attention, and with each call the
-mask: what makes an encoder or a decoder of it is outside. `norm="pre"` is GPT-2's order, which trains without
-warm-up; `norm="post"` is the original one, without a last norm, which its blocks end in.
+Where a recurrent network squeezes the past into one vector, this one keeps every past token's keys
+and values and looks up what it needs, so the path between any two tokens is one layer long. A block
+is given its attention, and with each call the mask: what makes an encoder or a decoder of it is
+outside. `norm="pre"` is GPT-2's order, which trains without warm-up; `norm="post"` is the original
+one, without a last norm, which its blocks end in.
 
-GPT's initialisation is GPT-2's: normal 0.02, what is added to the residual stream smaller by sqrt(2 n_layers).
-The loss is outside: `features` gives the vectors whose product with `output_weight` are the logits.
+GPT's initialisation is GPT-2's: normal 0.02, what is added to the residual stream smaller by sqrt(2
+n_layers). The loss is outside: `features` gives the vectors whose product with `output_weight` are
+the logits.
 """
 
 from __future__ import annotations
@@ -65,8 +68,9 @@ class MLP(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """A perceptron whose inner units are each multiplied by a gate (Shazeer 2020); one product makes the gates and, after them,
-    the units. The gates are swish, or another `activation`."""
+    """A perceptron whose inner units are each multiplied by a gate (Shazeer 2020); one product
+    makes the gates and, after them, the units. The gates are swish, or another `activation`.
+    """
 
     def __init__(
         self,
@@ -90,7 +94,9 @@ class SwiGLU(nn.Module):
 def make_norm(
     kind: NormKind, d_model: int, *, epsilon: float = 1e-5, bias: bool = True
 ) -> nn.Module:
-    """Layer norm, or RMSNorm (Zhang and Sennrich 2019), which only divides by the root of the mean square."""
+    """Make a layer norm, or RMSNorm (Zhang and Sennrich 2019), which only divides by the root mean
+    square.
+    """
     return (
         nn.RMSNorm(d_model, eps=epsilon)
         if kind == "rms"
@@ -131,7 +137,8 @@ class Block(nn.Module):
         memory_mask: Mask = UNMASKED,
         trace: Trace | None = None,
     ) -> tuple[Tensor, KeysValues]:
-        """x (B, T, D) to the same shape, and the keys and values of `attention`; `memory` is what `cross.project` gave.
+        """Map x (B, T, D) to the same shape, and return the keys and values of `attention` with it;
+        `memory` is what `cross.project` gave.
 
         A trace gets `attention.weights`, `cross.weights` and `out`.
         """
@@ -156,12 +163,13 @@ class Block(nn.Module):
 
 
 class GPTNet(nn.Module):
-    """`context` is the length of a learned position table; other positions may go beyond it. `rope_scale` divides rotary
-    positions, `max_distance` is the last distance with a vector of its own among relative ones, and with a `window` no token
+    """`context` is the length of a learned position table; other positions may go beyond it.
+    `rope_scale` divides rotary positions, `max_distance` is the last distance with a vector of its
+    own among relative ones, and with a `window` no token
     sees one that is further away than that in a block.
 
-    GPT-2 has learned positions, gelu and biases. Llama (Touvron et al. 2023) has rotary positions, norms of the kind `rms`,
-    swiglu, groups of heads that share keys and values, and no biases.
+    GPT-2 has learned positions, gelu and biases. Llama (Touvron et al. 2023) has rotary positions,
+    norms of the kind `rms`, swiglu, groups of heads that share keys and values, and no biases.
     """
 
     slopes: Tensor | None
@@ -205,7 +213,8 @@ class GPTNet(nn.Module):
             dropout,
         )
         self.window = window
-        self.checkpoint = checkpoint  # recompute each block in the backward pass instead of keeping its activations
+        # recompute each block in the backward pass instead of keeping its activations
+        self.checkpoint = checkpoint
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.position = nn.Embedding(context, d_model) if positions == "learned" else None
         new_norm = partial(make_norm, norm_kind, epsilon=norm_epsilon, bias=bias)
@@ -248,11 +257,11 @@ class GPTNet(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """(V, D): the embedding's own when tied."""
+        """Return the output weight (V, D): the embedding's own when tied."""
         return self.embedding.weight if self.output is None else self.output.weight
 
     def start(self, n: int) -> Past:
-        """The past of n rows that have read nothing."""
+        """Return the past of n rows that have read nothing."""
         weight = self.embedding.weight
         empty = weight.new_empty(n, self.n_kv_heads, 0, self.d_model // self.n_heads)
         return Past(
@@ -263,10 +272,12 @@ class GPTNet(nn.Module):
     def features(
         self, ids: Tensor, past: Past | None = None, trace: Trace | None = None
     ) -> tuple[Tensor, Past | None]:
-        """The vectors that predict the token after each of `ids` (B, T), as (B, T, D), and the past with `ids` read.
+        """Return the vectors (B, T, D) that predict the token after each of `ids` (B, T), and the past
+        with `ids` read.
 
-        The memory of `past` is reused. Prompts of unequal length are padded on the right; afterwards their true
-        lengths go into the past: `past._replace(lengths=...)`. With gradients enabled there is no past.
+        The memory of `past` is reused. Prompts of unequal length are padded on the right;
+        afterwards their true lengths go into the past: `past._replace(lengths=...)`. With gradients
+        enabled there is no past.
 
         A trace gets what the blocks add, as `blocks.0...`.
         """
@@ -340,8 +351,10 @@ def causal_places(
     window: int | None = None,
     relative: bool = False,
 ) -> tuple[Mask, Places]:
-    """Tokens that see themselves and what came before; `before` is how much each row has read, `slopes` are ALiBi's, with a
-    `window` they see no further back than that; `relative`: the distances are wanted."""
+    """Return the mask and places of tokens that see themselves and what came before; `before` is
+    how much each row has read, `slopes` are ALiBi's, with a `window` they see no further back
+    than that; `relative`: the distances are wanted.
+    """
     steps = positions.shape[1]
     longest = max(before) if before else 0
     first = longest if not before or min(before) == longest else None

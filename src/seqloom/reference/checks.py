@@ -2,19 +2,21 @@
 
     dL/dv  ~  (L(v + step) - L(v - step)) / (2 step)
 
-The error of the central difference falls with step^2 and rounding grows with 1 / step; in float64 about 1e-5 is where
-both are small. In float32 there is no such place, so everything is computed in float64.
+The error of the central difference falls with step^2 and rounding grows with 1 / step; in float64
+about 1e-5 is where both are small. In float32 there is no such place, so everything is computed in
+float64.
 
 Backward through time, whole and in pieces: truncation, the share of each step, clipping.
 
-The gradient of the recurrent matrix is a sum over the steps at which the matrix was used, and each of those shares is
-again a sum over the later losses that felt it (Pascanu, Mikolov and Bengio 2013, equations 3 to 5):
+The gradient of the recurrent matrix is a sum over the steps at which the matrix was used, and each
+of those shares is again a sum over the later losses that felt it (Pascanu, Mikolov and Bengio 2013,
+equations 3 to 5):
 
     dL/dw_h = sum_k  share_k  =  sum_t sum_{k <= t}  dL_t/dh_t  dh_t/dh_k  (dh_k/dw_h, h_{k-1} held fixed)
 
-Truncation (Williams and Peng 1990) cuts the text into chunks: the state is carried from one to the next, the error is
-not carried back. What is saved is memory, which grows with the chunk instead of the text, and there is an update a
-chunk; time is linear in the length either way.
+Truncation (Williams and Peng 1990) cuts the text into chunks: the state is carried from one to the
+next, the error is not carried back. What is saved is memory, which grows with the chunk instead of
+the text, and there is an update a chunk; time is linear in the length either way.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from seqloom.reference.sequences import Cell, Gradients, Params, State, Trace, T
 def numerical_gradient(
     loss: Callable[[], float], array: np.ndarray, *, step: float = 1e-5
 ) -> np.ndarray:
-    """The gradient of `loss()` with respect to `array`, which it must read; each entry is moved and put back.
+    """Compute the gradient of `loss()` with respect to `array`, which it must read; each entry is
+    moved and put back.
 
     >>> v = np.array([1.0, 2.0])
     >>> numerical_gradient(lambda: float((v**3).sum()), v).round(6)
@@ -51,7 +54,9 @@ def numerical_gradient(
 
 
 def relative_error(a: np.ndarray, b: np.ndarray) -> float:
-    """The norm of the difference over the larger of both norms: 0 for equal arrays, also where both are zero."""
+    """Return the norm of the difference over the larger of both norms: 0 for equal arrays, also
+    where both are zero.
+    """
     scale = max(float(np.linalg.norm(a)), float(np.linalg.norm(b)))
     return float(np.linalg.norm(a - b)) / scale if scale > 0 else 0.0
 
@@ -65,7 +70,8 @@ def check_gradients(
     step: float = 1e-5,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Relative error of `cell.backward` for each parameter ("w_x", ..), the input ("x") and the initial state ("h", "c").
+    """Return the relative error of `cell.backward` for each parameter ("w_x", ..), the input ("x")
+    and the initial state ("h", "c").
 
     The loss is a random weighted sum of all h_t and of the last state, so that every path carries some of it.
     The cell's parameters must be float64; they are moved while it runs and then as before.
@@ -108,7 +114,7 @@ class Chunk(NamedTuple, Generic[TraceT]):
 
 
 def chunks(n_steps: int, length: int) -> list[slice]:
-    """Consecutive stretches of `length` steps, the last one perhaps shorter.
+    """Return consecutive stretches of `length` steps, the last one perhaps shorter.
 
     >>> chunks(25, 10)
     [slice(0, 10, None), slice(10, 20, None), slice(20, 25, None)]
@@ -127,11 +133,12 @@ def truncated_bptt(
     state: State | None = None,
     mask: np.ndarray | None = None,
 ) -> Iterator[Chunk[TraceT]]:
-    """Forward and backward, one chunk at a time; parameters may be changed between chunks.
+    """Run forward and backward, one chunk at a time; parameters may be changed between chunks.
 
-    `loss(h, steps)` takes the states of these steps, (B, t, H), and gives its value and its gradient with respect to
-    them. Within a chunk the gradient is that of full backward through time from the carried state; only what the chunk
-    would ask of the chunks before it (`gradients.start`) is dropped.
+    `loss(h, steps)` takes the states of these steps, (B, t, H), and gives its value and its
+    gradient with respect to them. Within a chunk the gradient is that of full backward through time
+    from the carried state; only what the chunk would ask of the chunks before it
+    (`gradients.start`) is dropped.
     """
     for steps in chunks(x.shape[1], length):
         trace = cell.forward(x[:, steps], state, None if mask is None else mask[:, steps])
@@ -141,7 +148,9 @@ def truncated_bptt(
 
 
 def recurrent_shares(trace: Trace, gradients: Gradients) -> np.ndarray:
-    """What each step's use of w_h adds to its gradient, (T, G*H, H); summed over T it is the gradient."""
+    """Return what each step's use of w_h adds to its gradient, (T, G*H, H); summed over T it is
+    the gradient.
+    """
     b, n_steps, n_gates, d_hidden = trace.multiplied.shape
     blocks = gradients.product.reshape(b, n_steps, n_gates, d_hidden)
     shares = np.einsum("btgh,btgk->tghk", blocks, trace.multiplied)
@@ -149,7 +158,8 @@ def recurrent_shares(trace: Trace, gradients: Gradients) -> np.ndarray:
 
 
 def recurrent_shares_by_loss(cell: Cell[TraceT], trace: TraceT, grad_h: np.ndarray) -> np.ndarray:
-    """Both sums taken apart: [t, k] is what the loss at step t says about the use of w_h at step k, (T, T, G*H, H).
+    """Take both sums apart: [t, k] is what the loss at step t says about the use of w_h at step k,
+    (T, T, G*H, H).
 
     Zero for k > t. One backward pass for each t, so it is for short sequences; the sum needs only one.
     """
@@ -162,7 +172,8 @@ def recurrent_shares_by_loss(cell: Cell[TraceT], trace: TraceT, grad_h: np.ndarr
 
 
 def clip_by_norm(gradients: Params, threshold: float) -> tuple[Params, float]:
-    """All gradients times one factor, so that their common norm is at most `threshold`; and the factor.
+    """Scale all gradients by one factor, so that their common norm is at most `threshold`; return
+    the factor too.
 
     One factor for all keeps the direction, which clipping each value by itself does not.
 

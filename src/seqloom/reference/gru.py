@@ -2,16 +2,18 @@
 
 One state, two gates; the three blocks of each matrix stand in the order r, z, n:
 
-    r_t = sigmoid(w_xr x_t + w_hr h_{t-1} + b_r)                       how much of the old state the new one sees
-    z_t = sigmoid(w_xz x_t + w_hz h_{t-1} + b_z)
-    n_t = tanh(w_xn x_t + b_n + r_t * (w_hn h_{t-1} + b_h))            reset="after" the product (torch, cuDNN)
-    n_t = tanh(w_xn x_t + b_n + w_hn (r_t * h_{t-1}))                  reset="before" it (Cho et al.; no b_h)
-    h_t = z_t * h_{t-1} + (1 - z_t) * n_t                              update="keep": z keeps the old (Cho, torch)
-    h_t = (1 - z_t) * h_{t-1} + z_t * n_t                              update="replace": z lets in the new (Chung et al.
+    r_t = sigmoid(w_xr x_t + w_hr h_{t-1} + b_r)                       how much of the old state the
+    new one sees z_t = sigmoid(w_xz x_t + w_hz h_{t-1} + b_z) n_t = tanh(w_xn x_t + b_n + r_t *
+    (w_hn h_{t-1} + b_h))            reset="after" the product (torch, cuDNN) n_t = tanh(w_xn x_t +
+    b_n + w_hn (r_t * h_{t-1}))                  reset="before" it (Cho et al.; no b_h) h_t = z_t *
+    h_{t-1} + (1 - z_t) * n_t                              update="keep": z keeps the old (Cho,
+    torch) h_t = (1 - z_t) * h_{t-1} + z_t * n_t                              update="replace": z
+    lets in the new (Chung et al.
                                                                        2014, arXiv:1412.3555)
 
-The two updates are one model: sigmoid(-a) = 1 - sigmoid(a), so negating the z rows of w_x, w_h and b turns one into
-the other. The two resets are different models; weights cannot be carried from one to the other.
+The two updates are one model: sigmoid(-a) = 1 - sigmoid(a), so negating the z rows of w_x, w_h and
+b turns one into the other. The two resets are different models; weights cannot be carried from one
+to the other.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ class GRU:
         self.reset = reset
 
     def step(self, x: np.ndarray, state: State, mask: np.ndarray) -> GRUTrace:
-        """One step: x (B, D), state ((B, H),), mask (B,)."""
+        """Run one step: x (B, D), state ((B, H),), mask (B,)."""
         (h_before,) = state
         p = self.params
         from_x = x @ p["w_x"].T + p["b"]  # (B, 3H)
@@ -107,7 +109,7 @@ class GRU:
     def forward(
         self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None
     ) -> GRUTrace:
-        """Every step of x (B, T, D), from `state` (zeros) on.
+        """Run every step of x (B, T, D), from `state` (zeros) on.
 
         >>> open_z = {"w_x": np.zeros((3, 1)), "w_h": np.zeros((3, 1)), "b": np.array([0.0, 50.0, 0.5])}
         >>> start = (np.full((1, 1), 0.25),)
@@ -127,7 +129,9 @@ class GRU:
     def backward(
         self, trace: GRUTrace, grad_h: np.ndarray, grad_last: State | None = None
     ) -> Gradients:
-        """Gradients of everything, given what the loss asks of each h_t, (B, T, H), and of the last state."""
+        """Return the gradients of everything, given those of each h_t, (B, T, H), and of the last
+        state.
+        """
         p = self.params
         b, n_steps, d_hidden = trace.h.shape
         w_rz, w_n = p["w_h"][: 2 * d_hidden], p["w_h"][2 * d_hidden :]

@@ -1,7 +1,7 @@
 """The LSTM: Hochreiter and Schmidhuber 1997, with the forget gate of Gers, Schmidhuber and Cummins 2000.
 
-Next to the state h of the simple network runs a cell c that is changed by gates instead of being multiplied by a
-matrix. The four blocks of each matrix stand in the order i, f, g, o:
+Next to the state h of the simple network runs a cell c that is changed by gates instead of being
+multiplied by a matrix. The four blocks of each matrix stand in the order i, f, g, o:
 
     i_t = sigmoid(w_xi x_t + w_hi h_{t-1} + b_i)        how much of the new is written
     f_t = sigmoid(w_xf x_t + w_hf h_{t-1} + b_f)        how much of the old is kept
@@ -10,8 +10,9 @@ matrix. The four blocks of each matrix stand in the order i, f, g, o:
     c_t = f_t * c_{t-1}  +  i_t * g_t
     h_t = o_t * tanh(c_t)
 
-Told as four gates over a long-term memory c and a short-term memory h (`trace.forget`, `.learn`, `.remember`, `.use`):
-forget takes f and c_{t-1}, learn takes i and g, remember adds the two and has no parameters, use takes o and c_t.
+Told as four gates over a long-term memory c and a short-term memory h (`trace.forget`, `.learn`,
+`.remember`, `.use`): forget takes f and c_{t-1}, learn takes i and g, remember adds the two and has
+no parameters, use takes o and c_t.
 
 Along the cell the error is only scaled by f_t (the constant error carousel when f_t = 1), whatever i_t is:
 
@@ -119,7 +120,7 @@ class LSTM:
         self.params = params
 
     def step(self, x: np.ndarray, state: State, mask: np.ndarray) -> LSTMTrace:
-        """One step: x (B, D), state (h, c) of (B, H), mask (B,)."""
+        """Run one step: x (B, D), state (h, c) of (B, H), mask (B,)."""
         h_before, c_before = state
         p = self.params
         a = x @ p["w_x"].T + h_before @ p["w_h"].T + p["b"]  # (B, 4H)
@@ -141,7 +142,7 @@ class LSTM:
     def forward(
         self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None
     ) -> LSTMTrace:
-        """Every step of x (B, T, D), from `state` (zeros) on.
+        """Run every step of x (B, T, D), from `state` (zeros) on.
 
         >>> lstm = LSTM({"w_x": np.zeros((4, 1)), "w_h": np.zeros((4, 1)), "b": np.array([-50.0, 50.0, 0.0, 50.0])})
         >>> start = np.zeros((1, 1)), np.full((1, 1), 3.0)
@@ -158,7 +159,9 @@ class LSTM:
     def backward(
         self, trace: LSTMTrace, grad_h: np.ndarray, grad_last: State | None = None
     ) -> Gradients:
-        """Gradients of everything, given what the loss asks of each h_t, (B, T, H), and of the last (h, c)."""
+        """Return the gradients of everything, given those of each h_t, (B, T, H), and of the last
+        (h, c).
+        """
         p = self.params
         b, n_steps, d_hidden = trace.h.shape
         grad_a = np.zeros((b, n_steps, 4 * d_hidden), trace.h.dtype)  # stays zero at padding

@@ -1,8 +1,9 @@
 """How many parameters a cell has, values to begin with, and the way to torch's names and back.
 
-seqloom has one bias a gate; torch.nn has two that are always added (b_ih and b_hh), which makes its counts larger and
-its forget bias twice as large where both are filled with 1. The exception is n of a GRU with the reset after the
-product, r * (w_hn h + b_h): there the second bias is inside the gate and is a parameter of its own.
+seqloom has one bias a gate; torch.nn has two that are always added (b_ih and b_hh), which makes its
+counts larger and its forget bias twice as large where both are filled with 1. The exception is n of
+a GRU with the reset after the product, r * (w_hn h + b_h): there the second bias is inside the gate
+and is a parameter of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ BIASES: dict[str, int] = {"none": 0, "one": 1, "two": 2}
 def count_parameters(
     kind: Kind, d_input: int, d_hidden: int, *, biases: Literal["none", "one", "two"] = "one"
 ) -> int:
-    """Gates times H (D + H + biases). With reset="after" a GRU of one bias a gate has H more, for b_h.
+    """Return gates times H (D + H + biases). With reset="after" a GRU of one bias a gate has H
+    more, for b_h.
 
     >>> count_parameters("lstm", 100, 256), count_parameters("gru", 100, 256)
     (365568, 274176)
@@ -36,7 +38,9 @@ def count_parameters(
 def init_params(
     kind: Kind, d_input: int, d_hidden: int, *, reset: Reset = "after", seed: int = 0
 ) -> Params:
-    """Uniform within 1 / sqrt(H), biases zero but for the LSTM's forget gate, which begins at 1 so as to keep."""
+    """Sample weights uniformly within 1 / sqrt(H); biases are zero but for the LSTM's forget gate,
+    which starts at 1 so as to keep.
+    """
     rng = np.random.default_rng(seed)
     rows, bound = _gates(kind) * d_hidden, d_hidden**-0.5
     params = {
@@ -54,7 +58,7 @@ def init_params(
 def to_torch(
     kind: Kind, params: Params, *, update: Update = "keep", layer: int = 0, reverse: bool = False
 ) -> Params:
-    """The arrays under torch.nn's names, for `load_state_dict` once they are tensors.
+    """Return the arrays under torch.nn's names, for `load_state_dict` once they are tensors.
 
     A GRU with the reset before the product has no counterpart in torch, and is refused.
     """
@@ -79,7 +83,9 @@ def to_torch(
 def from_torch(
     kind: Kind, arrays: Params, *, update: Update = "keep", layer: int = 0, reverse: bool = False
 ) -> Params:
-    """One layer and direction out of a torch.nn state dict of arrays, copied; where torch has no biases, they are zero."""
+    """Copy one layer and direction out of a torch.nn state dict of arrays; where torch has no
+    biases, they are zero.
+    """
     end = _suffix(layer, reverse)
     if f"weight_hr{end}" in arrays:
         raise ConfigError("the LSTM has a projection (proj_size), which the reference does not")
@@ -101,7 +107,7 @@ def from_torch(
 
 
 def _other_update(params: Params) -> Params:
-    """The same GRU with z meaning the opposite: its rows negated."""
+    """Return the same GRU with z meaning the opposite: its rows negated."""
     d_hidden = params["w_h"].shape[1]
     sign = np.ones_like(params["b"])
     sign[d_hidden : 2 * d_hidden] = -1

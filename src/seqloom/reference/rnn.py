@@ -3,14 +3,16 @@
     a_t = w_x x_t + w_h h_{t-1} + b
     h_t = f(a_t)                               f is tanh, relu or sigmoid
 
-The same matrices serve at every step, so the number of parameters does not depend on the length. Backward through
-time (Werbos 1990) goes from the last step to the first; grad_v is the gradient of the loss with respect to v:
+The same matrices serve at every step, so the number of parameters does not depend on the length.
+Backward through time (Werbos 1990) goes from the last step to the first; grad_v is the gradient of
+the loss with respect to v:
 
     grad_h_t = (what the loss asks of h_t)  +  w_h^T grad_a_{t+1}          nothing arrives after the last step
     grad_a_t = grad_h_t * f'(a_t)
     grad_w_h = sum_t grad_a_t h_{t-1}^T        grad_w_x = sum_t grad_a_t x_t^T        grad_b = sum_t grad_a_t
 
-All three sums take grad_a, behind the slope f'; with grad_h in its place they are wrong by more than their own size.
+All three sums take grad_a, behind the slope f'; with grad_h in its place they are wrong by more
+than their own size.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ class RNN:
         self.activation = activation
 
     def step(self, x: np.ndarray, state: State, mask: np.ndarray) -> RNNTrace:
-        """One step: x (B, D), state ((B, H),), mask (B,)."""
+        """Run one step: x (B, D), state ((B, H),), mask (B,)."""
         (h_before,) = state
         p = self.params
         a = (
@@ -81,7 +83,7 @@ class RNN:
     def forward(
         self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None
     ) -> RNNTrace:
-        """Every step of x (B, T, D), from `state` (zeros) on.
+        """Run every step of x (B, T, D), from `state` (zeros) on.
 
         >>> half = RNN({"w_x": np.zeros((1, 1)), "w_h": np.array([[0.5]]), "b": np.zeros(1)}, activation="relu")
         >>> half.forward(np.zeros((1, 3, 1)), state=(np.ones((1, 1)),)).h.ravel()
@@ -97,7 +99,9 @@ class RNN:
     def backward(
         self, trace: RNNTrace, grad_h: np.ndarray, grad_last: State | None = None
     ) -> Gradients:
-        """Gradients of everything, given what the loss asks of each h_t, (B, T, H), and of the last state."""
+        """Return the gradients of everything, given those of each h_t, (B, T, H), and of the last
+        state.
+        """
         p = self.params
         slope = ACTIVATIONS[self.activation].slope
         grad_a = np.zeros_like(trace.a)  # stays zero at padding

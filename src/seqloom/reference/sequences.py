@@ -1,13 +1,15 @@
 """What recurrent cells share: how a batch of sequences comes in and how gradients go out.
 
-Batch first everywhere: x is (B, T, D), a state is a tuple of (B, H) arrays. `mask` is (B, T), True where a step is
-real. A padded step leaves the state as it was; what stands there in x is never read, so it can change nothing.
+Batch first everywhere: x is (B, T, D), a state is a tuple of (B, H) arrays. `mask` is (B, T), True
+where a step is real. A padded step leaves the state as it was; what stands there in x is never
+read, so it can change nothing.
 
 The three squashing functions, each with its slope written in terms of its own output.
 
-Backward passes keep outputs, not inputs, and for these functions the output is enough: tanh' = 1 - tanh^2,
-sigmoid' = sigmoid (1 - sigmoid), relu' = 1 where the output is positive. The slope of tanh is at most 1 and that of
-the sigmoid at most 1/4, which is why a deep or long chain of sigmoids forgets soonest.
+Backward passes keep outputs, not inputs, and for these functions the output is enough: tanh' = 1 -
+tanh^2, sigmoid' = sigmoid (1 - sigmoid), relu' = 1 where the output is positive. The slope of tanh
+is at most 1 and that of the sigmoid at most 1/4, which is why a deep or long chain of sigmoids
+forgets soonest.
 
 What stands on a recurrent layer: a linear output and a loss, each with its gradient.
 
@@ -15,8 +17,9 @@ What stands on a recurrent layer: a linear output and a loss, each with its grad
     squared error    L = sum (y_t - target_t)^2                  grad_y = 2 (y_t - target_t)
     cross-entropy    L = -sum log softmax(y_t)[target_t]         grad_y = softmax(y_t) - onehot(target_t)
 
-A loss here is the plain sum over real steps. Dividing by sequences or by steps are two different objectives as soon as
-lengths differ, so the choice is left to the caller: divide loss and gradient by the same number.
+A loss here is the plain sum over real steps. Dividing by sequences or by steps are two different
+objectives as soon as lengths differ, so the choice is left to the caller: divide loss and gradient
+by the same number.
 """
 
 from __future__ import annotations
@@ -75,7 +78,9 @@ class Cell(Protocol[TraceT]):
 def prepare(
     params: Params, x: np.ndarray, state: State | None, mask: np.ndarray | None, n_states: int
 ) -> tuple[np.ndarray, State, np.ndarray]:
-    """x, the initial state (zeros when none is given) and the mask (all real when none is given), checked."""
+    """Check and return x, the initial state (zeros when none is given) and the mask (all real when
+    none is given).
+    """
     x = np.asarray(x)
     d_input, d_hidden = params["w_x"].shape[1], params["w_h"].shape[1]
     if x.ndim != 3 or x.shape[1] == 0 or x.shape[2] != d_input:
@@ -104,7 +109,9 @@ def prepare(
 
 
 def check_params(params: Params, n_gates: int, extra: Sequence[str] = ()) -> None:
-    """w_x (G*H, D), w_h (G*H, H), b (G*H) and those in `extra` (H): all there, of these shapes, and no others."""
+    """Check that w_x (G*H, D), w_h (G*H, H), b (G*H) and those in `extra` (H) are all there, of
+    these shapes, and no others.
+    """
     names = ["w_h", "w_x", "b", *extra]
     if sorted(params) != sorted(names):
         raise ValueError(f"the parameters are {sorted(params)}; they must be {sorted(names)}")
@@ -118,12 +125,15 @@ def check_params(params: Params, n_gates: int, extra: Sequence[str] = ()) -> Non
 
 
 def stack_steps(steps: Sequence[Any]) -> list[np.ndarray]:
-    """Fields of one trace a step, (B, ..), as fields of one trace of all steps, (B, T, ..)."""
+    """Join the fields of one trace a step, (B, ..), into those of one trace of all steps,
+    (B, T, ..).
+    """
     return [np.stack(column, axis=1) for column in zip(*steps, strict=True)]
 
 
 def padding_mask(lengths: Sequence[int], n_steps: int | None = None) -> np.ndarray:
-    """(B, T) True where a sequence of this length has a step; T is the longest unless given.
+    """Return a mask (B, T), True where a sequence of this length has a step; T is the longest
+    unless given.
 
     >>> padding_mask([5, 3, 4]).astype(int)
     array([[1, 1, 1, 1, 1],
@@ -144,7 +154,7 @@ class Activation(NamedTuple):
 
 
 def sigmoid(a: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-a)); written with tanh, which does not overflow for large |a|.
+    """Compute 1 / (1 + exp(-a)), written with tanh, which does not overflow for large |a|.
 
     >>> sigmoid(np.array([-1000.0, 0.0, 1000.0]))
     array([0. , 0.5, 1. ])
@@ -188,7 +198,7 @@ class Output:
         return h @ self.params["w_y"].T + self.params["b_y"]  # (B, T, V)
 
     def backward(self, h: np.ndarray, grad_y: np.ndarray) -> tuple[Params, np.ndarray]:
-        """Gradients of w_y and b_y, and what the loss asks of h, (B, T, H), for the layer below."""
+        """Return the gradients of w_y and b_y, and that of h, (B, T, H), for the layer below."""
         params = {"w_y": np.einsum("btv,bth->vh", grad_y, h), "b_y": grad_y.sum(axis=(0, 1))}
         return params, grad_y @ self.params["w_y"]
 
@@ -196,7 +206,7 @@ class Output:
 def squared_error(
     y: np.ndarray, target: np.ndarray, mask: np.ndarray | None = None
 ) -> tuple[float, np.ndarray]:
-    """Loss and its gradient with respect to y, both (B, T, V) in."""
+    """Return the loss and its gradient with respect to y; y and target are (B, T, V)."""
     difference = y - target if mask is None else np.where(mask[..., None], y - target, 0)
     return float((difference**2).sum()), 2 * difference
 
@@ -204,7 +214,8 @@ def squared_error(
 def cross_entropy(
     y: np.ndarray, ids: np.ndarray, mask: np.ndarray | None = None
 ) -> tuple[float, np.ndarray]:
-    """Loss in nats and its gradient with respect to the logits y (B, T, V); `ids` are the right ones, (B, T).
+    """Return the loss in nats and its gradient with respect to the logits y (B, T, V); `ids` are
+    the right ones, (B, T).
 
     >>> cross_entropy(np.zeros((1, 1, 4)), np.array([[2]]))
     (1.386..., array([[[ 0.25,  0.25, -0.75,  0.25]]]))

@@ -4,27 +4,30 @@
     a_ij = exp(s_ij) / sum_l exp(s_il)          a row sums to one; the row of a query that sees no key is zero
     o_i  = sum_j a_ij v_j
 
-The scale keeps the softmax where it has a slope: if the entries of q and k are independent with variance one, q . k has
-variance d, and s has variance one. Backward, where grad_v is the gradient of the loss with respect to v:
+The scale keeps the softmax where it has a slope: if the entries of q and k are independent with
+variance one, q . k has variance d, and s has variance one. Backward, where grad_v is the gradient
+of the loss with respect to v:
 
     grad_v_j  = sum_i a_ij grad_o_i                    grad_a_ij = grad_o_i . v_j
     grad_s_ij = a_ij (grad_a_ij - sum_l a_il grad_a_il)
     grad_q_i  = sum_j grad_s_ij k_j / sqrt(d)          grad_k_j  = sum_i grad_s_ij q_i / sqrt(d)
 
-Time is in O(T S d) and memory, with all weights kept as here, in O(T S); the fast layers (`nn/attention`) keep none of them.
+Time is in O(T S d) and memory, with all weights kept as here, in O(T S); the fast layers
+(`nn/attention`) keep none of them.
 
-One block of a Transformer (Vaswani et al. 2017), forward and backward: attention and a perceptron, each added to its input.
+One block of a Transformer (Vaswani et al. 2017), forward and backward: attention and a perceptron,
+each added to its input.
 
     norm="post"    x_1 = N_1(x + attention(x))         y = N_2(x_1 + mlp(x_1))             the paper's order
     norm="pre"     x_1 = x + attention(N_1(x))         y = x_1 + mlp(N_2(x_1))             GPT-2's
 
-    layer          N(x) = gamma * (x - mean) / sqrt(variance + epsilon) + beta             over the entries of one step
-    rms            N(x) = gamma * x / sqrt(mean of x^2 + epsilon)
-    relu, gelu     mlp(x) = w_2 f(w_1 x + b_1) + b_2
-    swiglu         mlp(x) = w_2 (gate * sigmoid(gate) * unit) + b_2, where (gate, unit) = w_1 x + b_1
+    layer          N(x) = gamma * (x - mean) / sqrt(variance + epsilon) + beta             over the
+    entries of one step rms            N(x) = gamma * x / sqrt(mean of x^2 + epsilon) relu, gelu
+    mlp(x) = w_2 f(w_1 x + b_1) + b_2 swiglu         mlp(x) = w_2 (gate * sigmoid(gate) * unit) +
+    b_2, where (gate, unit) = w_1 x + b_1
 
-Every step goes through the same perceptron. The path that leads around both parts carries a gradient back unchanged; with
-"post" it still passes through the norms.
+Every step goes through the same perceptron. The path that leads around both parts carries a
+gradient back unchanged; with "post" it still passes through the norms.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ class Attention(NamedTuple):
 def attend(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, seen: np.ndarray | None = None
 ) -> Attention:
-    """`seen` is True where a query may see a key, of the shape of the weights or one that is repeated to it.
+    """Compute attention; `seen` is True where a query may see a key, and has the shape of the
+    weights or one that broadcasts to it.
 
     >>> attend(np.zeros((1, 2)), np.zeros((2, 2)), np.array([[1.0], [5.0]])).out  # all keys alike: the mean of the values
     array([[3.]])
@@ -73,7 +77,7 @@ def attend(
 def attend_backward(
     a: Attention, grad_out: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gradients of q, k and v, given what the loss asks of the output, (..., T, d_v)."""
+    """Return the gradients of q, k and v, given that of the output, (..., T, d_v)."""
     grad_v = a.weights.swapaxes(-1, -2) @ grad_out
     grad_weights = grad_out @ a.v.swapaxes(-1, -2)
     grad_scores = a.weights * (
@@ -84,7 +88,7 @@ def attend_backward(
 
 
 def causal_mask(n_steps: int) -> np.ndarray:
-    """(T, T) True where a step may look: at itself and at what came before.
+    """Return a mask (T, T), True where a step may look: at itself and at what came before.
 
     >>> causal_mask(3).astype(int)
     array([[1, 0, 0],
@@ -103,7 +107,9 @@ class HeadsTrace(NamedTuple):
 
 
 class MultiHeadAttention:
-    """`params`: w_q, w_k, w_v, w_o (D, D) and b_q, b_k, b_v, b_o (D); head h has rows h D/n_heads to (h + 1) D/n_heads."""
+    """`params`: w_q, w_k, w_v, w_o (D, D) and b_q, b_k, b_v, b_o (D); head h has rows h D/n_heads
+    to (h + 1) D/n_heads.
+    """
 
     def __init__(self, params: Params, n_heads: int) -> None:
         width = len(params["w_q"])
@@ -114,7 +120,9 @@ class MultiHeadAttention:
     def forward(
         self, x: np.ndarray, memory: np.ndarray | None = None, seen: np.ndarray | None = None
     ) -> HeadsTrace:
-        """x (B, T, D) looks at the memory (B, S, D), or at itself; `seen` is (T, S), or (B, T or 1, S)."""
+        """Attend from x (B, T, D) to the memory (B, S, D), or to x itself; `seen` is (T, S), or
+        (B, T or 1, S).
+        """
         p, memory = self.params, x if memory is None else memory
         q, k, v = (
             self._split(source @ p[f"w_{name}"].T + p[f"b_{name}"])
@@ -127,7 +135,9 @@ class MultiHeadAttention:
     def backward(
         self, trace: HeadsTrace, grad_y: np.ndarray
     ) -> tuple[Params, np.ndarray, np.ndarray]:
-        """Gradients of the parameters, of x as what asks, and of the memory; in self-attention x gets the sum of the two."""
+        """Return the gradients of the parameters, of x as the query, and of the memory; in
+        self-attention x gets the sum of the two.
+        """
         p = self.params
         grads = {
             "w_o": np.einsum("btd,bte->de", grad_y, trace.joined),
@@ -146,7 +156,7 @@ class MultiHeadAttention:
         return grads, grad_x, grad_memory
 
     def _split(self, x: np.ndarray) -> np.ndarray:
-        """(B, T, D) to (B, heads, T, D / heads)."""
+        """Split (B, T, D) into (B, heads, T, D / heads)."""
         return x.reshape(*x.shape[:2], self.n_heads, -1).swapaxes(1, 2)
 
     def _join(self, x: np.ndarray) -> np.ndarray:
@@ -169,7 +179,7 @@ class Normed(NamedTuple):
 def normalise(
     x: np.ndarray, gamma: np.ndarray, beta: np.ndarray | None, *, epsilon: float = 1e-5
 ) -> Normed:
-    """Layer norm (Ba et al. 2016); with `beta` None RMSNorm (Zhang and Sennrich 2019).
+    """Apply layer norm (Ba et al. 2016), or with `beta` None RMSNorm (Zhang and Sennrich 2019).
 
     >>> normalise(np.array([[[1.0, 3.0]]]), np.ones(2), np.zeros(2), epsilon=0).y
     array([[[-1.,  1.]]])
@@ -185,7 +195,9 @@ def normalise(
 def normalise_backward(
     n: Normed, gamma: np.ndarray, grad_y: np.ndarray, *, centred: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gradients of x, gamma and beta. A norm undoes shifts (if `centred`) and stretches of x, so those have no gradient."""
+    """Return the gradients of x, gamma and beta. A norm undoes shifts (if `centred`) and stretches
+    of x, so those have no gradient.
+    """
     grad = grad_y * gamma
     grad_x = grad - n.unit * (grad * n.unit).mean(axis=-1, keepdims=True)
     if centred:
@@ -194,7 +206,7 @@ def normalise_backward(
 
 
 def gelu(a: np.ndarray) -> np.ndarray:
-    """Hendrycks and Gimpel 2016, in the form with tanh that GPT-2 has.
+    """Compute GELU (Hendrycks and Gimpel 2016) in the tanh form of GPT-2.
 
     >>> gelu(np.array([-1.0, 0.0, 1.0])).round(4)
     array([-0.1588,  0.    ,  0.8412])
@@ -208,7 +220,7 @@ def gelu_slope(a: np.ndarray) -> np.ndarray:
 
 
 def activate(a: np.ndarray, kind: str) -> np.ndarray:
-    """f of the inner units; swiglu halves their number."""
+    """Apply the activation to the inner units; swiglu halves their number."""
     if kind == "swiglu":
         gate, unit = np.split(a, 2, axis=-1)
         return gate * sigmoid(gate) * unit
@@ -216,7 +228,7 @@ def activate(a: np.ndarray, kind: str) -> np.ndarray:
 
 
 def activate_backward(a: np.ndarray, kind: str, grad: np.ndarray) -> np.ndarray:
-    """What is asked of a, given what is asked of `activate(a, kind)`."""
+    """Return the gradient of a, given that of `activate(a, kind)`."""
     if kind == "swiglu":
         gate, unit = np.split(a, 2, axis=-1)
         s = sigmoid(gate)
@@ -237,8 +249,10 @@ class BlockTrace(NamedTuple):
 
 
 class TransformerBlock:
-    """`params`: those of MultiHeadAttention; w_1 (inner, D), for swiglu (2 inner, D), b_1, w_2 (D, inner), b_2; gamma_1 and
-    gamma_2 (D), with beta_1 and beta_2 (D) unless the norms are of the kind rms."""
+    """`params`: those of MultiHeadAttention; w_1 (inner, D), for swiglu (2 inner, D), b_1, w_2 (D,
+    inner), b_2; gamma_1 and gamma_2 (D), with beta_1 and beta_2 (D) unless the norms are of the
+    kind rms.
+    """
 
     def __init__(
         self,
@@ -260,7 +274,7 @@ class TransformerBlock:
         self.attention = MultiHeadAttention(params, n_heads)
 
     def forward(self, x: np.ndarray, seen: np.ndarray | None = None) -> BlockTrace:
-        """x (B, T, D); `seen` as in attention."""
+        """Run the block on x (B, T, D); `seen` is as in attention."""
         p = self.params
         norm1 = self._norm(1, x) if self.pre else None
         attention = self.attention.forward(x if norm1 is None else norm1.y, seen=seen)
@@ -279,7 +293,7 @@ class TransformerBlock:
         return BlockTrace(x, norm1, attention, x_1, norm2, read, a, inner, y)
 
     def backward(self, trace: BlockTrace, grad_y: np.ndarray) -> tuple[Params, np.ndarray]:
-        """Gradients of the parameters and of x (B, T, D)."""
+        """Return the gradients of the parameters and of x (B, T, D)."""
         p = self.params
         grads: Params = {}
         grad = (

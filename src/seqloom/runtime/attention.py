@@ -143,7 +143,9 @@ class Attention:
         distances: int = 0,
         window: int | None = None,
     ) -> None:
-        """`distances`: how many have a vector of their own; `window`: how far back a token sees."""
+        """Take the weights. `distances`: how many have a vector of their own; `window`: how far back a
+        token sees.
+        """
         d_head = d_head or d_model // n_heads
         d_queries, d_keys = n_heads * d_head, (n_kv_heads or n_heads) * d_head
         self.heads = Heads(
@@ -161,10 +163,10 @@ class Attention:
 
     @property
     def query(self) -> Linear:
-        """What makes the queries alone, of attention to a memory."""
+        """Return the layer that makes only the queries, for attention to a memory."""
         return self.qkv.rows(slice(self.heads.n_heads * self.heads.d_head))
 
     @property
     def memory(self) -> Linear:
-        """What makes the keys and values of a memory."""
+        """Return the layer that makes the keys and values of a memory."""
         return self.qkv.rows(slice(self.heads.n_heads * self.heads.d_head, None), fine=True)

@@ -36,7 +36,7 @@ class Norm(NamedTuple):
     bias: np.ndarray = NONE
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Norm the rows of x in place and return it."""
+        """Normalise the rows of x in place and return it."""
         if len(self.weight):
             norm_rows(x, self.weight, self.bias, EPSILON)
         return x
@@ -107,7 +107,7 @@ class Cell:
 
     @property
     def plain(self) -> bool:
-        """Whether whole sequences can be walked in one call, as without options."""
+        """Return whether whole sequences can be run in one call, as without options."""
         return self.kind >= 0 and self.w_p is None and not len(self.norm_h.weight)
 
     @staticmethod

@@ -27,7 +27,7 @@ from seqloom.runtime.transformer import Block, BlockOptions, normed
 from seqloom.runtime.weights import Linear, Weights
 from seqloom.trace import Trace, within
 
-ROOM = 64  # sinusoids that are made at first; doubled whenever a target is longer
+INITIAL_POSITIONS = 64  # sinusoids that are made at first; doubled whenever a target is longer
 
 
 class DecoderState(NamedTuple):
@@ -74,7 +74,7 @@ class InputEmbedding:
 
     @cached_property
     def by_distance(self) -> np.ndarray:
-        """What scores get added by distance."""
+        """Return what is added to the scores by distance."""
         if self.bias is None:
             return np.empty((0, 0), np.float32)
         return bucket_biases(self.bias, self.max_distance, causal=self.causal)
@@ -92,7 +92,9 @@ class InputEmbedding:
             longest = int(positions.max(initial=0))
             room = self.room  # which another thread may replace meanwhile, by a shorter one too
             if longest >= len(room):
-                self.room = room = sinusoids(np.arange(max(2 * longest, ROOM)), x.shape[1])
+                self.room = room = sinusoids(
+                    np.arange(max(2 * longest, INITIAL_POSITIONS)), x.shape[1]
+                )
             x += room[positions]
         return normed(x, self.norm)
 
@@ -189,7 +191,7 @@ class EncoderDecoder:
 
     @cached_property
     def projections(self) -> list[Linear]:
-        """What makes the keys and values of the memory for each block of the decoder."""
+        """Return the layers that make the keys and values of the memory for each block of the decoder."""
         return [block.cross.memory for block in self.decoder if block.cross is not None]
 
     # ---- reading

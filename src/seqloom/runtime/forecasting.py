@@ -14,7 +14,7 @@ from seqloom.kernels.maths import RELU, activate
 from seqloom.runtime.weights import Linear, Weights
 from seqloom.trace import Trace, within
 
-SMALLEST = 1e-4  # of a standard deviation
+MIN_DEVIATION = 1e-4  # of a standard deviation
 
 
 class ForecastNet:
@@ -39,7 +39,7 @@ class ForecastNet:
         highway: bool,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`options` of the encoder."""
+        """Take the weights; `options` are those of the encoder."""
         self.window, self.patch, self.horizon = window, patch, horizon
         self.n_columns, self.n_known = n_columns, n_known
         self.missing, self.normalise = missing, normalise
@@ -98,7 +98,7 @@ class ForecastNet:
         """Return what is subtracted and what it is divided by, (B, 1, C)."""
         if self.normalise == "instance":
             return values.mean(1, keepdims=True), values.std(1, keepdims=True) + np.float32(
-                SMALLEST
+                MIN_DEVIATION
             )
         ones = np.ones_like(values[:, :1])
         return (values[:, -1:], ones) if self.normalise == "last" else (np.zeros_like(ones), ones)

@@ -22,7 +22,7 @@ from seqloom.runtime.weights import Linear, Weights
 from seqloom.trace import Trace, within
 
 Output = FullSoftmax | AdaptiveSoftmax
-TOGETHER = 4096  # tokens of prompts that are read in one pass
+PROMPT_TOKENS_PER_PASS = 4096  # tokens of prompts that are read in one pass
 
 
 def repeat_row(state: Any, n: int) -> Any:
@@ -72,7 +72,7 @@ class RecurrentNet:
         learned_start: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`options` of the cell."""
+        """Take the weights; `options` are those of the cell."""
         self.vocab_size = vocab_size
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
         self.recurrent = RecurrentStack(
@@ -291,7 +291,7 @@ class GPTStepper(Starting):
         features = np.zeros((len(windows), self.width), np.float32)
         ends = np.cumsum(counts)
         for group in np.split(
-            np.arange(len(windows)), np.flatnonzero(np.diff(ends // TOGETHER)) + 1
+            np.arange(len(windows)), np.flatnonzero(np.diff(ends // PROMPT_TOKENS_PER_PASS)) + 1
         ):
             some = group[counts[group] > 0]
             if len(some):

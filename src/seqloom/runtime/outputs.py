@@ -30,7 +30,7 @@ class FullSoftmax:
         bias: bool = True,
         never: Sequence[int] = (),
     ) -> None:
-        """`never`: tokens that have no probability."""
+        """Take the weights; `never`: tokens that have no probability."""
         offsets = weights.take("bias", vocab_size) if bias else NONE
         if len(never):
             offsets = offsets.copy() if bias else np.zeros(vocab_size, np.float32)

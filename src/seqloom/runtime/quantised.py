@@ -26,7 +26,7 @@ from seqloom.runtime.declarations import Declared
 
 BITS = (8, 4)
 SCALE, MINIMUM = ".scale", ".minimum"  # behind the name of a matrix: its other arrays
-LARGEST = {8: 127, 4: 15}  # number
+MAX_LEVEL = {8: 127, 4: 15}  # number
 PORTION = 1 << 22  # weights that are turned at a time, so that what lies in between stays small
 _NONE = np.empty((0, 0, 0), np.float16)
 
@@ -52,7 +52,7 @@ class Blocks:
 
     @classmethod
     def of(cls, weight: np.ndarray, bits: int, name: str = "") -> Blocks:
-        """Rounded to the nearest number of their block."""
+        """Make blocks from a matrix, rounding to the nearest number of its block."""
         rows, columns = weight.shape
         numbers = np.empty((rows, columns), np.int8 if bits == 8 else np.uint8)
         scale = np.empty((rows, -(-columns // BLOCK)), np.float16)
@@ -68,7 +68,7 @@ class Blocks:
                 smallest = part.min(axis=2) if minimum is not None else np.zeros(part.shape[:2])
                 least = smallest.astype(np.float16)
                 part -= least[:, :, None]
-                step = _step(np.abs(part).max(axis=2), LARGEST[bits])
+                step = _step(np.abs(part).max(axis=2), MAX_LEVEL[bits])
                 part /= np.where(step > 0, step, 1)[:, :, None]
             if not (np.isfinite(step).all() and np.isfinite(least).all()):
                 raise ModelError(
@@ -76,7 +76,7 @@ class Blocks:
                     "hold: they are not finite, or too large for scales of 16 bits"
                 )
             part = np.rint(part, out=part).reshape(high - low, -1)[:, :columns]
-            numbers[low:high] = np.clip(part, -LARGEST[bits] if bits == 8 else 0, LARGEST[bits])
+            numbers[low:high] = np.clip(part, -MAX_LEVEL[bits] if bits == 8 else 0, MAX_LEVEL[bits])
             scale[low:high] = step
             if minimum is not None:
                 minimum[low:high] = least
@@ -92,7 +92,7 @@ class Blocks:
 
     @staticmethod
     def stacked(parts: Sequence[Blocks]) -> Blocks:
-        """One above the other."""
+        """Join blocks one above the other."""
         minima = [part.minimum for part in parts if part.minimum is not None]
         return Blocks(
             np.concatenate([part.numbers for part in parts]),
@@ -123,8 +123,8 @@ class Blocks:
 
 
 def _step(largest: np.ndarray, number: int) -> np.ndarray:
-    """The nearest float16, or the next where the largest weight would be more
-    than half a step beyond `number` of them.
+    """Return the nearest float16, or the next where the largest weight would be more than half a
+    step beyond `number` of them.
     """
     step = (largest / np.float32(number)).astype(np.float16)
     below = step.astype(np.float32) * np.float32(number + 0.5) < largest
@@ -165,8 +165,8 @@ class Quantised:
         )
 
     def part(self, rows: slice) -> Quantised:
-        """Some rows as a matrix of their own:
-        a view where they are whole tiles, otherwise a copy with the same numbers.
+        """Return some rows as a matrix of their own: a view where they are whole tiles, otherwise a
+        copy with the same numbers.
         """
         start, stop, _ = rows.indices(len(self))
         if start % TILE or (stop % TILE and stop < len(self)):
@@ -188,7 +188,7 @@ class Quantised:
         return 4 if self.weight.dtype == np.uint8 else 8
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        """float32 (n, K)."""
+        """Return the rows as float32 (n, K)."""
         places = np.arange(len(self))[rows]
         tile, lane = places // TILE, places % TILE
         numbers = self.weight[tile, :, lane]  # (n, groups, 4)
@@ -202,7 +202,7 @@ class Quantised:
         return blocks.reshape(*places.shape, n_blocks * BLOCK)[..., : self.shape[1]]
 
     def floats(self) -> np.ndarray:
-        """All rows."""
+        """Return all rows as float32."""
         out = np.empty(self.shape, np.float32)
         for low, high in chunk_bounds(len(self), max(PORTION // self.shape[1], 1)):
             out[low:high] = self[low:high]
@@ -217,7 +217,7 @@ class Quantised:
 
 
 def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, Spec]:
-    """What the arrays of a matrix must be in a file."""
+    """Return what the arrays of a matrix must be in a file."""
     tiles, blocks = -(-shape[0] // TILE), -(-shape[1] // BLOCK)
     scale = Spec("float16", (tiles, blocks, TILE), -65504, 65504)
     if bits == 8:
@@ -246,7 +246,7 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
         bits: int,
         exact: tuple[str, ...] = (),
     ) -> QuantisedWeights:
-        """Round the weights of a network; `exact` as of `bits_of`."""
+        """Round the weights of a network; `exact` is as in `bits_of`."""
         made = cls({}, {})
         with progress.task(
             "quantising", sum(array.size for array in weights.values()), "weights"
@@ -287,7 +287,7 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
         return quantised + sum(array.size for array in self.others.values())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As they are saved."""
+        """Return the arrays as they are saved."""
         return {
             **self.others,
             **{

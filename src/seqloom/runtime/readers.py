@@ -42,7 +42,7 @@ class CharacterReader:
 
     @cached_property
     def taps(self) -> np.ndarray:
-        """The vectors of the characters times the three parts of the filters, (3, C, F)."""
+        """Return the vectors of the characters times the three parts of the filters, (3, C, F)."""
         return np.stack([self.embedding @ part.T for part in np.split(self.filters, 3, axis=1)])
 
     def __call__(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -132,7 +132,7 @@ class Seq2Seq:
         n_encoder_layers: int = 1,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`options` of the encoder."""
+        """Take the weights; `options` are those of the encoder."""
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
         self.vocab_size, self.reader = vocab_size, reader
         self.encoder: Encoder | None = None
@@ -187,7 +187,7 @@ class Seq2Seq:
 
     @cached_property
     def token_gates(self) -> np.ndarray | None:
-        """What each token adds to the first gates, if that is no large table."""
+        """Return what each token adds to the first gates, unless that is a large table."""
         if self.vocab_size * len(self.first.w_x.weight) > SMALL:
             return None
         return self._project(np.asarray(self.embedding[np.arange(self.vocab_size)], np.float32))

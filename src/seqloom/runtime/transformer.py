@@ -56,7 +56,7 @@ def take_norm(
 
 
 def normed(x: np.ndarray, norm: Norm | None) -> np.ndarray:
-    """Norm the rows of x in place, if there is a norm; return it."""
+    """Normalise the rows of x in place, if there is a norm; return it."""
     if norm is not None:
         norm_rows(x, *norm)
     return x
@@ -117,7 +117,7 @@ class Block:
 
     @cached_property
     def query(self) -> Linear:
-        """What makes the queries to a memory."""
+        """Return the layer that makes the queries to a memory."""
         assert self.cross is not None
         return self.cross.query
 
@@ -134,7 +134,9 @@ class Block:
         looked: np.ndarray = NO_WEIGHTS,
         trace: Trace | None = None,
     ) -> None:
-        """Change x (N, D); with a `memory` its weights (N, heads, S) are written to `looked`."""
+        """Update x (N, D) in place; with a `memory`, write its attention weights (N, heads, S) to
+        `looked`.
+        """
         attention = self.attention
         by_distance = (
             by_distance if len(by_distance) else np.empty((attention.heads.n_heads, 0), np.float32)
@@ -252,7 +254,7 @@ class GPTNet:
 
     @cached_property
     def by_distance(self) -> np.ndarray:
-        """What scores get added by distance, (heads, 2 F - 1), or (heads, 0)."""
+        """Return what is added to the scores by distance, (heads, 2 F - 1), or (heads, 0)."""
         if self.positions == "alibi":
             return alibi_biases(self.n_heads, self.context)
         return np.empty((self.n_heads, 0), np.float32)

@@ -42,13 +42,13 @@ class Linear:
         rows: slice = ALL,
         columns: slice = ALL,
     ) -> None:
-        """`rows`, `columns`: the part of the matrix that is meant."""
+        """Set the weight and bias; `rows`, `columns`: the part of the matrix that is meant."""
         self.weight, self.bias, self.part = weight, bias, (rows, columns)
         self.fine, self.eight_bit, self.name = fine, eight_bit, name
 
     @property
     def size(self) -> int:
-        """How many numbers of four bytes the whole matrix has."""
+        """Return how many numbers of four bytes the whole matrix has."""
         weight = self.weight
         return weight.size if isinstance(weight, np.ndarray) else weight.weight.size // 4
 

@@ -1,7 +1,8 @@
 """Every task by name, one object each: what its data is, how it is read, judged, asked about and drawn.
 
-The command line asks these objects and never the name of a task, so a new task is one file (see `task.Task`) and one line
-here. A package of somebody else's registers its own: `tasks.register(MyTask())`.
+The command line asks these objects and never the name of a task, so a new task is one file (see
+`task.Task`) and one line here. A package of somebody else's registers its own:
+`tasks.register(MyTask())`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def register(task: Task) -> None:
 
 
 def get(name: str) -> Task:
-    """The task of that name."""
+    """Return the task of that name."""
     if name in _BUILT_IN and name not in _registered:
         module, _, attribute = _BUILT_IN[name].partition(":")
         _registered[name] = getattr(import_module(module), attribute)()
@@ -49,23 +50,25 @@ def get(name: str) -> Task:
 
 
 def of(model: Any) -> Task:
-    """The task of a model."""
+    """Return the task of a model."""
     return get(model.task)
 
 
 def every() -> Iterator[Task]:
-    """All tasks, the built-in ones first."""
+    """Return all tasks, the built-in ones first."""
     registry.load_plugins()
     return map(get, dict.fromkeys([*_BUILT_IN, *_registered]))
 
 
 def with_command(command: str) -> list[Task]:
-    """The tasks whose models a command is for."""
+    """Return the tasks whose models a command is for."""
     return [task for task in every() if command in task.commands]
 
 
 def open_model(command: str, place: str) -> Any:
-    """The saved model in a directory, or the model in another program's file, if the command is for its task."""
+    """Open the saved model in a directory, or the model in another program's file, if the command
+    is for its task.
+    """
     from pathlib import Path
 
     from seqloom.storage import load

@@ -42,7 +42,8 @@ class LabelledReading(Config):
         "auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders", "numbers"
     ] = option(
         "auto",
-        "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders, numbers (a label and a series of "
+        "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders, numbers (a label "
+        "and a series of "
         "numbers a line); auto: by name and content.",
     )
     text_column: str | None = option(None, "Tables: the column with the text.", metavar="NAME|N")
@@ -154,8 +155,10 @@ class Classification(Task):
     name, phrase = "classifier", "a classifier"
     ladder = "seqloom.comparison.classification:ClassificationLadder"
     data_help = (
-        "texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's `__label__x text`, a "
-        "directory with one folder a class, or a label and a series of numbers a line; none, or -, is standard input."
+        "texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's "
+        "`__label__x text`, a "
+        "directory with one folder a class, or a label and a series of numbers a line; none, or -, "
+        "is standard input."
     )
     reading, judging, predicting, perturbing = (
         LabelledReading,
@@ -265,7 +268,7 @@ def _headings(model: Classifier) -> Outcome:
 
 
 def _answer(model: Classifier, text: Any, label: Any, row: list[float], proba: bool) -> Outcome:
-    """What is said of one example, or of what a stream was fed; `row`: the probabilities."""
+    """Return the answer for one example, or for what a stream was fed; `row`: the probabilities."""
     shares = [f"{p:.4f}" for p in row] if proba else []
     name = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
     return Outcome(
@@ -279,12 +282,12 @@ def _answer(model: Classifier, text: Any, label: Any, row: list[float], proba: b
 
 
 def _fields(example: Any) -> dict[str, str]:
-    """A text, or both texts of a pair, by name."""
+    """Return a text, or both texts of a pair, by name."""
     return dict(zip(PAIR, (example,) if isinstance(example, str) else example))
 
 
 def _documents(paths: tuple[str, ...], options: Classifying) -> tuple[list[Any], int | None]:
-    """The files, and the bytes of all, where known."""
+    """Find the files, and the bytes of all, where known."""
     from seqloom.data.sources import find_documents
 
     documents = [
@@ -297,7 +300,7 @@ def _documents(paths: tuple[str, ...], options: Classifying) -> tuple[list[Any],
 
 
 def _pairs(paths: tuple[str, ...], options: Classifying) -> Iterator[list[Any]]:
-    """The pairs of texts of tables in batches."""
+    """Yield the pairs of texts of tables in batches."""
     from seqloom.data.classification_forms import read_pairs
 
     documents, n_bytes = _documents(paths, options)
@@ -311,7 +314,7 @@ def _pairs(paths: tuple[str, ...], options: Classifying) -> Iterator[list[Any]]:
 
 
 def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[list[str]]:
-    """The lines of files in batches, whatever the names of the files: each line is a series."""
+    """Yield the lines of files in batches, whatever the names of the files: each line is a series."""
     from seqloom.data.translation_sides import lines_of_numbers
 
     documents, n_bytes = _documents(paths, options)
@@ -322,7 +325,9 @@ def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[
 def _series(
     model: Classifier, batches: Iterator[list[str]]
 ) -> Iterator[tuple[list[str], list[Any]]]:
-    """Lines of numbers, and their series as arrays. Labels before the values, as in the data of `fit`, are left out."""
+    """Yield lines of numbers with their series as arrays. Labels before the values, as in the data
+    of `fit`, are left out.
+    """
     from seqloom.data.translation_sides import begin_with_labels, cells_of, parse_values
 
     classes, length, said, first = set(map(str, model.classes)), _usual_length(model), False, 1
@@ -338,7 +343,8 @@ def _series(
             longer := next((n for n, row in enumerate(rows, first) if len(row) == length + 1), 0)
         ):
             remark = (
-                f"line {longer} has {length + 1:,} values, one more than the series in training; if the first is a "
+                f"line {longer} has {length + 1:,} values, one more than the series in training; "
+                f"if the first is a "
                 "label, leave it out"
             )
         if remark and not said:
@@ -349,7 +355,9 @@ def _series(
 
 
 def _usual_length(model: Classifier) -> int | None:
-    """The values of a series in training, where none had more and most as many; None: they differ."""
+    """Return the number of values of a series in training, where none had more and most as many;
+    None: they differ.
+    """
     lengths: dict[str, Any] = model.recorded("lengths", {})
     longest = lengths.get("longest")
     return longest if isinstance(longest, int) and longest == lengths.get("median") else None

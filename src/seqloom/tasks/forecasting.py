@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from seqloom.config import MOST, Config, option
+from seqloom.config import MAX_INTEGER, Config, option
 from seqloom.tasks.task import Command, Judging, Outcome, Task, check_chart, shown, strict_option
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class SeriesComparing(Config):
         "Test forecasts from this time on; what comes before is for training and validation  [default: "
         "the last 20 % of the time].",
         minimum=0,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
         metavar="TIME",
     )
 
@@ -116,7 +116,9 @@ class Forecasting(Task):
     def read(
         self, paths: tuple[str, ...], reading: SeriesReading, model: Forecaster | None = None
     ) -> Series:
-        """The series in files; `model`: which is to look at them, and may have learnt which column tells series apart."""
+        """Read the series in files; `model`: the one that will use them, and may have learnt which
+        column tells series apart.
+        """
         from seqloom.data.forecasting import read_series
 
         return read_series(

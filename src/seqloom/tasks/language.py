@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 BATCH = 10_000  # texts that are scored together
-MOST = 1 << 22  # of their characters
+MAX_CHARACTERS = 1 << 22  # of their characters
 
 
 def text_scores(model: LanguageModel, corpus: Corpus) -> Iterator[Outcome]:
-    """The score of each line, or of what is longer."""
+    """Yield the score of each line, or of what is longer."""
     key = "text" if model.unit == "line" else "name"
     return (
         Outcome(f"{value:.6f}\t{shown}", {"score": value, key: shown})
@@ -45,7 +45,9 @@ def text_scores(model: LanguageModel, corpus: Corpus) -> Iterator[Outcome]:
 
 
 def token_scores(model: Any, corpus: Corpus) -> Iterator[Outcome]:
-    """The log-probability of each token; of n-gram models also the order that matched, and whether it is unknown."""
+    """Yield the log-probability of each token; of n-gram models also the order that matched, and
+    whether it is unknown.
+    """
     for number, unit in enumerate(units(corpus, model.unit), 1):
         if hasattr(model, "full_scores"):
             for token, log_prob, order, oov in model.full_scores(unit):
@@ -70,7 +72,7 @@ def token_scores(model: Any, corpus: Corpus) -> Iterator[Outcome]:
 
 
 def units(corpus: Corpus, unit: str) -> Iterator[str]:
-    """What the model scores as one."""
+    """Yield what the model scores as one."""
     if unit == "line":
         return corpus.lines()
     return (
@@ -79,7 +81,7 @@ def units(corpus: Corpus, unit: str) -> Iterator[str]:
 
 
 def _scores(model: LanguageModel, corpus: Corpus) -> Iterator[tuple[str, float]]:
-    """A line, or the name of what is longer, and its score."""
+    """Yield each line, or the name of what is longer, and its score."""
     from seqloom.contracts.reading import tally
     from seqloom.data.corpus import Corpus
 
@@ -100,22 +102,22 @@ def _scores(model: LanguageModel, corpus: Corpus) -> Iterator[tuple[str, float]]
 
 
 def _small(document: Document | Table) -> bool:
-    """Whether it holds texts that can be scored many at a time."""
+    """Return whether the document holds texts that can be scored many at a time."""
     from seqloom.data.tables import Table
 
     size = document.size()
-    return isinstance(document, Table) or (size is not None and size < MOST)
+    return isinstance(document, Table) or (size is not None and size < MAX_CHARACTERS)
 
 
 def _many(model: LanguageModel, texts: Iterator[tuple[str, str]]) -> Iterator[tuple[str, float]]:
-    """Names and scores of texts, scored together, but of long ones few."""
+    """Yield names and scores of texts, scored together, but long ones only a few at a time."""
     batch: list[tuple[str, str]] = []
     size = 0
     for pair in itertools.chain(texts, [None]):
         if pair is not None:
             batch.append(pair)
             size += len(pair[1])
-        if pair is None or len(batch) == BATCH or size > MOST:
+        if pair is None or len(batch) == BATCH or size > MAX_CHARACTERS:
             yield from zip((name for name, _ in batch), model.score([text for _, text in batch]))
             batch, size = [], 0
 
@@ -269,7 +271,8 @@ def _sparsity_table(rows: list[dict[str, Any]]) -> str:
 
 
 def _difference(first: LanguageModel, second: LanguageModel, corpus: Corpus) -> dict[str, Any]:
-    """How much the first model's cost differs from the second's on the same text; below zero the first is better.
+    """How much the first model's cost differs from the second's on the same text; below zero the
+    first is better.
 
     Tokenizers may differ where both can spell every byte.
     """

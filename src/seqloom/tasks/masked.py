@@ -57,7 +57,7 @@ class MaskedModeling(Task):
     def score(
         self, model: MaskedModel, paths: tuple[str, ...], options: TextReading, tokens: bool
     ) -> Iterator[Outcome]:
-        """The pseudo-log-likelihood of each line, or the tokens behind it, each hidden in turn."""
+        """Yield the pseudo-log-likelihood of each line, or of its tokens, each hidden in turn."""
         number = 0
         for texts in text_batches(paths, options):
             for text, scores in zip(texts, model.token_scores(texts)):

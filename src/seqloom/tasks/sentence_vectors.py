@@ -1,4 +1,6 @@
-"""Sentence vectors: texts in, a vector for each of them out; judged by pairs of texts that people have judged."""
+"""Sentence vectors: texts in, a vector for each of them out; judged by pairs of texts that people
+have judged.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,9 @@ def words_of(line: str, split: str) -> list[str]:
 
 
 def spans_in(text: str, words: list[str], tags: list[str], scheme: Scheme) -> list[dict[str, Any]]:
-    """The spans of a tagged text, with their first character in it and the one after their last."""
+    """Find the spans of a tagged text, with their first character in it and the one after their
+    last.
+    """
     from seqloom.data.spans import spans
 
     starts, at = [], 0

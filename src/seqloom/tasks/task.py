@@ -1,7 +1,8 @@
-"""What a task is: one object that knows its data, the options of reading and of judging, its commands and its charts.
+"""What a task is: one object that knows its data, the options of reading and of judging, its
+commands and its charts.
 
-A subclass for each task is all that the command line needs to fit, evaluate and use models of it. Options are the fields of
-configs, so a flag, a key and an argument are the same word.
+A subclass for each task is all that the command line needs to fit, evaluate and use models of it.
+Options are the fields of configs, so a flag, a key and an argument are the same word.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from seqloom.errors import ConfigError
 if TYPE_CHECKING:
     from seqloom.charts.page import Sheet
 
-BATCH, MOST = 10_000, 1 << 22  # texts that are predicted together, and of their characters
+BATCH, MAX_CHARACTERS = (
+    10_000,
+    1 << 22,
+)  # texts that are predicted together, and of their characters
 
 
 class Command(NamedTuple):
@@ -36,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 def strict_option() -> Any:
-    """--strict of every task."""
+    """Return the --strict option of every task."""
     return option(
         False,
         "Refuse binary and badly encoded files in a directory or pattern instead of skipping them.",
@@ -104,16 +108,16 @@ class Task(ABC):
 
     @abstractmethod
     def read(self, paths: tuple[str, ...], reading: Any) -> Any:
-        """The data of these files, directories or patterns; none, or `-`, is standard input."""
+        """Read the data of these files, directories or patterns; none, or `-`, is standard input."""
 
     def read_valid(self, path: str, reading: Any) -> Any:
-        """What `fit --valid` names: held-out data of the same kind."""
+        """Read what `fit --valid` names: held-out data of the same kind."""
         return self.read((path,), reading)
 
     def evaluate(
         self, model: Any, place: str, paths: tuple[str, ...], reading: Any, judging: Any
     ) -> Outcome:
-        """Judge the model of that place on data; draw what there is to see, if asked."""
+        """Evaluate the model saved at `place` on data; draw what there is to see, if asked."""
         check_chart(judging.chart)
         result = self.judge(model, paths, reading, judging)
         if judging.chart is not None:
@@ -121,21 +125,21 @@ class Task(ABC):
         return shown(result)
 
     def judge(self, model: Any, paths: tuple[str, ...], reading: Any, judging: Any) -> Any:
-        """The result of a model on data."""
+        """Return the result of a model on data."""
         return model.evaluate(self.read(paths, reading))
 
     def chart(self, result: Any) -> Sheet:
-        """What there is to see of a result."""
+        """Draw what there is to see of a result."""
         from seqloom.views import errors
 
         return errors(result)
 
     def predict(self, model: Any, paths: tuple[str, ...], options: Any) -> Iterator[Outcome]:
-        """What `predict` answers, line by line of its input."""
+        """Yield what `predict` answers, line by line of its input."""
         raise NotImplementedError
 
     def stream(self, model: Any, lines: Iterable[str], options: Any) -> Iterator[Outcome]:
-        """What `predict --stream` answers to each line before it takes the next."""
+        """Yield what `predict --stream` answers to each line before it takes the next."""
         if not hasattr(model, "stream"):
             raise ConfigError(
                 f"--stream: {model.name} models read a text as a whole; leave --stream out"
@@ -155,13 +159,13 @@ class Task(ABC):
     def feed(
         self, model: Any, stream: Any, line: str, number: int, options: Any
     ) -> Iterator[Outcome]:
-        """What a stream of the model answers to a line of that number."""
+        """Yield what a stream of the model answers to a line of that number."""
         raise NotImplementedError
 
     def score(
         self, model: Any, paths: tuple[str, ...], options: Any, tokens: bool
     ) -> Iterator[Outcome]:
-        """What `score` answers, for each unit of its input or, if asked, for each token."""
+        """Yield what `score` answers, for each unit of its input or, if asked, for each token."""
         raise NotImplementedError
 
     # ---- files of other programs
@@ -172,13 +176,15 @@ class Task(ABC):
     ] = ()  # of files with such models, as `interop.opening.form_of` calls them
 
     def recognises(self, path: Path) -> bool:
-        """Whether this is such a file, by its name and its first bytes."""
+        """Return whether this is such a file, by its name and its first bytes."""
         from seqloom.interop.opening import form_of
 
         return form_of(path) in self.foreign_forms
 
     def open_file(self, path: Path) -> Any:
-        """The model in such a file where commands take it instead of a saved model; None: they do not."""
+        """Open the model in such a file where commands take it instead of a saved model; None: they do
+        not.
+        """
         return None
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
@@ -187,7 +193,7 @@ class Task(ABC):
         )
 
     def converted(self, model: Any) -> Outcome:
-        """What was converted, in a few words."""
+        """Say in a few words what was converted."""
         return Outcome(model.summary(), {"model": model.name})
 
 
@@ -200,14 +206,14 @@ def check_chart(path: str | None) -> None:
 
 
 def in_one_field(token: str) -> str:
-    """A token in a field of a line."""
+    """Return a token as it is written in a field of a line."""
     return (
         token.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     )
 
 
 def shown(result: Any) -> Outcome:
-    """A result with the tables behind it."""
+    """Show a result with the tables behind it."""
     from seqloom.metrics.tables import report
 
     behind = report(result)
@@ -215,7 +221,7 @@ def shown(result: Any) -> Outcome:
 
 
 def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
-    """Text of these files; none, or `-`, is standard input."""
+    """Read the text of these files; none, or `-`, is standard input."""
     import sys
 
     from seqloom.data.corpus import open_corpus
@@ -233,13 +239,15 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
 
 
 def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:
-    """All texts in batches."""
+    """Yield all texts in batches."""
     texts, n_bytes = text_units(paths, reading)
     return batched(texts, n_bytes, "texts")
 
 
 def text_units(paths: tuple[str, ...], reading: TextReading) -> tuple[Iterator[str], int | None]:
-    """One text after the other, lines or the rows of a table where a column is named; and the bytes of all, where known."""
+    """Return the texts one by one, lines or the rows of a table where a column is named, and the
+    bytes of all, where known.
+    """
     corpus = read_text(paths, reading)
     texts = (
         (row for _, row in corpus.each_document()) if reading.column is not None else corpus.lines()
@@ -248,8 +256,9 @@ def text_units(paths: tuple[str, ...], reading: TextReading) -> tuple[Iterator[s
 
 
 def batched(texts: Iterable[Any], n_bytes: int | None, unit: str) -> Iterator[list[Any]]:
-    """Texts, or tuples of them: so many at a time that memory does not depend on how many there are or how long; with progress
-    over all of them."""
+    """Yield batches of texts, or of tuples of them, so small that memory does not depend on how
+    many there are or how long; with progress over all of them.
+    """
     from seqloom.progress import task
 
     batch: list[Any] = []
@@ -258,7 +267,7 @@ def batched(texts: Iterable[Any], n_bytes: int | None, unit: str) -> Iterator[li
         for text in texts:
             batch.append(text)
             size += len(text) if isinstance(text, str) else sum(map(len, text))
-            if len(batch) == BATCH or size > MOST:
+            if len(batch) == BATCH or size > MAX_CHARACTERS:
                 yield batch
                 done += len(batch)
                 bar.note(f"{done:,} {unit}")
@@ -275,7 +284,7 @@ def batched(texts: Iterable[Any], n_bytes: int | None, unit: str) -> Iterator[li
 
 
 def read_held_out_text(path: str, reading: TextReading) -> Any:
-    """Text of one file; the column is meant for it only where it is a table."""
+    """Read the text of one file; the column applies to it only where it is a table."""
     from dataclasses import replace
 
     from seqloom.data.tables import table_kind

@@ -24,7 +24,8 @@ SCORED = 1000  # pairs that are scored together
 class PairsReading(Config):
     form: Literal["auto", "lines", "tsv", "csv", "jsonl", "parquet"] = option(
         "auto",
-        "Format of the data: lines (two files, line by line), tsv, csv, jsonl, parquet; auto: by name and content.",
+        "Format of the data: lines (two files, line by line), tsv, csv, jsonl, parquet; auto: by "
+        "name and content.",
     )
     source: str | None = option(
         None,
@@ -45,7 +46,8 @@ class PairsFiltering(PairsReading):
 
     drop: Literal["nothing", "empty", "duplicates", "copies", "all"] = option(
         "nothing",
-        "Pairs to leave out: empty (with an empty side); duplicates or copies (the target is the source), and empty "
+        "Pairs to leave out: empty (with an empty side); duplicates or copies (the target is the "
+        "source), and empty "
         "ones; all of these. What was dropped is said.",
     )
 
@@ -63,7 +65,8 @@ class Translating(Task):
     name, phrase = "translator", "a translator"
     ladder = "seqloom.comparison.translation:TranslationLadder"
     data_help = (
-        "pairs: a table (.tsv, .csv, .jsonl, .parquet) with a column of sources and one of targets, or two files "
+        "pairs: a table (.tsv, .csv, .jsonl, .parquet) with a column of sources and one of "
+        "targets, or two files "
         "with a source and its target in the same line; none, or -, is standard input."
     )
     reading, judging, scoring = PairsFiltering, PairsJudging, PairsReading
@@ -97,7 +100,7 @@ class Translating(Task):
         )
 
     def read_valid(self, path: str, reading: PairsReading) -> Parallel:
-        """Nothing is left out of held-out pairs."""
+        """Read held-out pairs, of which nothing is left out."""
         return self.read(
             (path,),
             PairsReading(
@@ -122,7 +125,7 @@ class Translating(Task):
     def score(
         self, model: Translator, paths: tuple[str, ...], reading: PairsReading, tokens: bool
     ) -> Iterator[Outcome]:
-        """Of each target given its source, or of each of its tokens."""
+        """Yield the score of each target given its source, or of each of its tokens."""
         data = self.read(paths, reading)
         for start in range(0, len(data), SCORED):
             some = data.part(slice(start, start + SCORED))

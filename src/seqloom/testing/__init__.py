@@ -1,11 +1,12 @@
-"""Checks that a model of your own keeps the contract of its task; seqloom's own models are held to the same list.
+"""Checks that a model of your own keeps the contract of its task; seqloom's own models are held to
+the same list.
 
     from seqloom.testing import check_language_model
     check_language_model(MyModel())
 
-Each takes a model, fitted or not, and optionally data to fit it on. An unfitted one is copied, never changed. A broken rule is
-an AssertionError that names it. A model that is fitted already is not fitted again unless data is given, so rules on fitting
-are then left out.
+Each takes a model, fitted or not, and optionally data to fit it on. An unfitted one is copied,
+never changed. A broken rule is an AssertionError that names it. A model that is fitted already is
+not fitted again unless data is given, so rules on fitting are then left out.
 """
 
 from seqloom.testing.classification import check_classifier as check_classifier

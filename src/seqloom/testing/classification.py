@@ -44,12 +44,14 @@ ODD = ["", "\n", "漢字 😀", "never seen"]
 
 
 def check_classifier(model: Classifier, data: Any = None) -> None:
-    """Raise AssertionError if a classifier breaks a rule of its contract. `data`: examples with labels, as `fit` takes them."""
+    """Raise AssertionError if a classifier breaks a rule of its contract. `data`: examples with
+    labels, as `fit` takes them.
+    """
     run(RULES, specimen(model, Classifier, data, PAIRS, HELD_OUT))
 
 
 def _examples(s: Specimen) -> list[Any]:
-    """Of the data, and texts that no model has seen."""
+    """Return examples of the data, and texts that no model has seen."""
     given = [*as_labelled(s.data).examples, *as_labelled(s.held_out).examples]
     return given + (ODD if isinstance(given[0], str) else [])
 
@@ -72,7 +74,8 @@ def probabilities_sum_to_one(s: Specimen) -> None:
     shape = (len(examples), len(classes))
     require(
         isinstance(log_probs, np.ndarray) and log_probs.shape == shape,
-        f"class_log_probs gives the shape {np.shape(log_probs)} for {shape[0]} examples and {shape[1]} classes",
+        f"class_log_probs gives the shape {np.shape(log_probs)} for {shape[0]} examples and "
+        f"{shape[1]} classes",
     )
     require(
         log_probs.dtype == np.float64,

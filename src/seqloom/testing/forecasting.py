@@ -29,7 +29,7 @@ from seqloom.testing.rules import (
 
 
 def hours(n: int, columns: int = 2, seed: int = 0) -> Series:
-    """Hourly values with a daily cycle, a slow wave and noise."""
+    """Make hourly values with a daily cycle, a slow wave and noise."""
     rng, t = np.random.default_rng(seed), np.arange(n)[:, None]
     phase = np.arange(columns)[None]
     values = (
@@ -50,7 +50,9 @@ SERIES, HELD_OUT = hours(300), hours(200, seed=1)
 
 
 def check_forecaster(model: Forecaster, data: Any = None) -> None:
-    """Raise AssertionError if a forecaster breaks a rule of its contract. `data`: a series, as `fit` takes it."""
+    """Raise AssertionError if a forecaster breaks a rule of its contract. `data`: a series, as
+    `fit` takes it.
+    """
     run(RULES, specimen(model, Forecaster, data, SERIES, HELD_OUT))
 
 
@@ -64,7 +66,7 @@ def _changed(series: Series, values: np.ndarray) -> Series:
 
 
 def _own(s: Specimen) -> Series:
-    """Held-out data as the model knows it."""
+    """Return held-out data as the model knows it."""
     return as_series(s.held_out).like(s.model.columns, tuple(s.model.learnt["known_columns"]))
 
 
@@ -121,7 +123,7 @@ def intervals_lie_inside_each_other(s: Specimen) -> None:
 
 
 def the_future_is_not_seen(s: Specimen) -> None:
-    """Other values after an origin change nothing that was forecast from it."""
+    """Check that other values after an origin change nothing that was forecast from it."""
     data = _own(s)
     values = data.tracks[0].values
     end = len(values) - 2 * s.model.horizon
@@ -226,7 +228,7 @@ def save_and_load_keep_every_bit(s: Specimen) -> None:
 
 @fitting
 def units_do_not_matter(s: Specimen) -> None:
-    """Degrees instead of kelvins give the same forecast in degrees."""
+    """Check that degrees instead of kelvins give the same forecast in degrees."""
     assert s.fresh is not None
     data = as_series(s.data)
     other = replace(

@@ -47,7 +47,9 @@ THREADS = 8
 
 
 def check_language_model(model: LanguageModel, data: Any = None) -> None:
-    """Raise AssertionError if a language model breaks a rule of its contract. `data`: text to fit it on, as `fit` takes it."""
+    """Raise AssertionError if a language model breaks a rule of its contract. `data`: text to fit
+    it on, as `fit` takes it.
+    """
     run(RULES, specimen(model, LanguageModel, data, TEXT, HELD_OUT))
 
 
@@ -239,7 +241,9 @@ def a_selected_state_is_a_copy(s: Specimen) -> None:
 
 
 def threads_may_share_a_model(s: Specimen) -> None:
-    """Whatever eight threads ask at the same time, from the first call on, each gets what one thread alone gets."""
+    """Check that whatever eight threads ask at the same time, from the first call on, each gets
+    what one thread alone gets.
+    """
     alone = [ask() for ask in _questions(s.model)]
     shared, together = (
         list(_questions(copy.copy(s.model))),

@@ -29,7 +29,9 @@ TEXTS = ["the cat sat", "a zebra ran on the road", "dog", "the the the cat", ""]
 
 
 def check_masked_model(model: MaskedModel, data: Any = None) -> None:
-    """Raise AssertionError if a masked language model breaks a rule of its contract. `data`: text, as `fit` takes it."""
+    """Raise AssertionError if a masked language model breaks a rule of its contract. `data`: text,
+    as `fit` takes it.
+    """
     run(RULES, specimen(model, MaskedModel, data, TEXT, HELD_OUT))
 
 
@@ -56,7 +58,8 @@ def probabilities_sum_to_one(s: Specimen) -> None:
         places = int((row[0] == HIDDEN).sum())
         require(
             log_probs.shape == (places, s.model.tokenizer.vocab_size),
-            f"{places} hidden tokens of {s.model.tokenizer.vocab_size} kinds give log-probabilities {log_probs.shape}",
+            f"{places} hidden tokens of {s.model.tokenizer.vocab_size} kinds give "
+            f"log-probabilities {log_probs.shape}",
         )
         same(
             np.exp(log_probs.astype(np.float64)).sum(axis=1),

@@ -1,4 +1,6 @@
-"""What the checks of all tasks share: a specimen, rules that are called with it, and rules that every model keeps."""
+"""What the checks of all tasks share: a specimen, rules that are called with it, and rules that
+every model keeps.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ STEPS = 4  # of training, for a network
 
 @dataclass(frozen=True)
 class Specimen:
-    """A fitted model, how to make another that is not fitted (None: it is not to be fitted again), and data of its task."""
+    """A fitted model, how to make another that is not fitted (None: it is not to be fitted again),
+    and data of its task.
+    """
 
     model: Any
     fresh: Callable[[], Any] | None
@@ -30,7 +34,7 @@ class Specimen:
     held_out: Any
 
     def new(self) -> Any:
-        """A second model, fitted on the same data."""
+        """Fit a second model on the same data."""
         assert self.fresh is not None
         return fit(self.fresh(), self.data)
 
@@ -44,7 +48,7 @@ def fit(model: Any, data: Any) -> Any:
 
 
 def specimen(model: Any, contract: Any, data: Any, usual: Any, held_out: Any) -> Specimen:
-    """`usual`: what an unfitted model is fitted on if no data is given."""
+    """Make a specimen; `usual`: what an unfitted model is fitted on if no data is given."""
     require(
         not isinstance(model, type),
         f"give a model, not its class: {getattr(model, '__name__', model)}()",
@@ -69,7 +73,7 @@ def specimen(model: Any, contract: Any, data: Any, usual: Any, held_out: Any) ->
 
 
 def unfitted(model: Any) -> Any:
-    """A copy with the same options that has learnt nothing."""
+    """Return a copy with the same options that has learnt nothing."""
     other = copy.deepcopy(model)
     other._forget()
     return other
@@ -82,7 +86,7 @@ def run(rules: Iterable[Rule], subject: Specimen) -> None:
 
 
 def check(rule: Rule, subject: Specimen) -> None:
-    """Hold a model to one rule; whatever goes wrong is an AssertionError that names the rule."""
+    """Check one rule on a model; whatever goes wrong is an AssertionError that names the rule."""
     with named(subject.model, getattr(rule, "__name__", str(rule)).replace("_", " ")):
         rule(subject)
 
@@ -107,7 +111,7 @@ def fitting(rule: Rule) -> Rule:
 
 
 def fits(rule: Rule) -> bool:
-    """Whether a rule fits another model."""
+    """Return whether checking a rule means fitting another model."""
     return getattr(rule, "fits", False)
 
 
@@ -117,7 +121,7 @@ def require(condition: Any, message: str) -> None:
 
 
 def same(first: Any, second: Any, message: str, *, off: float = 0.0) -> None:
-    """Two numbers, or arrays of them, are equal but for rounding."""
+    """Check that two numbers, or arrays of them, are equal but for rounding."""
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
     require(a.shape == b.shape, f"{message}: shapes {a.shape} and {b.shape}")
     with np.errstate(invalid="ignore"):  # infinities that are equal
@@ -130,7 +134,7 @@ def same(first: Any, second: Any, message: str, *, off: float = 0.0) -> None:
 def refuses(
     call: Callable[[], Any], kinds: type[Exception] | tuple[type[Exception], ...], what: str
 ) -> str:
-    """The one line with which a call is refused."""
+    """Check that a call is refused, and return the one line that says so."""
     try:
         call()
     except kinds as error:
@@ -146,7 +150,9 @@ def refuses(
 def refuses_data(
     s: Specimen, unusable: Iterable[Any], kinds: type[Exception] | tuple[type[Exception], ...]
 ) -> None:
-    """`fit` refuses each of these in one line, and the model is not fitted afterwards."""
+    """Check that `fit` refuses each of these in one line, and that the model is not fitted
+    afterwards.
+    """
     assert s.fresh is not None
     for bad in unusable:
         model = s.fresh()
@@ -158,7 +164,7 @@ def refuses_data(
 
 
 def tree(place: Path) -> dict[str, bytes]:
-    """The files of a directory."""
+    """Read the files of a directory."""
     return {
         str(path.relative_to(place)): path.read_bytes()
         for path in sorted(place.rglob("*"))
@@ -224,7 +230,7 @@ def what_is_not_fitted_is_not_saved(s: Specimen) -> None:
 
 @contextmanager
 def loaded_again(s: Specimen) -> Iterator[Any]:
-    """The model after save and load; it must save the same files once more."""
+    """Yield the model after save and load; check that it saves the same files once more."""
     with tempfile.TemporaryDirectory() as place:
         s.model.save(Path(place, "a"))
         again = storage.load(Path(place, "a"))

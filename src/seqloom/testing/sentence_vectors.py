@@ -43,7 +43,9 @@ PAIRS = [
 
 
 def check_text_embedder(model: TextEmbedder, data: Any = None) -> None:
-    """Raise AssertionError if a model of sentence vectors breaks a rule of its contract. `data`: text, as `fit` takes it."""
+    """Raise AssertionError if a model of sentence vectors breaks a rule of its contract. `data`:
+    text, as `fit` takes it.
+    """
     run(RULES, specimen(model, TextEmbedder, data, TEXT, PAIRS))
 
 

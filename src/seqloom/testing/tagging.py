@@ -53,12 +53,14 @@ ODD = [["unseen", "漢字", "😀", "Dogs", "42"], ["the"], []]
 
 
 def check_tagger(model: Tagger, data: Any = None) -> None:
-    """Raise AssertionError if a tagger breaks a rule of its contract. `data`: tagged sentences, as `fit` takes them."""
+    """Raise AssertionError if a tagger breaks a rule of its contract. `data`: tagged sentences, as
+    `fit` takes them.
+    """
     run(RULES, specimen(model, Tagger, data, POS, POS))
 
 
 def _rows(s: Specimen) -> list[list[str]]:
-    """Sentences of the data, and some that no model has seen."""
+    """Return sentences of the data, and some that no model has seen."""
     return [*as_tagged(s.data).sentences, *ODD]
 
 
@@ -154,7 +156,9 @@ def a_tag_never_seen_counts_as_wrong(s: Specimen) -> None:
 
 
 def what_is_no_sentence_is_refused(s: Specimen) -> None:
-    """Texts in a list would be taken for the words of one sentence."""
+    """Check that what is no sentence is refused: texts in a list would be taken for the words of
+    one sentence.
+    """
     for bad in (["the dog runs", "a cat"], [1, 2], [["the", None]], [["the"], "dog"]):
         refuses(lambda: s.model.predict(bad), DataError, f"predict({bad!r})")  # noqa: B023
 

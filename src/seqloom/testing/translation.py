@@ -49,12 +49,14 @@ OFF = 1e-3  # by which log-probabilities may differ from batch to batch
 
 
 def check_translator(model: Translator, data: Any = None) -> None:
-    """Raise AssertionError if a translator breaks a rule of its contract. `data`: pairs of texts, as `fit` takes them."""
+    """Raise AssertionError if a translator breaks a rule of its contract. `data`: pairs of texts,
+    as `fit` takes them.
+    """
     run(RULES, specimen(model, Translator, data, PAIRS, HELD_OUT))
 
 
 def _sources(s: Specimen) -> list[str]:
-    """Of the data, and some that no model has seen."""
+    """Return sources of the data, and some that no model has seen."""
     return [*Parallel.of(s.data).source_texts, *ODD]
 
 

@@ -63,7 +63,7 @@ _BEFORE_ANY_SPACE = re.compile(rb".*(?=[\t-\r ])", re.DOTALL)
 
 
 def cut_between_characters(data: bytes, final: bool) -> int:
-    """Before a code point that is not complete yet."""
+    """Cut before a code point that is not complete yet."""
     if not final:
         for back in range(1, min(4, len(data) + 1)):
             byte = data[-back]
@@ -76,30 +76,36 @@ def cut_between_characters(data: bytes, final: bool) -> int:
 
 
 def cut_before_space(data: bytes, final: bool) -> int:
-    """For tokens that never hold ASCII white space."""
+    """Cut before white space, for tokens that never hold ASCII white space."""
     return _last(_BEFORE_ANY_SPACE, data, final)
 
 
 def cut_before_word(data: bytes, final: bool) -> int:
-    """For pieces that may begin with one white space: before the last of a run, when a visible character follows."""
+    """Cut for pieces that may begin with one white space: before the last of a run, when a visible
+    character follows.
+    """
     return _last(_BEFORE_LAST_SPACE, data, final)
 
 
 def cut_before_letter(data: bytes, final: bool) -> int:
-    """The same for tokenizers that take numbers out first: the blanks before one are then all of them together."""
+    """Cut before a word, for tokenizers that split off numbers first: the blanks before a number
+    then stay together.
+    """
     return _last(_BEFORE_LETTER, data, final)
 
 
 def cut_nowhere(data: bytes, final: bool) -> int:
-    """For tokenizers of which nothing is known."""
+    """Cut nowhere, for tokenizers of which nothing is known."""
     return len(data) if final else 0
 
 
 def word_borders(data: np.ndarray, newline_ends: bool) -> np.ndarray:
-    """Borders of stretches that `cut_before_word` allows, from 0 to the end: before a blank that a letter follows.
+    """Return the offsets of stretches that `cut_before_word` allows, from 0 to the end: before a
+    blank that a letter follows.
 
-    With `newline_ends` a newline is a stretch of its own. What follows must be a visible ASCII character or a whole
-    one of the scripts up to U+07FF, of kana, Han or Hangul; elsewhere there is simply no border.
+    With `newline_ends` a newline is a stretch of its own. What follows must be a visible ASCII
+    character or a whole one of the scripts up to U+07FF, of kana, Han or Hangul; elsewhere there is
+    simply no border.
     """
     size = len(data)
     spaces = np.flatnonzero((data[:-1] == 32) | ((data[:-1] == 10) & (not newline_ends)))
@@ -132,7 +138,7 @@ def _last(pattern: re.Pattern[bytes], data: bytes, final: bool) -> int:
 
 @cache
 def character_classes() -> np.ndarray:
-    """The class of every code point below 0x20000, for the word kernel."""
+    """Return the class of every code point below 0x20000, for the word kernel."""
     from seqloom.kernels.tokens import APOSTROPHE, DIGIT, IDEOGRAPH, LETTER, SPACE, SYMBOL
 
     by_category = {"L": LETTER, "M": LETTER, "N": DIGIT}
@@ -151,7 +157,9 @@ def character_classes() -> np.ndarray:
 
 @cache
 def character_ranges(categories: str) -> str:
-    """Code points of these categories (L, M, N, ..) that are no ideographs, for a character class; as the kernel."""
+    """Return the code points of these categories (L, M, N, ..) that are no ideographs, for a
+    character class, as the kernel has them.
+    """
     wide = {code for first, last in IDEOGRAPHS for code in range(first, last)}
     ranges: list[tuple[int, int]] = []
     for code in range(_TABLE_SIZE):
@@ -167,7 +175,7 @@ def character_ranges(categories: str) -> str:
 
 
 def beyond_ascii(text: str, category: str) -> str:
-    """The characters of that category which the text has beyond ASCII, ready for a character class."""
+    """Return the text's characters of that category beyond ASCII, ready for a character class."""
     if text.isascii():
         return ""
     return "".join(

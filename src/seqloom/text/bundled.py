@@ -1,4 +1,6 @@
-"""Tables that come with the package, most of them word lists: TOML files, read when somebody first asks for them."""
+"""Tables that come with the package, most of them word lists: TOML files, read when somebody first
+asks for them.
+"""
 
 from __future__ import annotations
 

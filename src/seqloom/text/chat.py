@@ -1,10 +1,12 @@
-"""Conversations as token ids, by the chat template that comes with published weights (Jinja, as transformers uses it).
+"""Conversations as token ids, by the chat template that comes with published weights (Jinja, as
+transformers uses it).
 
-A template writes marks such as `<|im_start|>` around messages; these become the tokens of that name. The same characters in a
-message stay characters: before the template sees a message, the first and the last character of every mark are replaced in it
-by characters that occur nowhere else, and put back after the marks of the template were found. So a mark always begins and ends
-with characters of the template, whatever the template does to the message. A template that looks for such characters in a
-message does not find them.
+A template writes marks such as `<|im_start|>` around messages; these become the tokens of that
+name. The same characters in a message stay characters: before the template sees a message, the
+first and the last character of every mark are replaced in it by characters that occur nowhere else,
+and put back after the marks of the template were found. So a mark always begins and ends with
+characters of the template, whatever the template does to the message. A template that looks for
+such characters in a message does not find them.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ Message = Mapping[str, str]
 
 
 def checked_messages(messages: str | Sequence[Message]) -> list[dict[str, str]]:
-    """A list of messages with role and content; a text is what the user says first."""
+    """Return a checked list of messages with role and content; a text is what the user says first."""
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
     made = []
@@ -57,7 +59,9 @@ def checked_messages(messages: str | Sequence[Message]) -> list[dict[str, str]]:
 
 
 class ChatTemplate:
-    """A template and the tokenizer whose marks it writes; `specials`: names that a template knows, such as bos_token."""
+    """A template and the tokenizer whose marks it writes; `specials`: names that a template knows,
+    such as bos_token.
+    """
 
     def __init__(self, source: str, tokenizer: Tokenizer, specials: Mapping[str, str]) -> None:
         self.source, self.tokenizer, self.specials = source, tokenizer, dict(specials)
@@ -70,11 +74,13 @@ class ChatTemplate:
         )
 
     def encode(self, messages: Sequence[Message], *, answer: bool = True) -> np.ndarray:
-        """The ids of a conversation; `answer`: with what stands before the next message of the assistant."""
+        """Encode a conversation as ids; `answer`: with what stands before the next message of the
+        assistant.
+        """
         return np.array([i for part in self._parts(messages, answer) for i in part], np.int64)
 
     def end_of_turn(self) -> int | None:
-        """The mark that stands behind a message of the assistant, if any does."""
+        """Return the mark that follows a message of the assistant, if any does."""
         said = "\N{BALLOT BOX}"
         messages = [{"role": "user", "content": "-"}, {"role": "assistant", "content": said}]
         ids, wanted = (

@@ -1,8 +1,9 @@
-"""The process that renders a chat template: `python -P chat_worker.py`, JSON in, JSON out. It imports nothing of seqloom.
+"""The process that renders a chat template: `python -P chat_worker.py`, JSON in, JSON out. It
+imports nothing of seqloom.
 
-A template comes with a stranger's weights. Jinja's sandbox keeps it from reaching Python; what it cannot do is keep a template
-from using all time and memory (one long multiplication of a text suffices), so it runs in a process of its own that may have
-little of both.
+A template comes with a stranger's weights. Jinja's sandbox keeps it from reaching Python; what it
+cannot do is keep a template from using all time and memory (one long multiplication of a text
+suffices), so it runs in a process of its own that may have little of both.
 """
 
 import json
@@ -11,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 SECONDS, MEMORY = 5, 1 << 30  # of the processor; of addresses, most of which Python and Jinja take
-LONGEST = 10_000_000  # characters of a rendered conversation
+MAX_CHARACTERS = 10_000_000  # characters of a rendered conversation
 
 
 def limit() -> None:
@@ -35,7 +36,7 @@ def refuse(message: object) -> None:
 
 
 def rendered(source: str, values: dict) -> str:
-    """As transformers renders it: the same environment, functions and filters."""
+    """Apply a template as transformers does: the same environment, functions and filters."""
     from jinja2.ext import Extension, loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -72,8 +73,8 @@ def rendered(source: str, values: dict) -> str:
     parts, length = [], 0
     for part in environment.from_string(source).generate(**values):
         length += len(part)
-        if length > LONGEST:
-            raise Refused(f"it makes more than {LONGEST:,} characters")
+        if length > MAX_CHARACTERS:
+            raise Refused(f"it makes more than {MAX_CHARACTERS:,} characters")
         parts.append(part)
     return "".join(parts)
 

@@ -1,4 +1,6 @@
-"""What stands behind every kind of tokenizer: the questions it answers, its input as bytes, and the simplest kind."""
+"""What stands behind every kind of tokenizer: the questions it answers, its input as bytes, and the
+simplest kind.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,7 @@ class ByteCoder:
 
 
 def to_bytes(text: str | bytes) -> bytes:
-    """UTF-8; half of a surrogate pair has none and is refused."""
+    """Encode text as UTF-8; refuse half of a surrogate pair, which has none."""
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
@@ -104,7 +106,7 @@ def to_bytes(text: str | bytes) -> bytes:
 
 
 def text_blocks(data: Any, cut: Cut, size: int) -> Iterator[bytes]:
-    """The bytes of a corpus, a text or a list of texts, in blocks of about `size`."""
+    """Yield the bytes of a corpus, a text or a list of texts, in blocks of about `size`."""
     if hasattr(data, "blocks"):
         return (block.data for block in data.blocks(cut, size))
     if isinstance(data, str):
@@ -133,7 +135,9 @@ def _join(texts: Iterable[str], size: int) -> Iterator[bytes]:
 
 
 def to_spelling(word: str) -> bytes:
-    """The bytes of a word, also of one whose bytes are not UTF-8, which Python's strings hold as lone surrogates."""
+    """Return the bytes of a word, also of one whose bytes are not UTF-8, which Python's strings
+    hold as lone surrogates.
+    """
     try:
         return word.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -1,4 +1,5 @@
-"""A str is always data; one that looks like the name of a file is refused with advice, since its name would be read as text.
+"""A str is always data; one that looks like the name of a file is refused with advice, since its
+name would be read as text.
 
 >>> looks_like_file("missing.txt"), looks_like_file("./notes"), looks_like_file("a.b"), looks_like_file("see notes.txt")
 (True, True, False, False)
@@ -37,19 +38,23 @@ _ENDINGS = (
 )
 _FILE = re.compile(rf"\S+\.(?:{'|'.join(_ENDINGS)})", re.IGNORECASE)
 _PLACE = re.compile(r"(?:~|\.\.?)?/\S+|[A-Za-z]:\\\S+")  # /data/notes, ./notes, ~/notes, C:\notes
-_LONGEST = 1024  # characters of a path
+_MAX_PATH_LENGTH = 1024  # characters of a path
 
 
 def looks_like_file(text: str) -> bool:
-    """Whether a text that is meant to be all data looks like a file: by its ending, by its beginning, or it is there."""
-    if not 0 < len(text) < _LONGEST or "\n" in text:
+    """Return whether a text that is meant to be all data looks like a file: by its ending, by its
+    beginning, or because it exists.
+    """
+    if not 0 < len(text) < _MAX_PATH_LENGTH or "\n" in text:
         return False
     return written_as_file(text) or os.path.exists(text)
 
 
 def written_as_file(text: str) -> bool:
-    """Whether it ends as files of data do, or begins as paths do, without white space inside."""
-    return len(text) < _LONGEST and bool(_FILE.fullmatch(text) or _PLACE.fullmatch(text))
+    """Return whether the text ends as files of data do, or begins as paths do, without white space
+    inside.
+    """
+    return len(text) < _MAX_PATH_LENGTH and bool(_FILE.fullmatch(text) or _PLACE.fullmatch(text))
 
 
 def refuse_file(text: str, reader: str = "seqloom.read") -> None:
@@ -62,9 +67,12 @@ def refuse_file(text: str, reader: str = "seqloom.read") -> None:
 
 
 def refuse_existing_file(text: str) -> None:
-    """Refuse a single text that names a file that is there. Others are texts: one among many may well be `index.html`."""
+    """Refuse a single text that names a file that is there. Others are texts: one among many may
+    well be `index.html`.
+    """
     if ("." in text[-9:] or "/" in text) and written_as_file(text) and os.path.isfile(text):
         raise DataError(
-            f"{quoted(text)} is the name of a file, but a str is taken as the text itself; give what it holds: "
+            f"{quoted(text)} is the name of a file, but a str is taken as the text itself; give "
+            f"what it holds: "
             f"Path({quoted(text)}).read_text()"
         )

@@ -1,7 +1,7 @@
 """Hidden tokens in a text: a word such as [MASK] stands where one is to be guessed.
 
-Where the word is a token of a subword vocabulary, the tokenizers library finds it, since vocabularies differ in whether it
-takes the blank before it along; else the text is cut there.
+Where the word is a token of a subword vocabulary, the tokenizers library finds it, since
+vocabularies differ in whether it takes the blank before it along; else the text is cut there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HIDDEN = -1  # in place of the id of a token that is to be guessed
 
 
 def encode_masked(tokenizer: Tokenizer, text: str, mask: str) -> np.ndarray:
-    """int64 ids of a text, HIDDEN for each of its masks.
+    """Encode a text as int64 ids, HIDDEN for each of its masks.
 
     >>> encode_masked(Tokenizer(kind="byte"), "a[MASK]b", "[MASK]").tolist()
     [97, -1, 98]
@@ -32,7 +32,7 @@ def encode_masked(tokenizer: Tokenizer, text: str, mask: str) -> np.ndarray:
 
 
 def write_tokens(tokenizer: Tokenizer, text: str, mask: str, ids: list[int]) -> str:
-    """The text with these tokens in place of its masks.
+    """Return the text with these tokens in place of its masks.
 
     >>> write_tokens(Tokenizer(kind="byte"), "a[MASK]b", "[MASK]", [32])
     'a b'
@@ -53,7 +53,9 @@ def write_tokens(tokenizer: Tokenizer, text: str, mask: str, ids: list[int]) -> 
 
 
 def _finder(tokenizer: Tokenizer, mask: str) -> Tokenizer | None:
-    """A copy that knows the mask in a text, and no other of its special tokens; None where the mask is none of them."""
+    """Make a copy that finds the mask in a text, and no other of its special tokens; None where
+    the mask is none of them.
+    """
     coder = tokenizer._coder
     if not isinstance(coder, Subword) or coder.added(mask) is None:
         return None

@@ -11,8 +11,9 @@ Every step loses something, so the likelihood of a normalised text says nothing 
     >>> Normalizer("case=lower,stopwords=remove,whitespace=collapse")("The cat sat on the mat.")
     'cat sat mat.'
 
-Steps run in the order of the fields below. Newlines stay where they are, and no step looks further than to the
-next blank, so that a text may be normalised in pieces (`cut`). `<unk>`, as in the Penn Treebank, is never touched.
+Steps run in the order of the fields below. Newlines stay where they are, and no step looks further
+than to the next blank, so that a text may be normalised in pieces (`cut`). `<unk>`, as in the Penn
+Treebank, is never touched.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class NormalizerConfig(Config):
 
     @classmethod
     def from_recipe(cls, recipe: str) -> NormalizerConfig:
-        """`topic`, `case=lower,stem=porter` or `topic,language=de,stopwords=remove`."""
+        """Parse a recipe: `topic`, `case=lower,stem=porter` or `topic,language=de,stopwords=remove`."""
         values: dict[str, str] = {}
         given: set[str] = set()
         steps = [f.name for f in fields(cls)]
@@ -102,7 +103,9 @@ class NormalizerConfig(Config):
         return cls(**values)  # type: ignore[arg-type]
 
     def recipe(self) -> str:
-        """The steps that are on, as `from_recipe` reads them: no preset, whose meaning may grow, but what it does."""
+        """Return the steps that are on, as `from_recipe` reads them: not a preset, whose meaning may
+        grow, but what it does.
+        """
         on = [
             f"{f.name}={getattr(self, f.name)}"
             for f in fields(self)
@@ -111,7 +114,7 @@ class NormalizerConfig(Config):
         return ",".join(on) or "none"
 
     def label(self) -> str:
-        """The recipe as short as it can be: the preset it is nearest to, and what differs."""
+        """Return the shortest recipe: the nearest preset, and what differs from it."""
         shortest = self.recipe()
         for name in PRESETS:
             preset = NormalizerConfig.from_recipe(name)
@@ -146,7 +149,8 @@ PRESETS: dict[str, dict[str, str]] = {
 
 _UNK, _HIDDEN = "<unk>", "\ufdd0"  # a code point that is no character stands for <unk> meanwhile
 
-# Patterns begin with a plain class of rare characters, with what stands before it looked up afterwards: so the
+# Patterns begin with a plain class of rare characters, with what stands before it looked up
+# afterwards: so the
 # search runs over ordinary letters at the speed of a scan.
 _CURRENCY = "[$\u00a2-\u00a5\u058f\u060b\u09f2\u09f3\u0e3f\u17db\u20a0-\u20cf\ufe69\uff04\uffe0\uffe1\uffe5\uffe6]"
 _DIGITS = r"\d++(?:[.,]\d++)*+"
@@ -157,7 +161,8 @@ _NUMBER = re.compile(
 
 _ASCII_MARKS = "!\"#%&'()*,\\-./:;?@\\[\\\\\\]_{}"  # category P; inside a character class
 _ASCII_SYMBOLS = "$+<=>^`|~"
-_JOINERS = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # they only change the emoji before
+# they only change the emoji before
+_JOINERS = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 _EMOJI = re.compile("[\U0001f1e6-\U0001f1ff]{2}|.")  # two letters make a flag
 _STRAIGHT = {
     "'": "\u2018\u2019\u201a\u201b\u2039\u203a",
@@ -188,7 +193,7 @@ class Normalizer:
 
     @property
     def identity(self) -> bool:
-        """Whether nothing is changed."""
+        """Return whether nothing is changed."""
         return self.config.recipe() in ("none", f"language={self.config.language}")
 
     def __call__(self, text: str) -> str:
@@ -216,17 +221,19 @@ class Normalizer:
         return text
 
     def of_bytes(self, data: bytes) -> bytes:
-        """The same on UTF-8; bytes that are not stay as they are."""
+        """Apply the steps to UTF-8; bytes that are not UTF-8 stay as they are."""
         return self._decoded(data).encode("utf-8", "surrogateescape")
 
     def _decoded(self, data: bytes) -> str:
         return self(data.decode("utf-8", "surrogateescape"))
 
     def cut(self, data: bytes, final: bool, blanks_count: bool) -> int:
-        """Where the raw bytes may be cut so that both sides come out, and encode, as they do together; 0 if nowhere.
+        """Find where the raw bytes may be cut so that both sides come out, and encode, as they do
+        together; 0 if nowhere.
 
-        `blanks_count`: whether white space is part of tokens. Then it is before a newline whose next line is
-        whole and still begins with a visible character afterwards; else also before a blank between two words.
+        `blanks_count`: whether white space is part of tokens. Then it is before a newline whose
+        next line is whole and still begins with a visible character afterwards; else also before a
+        blank between two words.
         """
         if final:
             return len(data)
@@ -248,7 +255,9 @@ class Normalizer:
 
 @lru_cache(256)
 def _pattern(kind: str, extra: str) -> re.Pattern[str]:
-    """Runs of symbols or punctuation; `extra`: those beyond ASCII that the text has, so that the class stays small."""
+    """Make the pattern of runs of symbols or punctuation; `extra`: those beyond ASCII that the
+    text has, so that the class stays small.
+    """
     if kind == "remove":
         return re.compile(
             rf"[{_ASCII_SYMBOLS}{extra}][{_ASCII_SYMBOLS}{extra}{_JOINERS}]*|\ufe0f?\u20e3"
@@ -259,7 +268,7 @@ def _pattern(kind: str, extra: str) -> re.Pattern[str]:
 
 
 def _gap(match: re.Match[str]) -> str:
-    """What is left of something taken out: a blank where two words would grow together."""
+    """Return what is left of something removed: a blank where two words would grow together."""
     text, start, stop = match.string, match.start(), match.end()
     between = (
         start > 0
@@ -334,7 +343,9 @@ def _name_run(match: re.Match[str]) -> str:
 
 @cache
 def _camel(symbol: str) -> str:
-    """SmilingFace for SMILING FACE, FlagDE for a flag: one word to every kind of tokenizer; none for mere joiners."""
+    """Return SmilingFace for SMILING FACE, FlagDE for a flag: one word to every kind of tokenizer;
+    none for mere joiners.
+    """
     if len(symbol) == 2:
         return "Flag" + "".join(chr(ord(letter) - 0x1F1E6 + ord("A")) for letter in symbol)
     if re.match(f"[{_JOINERS}]", symbol):

@@ -1,4 +1,6 @@
-"""The tables behind `phrases.py`: how often words and pairs come in a text, and a text with its phrases joined."""
+"""The tables behind `phrases.py`: how often words and pairs come in a text, and a text with its
+phrases joined.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ _SPLITTER = SPLITTERS.index("whitespace")
 class PairCounts:
     """Counts of the words and pairs of a text that can be read twice.
 
-    After it is made: `firsts`, `lasts` and `counts` of the pairs, `word_counts` by id, `tokens`, `n_words` (without
-    connectors) and `n_pairs`.
+    After it is made: `firsts`, `lasts` and `counts` of the pairs, `word_counts` by id, `tokens`,
+    `n_words` (without connectors) and `n_pairs`.
     """
 
     def __init__(self, blocks: Callable[[], Iterator[bytes]], connectors: Sequence[str]) -> None:
@@ -93,7 +95,7 @@ class PairCounts:
         return table
 
     def _chain_keys(self) -> np.ndarray:
-        """For each node behind the words the key that made it."""
+        """Return the key that made each node behind the words."""
         rows = self._chains[self._chains[:, 0] != _EMPTY]
         return rows[np.argsort(rows[:, 1]), 0]
 
@@ -104,7 +106,7 @@ class PairCounts:
         return nodes
 
     def words_of(self, pair: int) -> tuple[str, ...]:
-        """The words of a pair, with the connecting ones between."""
+        """Return the words of a pair, with the connecting ones between."""
         words, node, size = [int(self.lasts[pair])], int(self._nodes[pair]), len(self.word_counts)
         while node >= size:
             words.append(int(self._parents[node - size]) & _LOW)
@@ -143,7 +145,7 @@ class Joiner:
         self._arena, self._offsets, self._slots = _table(spelled)
 
     def join(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        """What is not decided at the end of a block waits for the next."""
+        """Join phrases block by block; what is undecided at the end of a block waits for the next."""
         self.count, waiting, block = 0, b"", b""
         for following in blocks:
             done, waiting = (

@@ -1,14 +1,18 @@
-"""Words that belong together: `new york` becomes `new_york`, so that a model can give it a meaning of its own.
+"""Words that belong together: `new york` becomes `new_york`, so that a model can give it a meaning
+of its own.
 
-Mikolov et al. 2013, "Distributed representations of words and phrases and their compositionality", section 4: two words
-that come together far more often than by chance are a phrase. Scores, with counts c, n tokens in all and v different words
-and pairs together (as gensim has it; the paper leaves the factor open):
+Mikolov et al. 2013, "Distributed representations of words and phrases and their compositionality",
+section 4: two words that come together far more often than by chance are a phrase. Scores, with
+counts c, n tokens in all and v different words and pairs together (as gensim has it; the paper
+leaves the factor open):
 
-    default   (c(ab) - min_count) / (c(a) c(b)) * v        above `threshold`, 10 by default
-    npmi      ln(p(ab) / (p(a) p(b))) / -ln p(ab)          -1 to 1 (Bouma 2009), above 0.5; pairs below min_count have none
+    default   (c(ab) - min_count) / (c(a) c(b)) * v        above `threshold`, 10 by default npmi
+    ln(p(ab) / (p(a) p(b))) / -ln p(ab)          -1 to 1 (Bouma 2009), above 0.5; pairs below
+    min_count have none
 
-A second pass finds longer ones (`new_york_times`). Connecting words neither begin nor end a phrase, but may stand inside
-(`bank of america`). Tokens are what white space separates, and phrases do not go over the end of a line.
+A second pass finds longer ones (`new_york_times`). Connecting words neither begin nor end a phrase,
+but may stand inside (`bank of america`). Tokens are what white space separates, and phrases do not
+go over the end of a line.
 
     >>> text = "san francisco is large . i saw san francisco once\\n" * 5 + "is it once large or was it small\\n" * 5
     >>> phrases = Phrases.learn(text, min_count=2, threshold=1.5)
@@ -27,7 +31,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from seqloom import progress
-from seqloom.config import MOST, Config, make, option
+from seqloom.config import MAX_INTEGER, Config, make, option
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.text.boundaries import cut_before_space
@@ -58,7 +62,9 @@ _BLOCK = 4 << 20  # bytes
 
 @dataclass(frozen=True, kw_only=True)
 class PhrasesConfig(Config):
-    min_count: int = option(5, "ignore pairs seen less often than this", minimum=1, maximum=MOST)
+    min_count: int = option(
+        5, "ignore pairs seen less often than this", minimum=1, maximum=MAX_INTEGER
+    )
     threshold: float | None = option(
         None,
         "score that a phrase must exceed [default: 10, or 0.5 for npmi]",
@@ -126,7 +132,7 @@ class Phrases:
 
     @classmethod
     def learn(cls, corpus: Any, config: PhrasesConfig | None = None, **options: Any) -> Phrases:
-        """From a corpus, a text, or a list of lines; options are those of PhrasesConfig."""
+        """Learn phrases from a corpus, a text, or a list of lines; options are those of PhrasesConfig."""
         chosen = make(PhrasesConfig, config, options)
         made = cls(chosen, [], {})
         for _ in range(chosen.passes):
@@ -134,7 +140,7 @@ class Phrases:
         return made
 
     def _one_more(self, corpus: Any) -> Phrases:
-        """With the phrases of another pass, over the text as the passes before leave it."""
+        """Add the phrases of another pass, over the text as the passes before leave it."""
         size = getattr(corpus, "n_bytes", None)
         with progress.task(
             f"phrases, pass {len(self.passes) + 1}", 2 * size if size else None, "bytes"
@@ -158,13 +164,13 @@ class Phrases:
     @overload
     def join(self, text: list[str]) -> list[str]: ...
     def join(self, text: str | list[str]) -> str | list[str]:
-        """The text with its phrases joined; all other characters stay as they are."""
+        """Return the text with its phrases joined; all other characters stay as they are."""
         if isinstance(text, str):
             return b"".join(self._through(iter([to_bytes(text)]))).decode("utf-8", "surrogatepass")
         return [self.join(line) for line in text]
 
     def join_blocks(self, corpus: Any) -> Iterator[bytes]:
-        """The same for a text of any length, a part at a time."""
+        """Join the phrases of a text of any length, a part at a time."""
         return self._through(_closed_blocks(corpus))
 
     def _through(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -174,13 +180,13 @@ class Phrases:
 
     @property
     def joined(self) -> int:
-        """How many phrases the last text had."""
+        """Return how many phrases the last text had."""
         return sum(joiner.count for joiner in self._joiners)
 
     # ---- on disk
 
     def save(self, path: str | Path) -> None:
-        """One JSON file."""
+        """Save to one JSON file."""
         values = {
             "format": FORMAT,
             "format_version": 1,
@@ -230,7 +236,7 @@ class Phrases:
 
 
 def _scored(pairs: PairCounts, config: PhrasesConfig) -> list[Phrase]:
-    """The pairs above the threshold, the best first."""
+    """Return the pairs above the threshold, the best first."""
     firsts, lasts, counts = pairs.firsts, pairs.lasts, pairs.counts
     a, b = pairs.word_counts[firsts].astype(np.float64), pairs.word_counts[lasts].astype(np.float64)
     if config.scoring == "default":
@@ -248,7 +254,7 @@ def _scored(pairs: PairCounts, config: PhrasesConfig) -> list[Phrase]:
 
 
 def _closed_blocks(corpus: Any) -> Iterator[bytes]:
-    """Blocks of the text; a file that does not end with a newline ends a line all the same."""
+    """Yield blocks of the text; a file that does not end with a newline ends a line all the same."""
     if not hasattr(corpus, "blocks"):
         yield from text_blocks(corpus, cut_before_space, _BLOCK)
         return

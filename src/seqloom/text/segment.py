@@ -1,14 +1,16 @@
 r"""Running text to sentences and words, by rules that can be read.
 
-Sentences end after `.`, `!`, `?` or an ellipsis that white space follows, unless what stands before the dot is an
-abbreviation, an initial or a number that counts a list, or what follows goes on in small letters. Closing quotes and
-brackets belong to the sentence that they close; a blank line always ends one. Chinese and Japanese full stops end a
-sentence wherever they stand. Abbreviations (`data/bundled/abbreviations.toml`) and frequent beginnings of sentences are
-listed for some languages; without them the other rules hold. (The statistical way is Kiss and Strunk 2006,
+Sentences end after `.`, `!`, `?` or an ellipsis that white space follows, unless what stands before
+the dot is an abbreviation, an initial or a number that counts a list, or what follows goes on in
+small letters. Closing quotes and brackets belong to the sentence that they close; a blank line
+always ends one. Chinese and Japanese full stops end a sentence wherever they stand. Abbreviations
+(`data/bundled/abbreviations.toml`) and frequent beginnings of sentences are listed for some
+languages; without them the other rules hold. (The statistical way is Kiss and Strunk 2006,
 "Unsupervised multilingual sentence boundary detection", which needs a training text.)
 
-Words are those of the tokenizer kind `word`: runs of letters, marks and digits; every other visible character by
-itself. Chinese and Japanese, which do not separate words, fall back to single characters.
+Words are those of the tokenizer kind `word`: runs of letters, marks and digits; every other visible
+character by itself. Chinese and Japanese, which do not separate words, fall back to single
+characters.
 
     >>> sentences("Dr. Smith paid $3.14. \"Why?\" he asked.")
     ['Dr. Smith paid $3.14.', '"Why?" he asked.']
@@ -17,10 +19,10 @@ itself. Chinese and Japanese, which do not separate words, fall back to single c
 
 English contractions, written out (don't -> do not) or cut at the seam (do n't).
 
-Some have two readings. `'s` is written out only after words that seldom own anything (it, he, who, there, ..) and
-then as "is"; after a noun it is taken for the possessive and stays. `'d` becomes "would", `ain't` "is not". Cutting
-follows the Penn Treebank: the negation is n't, so can't gives ca and n't. What stands for what is in
-`data/bundled/contractions.toml`.
+Some have two readings. `'s` is written out only after words that seldom own anything (it, he, who,
+there, ..) and then as "is"; after a noun it is taken for the possessive and stays. `'d` becomes
+"would", `ain't` "is not". Cutting follows the Penn Treebank: the negation is n't, so can't gives ca
+and n't. What stands for what is in `data/bundled/contractions.toml`.
 
     >>> expand("they're"), expand("can't"), expand("shouldn't've"), expand("the dog's")
     ('they are', 'cannot', 'should not have', "the dog's")
@@ -62,7 +64,7 @@ _ACRONYM = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
 
 
 def sentences(text: str, language: str = "en") -> list[str]:
-    """The sentences of a text, without the white space between them."""
+    """Split a text into sentences, without the white space between them."""
     return list(_sentences(text, language))
 
 
@@ -79,7 +81,7 @@ def _sentences(text: str, language: str) -> Iterator[str]:
 
 
 def _ends(text: str, start: int, match: re.Match[str], language: str) -> bool:
-    """Whether a mark with white space after it ends the sentence that began at `start`."""
+    """Return whether a mark with white space after it ends the sentence that began at `start`."""
     if match.end() == len(text) or re.search(r"\n\s*\n", match["space"]):
         return True
     following = _NEXT.match(text, match.end())
@@ -123,7 +125,9 @@ def _starters(language: str) -> frozenset[str]:
 
 
 def words(text: str, contractions: Literal["keep", "split", "clitic"] = "keep") -> list[str]:
-    """The words of a text, with contractions whole (don't), cut at the apostrophe, or at the seam (do n't)."""
+    """Split a text into words, with contractions whole (don't), cut at the apostrophe, or at the
+    seam (do n't).
+    """
     if contractions not in ("keep", "split", "clitic"):
         raise ConfigError(f"contractions must be one of keep, split, clitic; got {contractions!r}")
     tokens = _word_pattern(contractions != "split").findall(text)
@@ -170,7 +174,7 @@ _expanded = _Expanded()
 
 
 def expand(text: str) -> str:
-    """The text with its English contractions written out."""
+    """Return the text with its English contractions written out."""
     pieces: list[str] = []
     done = 0
     for apostrophe in _INSIDE.finditer(text):  # they are few, so words are found from them
@@ -218,7 +222,7 @@ def _in_case_of(word: str, meaning: str) -> str:
 
 
 def clitics(word: str) -> list[str]:
-    """The word and what leans on it, apart.
+    """Split a word from its clitics.
 
     >>> clitics("she'll"), clitics("rock'n'roll")
     (['she', "'ll"], ["rock'n'roll"])

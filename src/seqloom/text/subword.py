@@ -5,9 +5,10 @@ all of which are always in the vocabulary, so any bytes can be spelled. Two rule
 reach across: `gpt2` is that paper's regular expression; `space` is the plain rule that no token has white
 space after its first character, which glues punctuation to words and never merges two blanks.
 
-`</s>` is the last id and is not known to the library: so no text, not even a literal `</s>`, can produce it.
-A stranger's `tokenizer.json` keeps its own ids and its own end token. Its vocabulary may lack bytes that its training text
-did not have; the library would drop them without a word, so a text that has such a byte is refused.
+`</s>` is the last id and is not known to the library: so no text, not even a literal `</s>`, can
+produce it. A stranger's `tokenizer.json` keeps its own ids and its own end token. Its vocabulary
+may lack bytes that its training text did not have; the library would drop them without a word, so a
+text that has such a byte is refused.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _NOT_UTF8 = re.compile("([\udc80-\udcff])")
 
 
 def _alphabet() -> list[str]:
-    """GPT-2's character for each byte: itself where it is visible, else one after U+0100."""
+    """Return GPT-2's character for each byte: itself where it is visible, else one after U+0100."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = iter(range(0x100, 0x200))
     return [chr(byte if byte in visible else next(hidden)) for byte in range(256)]
@@ -97,7 +98,9 @@ class Subword:
         return self._cut(data, final)
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
-        """uint32 ids. A text repeats its words, so of a long one each different stretch is encoded once."""
+        """Encode text as uint32 ids. A text repeats its words, so each distinct stretch of a long one
+        is encoded once.
+        """
         if self._lacking and len(data.translate(None, self._lacking)) < len(data):
             byte = next(byte for byte in data if byte in self._lacking)
             raise DataError(
@@ -119,7 +122,7 @@ class Subword:
         return flat[np.repeat(shifts, sizes) + np.arange(sizes.sum())]
 
     def _encode_each(self, texts: list[bytes]) -> list[list[int]]:
-        """The ids of each text by itself; the library gets pieces that it can encode side by side."""
+        """Encode each text by itself; the library gets pieces that it can encode side by side."""
         plan = [
             [step for piece in self._pieces(text) for step in self._decoded(piece)]
             for text in texts
@@ -147,7 +150,9 @@ class Subword:
             yield data[at:]
 
     def _decoded(self, piece: bytes) -> Iterator[str | int]:
-        """The text of a piece; bytes that are not UTF-8 become the ids of single bytes, or U+FFFD."""
+        """Yield the text of a piece; bytes that are not UTF-8 become the ids of single bytes, or
+        U+FFFD.
+        """
         try:
             yield piece.decode("utf-8")
         except UnicodeDecodeError:
@@ -226,13 +231,17 @@ class Subword:
         return self.engine.id_to_token(token) or ""
 
     def added(self, token: str) -> dict[str, Any] | None:
-        """What its file says of a token that was added to the vocabulary: lstrip, special and others; None: it was not."""
+        """Return what the file says of a token that was added to the vocabulary: lstrip, special and
+        others; None: it was not.
+        """
         return next(
             (entry for entry in self._spec["added_tokens"] if entry["content"] == token), None
         )
 
     def finding(self, token: str) -> Subword:
-        """The same, but an added token is found where a text writes it, although the others are text."""
+        """Return a copy that finds an added token where a text writes it, although the others are
+        text.
+        """
         from tokenizers import Tokenizer as Engine
 
         added = [
@@ -249,7 +258,7 @@ class Subword:
 
     @classmethod
     def read(cls, path: Path, eos: str | None) -> Subword:
-        """From the `tokenizer.json` of a saved tokenizer, whose end token was written down."""
+        """Read the `tokenizer.json` of a saved tokenizer, whose end token was written down."""
         engine = read_engine(path)
         if eos is not None and (not isinstance(eos, str) or eos not in engine.get_vocab()):
             raise ModelError(
@@ -259,7 +268,7 @@ class Subword:
 
     @classmethod
     def read_foreign(cls, path: Path) -> Subword:
-        """From anybody's `tokenizer.json`; its end token is the first of the usual names that it has."""
+        """Read anybody's `tokenizer.json`; its end token is the first of the usual names that it has."""
         engine = read_engine(path)
         vocabulary = engine.get_vocab()
         return cls(engine, next((name for name in _END_TOKENS if name in vocabulary), None))
@@ -276,7 +285,7 @@ def _kind(spec: dict[str, Any]) -> Literal["bpe", "wordpiece", "unigram"]:
 
 
 def _parts(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """The pre-tokenizer as a list of steps."""
+    """Return the pre-tokenizer as a list of steps."""
     whole = spec["pre_tokenizer"]
     if whole is None:
         return []
@@ -284,7 +293,9 @@ def _parts(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _untouched(spec: dict[str, Any]) -> bool:
-    """Whether text reaches the pre-tokenizer as it is: not normalised, nothing taken out of it before."""
+    """Return whether text reaches the pre-tokenizer as it is: not normalised, nothing removed from
+    it before.
+    """
     return spec["normalizer"] is None and _only_specials_added(spec)
 
 
@@ -293,7 +304,9 @@ def _only_specials_added(spec: dict[str, Any]) -> bool:
 
 
 def _keeps_everything(spec: dict[str, Any]) -> bool:
-    """Whether no step drops or adds a character; added tokens may take blanks beside them with them."""
+    """Return whether no step drops or adds a character; added tokens may take the blanks beside
+    them along.
+    """
     return (
         spec["normalizer"] is None
         and not any(token["lstrip"] or token["rstrip"] for token in spec["added_tokens"])

@@ -1,7 +1,8 @@
 """A stranger's `tokenizer.json`, checked before the tokenizers library sees it.
 
-The library trusts its files: an id of four billion makes tables of that size, and a merge that does not fit its vocabulary
-ends in a panic of its own, with a trace on the screen. So what a file must be for it, and for us, is looked at first.
+The library trusts its files: an id of four billion makes tables of that size, and a merge that does
+not fit its vocabulary ends in a panic of its own, with a trace on the screen. So what a file must
+be for it, and for us, is looked at first.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class _Fault(ValueError):
 
 
 def read_engine(path: Path) -> Engine:
-    """The library's tokenizer of a file, or a ModelError that says what is wrong with the file."""
+    """Read the library's tokenizer from a file, or raise a ModelError that says what is wrong with
+    the file.
+    """
     fault = f"{path}: not a tokenizer.json that can be read"
     try:
         if path.stat().st_size > MOST_BYTES:
@@ -47,7 +50,9 @@ def read_engine(path: Path) -> Engine:
 
 
 def make_engine(text: str, fault: str) -> Engine:
-    """The library's tokenizer of the text of a tokenizer.json; `fault` is what an error begins with."""
+    """Make the library's tokenizer from the text of a tokenizer.json; `fault` is what an error
+    begins with.
+    """
     from tokenizers import Tokenizer as Engine
 
     try:
@@ -72,7 +77,7 @@ def panics_told(what: str) -> Iterator[None]:
 
 
 def _once(pairs: _Pairs) -> dict[str, Any]:
-    """Two values of one name may be read one way here and another way there."""
+    """Refuse two values of one name, which may be read one way here and another way there."""
     values = dict(pairs)
     _need(len(values) == len(pairs), "a name appears twice in one object")
     return values
@@ -111,7 +116,7 @@ def _check(spec: Any) -> None:
 
 
 def _told_by_parts(model: dict[str, Any]) -> str:
-    """The type of a model in files that do not name it."""
+    """Tell the type of a model in files that do not name it."""
     if isinstance(model.get("vocab"), list):
         return "Unigram"
     return (
@@ -124,7 +129,9 @@ def _told_by_parts(model: dict[str, Any]) -> str:
 
 
 def _check_charsmaps(normalizer: Any) -> None:
-    """SentencePiece's table of normalisations, wherever it stands: the length of its tree, the tree, and texts."""
+    """Check SentencePiece's table of normalisations, wherever it is: the length of its tree, the
+    tree, and texts.
+    """
     for inner in (
         normalizer.values()
         if isinstance(normalizer, dict)
@@ -176,7 +183,7 @@ def _unigram_ids(model: dict[str, Any], vocabulary: Any) -> dict[str, int]:
 
 
 def _check_size(ids: dict[str, int], added: Any) -> None:
-    """Tables have a place for every id up to the last."""
+    """Check that the ids are not too large: tables have a row for every id up to the last."""
     added = [] if added is None else added
     _need(
         isinstance(added, list)
@@ -198,7 +205,9 @@ def _check_size(ids: dict[str, int], added: Any) -> None:
 
 
 def _check_merges(merges: Any, ids: dict[str, int], prefix: str) -> None:
-    """Both parts and what they become must be tokens; with a prefix for what continues a word, the second part has it."""
+    """Check that both parts of a merge and what they become are tokens; with a prefix for what
+    continues a word, the second part has it.
+    """
     _need(isinstance(merges, list), "its merges are not a list")
     for merge in merges:
         parts = merge.split(" ") if isinstance(merge, str) else merge

@@ -1,7 +1,8 @@
 """The vocabularies of other programs' files, lists of tokens and merges, as the values of a tokenizer.json.
 
-A tokenizer.json has steps that change the text (`normalizer`), steps that cut it into words (`pre_tokenizer`) and a model
-that cuts words into tokens; here are those that published vocabularies need.
+A tokenizer.json has steps that change the text (`normalizer`), steps that cut it into words
+(`pre_tokenizer`) and a model that cuts words into tokens; here are those that published
+vocabularies need.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ DIGITS_APART: Spec = {"type": "Digits", "individual_digits": True}
 
 
 def split_by(rule: str) -> Spec:
-    """Every match of a regular expression (Oniguruma's) is a word, and so is what lies between two of them."""
+    """Make the step that takes every match of a regular expression (Oniguruma's) for a word, and
+    also what lies between two of them.
+    """
     return {"type": "Split", "pattern": {"Regex": rule}, "behavior": "Isolated", "invert": False}
 
 
 def byte_level(*, rule: bool = True, blank_first: bool = False) -> Spec:
-    """Bytes in GPT-2's alphabet (Radford et al. 2019); `rule`: cut by its regular expression before."""
+    """Make the step that writes bytes in GPT-2's alphabet (Radford et al. 2019); `rule`: cut by
+    its regular expression before.
+    """
     return {
         "type": "ByteLevel",
         "add_prefix_space": blank_first,
@@ -36,7 +41,9 @@ def byte_level(*, rule: bool = True, blank_first: bool = False) -> Spec:
 
 
 def added_token(i: int, token: str, special: bool = True, **further: bool) -> Spec:
-    """One that the model of a tokenizer does not make: a mark that no text produces, or one that is found in a text."""
+    """Make a token that the model of a tokenizer does not make: a mark that no text produces, or
+    one that is found in a text.
+    """
     return {
         "id": i,
         "content": token,
@@ -77,7 +84,7 @@ def _one(parts: Sequence[Spec], name: str) -> Spec | None:
 
 
 def pair_model(ids: Mapping[str, int], merges: Sequence[Sequence[str]], **further: Any) -> Spec:
-    """Byte-pair encoding (Sennrich et al. 2016)."""
+    """Make the model of byte-pair encoding (Sennrich et al. 2016)."""
     return {
         "type": "BPE",
         "dropout": None,
@@ -101,7 +108,9 @@ def byte_level_spec(
     *,
     whole_first: bool = False,
 ) -> Spec:
-    """Byte-level BPE; a merge is two tokens with a blank between them. `whole_first`: a word that is a token is not cut."""
+    """Make byte-level BPE; a merge is two tokens with a blank between them. `whole_first`: a word
+    that is a token is not cut.
+    """
     pairs = [merge.split(" ") for merge in merges]
     return spec_of(
         pair_model(ids, pairs, ignore_merges=whole_first),
@@ -120,7 +129,8 @@ def word_piece_spec(
     chinese_apart: bool = True,
     added: Iterable[Spec] = (),
 ) -> Spec:
-    """As BERT (Devlin et al. 2019) does it: at white space and punctuation, then into the longest pieces.
+    """Make a tokenizer that splits as BERT's (Devlin et al. 2019) does: at white space and
+    punctuation, then into the longest pieces.
 
     Accents are stripped with `lowercase`, unless `strip_accents` says something else.
     """
@@ -148,7 +158,9 @@ def word_piece_spec(
 
 
 def numbered(tokens: Sequence[str], where: str) -> dict[str, int]:
-    """Ids are places in a list, in which every token stands once; `where` is the beginning of an error."""
+    """Map tokens to ids, their indices in a list in which every token occurs once; `where` is the
+    beginning of an error.
+    """
     ids = {token: i for i, token in enumerate(tokens)}
     if len(ids) != len(tokens):
         twice = next(token for i, token in enumerate(tokens) if ids[token] != i)
@@ -157,7 +169,7 @@ def numbered(tokens: Sequence[str], where: str) -> dict[str, int]:
 
 
 def ids_of(spec: Spec) -> dict[str, int]:
-    """Of all tokens, those of the model and the added ones."""
+    """Return the ids of all tokens, those of the model and the added ones."""
     vocabulary = spec["model"]["vocab"]
     own = (
         {piece: i for i, (piece, _) in enumerate(vocabulary)}
@@ -168,7 +180,7 @@ def ids_of(spec: Spec) -> dict[str, int]:
 
 
 def mark(spec: Spec, tokens: Iterable[str]) -> None:
-    """Have no text produce these tokens; what looks like one is encoded as the characters that it consists of."""
+    """Ensure that no text produces these tokens; what looks like one is encoded as its characters."""
     ids, wanted = ids_of(spec), set(tokens)
     for token in spec["added_tokens"]:
         token["special"] = token.get("special", False) or token["content"] in wanted
@@ -210,7 +222,9 @@ def _steps(spec: Spec) -> list[Spec]:
 
 
 def _apart(marks: Iterable[str], byte_tokens: bool) -> str:
-    """Cuts after the first character of every mark: a model that looks for whole tokens then does not find it in a text."""
+    """Make the rule that cuts after the first character of every mark: a model that looks for
+    whole tokens then does not find it in a text.
+    """
     rests: dict[str, list[str]] = {}
     for token in marks:
         if len(token) > 1:
@@ -224,5 +238,5 @@ def _apart(marks: Iterable[str], byte_tokens: bool) -> str:
 
 
 def coder_of(spec: Spec, eos: str, where: str) -> Subword:
-    """`where` is the beginning of an error."""
+    """Make the coder of a spec; `where` is the beginning of an error."""
     return Subword(make_engine(json.dumps(spec), f"{where}: its vocabulary cannot be used"), eos)

@@ -4,7 +4,8 @@ The library counts words in hash tables with random order. BPE does not depend o
 continuing characters (`##x`) in that order, and ids decide ties, so here they are fixed beforehand. Unigram
 gives slightly different scores to unseen characters in that order, so these are made equal afterwards.
 
-The text is read once. WordPiece needs it twice, its characters first, and keeps it in a temporary file meanwhile.
+The text is read once. WordPiece needs it twice, its characters first, and keeps it in a temporary
+file meanwhile.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def train(
 
 
 def _pieces(block: bytes) -> Iterator[bytes]:
-    """Cut where no tokenizer looks across: the library counts the words of many texts side by side, not of one."""
+    """Cut where no tokenizer looks across: the library counts the words of many texts side by side,
+    not of one.
+    """
     at = 0
     while at < len(block):
         end = at + _PIECE
@@ -102,7 +105,9 @@ def _pieces(block: bytes) -> Iterator[bytes]:
 
 
 def _cut_words(text: str, boundary: str) -> list[str]:
-    """The text, in parts where a word is so long that training, which is quadratic in its length, would not end."""
+    """Split the text where a word is so long that training, which is quadratic in its length,
+    would not end.
+    """
     if max(map(len, text.split()), default=0) <= LONGEST_WORD and not _BLANKS.search(text):
         return [text]
     words = (_WORDS if boundary == "gpt2" else _STRETCHES).finditer(text)
@@ -148,7 +153,9 @@ def _bpe(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, bound
 def _words(
     blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str
 ) -> Engine:
-    """Whole words, with the blank before them, or else single bytes: BPE without merges that looks up a word first."""
+    """Learn whole words, with the blank before them, or else single bytes: BPE without merges that
+    looks up a word first.
+    """
     from tokenizers import Tokenizer as Engine
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
@@ -197,7 +204,9 @@ def _unigram(
 
 
 def _repeatable(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Equal scores for the characters that the library adds at the end, a ten-thousandth apart; rounded, sorted."""
+    """Give equal scores to the characters that the library adds at the end, a ten-thousandth
+    apart; round and sort.
+    """
     lowest = min(score for _, score in pieces)
     added = {piece for piece, score in pieces if len(piece) == 1 and score < lowest + 1e-4 * 257}
     rounded = [(piece, round(lowest if piece in added else score, 4)) for piece, score in pieces]
@@ -245,7 +254,9 @@ def _wordpiece(
 
 
 def _count_and_keep(blocks: Iterable[bytes], file: IO[bytes]) -> tuple[TokenCounts, list[int]]:
-    """Count the characters of blocks that are written to a file, which is then at its beginning; the sizes of the blocks."""
+    """Count the characters of blocks that are written to a file, which is then at its beginning;
+    the sizes of the blocks.
+    """
     counts, sizes = TokenCounts("char"), []
     try:
         for block in blocks:
@@ -266,7 +277,7 @@ def _alphabet(counts: TokenCounts, limit: int) -> list[str]:
 
 
 def _continues(character: str) -> bool:
-    """Whether the pre-tokenizer of BERT can leave this character inside a word."""
+    """Return whether the pre-tokenizer of BERT can leave this character inside a word."""
     code = ord(character)
     ascii_symbol = code < 128 and not character.isalnum()
     chinese = any(first <= code < last for first, last in _CHINESE)

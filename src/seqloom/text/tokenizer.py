@@ -1,12 +1,12 @@
 """Text to ids and back: one class in front of every kind of token.
 
-`byte` needs no training and can spell anything. `whitespace`, `word` and `char` are closed vocabularies
-(`vocabulary.py`), with `<unk>` for what was not seen. `bpe` (Sennrich et al. 2016, on bytes as in GPT-2),
-`unigram` (Kudo 2018) and `wordpiece` (Schuster and Nakajima 2012) are trained by the tokenizers library
-(`subword.py`); the first two can spell any bytes. `normalize` names what is done to the text before it is cut into
-tokens (`normalize.py`). `lossless` says whether decoding gives back every byte. `marks` are tokens for other uses than
-text, such as [MASK] or the roles of a chat: their ids come after all others, no text produces them, and they are no
-text when decoded.
+`byte` needs no training and can spell anything. `whitespace`, `word` and `char` are closed
+vocabularies (`vocabulary.py`), with `<unk>` for what was not seen. `bpe` (Sennrich et al. 2016, on
+bytes as in GPT-2), `unigram` (Kudo 2018) and `wordpiece` (Schuster and Nakajima 2012) are trained
+by the tokenizers library (`subword.py`); the first two can spell any bytes. `normalize` names what
+is done to the text before it is cut into tokens (`normalize.py`). `lossless` says whether decoding
+gives back every byte. `marks` are tokens for other uses than text, such as [MASK] or the roles of a
+chat: their ids come after all others, no text produces them, and they are no text when decoded.
 
     >>> tokenizer = Tokenizer(kind="whitespace").fit(["the cat sat", "the cat"])
     >>> tokenizer.encode("the dog sat").tolist()
@@ -48,8 +48,6 @@ from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, re
 
 if TYPE_CHECKING:
     from seqloom.text.subword import Subword
-
-    pass
 
 
 _SUBWORD_SIZE = 8000
@@ -106,13 +104,13 @@ class Tokenizer:
         *,
         normalize: str = "none",
     ) -> Tokenizer:
-        """A tokenizer whose vocabulary is this list, in this order, behind the specials."""
+        """Make a tokenizer whose vocabulary is this list, in this order, after the special tokens."""
         tokenizer = cls(kind=kind, normalize=normalize)
         tokenizer._fitted = Vocabulary.build(kind, [to_bytes(token) for token in tokens])
         return tokenizer
 
     def extended(self, spellings: list[bytes]) -> Tokenizer:
-        """The same with these words of a closed vocabulary in front of its own, each once."""
+        """Return a copy with these words of a closed vocabulary before its own, each once."""
         coder = self._vocabulary()
         own = [coder.spelling(token) for token in range(coder.size) if coder.spelling(token)]
         made = Tokenizer(self.config)
@@ -120,7 +118,7 @@ class Tokenizer:
         return made
 
     def without_marks(self) -> Tokenizer:
-        """The same without the marks that were declared, for models that have no use for them."""
+        """Return a copy without the declared marks, for models that have no use for them."""
         if not self.config.marks:
             return self
         made = Tokenizer(replace(self.config, marks=()))
@@ -136,7 +134,9 @@ class Tokenizer:
 
     @classmethod
     def whole_words(cls, data: Any, *, vocab_size: int, min_count: int = 1) -> Tokenizer:
-        """Words with the blank before them, and all others spelled in bytes: a word tokenizer that loses nothing."""
+        """Fit a word tokenizer that loses nothing: words with the blank before them, and all others
+        spelled in bytes.
+        """
         tokenizer = cls(kind="bpe", vocab_size=vocab_size, min_count=min_count)
         tokenizer._fitted = tokenizer._fit_subwords(data, "words")
         return tokenizer
@@ -159,11 +159,13 @@ class Tokenizer:
             )
 
     def encode(self, text: str | bytes, *, newline_ends: bool = False) -> np.ndarray:
-        """int64 ids. With `newline_ends` every newline becomes the end of a unit; none is added at the end."""
+        """Encode text as int64 ids. With `newline_ends` every newline becomes the end of a unit; none
+        is added at the end.
+        """
         return self.encode_block(to_bytes(text), newline_ends).astype(np.int64)
 
     def encode_block(self, data: bytes, newline_ends: bool) -> np.ndarray:
-        """uint32 ids of UTF-8 bytes: what `data/encode.py` runs over the blocks of a corpus."""
+        """Encode UTF-8 bytes as uint32 ids: what `data/encode.py` runs over the blocks of a corpus."""
         return self._coder.encode(self._normalized(data), newline_ends)
 
     def _normalized(self, data: bytes) -> bytes:
@@ -172,7 +174,9 @@ class Tokenizer:
     def decode(
         self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False, marks: bool = False
     ) -> str:
-        """Text of the ids; bytes that are not UTF-8 show as U+FFFD. `marks`: with the names of tokens that are no text."""
+        """Decode ids to text; bytes that are not UTF-8 show as U+FFFD. `marks`: with the names of
+        tokens that are no text.
+        """
         return self.decode_bytes(ids, newline_ends=newline_ends, marks=marks).decode(
             "utf-8", "replace"
         )
@@ -180,8 +184,10 @@ class Tokenizer:
     def decode_bytes(
         self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False, marks: bool = False
     ) -> bytes:
-        """The bytes of the ids. Ends of units are left out or, with `newline_ends`, become newlines. Marks are left out or,
-        with `marks`, shown by name, and so are ends that do not become newlines."""
+        """Decode ids to bytes. Ends of units are left out or, with `newline_ends`, become newlines.
+        Marks are left out or, with `marks`, shown by name, and so are ends that do not become
+        newlines.
+        """
         values = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), np.int64).ravel()
         if len(values) and not (values.min() >= 0 and values.max() < self.vocab_size):
             bad = values[(values < 0) | (values >= self.vocab_size)][0]
@@ -198,7 +204,9 @@ class Tokenizer:
         )
 
     def cut(self, data: bytes, final: bool) -> int:
-        """The last index where the bytes may be cut so that both sides encode as they do together; 0 if none."""
+        """Return the last index where the bytes may be cut so that both sides encode as they do
+        together; 0 if none.
+        """
         if self.normalizer is not None:
             return self.normalizer.cut(
                 data, final, blanks_count=self.kind not in ("whitespace", "word", "wordpiece")
@@ -220,7 +228,7 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """How many ids there are, those of `</s>`, `<unk>` and marks among them."""
+        """Return how many ids there are, including those of `</s>`, `<unk>` and marks."""
         return self._coder.size + len(self.config.marks)
 
     @property
@@ -233,11 +241,13 @@ class Tokenizer:
 
     @property
     def lossless(self) -> bool:
-        """Whether `decode_bytes(encode(data)) == data` for any bytes; some vocabularies refuse bytes that they lack."""
+        """Return whether `decode_bytes(encode(data)) == data` for any bytes; some vocabularies refuse
+        bytes that they lack.
+        """
         return self.normalizer is None and self._coder.lossless
 
     def loses(self) -> str:
-        """Why it is not lossless, as half a sentence."""
+        """Say why it is not lossless, as half a sentence."""
         if self.normalizer is not None:
             return f"preprocessing ({self.normalizer.config.label()}) changes the text"
         published = "of this vocabulary normalises the text or adds white space"  # no vocabulary of ours does
@@ -250,48 +260,56 @@ class Tokenizer:
 
     @property
     def joiner(self) -> bytes:
-        """What `decode` puts between tokens."""
+        """Return what `decode` puts between tokens."""
         return self._coder.joiner
 
     @property
     def has_oov(self) -> bool:
-        """Whether text can have unknown words; not where the text's own word `<unk>` stands for them."""
+        """Return whether text can have unknown words; not where the text's own word `<unk>` stands for
+        them.
+        """
         return self.unk_id is not None and not self.token_bytes(self.unk_id)
 
     @property
     def subword(self) -> bool:
-        """Whether a word may be cut into several tokens, so that a prompt can end inside one."""
+        """Return whether a word may be cut into several tokens, so that a prompt can end inside one."""
         return self.kind in ("bpe", "unigram", "wordpiece")
 
     def label(self) -> str:
-        """A short name for signatures."""
+        """Return a short name for signatures."""
         closed = "" if self.unk_id is None or self.has_oov else "-closed"
         normalized = "" if self.normalizer is None else f"+{self.normalizer.config.label()}"
         kind = getattr(self._coder, "label", self.kind)
         return f"{kind}-{self.vocab_size}{closed}{normalized}"
 
     def piece(self, id: int, *, before: bool) -> bytes:
-        """What a token adds to a text; `before`: something without white space at its end stands there already."""
+        """Return what a token adds to a text; `before`: something without white space at its end
+        stands there already.
+        """
         return b"" if self._is_declared(id) else self._coder.piece(int(id), before)
 
     def token(self, id: int) -> str:
-        """What a token looks like, with escapes where it is not whole characters."""
+        """Return what a token looks like, with escapes where it is not whole characters."""
         if self._is_declared(id):
             return self.config.marks[id - self._coder.size]
         return self._coder.name(int(id))
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes that a token stands for; none for `</s>`, `<unk>` and marks."""
+        """Return the bytes that a token stands for; none for `</s>`, `<unk>` and marks."""
         return b"" if self._is_declared(id) else self._coder.spelling(int(id))
 
     def spellings(self) -> tuple[np.ndarray, np.ndarray]:
-        """The bytes of all tokens of a closed vocabulary behind one another, uint8 with some spare, and their offsets (V + 1);
-        none for the specials, which come first. Marks, which come last, are not among them."""
+        """Return the bytes of all tokens of a closed vocabulary one after another, uint8 with some
+        spare, and their offsets (V + 1); none for the special tokens, which come first. Marks,
+        which come last, are not among them.
+        """
         coder = self._vocabulary()
         return coder.arena, coder.offsets
 
     def id(self, token: str | bytes) -> int | None:
-        """The id of a token, or None. A literal `</s>` or [MASK] in the vocabulary goes before the special one."""
+        """Return the id of a token, or None. A literal `</s>` or [MASK] in the vocabulary goes before
+        the special one.
+        """
         spelling = to_bytes(token)
         found = self._coder.find(spelling)
         if found is None:
@@ -300,11 +318,13 @@ class Tokenizer:
 
     @property
     def marks(self) -> dict[str, int]:
-        """The tokens that no text produces, by name: `</s>`, declared marks, special tokens of published vocabularies."""
+        """Return the tokens that no text produces, by name: `</s>`, declared marks, special tokens of
+        published vocabularies.
+        """
         return self.derived("marks", lambda: find_marks(self))
 
     def mark_id(self, mark: str) -> int:
-        """The id of a token that no text produces."""
+        """Return the id of a token that no text produces."""
         if mark not in self.marks:
             raise ConfigError(
                 f"this tokenizer has no mark {quoted(mark)}; marks are declared when it is fitted (marks)"
@@ -314,30 +334,32 @@ class Tokenizer:
 
     @property
     def declared_ids(self) -> range:
-        """The ids of the marks that were declared when it was fitted."""
+        """Return the ids of the marks that were declared when it was fitted."""
         return range(self._coder.size, self.vocab_size)
 
     @cached_property
     def byte_lengths(self) -> np.ndarray:
-        """int32 (V): how many bytes each token stands for; 0 for the specials and marks."""
+        """Return how many bytes each token stands for, int32 (V); 0 for the special tokens and marks."""
         lengths = self._coder.lengths()
         return np.concatenate([lengths, np.zeros(len(self.config.marks), lengths.dtype)])
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
-        """What follows from the vocabulary alone and takes long for a large one: made at the first call, then kept."""
+        """Return what follows from the vocabulary alone and takes long for a large one: made at the
+        first call, then kept.
+        """
         if name not in self._derived:
             self._derived[name] = make()
         return self._derived[name]
 
     def _is_declared(self, id: int) -> bool:
-        """Whether it is a declared mark; an id that there is not is refused."""
+        """Return whether the id is a declared mark; refuse an id that does not exist."""
         if not 0 <= id < self.vocab_size:
             raise DataError(f"id {id} is not in the vocabulary of {self.vocab_size} tokens")
         return id >= self._coder.size
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short hash of everything that decides the ids."""
+        """Return a short hash of everything that decides the ids."""
         digest = hashlib.sha256()
         recipe = () if self.normalizer is None else (self.normalizer.config.recipe().encode(),)
         marks = (b"marks " + json.dumps(self.config.marks).encode(),) if self.config.marks else ()
@@ -351,7 +373,7 @@ class Tokenizer:
     __hash__ = None  # type: ignore[assignment]
 
     def settings(self) -> dict[str, Any]:
-        """Plain values that, with the files of `write_files`, give the tokenizer back."""
+        """Return plain values that, with the files of `write_files`, give the tokenizer back."""
         recipe = NormalizerConfig.from_recipe(self.config.normalize).recipe()
         return {
             **self.config.to_dict(),
@@ -365,7 +387,7 @@ class Tokenizer:
 
     @classmethod
     def read_files(cls, directory: Path, settings: dict[str, Any]) -> Tokenizer:
-        """The tokenizer whose vocabulary was written by `write_files`."""
+        """Read the tokenizer whose vocabulary was written by `write_files`."""
         from seqloom.text.tokenizer_directory import read_files
 
         return read_files(directory, settings)
@@ -378,14 +400,14 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """A directory written by `save`, the one of a saved model, or anybody's `tokenizer.json`."""
+        """Load a directory written by `save`, the one of a saved model, or anybody's `tokenizer.json`."""
         from seqloom.text.tokenizer_directory import load
 
         return load(Path(path))
 
     @classmethod
     def of_subwords(cls, coder: Subword) -> Tokenizer:
-        """One with the vocabulary of another program."""
+        """Make a tokenizer with the vocabulary of another program."""
         tokenizer = cls(kind=coder.kind)
         tokenizer._fitted = coder
         return tokenizer
@@ -407,7 +429,8 @@ def find_marks(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def with_mark_names(tokenizer: Tokenizer, ids: np.ndarray, newline_ends: bool) -> bytes:
-    """Decode with the names of marks among the text; with `newline_ends` the ends of units become newlines instead.
+    """Decode with the names of marks among the text; with `newline_ends` the ends of units become
+    newlines instead.
 
     >>> from seqloom.text.tokenizer import Tokenizer
     >>> tokenizer = Tokenizer(kind="whitespace", marks=["[MASK]"]).fit("the cat sat")

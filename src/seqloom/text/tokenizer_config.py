@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from seqloom.config import MOST, MOST_TOKENS, Config, option
+from seqloom.config import MAX_INTEGER, MOST_TOKENS, Config, option
 from seqloom.errors import ConfigError, quoted
 from seqloom.text.coding import EOS, UNK
 from seqloom.text.normalize import NormalizerConfig
@@ -30,7 +30,9 @@ class TokenizerConfig(Config):
         minimum=2,
         maximum=MOST_TOKENS,
     )
-    min_count: int = option(1, "ignore tokens seen less often than this", minimum=1, maximum=MOST)
+    min_count: int = option(
+        1, "ignore tokens seen less often than this", minimum=1, maximum=MAX_INTEGER
+    )
     vocab_file: str | None = option(
         None, "closed vocabulary from a file, one token per line", metavar="FILE"
     )
@@ -77,7 +79,9 @@ class TokenizerConfig(Config):
 
 
 def check_marks(marks: tuple[str, ...]) -> None:
-    """Refuse names that a flag could not give, that could not be read where tokens are shown, or that are taken."""
+    """Refuse names that a flag could not give, that could not be read where tokens are shown, or
+    that are taken.
+    """
     if len(marks) > MOST_MARKS:
         raise ConfigError(f"there can be at most {MOST_MARKS:,} marks; got {len(marks):,}")
     for mark in marks:

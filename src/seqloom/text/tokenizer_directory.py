@@ -89,7 +89,7 @@ def check_target(directory: str | Path) -> None:
 
 
 def _replaceable(target: Path) -> bool:
-    """An empty directory, or one with a saved tokenizer alone."""
+    """Return whether the target is an empty directory, or one with only a saved tokenizer."""
     if not target.is_dir():
         return False
     names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")} - {
@@ -114,7 +114,9 @@ KINDS = choices(field_types(TokenizerConfig)["kind"])
 
 
 def choose_tokenizer(name: str, texts: Any, **options: Any) -> Tokenizer:
-    """Of that kind, fitted on the texts with these options; or the saved one of that path, which no option can change."""
+    """Return a tokenizer of that kind, fitted on the texts with these options; or the saved one at
+    that path, which no option can change.
+    """
     if name in KINDS:  # also where a directory happens to have that name
         return Tokenizer(kind=name, **options).fit(texts)
     if not os.path.exists(name):  # unlike Path, no error where it cannot be the name of a file

@@ -1,4 +1,5 @@
-"""Closed vocabularies of words or characters: counted, ordered and looked up by the kernels in `kernels/tokens.py`.
+"""Closed vocabularies of words or characters: counted, ordered and looked up by the kernels in
+`kernels/tokens.py`.
 
 Ids: 0 is `</s>`, then `<unk>`, then the spellings by descending count, ties by their bytes. Where the text
 itself contains the word `<unk>`, as the Penn Treebank does, that word is the unknown word and there is no
@@ -107,7 +108,9 @@ class TokenCounts:
         fill_slots(self.arena, self.offsets, 0, self.n, self.slots)
 
     def ranked(self, min_count: int, limit: int | None, keep: bytes = b"") -> list[bytes]:
-        """Spellings by descending count, ties by bytes; `keep` stays in the list whatever its rank."""
+        """Return spellings by descending count, ties by bytes; `keep` stays in the list whatever its
+        rank.
+        """
         counts = self.counts[: self.n]
         threshold = min_count
         if limit is not None and 0 < limit < self.n:
@@ -143,7 +146,7 @@ class Vocabulary:
 
     @classmethod
     def from_counts(cls, counts: TokenCounts, min_count: int, size: int | None) -> Vocabulary:
-        """The most frequent spellings; a literal `<unk>` among them always stays."""
+        """Make a vocabulary of the most frequent spellings; a literal `<unk>` among them always stays."""
         if counts.n == 0:
             raise DataError(
                 "there is no token in this text to learn a vocabulary from; is the input empty?"
@@ -154,7 +157,9 @@ class Vocabulary:
 
     @classmethod
     def build(cls, kind: str, spellings: list[bytes]) -> Vocabulary:
-        """`</s>`, then `<unk>` unless it is among the spellings, then these in their order."""
+        """Build a vocabulary of `</s>`, then `<unk>` unless it is among the spellings, then these in
+        their order.
+        """
         from seqloom.kernels.tokens import fill_slots
 
         literal = UNK.encode()
@@ -169,7 +174,7 @@ class Vocabulary:
         )
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
-        """uint32 ids of a block."""
+        """Encode a block as uint32 ids."""
         ids = np.empty(len(data), np.uint32)  # memory that is never touched is never taken
         n = self._encode_tokens(
             padded(data),
@@ -188,7 +193,7 @@ class Vocabulary:
 
     @cached_property
     def _encode_tokens(self) -> Callable[..., int]:
-        """The kernel, imported once: for a short text an import costs as much as the work."""
+        """Return the kernel, imported once: for a short text an import costs as much as the work."""
         from seqloom.kernels.tokens import encode_tokens
 
         return encode_tokens
@@ -211,11 +216,11 @@ class Vocabulary:
         return CUTS[self.kind](data, final)
 
     def spelling(self, token: int) -> bytes:
-        """The bytes of a token; none for the specials."""
+        """Return the bytes of a token; none for the special tokens."""
         return self.arena[self.offsets[token] : self.offsets[token + 1]].tobytes()
 
     def find(self, spelling: bytes) -> int | None:
-        """The id of an ordinary spelling, else of the special of that name."""
+        """Return the id of an ordinary spelling, else of the special token of that name."""
         token = find(spelling, self.arena, self.offsets, self.slots)
         return (
             {EOS.encode(): self.eos_id, UNK.encode(): self.unk_id}.get(spelling)
@@ -224,14 +229,14 @@ class Vocabulary:
         )
 
     def name(self, token: int) -> str:
-        """What a token looks like."""
+        """Return what a token looks like."""
         if token == self.eos_id:
             return EOS
         text = self.spelling(token).decode("utf-8", "backslashreplace")
         return text or UNK
 
     def content(self) -> Iterable[bytes]:
-        """What decides the ids, for the fingerprint."""
+        """Return what decides the ids, for the fingerprint."""
         return (f"{self.kind} {self.unk_id}".encode(), self.arena.tobytes(), self.offsets.tobytes())
 
     def write(self, directory: Path) -> None:
@@ -252,7 +257,9 @@ class Vocabulary:
 
 
 def read_list(path: Path, kind: str) -> list[bytes]:
-    """The spellings of a vocabulary file, one a line; each must be a single token of this kind."""
+    """Read the spellings of a vocabulary file, one a line; each must be a single token of this
+    kind.
+    """
     from seqloom.kernels.tokens import split_tokens
 
     try:
@@ -288,7 +295,7 @@ def read_list(path: Path, kind: str) -> list[bytes]:
 
 
 def split(text: str, kind: str) -> list[str]:
-    """The tokens of a text, known or not.
+    """Split a text into tokens, known or not.
 
     >>> split("Don't, 北京", "word")
     ["Don't", ',', '北', '京']
@@ -304,7 +311,9 @@ def split(text: str, kind: str) -> list[str]:
 
 
 def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> int | None:
-    """The token of one spelling, as `kernels.tokens.find_tokens` finds many: numba takes longer to load than some look-ups."""
+    """Find the token of one spelling, as `kernels.tokens.find_tokens` finds many: numba takes
+    longer to load than some look-ups.
+    """
     mask = len(slots) - 1
     slot = spelling_hash(spelling) & mask
     while (token := int(slots[slot])) >= 0:
@@ -315,7 +324,7 @@ def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndar
 
 
 def spelling_hash(spelling: bytes) -> int:
-    """Eight bytes at a time, the last ones filled up with zeros."""
+    """Compute the hash of a spelling, eight bytes at a time, the last ones padded with zeros."""
     h = HASH_SEED ^ (len(spelling) * HASH_PRIME & _ALL)
     for i in range(0, len(spelling), 8):
         h = (h ^ int.from_bytes(spelling[i : i + 8], "little")) * HASH_PRIME & _ALL
@@ -324,7 +333,9 @@ def spelling_hash(spelling: bytes) -> int:
 
 
 def distinct(data: bytes, borders: np.ndarray) -> tuple[list[bytes], np.ndarray]:
-    """The different stretches of the data between the borders, and which of them stands in each place."""
+    """Return the distinct stretches of the data between the offsets `borders`, and which of them
+    each stretch is.
+    """
     from seqloom.kernels.tokens import find_tokens
 
     every, table = TokenCounts("whitespace"), TokenCounts("whitespace")
@@ -340,7 +351,7 @@ def distinct(data: bytes, borders: np.ndarray) -> tuple[list[bytes], np.ndarray]
 
 
 def padded(data: bytes) -> np.ndarray:
-    """The bytes as an array with the spare bytes behind it that the kernels need."""
+    """Return the bytes as an array followed by the spare bytes that the kernels need."""
     spare = bytearray(len(data) + PAD)  # writable, as the arena is: one compiled kernel serves both
     spare[: len(data)] = data
     return np.frombuffer(spare, np.uint8)
@@ -355,7 +366,9 @@ def classes_for(kind: str) -> np.ndarray:
 
 
 def spelling_specs(length: Length) -> dict[str, Spec]:
-    """What the arrays of a saved table of spellings must be; `check_spellings` looks at what is in them."""
+    """Return what the arrays of a saved table of spellings must be; `check_spellings` checks their
+    contents.
+    """
     return {
         "bytes": Spec("uint8", (length("bytes"),)),
         "offsets": Spec("int64", (length("offsets"),), 0, length("bytes")),
@@ -364,8 +377,9 @@ def spelling_specs(length: Length) -> dict[str, Spec]:
 
 
 def check_spellings(arrays: Mapping[str, np.ndarray], least: int = 1) -> None:
-    """The kernels trust their tables, so a stranger's are checked before: every spelling lies inside the bytes, and a search
-    through the slots ends. `least`: how many spellings there must be."""
+    """Check the tables of a stranger, which the kernels will trust: every spelling lies inside the
+    bytes, and a search through the slots ends. `least`: how many spellings there must be.
+    """
     arena, offsets, slots = (arrays[name] for name in SPELLINGS)
     good = len(offsets) > least and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
     good = good and offsets[-1] + PAD <= len(arena)

@@ -1,10 +1,11 @@
-"""Stop words: the frequent words of a language that say how a sentence is built and little of what it is about.
+"""Stop words: the frequent words of a language that say how a sentence is built and little of what
+it is about.
 
-Articles, pronouns, prepositions, conjunctions, forms of to be and to have, and the commonest adverbs. Lists in
-use elsewhere contain "not", "no" and "nor", and removing those turns "not good" into "good"; so here the words of
-negation are a list of their own, and stay unless they are asked for. Removing stop words helps models that count
-words (topics, search); it takes away what parsing, translation and generation are made of. The lists are in
-`data/bundled/stopwords.toml`.
+Articles, pronouns, prepositions, conjunctions, forms of to be and to have, and the commonest
+adverbs. Lists in use elsewhere contain "not", "no" and "nor", and removing those turns "not good"
+into "good"; so here the words of negation are a list of their own, and stay unless they are asked
+for. Removing stop words helps models that count words (topics, search); it takes away what parsing,
+translation and generation are made of. The lists are in `data/bundled/stopwords.toml`.
 
     >>> sorted(stop_words("en") & {"the", "on", "not", "cat"})
     ['on', 'the']
@@ -15,8 +16,8 @@ Stems: words cut to what their forms share, by rules and without a dictionary.
 - `snowball`: Porter's second thoughts (Porter2) and its relatives for some thirty languages (Porter 2001).
 - `lancaster`: Paice 1990, "Another stemmer", which cuts more; English, needs nltk.
 
-The stems are PyStemmer's and NLTK's own; what is added is that words are made lower case and that each different word
-is stemmed once.
+The stems are PyStemmer's and NLTK's own; what is added is that words are made lower case and that
+each different word is stemmed once.
 
     >>> [Stemmer(name)("presumably") for name in ("porter", "snowball")]
     ['presum', 'presum']
@@ -25,10 +26,11 @@ is stemmed once.
 
 Lemmas: the form of a word that a dictionary lists, which depends on its part of speech.
 
-English comes from lemminflect's dictionary, with its rules for nouns and verbs that the dictionary does not have;
-other languages from simplemma's lists, which know no parts of speech. Without one, an English word is read as a
-verb, a noun, an adjective and an adverb in turn, and the first reading that has another form for it wins: right
-for most running text, and wrong for "left" as an adjective. Give the part of speech where it is known.
+English comes from lemminflect's dictionary, with its rules for nouns and verbs that the dictionary
+does not have; other languages from simplemma's lists, which know no parts of speech. Without one,
+an English word is read as a verb, a noun, an adjective and an adverb in turn, and the first reading
+that has another form for it wins: right for most running text, and wrong for "left" as an
+adjective. Give the part of speech where it is known.
 
     >>> lemma = Lemmatizer("en")
     >>> lemma("mice"), lemma("better", "ADJ"), lemma("better", "NOUN"), lemma("was")
@@ -60,7 +62,8 @@ LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "nb", "ru")
 def stop_words(
     language: str = "en", *, negation: Literal["keep", "remove"] = "keep"
 ) -> frozenset[str]:
-    """The stop words of a language, lower case, apostrophes straight; with `negation="remove"` also no, not, never.
+    """Return the stop words of a language, lower case, apostrophes straight; with
+    `negation="remove"` also no, not, never.
 
     >>> len(stop_words("en"))
     215
@@ -77,7 +80,7 @@ def stop_words(
 
 
 def negation_words(language: str = "en") -> frozenset[str]:
-    """The words of a language that turn a statement round."""
+    """Return the words of a language that negate a statement."""
     return stop_words(language, negation="remove") - stop_words(language)
 
 
@@ -143,7 +146,7 @@ class Stemmer:
         return known
 
     def all(self, words: Iterable[str]) -> list[str]:
-        """The stems of many words."""
+        """Return the stems of many words."""
         known, stems = self._known, []
         for word in words:
             stem = known.get(word)
@@ -219,7 +222,9 @@ class Lemmatizer:
         self._find = _english() if language == "en" else _listed(language)
 
     def __call__(self, word: str, pos: str | None = None) -> str:
-        """`pos`: a tag of Universal Dependencies (NOUN, VERB, ADJ, ADV, AUX, ..); English only."""
+        """Return the lemma of a word. `pos`: a tag of Universal Dependencies (NOUN, VERB, ADJ, ADV,
+        AUX, ..); English only.
+        """
         if pos is not None:
             pos = pos.upper()
             if self.language != "en":
@@ -259,7 +264,7 @@ def _english() -> Callable[[str, str | None], str]:
 
 
 def _regular(word: str, pos: str | None) -> str | None:
-    """The part of speech by whose rules a word that no dictionary has may be changed."""
+    """Return the part of speech by whose rules a word that no dictionary has may be changed."""
     if pos in (None, "NOUN") and word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")):
         return "NOUN"
     return "VERB" if pos == "VERB" and word.endswith(("s", "ed", "ing")) else None

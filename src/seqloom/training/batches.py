@@ -4,12 +4,13 @@ A batch is a function of a cursor, so a resumed run reads on exactly where it wa
 
 Token ids in windows. A batch is a function of a cursor, so a resumed run reads on exactly where it was.
 
-`Carried` lays the text out in `batch_size` long rows that are read side by side, window by window, with the state
-carried on: truncated back-propagation through time. `Shuffled` reads windows in a new random order in each epoch, for
-networks without a state. In both a unit follows the one before. `Separate` begins each unit afresh, as it is scored
-where nothing is carried: units of like length stand side by side, padded on the right, and a row leaves when its unit
-ends, so neither state nor gradient nor sight crosses a `</s>`. `inputs` (B, T) are the `targets` (B, T) moved by one;
-before the first token stands `</s>`.
+`Carried` lays the text out in `batch_size` long rows that are read side by side, window by window,
+with the state carried on: truncated back-propagation through time. `Shuffled` reads windows in a
+new random order in each epoch, for networks without a state. In both a unit follows the one before.
+`Separate` begins each unit afresh, as it is scored where nothing is carried: units of like length
+stand side by side, padded on the right, and a row leaves when its unit ends, so neither state nor
+gradient nor sight crosses a `</s>`. `inputs` (B, T) are the `targets` (B, T) moved by one; before
+the first token stands `</s>`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _CORRUPTION = 7919  # so that noise does not repeat the numbers by which batches
 
 @dataclass(frozen=True)
 class Batch:
-    """Named arrays, rows first. `targets` is among them; `mask` and `weights` are as long as it, or as its first axes."""
+    """Named arrays, rows first. `targets` is among them; `mask` and `weights` are as long as it, or
+    as its first axes.
+    """
 
     arrays: dict[str, np.ndarray]
     following: Cursor = (0, 0)
@@ -50,7 +53,7 @@ class Batch:
 
     @property
     def count(self) -> float:
-        """How many targets there are, each by its weight: what the sum of losses is divided by."""
+        """Return how many targets there are, each by its weight: what the sum of losses is divided by."""
         shape = self.arrays["targets"].shape
         if self.weights is None:
             return math.prod(shape) if self.mask is None else int(_spread(self.mask, shape).sum())
@@ -61,7 +64,7 @@ class Batch:
 
 
 def _spread(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Values of the first axes, for every target."""
+    """Spread values of the first axes over every target."""
     return np.broadcast_to(values.reshape(values.shape + (1,) * (len(shape) - values.ndim)), shape)
 
 
@@ -69,11 +72,11 @@ class Batches(Protocol):
     def batch(self, cursor: Cursor) -> Batch: ...
 
     def length(self, cursor: Cursor) -> int:
-        """About how many updates one epoch has."""
+        """Return about how many updates one epoch has."""
         ...
 
     def share(self, cursor: Cursor) -> float:
-        """How much of its epoch is done."""
+        """Return how much of its epoch is done."""
         ...
 
 
@@ -89,8 +92,10 @@ class Examples:
         most_steps: int | None = None,
         seed: int = 0,
     ) -> None:
-        """`lengths` of the examples; `collate` makes a batch of the examples with these numbers. `most_steps`: of a batch with
-        its padding; where examples are long, there are fewer of them in it."""
+        """Make batches of examples of these `lengths`; `collate` makes a batch of the examples with
+        these numbers. `most_steps`: of a batch with its padding; where examples are long, there are
+        fewer of them in it.
+        """
         self.lengths, self.collate, self.batch_size, self.seed = (
             np.asarray(lengths),
             collate,
@@ -103,7 +108,7 @@ class Examples:
         self._epoch: tuple[int, list[np.ndarray]] | None = None
 
     def _cut(self, most_steps: int | None) -> list[int]:
-        """Where batches begin among the examples by length, the longest first."""
+        """Find where batches begin among the examples by length, the longest first."""
         lengths, borders = np.sort(self.lengths)[::-1], [0]
         while borders[-1] < len(lengths):
             longest = max(int(lengths[borders[-1]]), 1)
@@ -168,7 +173,9 @@ class Corrupted:
 
 
 def padded(rows: Sequence[np.ndarray], fill: float = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of unequal length side by side (B, T, ...), filled up on the right, and which places are theirs (B, T)."""
+    """Pad rows of unequal length on the right to (B, T, ...), and return which steps are theirs
+    (B, T).
+    """
     longest = max(map(len, rows))
     first = np.asarray(rows[0])
     values, mask = (
@@ -247,8 +254,10 @@ class Shuffled:
         start_id: int | None = None,
         seed: int = 0,
     ) -> None:
-        """`before`: how many tokens the network also sees in front of a window without being trained on them;
-        `start_id`: what stands before the first token, if not `</s>`."""
+        """Split a text into windows. `before`: how many tokens the network also sees in front of a
+        window without being trained on them; `start_id`: what stands before the first token, if not
+        `</s>`.
+        """
         self.ids, self.before, self.seed = ids, before, seed
         self.start_id = eos_id if start_id is None else start_id
         self.window = min(window, len(ids))
@@ -301,8 +310,9 @@ class Separate:
         start_id: int | None = None,
         seed: int = 0,
     ) -> None:
-        """`carried`: a unit of several windows is read on with its state; else each window is by itself.
-        `start_id`: what stands before the first token of a unit, if not `</s>`.
+        """Split units into windows. `carried`: a unit of several windows is read on with its state;
+        else each window is by itself. `start_id`: what stands before the first token of a unit, if
+        not `</s>`.
 
         A unit that is longer than a row of `Carried` would be is cut like one, or it would be read all alone.
         """
@@ -384,7 +394,9 @@ class Separate:
 
 
 class _Epoch(NamedTuple):
-    """Units or pieces of them, and in which batches they are read: which, from where in them, how many tokens."""
+    """Units or pieces of them, and in which batches they are read: which, from where in them, how
+    many tokens.
+    """
 
     starts: np.ndarray
     ends: np.ndarray
@@ -393,13 +405,15 @@ class _Epoch(NamedTuple):
 
 
 def _varied(truncation: int, rng: np.random.Generator) -> int:
-    """Mostly about the truncation, now and then half of it (Merity et al. 2018, section 4.1)."""
+    """Sample a length, mostly about the truncation, now and then half of it (Merity et al. 2018,
+    section 4.1).
+    """
     base = truncation if rng.random() < 0.95 else truncation / 2
     return max(1, round(rng.normal(base, truncation / 14)))
 
 
 def _rows(batch_size: int | None, tokens: int, window: int) -> int:
-    """As many as were asked for; of a small text, fewer."""
+    """Return as many rows as were asked for, or fewer for a small text."""
     if batch_size is None:
         return int(np.clip(tokens // (2 * window), 1, max(DEFAULT_TOKENS // window, FEWEST_ROWS)))
     if batch_size > tokens // 2:

@@ -3,17 +3,19 @@
 A single process is the first of one. Files are written by the first alone; what it decides, the
 others hear from it.
 
-Ctrl-C between two steps, not in the middle of one: the step is finished, the checkpoint written, then it is heard.
+Ctrl-C between two steps, not in the middle of one: the step is finished, the checkpoint written,
+then it is heard.
 
 The directory of a training run, from which it goes on after any interruption.
 
-    run.json            what is trained: model and training options, data, number of steps
-    log.jsonl           one line for each report: step, loss, learning rate, gradient norm, tokens/s; evaluations
-    last.safetensors    weights, optimiser, carried state, random state, position: all that the next step depends on
-    best.safetensors    the weights of the best evaluation
-    run.lock            while a process trains: its number; locked by it, so that no second one can
+    run.json            what is trained: model and training options, data, number of steps log.jsonl
+    one line for each report: step, loss, learning rate, gradient norm, tokens/s; evaluations
+    last.safetensors    weights, optimiser, carried state, random state, position: all that the next
+    step depends on best.safetensors    the weights of the best evaluation run.lock            while
+    a process trains: its number; locked by it, so that no second one can
 
-Files are written beside their place and renamed. A run of other options or data is never continued by mistake.
+Files are written beside their place and renamed. A run of other options or data is never continued
+by mistake.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ from seqloom.storage import EVENTS, TRAINING_LOG
 
 
 def _distributed() -> Any:
-    """torch's module where a group of processes was begun, else None; torch is not loaded for the question."""
+    """Return torch's module where a group of processes was started, else None; torch is not loaded
+    for the question.
+    """
     torch = sys.modules.get("torch")
     module = getattr(torch, "distributed", None)
     return (
@@ -50,13 +54,15 @@ def _distributed() -> Any:
 
 
 def is_first() -> bool:
-    """Also where other processes run beside this one, but no group was begun: each is on its own then."""
+    """Return whether this is the first process; also true where other processes run beside it but
+    no group was started: each is on its own then.
+    """
     group = _distributed()
     return group is None or group.get_rank() == 0
 
 
 def from_first(decide: Callable[[], Any]) -> Any:
-    """What the first process decides; the others wait for it."""
+    """Return what the first process decides; the others wait for it."""
     group = _distributed()
     if group is None or group.get_world_size() == 1:
         return decide()
@@ -102,7 +108,7 @@ class Interrupts:
         self.asked = number
 
     def give_way(self) -> None:
-        """Let what was asked for be heard, now that all is safe."""
+        """Raise the signal that was held back, now that all is safe."""
         if self.asked is not None:
             self.__exit__()
 
@@ -117,7 +123,7 @@ RUN, LOG, LAST, BEST, LOCK = (
     "run.lock",
 )
 _META = "meta.json"
-SHOWN = 3  # settings that are named where they differ
+MAX_SETTINGS_SHOWN = 3  # settings that are named where they differ
 
 
 class Run:
@@ -126,7 +132,8 @@ class Run:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While open no other process may train here; a directory in which nothing is kept goes at the end.
+        """Keep other processes from training here while open; a directory in which nothing is kept is
+        removed at the end.
 
         Of several that train one network the first holds it.
         """
@@ -154,9 +161,11 @@ class Run:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def open(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Begin, or go on with, a run of these facts; returns what an earlier start has fixed (the number of steps).
+        """Start, or go on with, a run of these facts; return what an earlier start has fixed (the
+        number of steps).
 
-        Without a checkpoint there is nothing to go on from, so what else was left (a log, events) is not of this run.
+        Without a checkpoint there is nothing to go on from, so what else was left (a log, events)
+        is not of this run.
         """
         path = self.directory / RUN
         plain = json.loads(json.dumps(facts))
@@ -167,8 +176,12 @@ class Run:
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise self._damaged(path) from None
             if different and self.has_checkpoint():
-                more = [f"and {len(different) - SHOWN} more"] if len(different) > SHOWN else []
-                shown = "; ".join([*different[:SHOWN], *more])
+                more = (
+                    [f"and {len(different) - MAX_SETTINGS_SHOWN} more"]
+                    if len(different) > MAX_SETTINGS_SHOWN
+                    else []
+                )
+                shown = "; ".join([*different[:MAX_SETTINGS_SHOWN], *more])
                 raise ConfigError(
                     f"{self.directory} holds an unfinished run with other settings ({shown}); "
                     "give the same settings to resume, or --restart to start over"
@@ -197,11 +210,11 @@ class Run:
             )
 
     def has_checkpoint(self) -> bool:
-        """Whether there is something to go on from."""
+        """Return whether there is something to go on from."""
         return (self.directory / LAST).exists()
 
     def fix(self, **values: Any) -> None:
-        """Remember what was decided once, so that every later start decides the same."""
+        """Save what was decided once, so that every later start decides the same."""
         path = self.directory / RUN
         known = json.loads(path.read_text(encoding="utf-8"))
         known["fixed"].update(values)
@@ -233,7 +246,7 @@ class Run:
         return ModelError(f"{path}: damaged; start over with --restart, or remove {self.directory}")
 
     def keep_log(self, step: int) -> None:
-        """Leave out what a killed run logged after its last checkpoint; those steps are done again."""
+        """Remove what a killed run logged after its last checkpoint; those steps are done again."""
         path = self.directory / LOG
         if self.writes and path.exists():
             lines = [
@@ -263,7 +276,9 @@ class Run:
 
 @contextmanager
 def opened(directory: Path | None, facts: dict[str, Any]) -> Iterator[Run | None]:
-    """The run of that directory, begun or gone on with, for this process alone; None without a directory."""
+    """Open the run of that directory, new or continued, for this process alone; None without a
+    directory.
+    """
     if directory is None:
         yield None
         return
@@ -274,7 +289,9 @@ def opened(directory: Path | None, facts: dict[str, Any]) -> Iterator[Run | None
 
 
 def read_log(directory: str | Path) -> list[dict[str, Any]]:
-    """The log of a run or of the model that came of it, for plots; a line that was cut by a crash is left out."""
+    """Read the log of a run or of the model that came of it, for plots; a line cut off by a crash
+    is left out.
+    """
     logs = [
         path for path in (Path(directory) / LOG, Path(directory) / TRAINING_LOG) if path.is_file()
     ]

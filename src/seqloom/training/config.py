@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, Config, OnlyWith, option
+from seqloom.config import MAX_INTEGER, MOST_MINUTES, MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError, quoted
 
 _RATES = {
@@ -39,7 +39,7 @@ class TrainConfig(Config):
         minimum=0.01,
         maximum=MOST_MINUTES,
     )
-    steps: int | None = option(None, "number of updates", minimum=1, maximum=MOST)
+    steps: int | None = option(None, "number of updates", minimum=1, maximum=MAX_INTEGER)
     epochs: float | None = option(
         None, "number of passes over the text", minimum=0.001, maximum=1_000_000
     )
@@ -59,7 +59,8 @@ class TrainConfig(Config):
     optimizer: Literal["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"] | None = (
         option(
             None,
-            "optimizer; muon: orthogonalised updates of hidden matrices, AdamW for the rest [default: muon; adamw where a "
+            "optimizer; muon: orthogonalised updates of hidden matrices, AdamW for the rest "
+            "[default: muon; adamw where a "
             "converted encoder is fine-tuned]",
         )
     )
@@ -74,7 +75,7 @@ class TrainConfig(Config):
         0.02,
         "learning rate warmup: share of the steps, or number of steps if above 1",
         minimum=0.0,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     decay: float = option(
         0.5, "factor by which step and plateau multiply the learning rate", minimum=0.0, maximum=1.0
@@ -83,7 +84,7 @@ class TrainConfig(Config):
         0.2,
         "schedule step: decay after this share of the steps, or number of steps if above 1",
         minimum=0.0,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     clip: Literal["norm", "value", "adaptive", "none"] = option("norm", "gradient clipping")
     clip_at: float | None = option(
@@ -110,13 +111,13 @@ class TrainConfig(Config):
         None,
         "early stopping: stop after this many evaluations without improvement",
         minimum=1,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     evaluate_every: int | None = option(
         None,
         "steps between evaluations on the validation text [default: a twentieth of all steps]",
         minimum=1,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     precision: Literal["float32", "bfloat16", "float16"] = option(
         "float32", "dtype of matrix products, if supported"
@@ -165,7 +166,7 @@ class TrainConfig(Config):
                 value = float(number)
             except ValueError:
                 value = math.nan
-            if not pattern or not 0.0 <= value <= MOST:
+            if not pattern or not 0.0 <= value <= MAX_INTEGER:
                 raise ConfigError(
                     f"{option} must be NAME=NUMBER, such as embedding.*=0.3; got {quoted(text)}"
                 )
@@ -174,19 +175,19 @@ class TrainConfig(Config):
 
     @property
     def limit(self) -> float:
-        """What `clip` compares with."""
+        """Return the limit that `clip` compares with."""
         if self.clip_at is not None:
             return self.clip_at
         return 3.0 if self.clip == "adaptive" else 1.0
 
     @property
     def rule(self) -> str:
-        """The optimizer that is used."""
+        """Return the optimizer that is used."""
         return self.optimizer or OPTIMIZER
 
     @property
     def rate(self) -> float:
-        """The highest learning rate."""
+        """Return the highest learning rate."""
         if self.lr is not None:
             return self.lr
         return _RATES[self.rule]

@@ -41,7 +41,7 @@ def on_device(batch: Batch, device: torch.device) -> Tensors:
 
 
 def find_device(name: str | None) -> torch.device:
-    """The device of that name; None: a GPU where there is one."""
+    """Return the device of that name; None: a GPU where there is one."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -67,7 +67,8 @@ def check_precision(config: TrainConfig, device: torch.device) -> None:
             )
         if not _multiplies("bfloat16"):
             raise ConfigError(
-                "this CPU names units for bfloat16, but their instructions end the program, as in some virtual "
+                "this CPU names units for bfloat16, but their instructions end the program, as in "
+                "some virtual "
                 "machines; use precision float32"
             )
     if (
@@ -80,7 +81,9 @@ def check_precision(config: TrainConfig, device: torch.device) -> None:
 
 @cache
 def _multiplies(dtype: str) -> bool:
-    """Whether a product of two matrices works; tried in a process of its own, which an illegal instruction ends."""
+    """Return whether a product of two matrices works, tried in a process of its own, which an
+    illegal instruction ends.
+    """
     code = f"import torch; a = torch.ones(64, 64, dtype=torch.{dtype}); a @ a"
     return (
         subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
@@ -97,7 +100,9 @@ def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManage
 
 
 def scaler_for(config: TrainConfig, device: torch.device) -> torch.amp.GradScaler:
-    """Scales the loss where float16 would lose small gradients; elsewhere it does nothing."""
+    """Make a scaler of the loss where float16 would lose small gradients; elsewhere it does
+    nothing.
+    """
     return torch.amp.GradScaler(
         device.type, enabled=config.precision == "float16" and device.type == "cuda"
     )
@@ -105,7 +110,7 @@ def scaler_for(config: TrainConfig, device: torch.device) -> torch.amp.GradScale
 
 @contextmanager
 def memory_advice(config: TrainConfig) -> Iterator[None]:
-    """Out of memory: say what to lower."""
+    """Say what to lower when memory runs out."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:

@@ -1,8 +1,9 @@
 """Where the reports of a run go: a line of JSON each in its directory, and on wish TensorBoard events.
 
-What is counted here (tokens and seconds since the first start, the losses since the last report) is part of the
-checkpoint, so the log of a run that was interrupted reads like one that was not. The events are a function of the
-log: when a run goes on they are written anew from the lines that were kept, so no step is in them twice.
+What is counted here (tokens and seconds since the first start, the losses since the last report) is
+part of the checkpoint, so the log of a run that was interrupted reads like one that was not. The
+events are a function of the log: when a run goes on they are written anew from the lines that were
+kept, so no step is in them twice.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Log:
             self._writer = None
 
     def state(self) -> dict[str, Any]:
-        """What `begin` needs to go on."""
+        """Return what `begin` needs to go on."""
         return {
             "count": self.count,
             "seconds": self._seconds(),
@@ -77,7 +78,7 @@ class Log:
         }
 
     def add(self, loss: float, count: float) -> None:
-        """One update: its loss, and how many targets it had."""
+        """Add one update: its loss, and how many targets it had."""
         self.loss_sum, self.updates = self.loss_sum + loss, self.updates + 1
         self.count, self.new = self.count + count, self.new + count
 
@@ -100,7 +101,7 @@ class Log:
         return values
 
     def evaluated(self, step: int, valid: float | None, spent: float) -> None:
-        """The criterion on held-out data; the seconds that it took are no training time."""
+        """Add the criterion on held-out data; the seconds that it took are no training time."""
         self.since += spent
         if valid is not None:
             criterion = self.task.criterion.name
@@ -109,7 +110,9 @@ class Log:
             self._write(values | self._place() | self._readings(valid, held_out=True))
 
     def shown(self, value: float, held_out: bool = False) -> str:
-        """A loss, or the criterion on held-out data, for people: in the first of its other units where it has some."""
+        """Show a loss, or the criterion on held-out data, for people: in the first of its other units
+        where it has some.
+        """
         for name, other in self.task.readings(value, held_out).items():
             return f"{other:.3f} {name.replace('_per_', '/').replace('_', ' ')}"
         return f"{value:.3f} {self.task.criterion.name if held_out else self.task.unit}"

@@ -2,9 +2,10 @@
 
 The training loop of every network.
 
-What a step does is a function of its number, the seed and the data; everything else that it depends on (weights,
-optimiser, carried state, random state, position) is in the checkpoint. So a run that was interrupted goes on to the
-same bits as one that was not, on the same machine with the same number of threads.
+What a step does is a function of its number, the seed and the data; everything else that it depends
+on (weights, optimiser, carried state, random state, position) is in the checkpoint. So a run that
+was interrupted goes on to the same bits as one that was not, on the same machine with the same
+number of threads.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def count_steps(
     groups: Sequence[DelayedGroup] = (),
     initial: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[int, int]:
-    """How many steps, and after how many of them to evaluate."""
+    """Return how many steps to train, and after how many of them to evaluate."""
     most = getattr(task, "evaluations", _EVALUATIONS)
     per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
     if config.steps is not None or config.epochs is not None:
@@ -94,7 +95,7 @@ def count_steps(
 
 
 def _time(updater: Updater, trial: float) -> tuple[float, float]:
-    """Seconds of a step and of an evaluation, on a network that is thrown away."""
+    """Measure the seconds of a step and of an evaluation, on a network that is thrown away."""
     times: list[float] = []
     begun = time.perf_counter()
     while True:
@@ -146,7 +147,9 @@ def train(
     facts = {**(facts or {}), **_frozen_facts(task)}
 
     def decide() -> dict[str, int]:
-        """The number of steps, and of those between two evaluations: as an earlier start has fixed them."""
+        """Return the number of steps, and of those between two evaluations, as an earlier start has
+        fixed them.
+        """
         fixed = run.open(facts) if run is not None else {}
         if "steps" not in fixed:
             steps, every = count_steps(task, config, device, groups, initial)
@@ -281,7 +284,7 @@ class _Loop:
         return self.config.patience is not None and self.waited >= self.config.patience
 
     def _take_best(self) -> None:
-        """The weights of the best evaluation, or without one the last (or mean) ones."""
+        """Take the weights of the best evaluation, or without one the last (or mean) ones."""
         if self.best_step and self.best_weights is None and self.run is not None:
             kept = self.run.load(files.BEST)
             if kept is not None:

@@ -19,7 +19,7 @@ _TAIL = 0.75  # `tail` averages what comes after this share of the steps
 def make_optimizer(
     config: TrainConfig, network: nn.Module, delayed: Sequence[Collection[str]] = ()
 ) -> torch.optim.Optimizer:
-    """Weight decay holds for matrices only; biases and gains of norms are left alone.
+    """Make the optimizer; weight decay applies to matrices only, not to biases and gains of norms.
 
     Parameters with `delayed` names are in groups of their own, which say with whose: 1 for the first names, 0
     for none.
@@ -54,7 +54,9 @@ def make_optimizer(
 
 
 def hidden_matrices(network: nn.Module) -> set[str]:
-    """Names of the matrices between layers: not the tables of vectors, nor the output layer."""
+    """Return the names of the matrices between layers: not the tables of vectors, nor the output
+    layer.
+    """
     tables = {
         f"{name}.weight"
         for name, module in network.named_modules()
@@ -68,10 +70,12 @@ def hidden_matrices(network: nn.Module) -> set[str]:
 
 
 class Muon(torch.optim.AdamW):
-    """Muon (Jordan et al. 2024) for the groups marked `muon`, AdamW for the others, at one learning rate for both.
+    """Muon (Jordan et al. 2024) for the groups marked `muon`, AdamW for the others, at one learning
+    rate for both.
 
-    A matrix moves in the direction of its momentum with all singular values made about equal, and as far as AdamW would move it
-    (Liu et al. 2025). torch's own Muon computes in bfloat16, which CPUs without it do twenty times slower than float32.
+    A matrix moves in the direction of its momentum with all singular values made about equal, and
+    as far as AdamW would move it (Liu et al. 2025). torch's own Muon computes in bfloat16, which
+    CPUs without it do twenty times slower than float32.
     """
 
     @torch.no_grad()
@@ -85,7 +89,7 @@ class Muon(torch.optim.AdamW):
         return super().step(closure)
 
     def _direction(self, p: torch.Tensor) -> torch.Tensor:
-        """The gradient in its momentum (Nesterov)."""
+        """Return the gradient with momentum (Nesterov)."""
         state = self.state[p]
         if not state:
             state |= {
@@ -99,7 +103,9 @@ class Muon(torch.optim.AdamW):
 
 
 def orthogonal(matrices: Sequence[torch.Tensor], rounds: int = 5) -> list[torch.Tensor]:
-    """U V' of each matrix U S V', up to singular values between 0.7 and 1.2: Newton-Schulz iterations of degree five."""
+    """Return U V' of each matrix U S V', up to singular values between 0.7 and 1.2: Newton-Schulz
+    iterations of degree five.
+    """
     a, b, c = 3.4445, -4.7750, 2.0315
     wide = [m.T if m.size(0) > m.size(1) else m for m in matrices]
     out: dict[int, torch.Tensor] = {}
@@ -115,7 +121,7 @@ def orthogonal(matrices: Sequence[torch.Tensor], rounds: int = 5) -> list[torch.
 
 
 def optimizer_arrays(optimizer: torch.optim.Optimizer) -> dict[str, np.ndarray]:
-    """`number of the parameter . name`: array."""
+    """Return the arrays of the optimizer, as `number of the parameter . name`: array."""
     state = optimizer.state_dict()["state"]
     return {
         f"{number}.{name}": value.detach().cpu().numpy()
@@ -146,7 +152,7 @@ class Average:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """After update number `step`."""
+        """Update the mean after update number `step`."""
         if self.kind == "none" or step < self.begins:
             return
         weights = {
@@ -161,5 +167,5 @@ class Average:
         torch._foreach_lerp_([self.mean[name] for name in weights], list(weights.values()), share)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """What to evaluate and keep."""
+        """Return the weights to evaluate and keep."""
         return {**self.network.state_dict(), **self.mean}

@@ -1,10 +1,11 @@
-"""What the training loop needs to know of a model: its network, its batches, its loss, and what it is judged by.
+"""What the training loop needs to know of a model: its network, its batches, its loss, and what it
+is judged by.
 
 The learning rate as a function of the step, so that a resumed run goes on exactly.
 
-Warm-up begins at 1 / warm-up, not at zero: a first step with rate zero would be lost. Noam is Vaswani et al. 2017,
-section 5.3, scaled to reach the given rate at the end of its warm-up. Only `plateau` looks at results; what it has
-seen is kept in its `state`.
+Warm-up begins at 1 / warm-up, not at zero: a first step with rate zero would be lost. Noam is
+Vaswani et al. 2017, section 5.3, scaled to reach the given rate at the end of its warm-up. Only
+`plateau` looks at results; what it has seen is kept in its `state`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Criterion(NamedTuple):
     higher_is_better: bool = False
 
     def cost(self, value: float) -> float:
-        """The value as something of which less is better."""
+        """Return the value as something of which less is better."""
         return -value if self.higher_is_better else value
 
 
@@ -48,22 +49,23 @@ class Trainable(Protocol):
     unit: str  # of the loss: nats, squared error
 
     def build(self) -> nn.Module:
-        """The network with its initial weights, from torch's random state."""
+        """Build the network with its initial weights, from torch's random state."""
         ...
 
     def loss(self, network: Any, batch: Tensors, state: Any) -> tuple[Tensor, Any]:
-        """The sum of the losses of the targets, each by its weight, and the state to carry on (None: nothing is carried).
+        """Return the sum of the losses of the targets, each by its weight, and the state to carry on
+        (None: nothing is carried).
 
         Whoever asks divides it by the count of all batches of an update: batches may be of unequal size.
         """
         ...
 
     def evaluate(self, network: Any) -> float | None:
-        """The criterion on held-out data; None where there is none."""
+        """Return the criterion on held-out data; None where there is none."""
         ...
 
     def readings(self, value: float, held_out: bool) -> dict[str, float]:
-        """The same in other units, for the log: of the mean loss, or of the criterion on held-out data."""
+        """Convert the mean loss, or the criterion on held-out data, to other units for the log."""
         ...
 
 
@@ -78,7 +80,7 @@ class Schedule:
         self.factor, self.best, self.waited = 1.0, math.inf, 0  # of plateau
 
     def rate(self, step: int) -> float:
-        """The learning rate of update number `step`, counted from 0."""
+        """Return the learning rate of update number `step`, counted from 0."""
         c = self.config
         if c.schedule == "noam":
             warmup = max(self.warmup, 1)

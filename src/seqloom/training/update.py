@@ -1,11 +1,13 @@
-"""Carried states: nested tuples of tensors, cut off from the graph, flattened for a checkpoint and put together again.
+"""Carried states: nested tuples of tensors, cut off from the graph, flattened for a checkpoint and
+put together again.
 
 Cutting gradients that are too large, and a record of how often and where.
 
-By global norm (Pascanu et al. 2013) the direction is kept; by value it is not. Adaptive clipping allows a multiple of
-a running mean of the norm, and there is no limit during the first steps. What enters that mean is capped at twice the
-limit: an explosion of any size then raises it by a few hundredths at most, a lasting rise is followed all the same,
-and ordinary norms enter as they are. (Were they cut at the limit itself, the mean would sink, and the limit with it.)
+By global norm (Pascanu et al. 2013) the direction is kept; by value it is not. Adaptive clipping
+allows a multiple of a running mean of the norm, and there is no limit during the first steps. What
+enters that mean is capped at twice the limit: an explosion of any size then raises it by a few
+hundredths at most, a lasting rise is followed all the same, and ordinary norms enter as they are.
+(Were they cut at the limit itself, the mean would sink, and the limit with it.)
 
 Which weights of a network learn later, more slowly or not at all: patterns of names become groups.
 
@@ -37,14 +39,14 @@ from seqloom.training.trainable import DelayedGroup, Trainable
 
 
 def detached(state: Any) -> Any:
-    """The same values without their history, so that gradients stop at the border of the window."""
+    """Return the state without its history, so that gradients stop at the edge of the window."""
     if isinstance(state, tuple):
         return tuple(detached(part) for part in state)
     return None if state is None else state.detach()
 
 
 def leading(state: Any, rows: int) -> Any:
-    """The state of the first rows: those that go on."""
+    """Return the state of the first rows: those that go on."""
     if isinstance(state, tuple):
         return tuple(leading(part, rows) for part in state)
     return None if state is None else state[:rows]
@@ -57,7 +59,7 @@ def leaves(state: Any) -> list[torch.Tensor]:
 
 
 def shape_of(state: Any) -> Any:
-    """Its nesting as plain JSON: lists, 0 for a tensor, None."""
+    """Return the nesting of the state as plain JSON: lists, 0 for a tensor, None."""
     if isinstance(state, tuple):
         return [shape_of(part) for part in state]
     return None if state is None else 0
@@ -116,7 +118,7 @@ class Clipper:
             self.largest[max(zip(norms, grads), key=lambda pair: float(pair[0]))[1]] += 1
 
     def report(self) -> dict[str, Any]:
-        """How often it cut, and in which parameter the gradient was then largest."""
+        """Report how often gradients were clipped, and in which parameter they were then largest."""
         share = self.clipped / max(self.steps, 1)
         return {
             "clipped": round(share, 4),
@@ -139,7 +141,7 @@ class Clipper:
 # ---- groups
 
 FROZEN = 1.0  # `frozen_for` of what never learns: a share of all steps
-SHOWN = 4  # names that an error lists
+MAX_NAMES_SHOWN = 4  # names that an error lists
 
 
 def delayed_groups(
@@ -174,7 +176,9 @@ def matching(patterns: Iterable[str], names: Iterable[str], what: str) -> dict[s
     for pattern in patterns:
         chosen = [name for name in known if fnmatchcase(name, pattern)]
         if not chosen:
-            others = ", ".join(known[:SHOWN]) + (", ..." if len(known) > SHOWN else "")
+            others = ", ".join(known[:MAX_NAMES_SHOWN]) + (
+                ", ..." if len(known) > MAX_NAMES_SHOWN else ""
+            )
             hint = suggest(pattern, known) or f"; there are {others}"
             raise ConfigError(f"{what}: no weight has a name like {quoted(pattern)}{hint}")
         for name in chosen:
@@ -183,7 +187,7 @@ def matching(patterns: Iterable[str], names: Iterable[str], what: str) -> dict[s
 
 
 def _apart(groups: list[list[str]]) -> list[list[str]]:
-    """Leave each name only in the first of the groups that have it."""
+    """Keep each name only in the first of the groups that have it."""
     seen: set[str] = set()
     out = []
     for names in groups:
@@ -280,7 +284,9 @@ class Updater:
         groups: Sequence[DelayedGroup] = (),
         initial: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        """`initial`: weights by name that take the place of those that the network is built with."""
+        """Build the network and what updates it. `initial`: weights by name that replace those that
+        the network is built with.
+        """
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
         network = task.build()
@@ -333,7 +339,7 @@ class Updater:
         return Update(total / count, norm, count)
 
     def _batches(self) -> list[Batch]:
-        """The batches of one update."""
+        """Return the batches of one update."""
         batches: list[Batch] = []
         cursor = self.cursor
         for _ in range(self.config.accumulate):

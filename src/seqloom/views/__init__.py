@@ -1,4 +1,5 @@
-"""Pictures of models, text and results. Each function returns a `Sheet`: its numbers, its charts, and `save("x.png")`.
+"""Pictures of models, text and results. Each function returns a `Sheet`: its numbers, its charts,
+and `save("x.png")`.
 
     >>> import seqloom
     >>> model = seqloom.HMM(states=2, iterations=5).fit("the cat sat\\nthe dog sat\\n")

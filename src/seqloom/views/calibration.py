@@ -1,12 +1,14 @@
 """Calibration: of all the times that a model gave something 30 %, did it come 30 % of the time?
 
-Looking only at the probabilities of the tokens that came would be wrong: likely tokens come more often, so even a
-perfect model would look too timid. Therefore every token of the vocabulary at every sampled position is a forecast of
-its own, with the probability that the model gave it and the outcome that it came or did not (Murphy 1973; Guo et al.
-2017 keep only the likeliest token, this keeps all). Forecasts are binned by odds, a factor of two a bin.
+Looking only at the probabilities of the tokens that came would be wrong: likely tokens come more
+often, so even a perfect model would look too timid. Therefore every token of the vocabulary at
+every sampled position is a forecast of its own, with the probability that the model gave it and the
+outcome that it came or did not (Murphy 1973; Guo et al. 2017 keep only the likeliest token, this
+keeps all). Forecasts are binned by odds, a factor of two a bin.
 
-The positions lie in stretches spread evenly over the text. Before each stretch the model reads `context` tokens, at
-most WARM: exact for n-grams; a model that remembers more starts its stretch with that much memory.
+The positions lie in stretches spread evenly over the text. Before each stretch the model reads
+`context` tokens, at most WARM: exact for n-grams; a model that remembers more starts its stretch
+with that much memory.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Bin(NamedTuple):
 @dataclass(frozen=True)
 class Calibration:
     bins: list[Bin]
-    error: float  # share of the probability that lies in another bin than the outcomes do: 0 is perfect, 1 the worst
+    # share of the probability that lies in another bin than the outcomes do: 0 is perfect, 1 the
+    # worst
+    error: float
     chance: float  # what a perfect model would show on so few positions
     positions: int
 
@@ -66,7 +70,9 @@ class Calibration:
 
 
 def calibration(model: LanguageModel, data: Any, *, positions: int = POSITIONS) -> Calibration:
-    """How the model's probabilities agree with what came, at about so many positions of the data."""
+    """Measure how the model's probabilities agree with what came, at about `positions` positions
+    of the data.
+    """
     ids = encode_corpus(model.tokenizer, as_corpus(data), unit=model.unit).astype(np.int64)
     return collect(forecasts(model, ids, positions))
 
@@ -82,7 +88,9 @@ def calibration_chart(calibrations: dict[str, Calibration]) -> Any:
 
 
 def collect(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:
-    """The calibration of any forecasts: log-probabilities (n, V) with the tokens that came (n,)."""
+    """Compute the calibration of any forecasts: log-probabilities (n, V) with the tokens that came
+    (n,).
+    """
     bins = len(EDGES) + 1
     count, hits, mass, variance = (np.zeros(bins) for _ in range(4))
     counted = 0
@@ -120,7 +128,9 @@ def collect(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:
 def forecasts(
     model: LanguageModel, ids: np.ndarray, positions: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Log-probabilities (n, V) and the tokens that came (n,), a step of many stretches at a time."""
+    """Yield log-probabilities (n, V) and the tokens that came (n,), a step of many stretches at a
+    time.
+    """
     stepper = model.sized_stepper()
     begin, first, last = _stretches(
         model, ids, max(min(positions, FORECASTS // stepper.vocab_size), 1)
@@ -149,7 +159,8 @@ def forecasts(
 def _stretches(
     model: LanguageModel, ids: np.ndarray, positions: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where reading begins, where counting begins and where it ends, for stretches spread evenly over the text.
+    """Return where reading begins, where counting begins and where it ends, for stretches spread
+    evenly over the text.
 
     A stretch in which a unit ends becomes two, so that no position is more likely to be counted than another.
     """
@@ -166,7 +177,7 @@ def _stretches(
 
 
 def wilson(hits: float, count: float, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a proportion (Wilson 1927, the score interval).
+    """Return the 95 % interval of a proportion (Wilson 1927, the score interval).
 
     >>> [round(x, 3) for x in wilson(5, 10)]
     [0.237, 0.763]

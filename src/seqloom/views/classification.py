@@ -1,4 +1,5 @@
-"""Why a classifier gave its answer, as a picture: the text coloured by what each word adds, attention, the largest shares.
+"""Why a classifier gave its answer, as a picture: the text coloured by what each word adds,
+attention, the largest shares.
 
 >>> from seqloom import NaiveBayes
 >>> from seqloom.views import explanation
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from seqloom.charts.page import Charts, Sheet
-from seqloom.charts.shares import MOST, bars_of_shares, coloured_tokens
+from seqloom.charts.shares import MAX_TOKENS, bars_of_shares, coloured_tokens
 from seqloom.contracts import Classifier
 from seqloom.data.examples import in_one_line
 from seqloom.errors import ConfigError
@@ -24,8 +25,8 @@ SHORT = 60  # characters of a text in a heading
 
 
 def explanation(model: Classifier, text: Any, *, label: Any = None, against: Any = None) -> Sheet:
-    """The words that decided for a class (the likeliest) against another (the likeliest other), of one text (or
-    pair of texts, where the model reads those) or of several.
+    """Show the words that decided for a class (the likeliest) against another (the likeliest
+    other), of one text (or pair of texts, if the model reads those) or of several.
 
     Of one text also the attention, where the model pools by it, and bars of the largest shares.
     """
@@ -44,7 +45,7 @@ def check(model: Any, n_texts: int) -> None:
 
 
 def explained(model: Any, texts: Sequence[Any], found: Sequence[Any]) -> Sheet:
-    """The sheet of these texts and their explanations."""
+    """Make the sheet of these texts and their explanations."""
     joiner = model.tokenizer.joiner.decode() if model.tokenizer is not None else " "
     attention = _attention(model, texts[0]) if len(texts) == 1 else None
 
@@ -64,8 +65,8 @@ def explained(model: Any, texts: Sequence[Any], found: Sequence[Any]) -> Sheet:
 
     heads = [str(one).splitlines()[0] for one in found]
     cut = (
-        [f"Only the first {MOST:,} tokens of a text are drawn."]
-        if any(len(one.tokens) > MOST for one in found)
+        [f"Only the first {MAX_TOKENS:,} tokens of a text are drawn."]
+        if any(len(one.tokens) > MAX_TOKENS for one in found)
         else []
     )
     return Sheet(
@@ -78,7 +79,7 @@ def explained(model: Any, texts: Sequence[Any], found: Sequence[Any]) -> Sheet:
 
 
 def _with_titles(charts: Charts) -> Any:
-    """One below the other, each below its heading."""
+    """Put the charts one below the other, each below its heading."""
     import altair as alt
 
     titled = [chart.properties(title=heading) for heading, chart in charts.items()]
@@ -90,7 +91,7 @@ def _sides(one: Any) -> tuple[str, str]:
 
 
 def _attention(model: Any, text: Any) -> list[tuple[str, float]] | None:
-    """The weights of attention, where there are any."""
+    """Return the attention weights, if there are any."""
     try:
         return list(model.attention(text)) if hasattr(model, "attention") else None
     except ConfigError:  # another pooling

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seqloom.contracts.forecasts import Anomalies, Forecast
     from seqloom.data.forecasting import Series
 
-MOST = 8  # charts of one sheet
+MAX_CHARTS = 8  # charts of one sheet
 BEFORE = 4  # horizons of history that are drawn before a forecast
 
 
@@ -29,8 +29,9 @@ def forecast(
     start: Any = None,
     backtest: bool = False,
 ) -> Sheet:
-    """The forecast after the data, or from the time `since` on beside what came (`start` is its former name);
-    `backtest`: of the last steps of the data."""
+    """Draw the forecast after the data, or from the time `since` on beside what came (`start` is
+    its former name); `backtest`: of the last steps of the data.
+    """
     since = renamed("since", since, "start", start)
     series = as_series(data, model.key_column)
     ahead = horizon or model.horizon
@@ -58,7 +59,7 @@ def _forecasts(made: Forecast, series: Series) -> dict[str, Any]:
         low = int(np.searchsorted(times, ahead.times[0])) - BEFORE * len(ahead.times)
         shown = slice(max(low, 0), int(np.searchsorted(times, ahead.times[-1], side="right")))
         for c, column in enumerate(made.columns):
-            if len(charts) < MOST:
+            if len(charts) < MAX_CHARTS:
                 bands = {
                     share: (lower[:, c].tolist(), upper[:, c].tolist())
                     for share, (lower, upper) in ahead.bands.items()
@@ -74,14 +75,14 @@ def _forecasts(made: Forecast, series: Series) -> dict[str, Any]:
 
 
 def anomalies(found: Anomalies, name: str = "model") -> Sheet:
-    """Each series with its unusual steps marked, as `Forecaster.anomalies` found them."""
+    """Draw each series with its unusual steps marked, as `Forecaster.anomalies` found them."""
 
     def draw(page: bool) -> dict[str, Any]:
         charts: dict[str, Any] = {}
         for key, (times, _) in found.scores.items():
             for c, column in enumerate(found.columns):
                 marks = [one for one in found.found if (one.key, one.column) == (key, column)]
-                if len(charts) < MOST:
+                if len(charts) < MAX_CHARTS:
                     charts[_heading(key, column)] = marks_chart(
                         Line(times.tolist(), found.values[key][:, c].tolist()),
                         Line([one.time for one in marks], [one.value for one in marks]),

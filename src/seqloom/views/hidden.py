@@ -27,7 +27,9 @@ BELIEF, MOVES, FORGETTING = (
 
 
 def states(model: Model, text: str | None = None) -> Sheet:
-    """Moves between the states; of an `hmm` also beliefs along a text, one of its own unless given, and forgetting."""
+    """Show transitions between the states; for an `hmm` also beliefs along a text, one of its own
+    unless given, and forgetting.
+    """
     model.check_fitted()
     made: Any = model
     if model.name == "hmm":
@@ -47,7 +49,7 @@ def states(model: Model, text: str | None = None) -> Sheet:
 
 
 def state_words(model: HMM) -> dict[str, str]:
-    """The likeliest tokens of each state, with their share."""
+    """Return the likeliest tokens of each state, with their share."""
     return {
         f"state {i}": "  ".join(f"{visible(word)} {share:.0%}" for word, share in words)
         for i, words in enumerate(model.top_words(WORDS))
@@ -87,7 +89,9 @@ def _language(model: HMM, text: str | None) -> Sheet:
 
 
 def _forgetting(model: HMM) -> list[float]:
-    """From the state that the model begins with least, along a text that it wrote itself."""
+    """Measure forgetting from the state that the model begins with least, along a text that it
+    wrote itself.
+    """
     ids = model.chain.sample(STEPS, seed=0)[0]
     other = np.zeros(model.chain.n_states)
     other[model.chain.start.argmin()] = 1.0
@@ -102,7 +106,7 @@ def _tag_moves(model: HMMTagger) -> np.ndarray:
 
 
 def visible(word: str) -> str:
-    """Also what is not printed, or would move the cursor."""
+    """Return a word with characters made visible that are not printed, or would move the cursor."""
     return (
         "".join("␣" if c == " " else c if c.isprintable() else ascii(c)[1:-1] for c in word) or "∅"
     )

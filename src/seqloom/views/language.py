@@ -1,7 +1,9 @@
-"""Bits along the text: what each piece of a passage costs under each rung, so one sees which rung predicts what.
+"""Bits along the text: what each piece of a passage costs under each rung, so one sees which rung
+predicts what.
 
-The models read the test part from its beginning up to the passage, as they did when they were measured, and the costs
-of its tokens are those that went into the table. A token belongs to the passage in which it starts.
+The models read the test part from its beginning up to the passage, as they did when they were
+measured, and the costs of its tokens are those that went into the table. A token belongs to the
+passage in which it starts.
 
 One model on one text as a picture: its cost along the text, token by token, and its calibration.
 
@@ -45,7 +47,8 @@ class Passage:
 
 
 def pieces(model: LanguageModel, text: str) -> list[Piece]:
-    """The text in the model's tokens with the cost of each in bits; the sum is `-score(text) / ln 2`.
+    """Split the text into the model's tokens with the cost of each in bits; the sum is
+    `-score(text) / ln 2`.
 
     Weights are bytes where the tokenizer keeps every byte, else 1 a token.
     """
@@ -71,7 +74,9 @@ def pieces(model: LanguageModel, text: str) -> list[Piece]:
 def passage(
     models: Mapping[str, LanguageModel], test: Corpus, *, guide: str, length: int = LENGTH
 ) -> Passage:
-    """Some lines that are as hard for the rung `guide` as the text around them, and their cost under every model."""
+    """Choose some lines that are as hard for the rung `guide` as the text around them, with their
+    cost under every model.
+    """
     data = _head(test, HEAD)
     _, bits, starts = _located(models[guide], data)
     begin, end = choose(data, bits, starts, length)
@@ -83,7 +88,8 @@ def passage(
 
 
 def pieces_between(model: LanguageModel, data: bytes, begin: int, end: int) -> list[Piece]:
-    """The pieces whose tokens start at bytes begin..end-1 of the data, which is read from its beginning.
+    """Return the pieces whose tokens start at bytes begin..end-1 of the data, which is read from
+    its beginning.
 
     Where a token that starts before reaches into the passage, that part has no cost of its own (NaN).
     """
@@ -103,7 +109,7 @@ def pieces_between(model: LanguageModel, data: bytes, begin: int, end: int) -> l
 
 
 def _scored(model: LanguageModel, text: str) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of a text and the bits of each."""
+    """Return the ids of a text and the bits of each."""
     ids, lengths = model.encode(text)
     return ids, -model.sequence_log_probs(ids, lengths).astype(np.float64) / math.log(
         2
@@ -111,7 +117,7 @@ def _scored(model: LanguageModel, text: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _located(model: LanguageModel, data: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids, bits, and the byte at which each token starts."""
+    """Return ids, bits, and the byte at which each token starts."""
     tokenizer = model.tokenizer
     ids, bits = _scored(model, data.decode())
     widths = tokenizer.byte_lengths[ids].astype(np.int64)
@@ -122,7 +128,9 @@ def _located(model: LanguageModel, data: bytes) -> tuple[np.ndarray, np.ndarray,
 
 
 def choose(data: bytes, costs: np.ndarray, starts: np.ndarray, length: int) -> tuple[int, int]:
-    """Begin and end of the lines of about that length whose mean cost is nearest to that of all; the first such."""
+    """Find the first lines of about that length whose mean cost is nearest to that of all: begin
+    and end.
+    """
     if len(data) <= length:
         return 0, len(data)
     lines = np.concatenate([[0], np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1])
@@ -145,7 +153,7 @@ def choose(data: bytes, costs: np.ndarray, starts: np.ndarray, length: int) -> t
 
 
 def _end(data: bytes, begin: int, length: int) -> int:
-    """The last end of a line, word or character up to `length` bytes further."""
+    """Find the last end of a line, word or character up to `length` bytes further."""
     window = data[begin : begin + length]
     if begin + length >= len(data):
         return len(data)
@@ -160,7 +168,7 @@ def _end(data: bytes, begin: int, length: int) -> int:
 
 
 def _head(corpus: Corpus, size: int) -> bytes:
-    """The first bytes of the text, up to the end of a line, word or character."""
+    """Return the first bytes of the text, up to the end of a line, word or character."""
     data = b""
     for document in corpus.documents:
         for chunk in document.chunks():
@@ -174,7 +182,9 @@ def _head(corpus: Corpus, size: int) -> bytes:
 
 
 def portrait(model: LanguageModel, data: Any) -> Sheet:
-    """Bits along the text, what the tokens cost, and calibration; in a page also a passage to look into."""
+    """Show bits along the text, what the tokens cost, and calibration; on a page also a passage to
+    explore.
+    """
     corpus, tokenizer = as_corpus(data), model.tokenizer
     ids = encode_corpus(tokenizer, corpus, unit=model.unit)
     bits = -model.text_log_probs(ids).astype(np.float64) / math.log(2)
@@ -211,7 +221,7 @@ def portrait(model: LanguageModel, data: Any) -> Sheet:
 
 
 def _one_above_two(charts: Charts) -> Any:
-    """The text above, the others side by side."""
+    """Put the text above, the others side by side."""
     import altair as alt
 
     (first, top), (second, left), (third, right) = charts.items()
@@ -226,12 +236,14 @@ def _one_above_two(charts: Charts) -> Any:
 
 
 def surprise(model: LanguageModel, text: str, *, colour: bool = True) -> str:
-    """The text for a terminal, coloured by what each token costs, below a legend."""
+    """Return the text for a terminal, coloured by what each token costs, below a legend."""
     borders, unit = scale(model)
     shown = terminal.show(pieces(model, text), borders, colour=colour)
     return terminal.legend(borders, unit, colour=colour) + "\n" + shown
 
 
 def scale(model: LanguageModel) -> tuple[tuple[float, ...], str]:
-    """Where the colours change, and what costs are divided by: bytes where none is lost, else tokens."""
+    """Return where the colours change, and what costs are divided by: bytes if none is lost, else
+    tokens.
+    """
     return (theme.BITS, "byte") if model.tokenizer.lossless else (theme.TOKEN_BITS, "token")

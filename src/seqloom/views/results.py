@@ -27,7 +27,9 @@ MOST_ROWS = 40  # slices or groups of a chart
 
 
 def errors(result: Result) -> Sheet:
-    """The confusion matrix and, where the model gave probabilities, whether they were right; slices and groups, if asked."""
+    """Show the confusion matrix and, if the model gave probabilities, whether they were right;
+    slices and groups, if asked.
+    """
     drawn = ("confusion", "reliability", "slices", "groups")
     data = {name: detail for name in drawn if (detail := result.details.get(name))}
     if not data:
@@ -54,13 +56,15 @@ def errors(result: Result) -> Sheet:
 
 
 def _overall(result: Result) -> tuple[str, float]:
-    """The metric that slices are ordered by, and its value for all the data."""
+    """Return the metric that slices are ordered by, and its value for all the data."""
     name = next(name for name in ("span_f1", "accuracy", "exact_match") if name in result.metrics)
     return name, float(result.metrics[name])  # type: ignore[arg-type]
 
 
 def _slices(result: Result, rows: list[dict[str, Any]]) -> Any:
-    """The worst ones; a slice without the metric (a tag has no F1 of spans) is drawn by its accuracy."""
+    """Draw the worst slices; one without the metric (a tag has no F1 of spans) is drawn by its
+    accuracy.
+    """
     metric, overall = _overall(result)
     points = []
     for row in rows[:MOST_ROWS]:
@@ -76,7 +80,7 @@ def _point(name: str, group: str, row: dict[str, Any], key: str, size: int) -> S
 
 
 def robustness(result: Result) -> Sheet:
-    """What each perturbation of `seqloom.robustness` costs, with its interval."""
+    """Show what each perturbation of `seqloom.robustness` costs, with its interval."""
     rows = result.details.get("robustness")
     if not rows:
         raise ConfigError("nothing to draw: this is not a result of seqloom.robustness")
@@ -95,7 +99,9 @@ def robustness(result: Result) -> Sheet:
 
 
 def description(result: Description) -> Sheet:
-    """Charts of `seqloom.data.describe.describe`: coverage, unknown tokens and lengths by tokenizer."""
+    """Draw charts of `seqloom.data.describe.describe`: coverage, unknown tokens and lengths by
+    tokenizer.
+    """
 
     def page(sheet: Sheet) -> Page:
         document = with_headings(sheet)
@@ -114,7 +120,7 @@ def description(result: Description) -> Sheet:
 
 
 def _described(statistics: Description) -> dict[str, Any]:
-    """Charts without data are left out."""
+    """Draw the charts, leaving out those without data."""
     points = [Covered("to learn from", c.types, c.train) for c in statistics.coverage]
     points += [
         Covered("held-out", c.types, c.held_out)
@@ -163,7 +169,9 @@ KEYS = {"steps": "step", "tokens": "tokens", "seconds": "seconds"}
 
 
 def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps") -> Sheet:
-    """Of networks' saved models, or of the directories of runs, against steps, tokens or seconds."""
+    """Draw training curves of networks' saved models, or of run directories, against steps, tokens
+    or seconds.
+    """
     if by not in KEYS:
         raise ConfigError(f"by must be one of {', '.join(KEYS)}; got {by!r}{suggest(by, KEYS)}")
     logs = {
@@ -205,7 +213,7 @@ def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps
 
 
 def _read(name: str) -> Lines:
-    """The log of that run; also where the model is not saved yet and NAME.run is meant."""
+    """Read the log of that run; also if the model is not saved yet and NAME.run is meant."""
     from seqloom.training.checkpoint import read_log
 
     if not Path(name).exists() and Path(f"{name}.run").is_dir():

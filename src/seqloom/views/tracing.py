@@ -1,7 +1,8 @@
 """A translation step by step: the hypotheses of the beam, what each might write next, and what it looks at.
 
-The search is the one of `translate`; it is only watched (`decoding/beam`). A hypothesis writes its next token, which is one of
-several candidates: among those of all hypotheses the best go on, those that end leave the beam.
+The search is the one of `translate`; it is only watched (`decoding/beam`). A hypothesis writes its
+next token, which is one of several candidates: among those of all hypotheses the best go on, those
+that end leave the beam.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ LOOKED = 3  # source tokens of a hypothesis that are named
 
 
 def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sheet:
-    """How a translation came about. The data has `steps`, each with the open `hypotheses` (their tokens, what they look at
-    most, their `top` likeliest next tokens and what becomes of each) and the `ended` ones; `lines` has each step as text.
-    `options` as in `translate`, of beam search."""
+    """Show how a translation came about. The data has `steps`, each with the open `hypotheses`
+    (their tokens, what they attend to most, their `top` likeliest next tokens and what becomes
+    of each) and the `ended` ones; `lines` has each step as text. `options` as in `translate`,
+    of beam search.
+    """
     model.check_writes("a translation is traced")
     how = make(TranslationConfig, None, options)
     if how.search != "beam" or top < 1:
@@ -130,7 +133,9 @@ class _Watcher:
     def _fates(
         self, step: BeamStep
     ) -> tuple[dict[tuple[int, int], dict[str, Any]], list[dict[str, Any]]]:
-        """What becomes of the continuations that the step took, by row and token, and those that left the beam."""
+        """Return what becomes of the continuations that the step took, by row and token, and those
+        that left the beam.
+        """
         totals = step.log_prob[:, None] + np.minimum(step.log_probs.astype(np.float64), 0.0)
         length = len(self.steps) + 1
         kept = {
@@ -163,7 +168,7 @@ class _Watcher:
         return fates, ended
 
     def _looks(self, step: BeamStep) -> list[list[dict[str, Any]]]:
-        """The source tokens that each hypothesis looks at most for its next token."""
+        """Return the source tokens that each hypothesis attends to most for its next token."""
         if isinstance(self.stepper, Attending):
             weights = np.asarray(self.stepper.attention(step.state)[0], np.float64)[
                 :, : len(self.source)
@@ -184,7 +189,7 @@ class _Watcher:
         return [[] for _ in self.ids]
 
     def path(self, ids: list[int], finished: bool) -> list[tuple[int, str]]:
-        """The rows that became the best translation, and what each wrote; they are marked."""
+        """Return the rows that became the best translation, and what each wrote; mark them."""
         whole, path = [*ids, *[self.stepper.eos_id] * finished], []
         for t, token in enumerate(whole):
             row = self.before[t].index(whole[:t])
@@ -208,7 +213,7 @@ class _Watcher:
 
 
 def step_lines(step: dict[str, Any]) -> str:
-    """A step for people; `*` marks what became the best translation."""
+    """Return a step for people; `*` marks what became the best translation."""
     lines = [f"step {step['step']}"]
     for one in step["hypotheses"]:
         looks = ", ".join(f"{look['token']} {look['weight']:.2f}" for look in one["looks_at"])
@@ -224,14 +229,15 @@ def step_lines(step: dict[str, Any]) -> str:
             )
         )
     lines += [
-        f"  {'ended' if one['finished'] else 'cut off'}: {visible_text(one['text'])}  score {one['score']:.4f}"
+        f"  {'ended' if one['finished'] else 'cut off'}: {visible_text(one['text'])}  score "
+        f"{one['score']:.4f}"
         for one in step["ended"]
     ]
     return "\n".join(lines)
 
 
 def visible_text(text: str) -> str:
-    """A text in one line."""
+    """Return a text in one line."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -261,7 +267,7 @@ def _summary(data: dict[str, Any]) -> list[str]:
 
 
 def _page(sheet: Sheet) -> Page:
-    """The charts, and all steps below them."""
+    """Build the page: the charts, and all steps below them."""
     return (
         with_headings(sheet)
         .heading("Steps")

@@ -1,18 +1,20 @@
-"""What a translator looks at: source against target tokens, and how good translations are by the length of their sources.
+"""What a translator looks at: source against target tokens, and how good translations are by the
+length of their sources.
 
 Exposure bias: what it costs a translator to continue its own text instead of the true one.
 
-In training and in scores each token of a target y is predicted after the true tokens before it (teacher forcing). When it
-translates, the model reads its own tokens. With z, its greedy translation of the source x, and the positions t that both y
-and z have, end symbols included,
+In training and in scores each token of a target y is predicted after the true tokens before it
+(teacher forcing). When it translates, the model reads its own tokens. With z, its greedy
+translation of the source x, and the positions t that both y and z have, end symbols included,
 
     teacher forcing  =  mean of -log p(y_t | x, y_1 .. y_t-1)      in nats per token
     free running     =  mean of -log p(y_t | x, z_1 .. z_t-1)      over the same tokens
     gap              =  free running - teacher forcing
     excess           =  free running / teacher forcing - 1
 
-The excess is that of Arora et al. 2022 ("Why Exposure Bias Matters") with the references in the place of their
-oracle. Up to the first token that is not the reference's both histories are equal, and so are the costs.
+The excess is that of Arora et al. 2022 ("Why Exposure Bias Matters") with the references in the
+place of their oracle. Up to the first token that is not the reference's both histories are equal,
+and so are the costs.
 """
 
 from __future__ import annotations
@@ -52,9 +54,11 @@ def alignment(
     head: int | None = None,
     layer: int | None = None,
 ) -> Sheet:
-    """Which source tokens each token of a target comes from, by the model's attention; of its own translation unless a target
-    is given. `head` and `layer` of a Transformer (from 0); otherwise the mean over all of them. The data has the entropy of
-    each target token's weights in nats: 0 where it looks at one source token, ln(source tokens) where at all alike."""
+    """Show which source tokens each token of a target comes from, by the model's attention; of its
+    own translation unless a target is given. `head` and `layer` of a Transformer (from 0);
+    otherwise the mean over all of them. The data has the entropy of each target token's weights
+    in nats: 0 if it attends to one source token, ln(source tokens) if to all alike.
+    """
     model.check_fitted()
     target = model.translate(source) if target is None else target
     if isinstance(source, np.ndarray) and source.ndim == 1:  # of features: one step
@@ -86,7 +90,7 @@ def alignment(
 
 
 def entropy(weights: np.ndarray) -> np.ndarray:
-    """Of each row of shares, in nats.
+    """Return the entropy of each row of shares, in nats.
 
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(4).tolist()
     [0.0, 0.6931]
@@ -96,7 +100,7 @@ def entropy(weights: np.ndarray) -> np.ndarray:
 
 
 def source_tokens(model: Translator, source: Any) -> list[str]:
-    """What each column of an alignment stands for; of an array the number of the step."""
+    """Return what each column of an alignment stands for; for an array, the number of the step."""
     if model.reads_numbers:
         return [str(step) for step in range(1, len(source) + 1)]
     tokenizer = model.tokenizers["source"]
@@ -104,7 +108,7 @@ def source_tokens(model: Translator, source: Any) -> list[str]:
 
 
 def target_tokens(model: Translator, target: str) -> list[str]:
-    """What each row stands for."""
+    """Return what each row of an alignment stands for."""
     return [
         *(
             visible(model.target_tokenizer.token(token))
@@ -115,7 +119,9 @@ def target_tokens(model: Translator, target: str) -> list[str]:
 
 
 def quality_by_length(results: Result | Mapping[str, Result]) -> Sheet:
-    """BLEU, chrF and exact matches by length of the source, of one result of `Translator.evaluate` or of several by name."""
+    """Draw BLEU, chrF and exact matches by source length, of one result of `Translator.evaluate`
+    or of several by name.
+    """
     named: Mapping[str, Any] = (
         results if isinstance(results, Mapping) else {results.signature.model: results}
     )
@@ -144,8 +150,10 @@ HEADING = "Nats per token by position in the target"
 def exposure_bias(
     model: Translator, pairs: Any, targets: Any = None, *, samples: int = 1000
 ) -> Sheet:
-    """Nats per token of references after the true tokens and after the model's own, their gap and excess, as a whole and by
-    position. `pairs` as in `evaluate`; `samples`: of the bootstrap over pairs, 0 for no interval of the gap."""
+    """Measure nats per token of references after the true tokens and after the model's own, their
+    gap and excess, overall and by position. `pairs` as in `evaluate`; `samples`: of the
+    bootstrap over pairs, 0 for no interval of the gap.
+    """
     data = Parallel.of(pairs, targets)
     model.check_writes("exposure bias is measured")
     costs = model.of_pairs(
@@ -192,7 +200,7 @@ def exposure_bias(
 
 
 def by_position(costs: list[np.ndarray]) -> list[dict[str, Any]]:
-    """Both costs in bands of positions that are twice as wide each time; `costs` (2, T) of each pair.
+    """Return both costs in bands of positions that double in width; `costs` (2, T) of each pair.
 
     >>> [row["position"] for row in by_position([np.zeros((2, 9))])]
     ['1', '2-3', '4-7', '8-9']
@@ -216,7 +224,9 @@ def by_position(costs: list[np.ndarray]) -> list[dict[str, Any]]:
 
 
 def _costs(model: Translator, sources: list[Any], targets: list[str]) -> list[np.ndarray]:
-    """Nats of the tokens of each target after the true ones and after the model's own: (2, T)."""
+    """Return nats of the tokens of each target after the true ones and after the model's own:
+    (2, T).
+    """
     stepper, ids = model.decoder(sources), model.target_ids(targets)
     free = forced_log_probs(stepper, ids, greedy=True)
     forced = forced_log_probs(stepper, ids)
@@ -231,6 +241,7 @@ def _summary(found: dict[str, Any]) -> list[str]:
         f"{found['teacher_forcing']:.4f} nats per token after the true tokens (teacher forcing), "
         f"{found['free_running']:.4f} after its own (free running)",
         f"exposure-bias gap {found['gap']:.4f}{interval}{excess}",
-        f"{found['tokens']:,} of {found['reference_tokens']:,} target tokens in {found['pairs']:,} pairs; the others are "
+        f"{found['tokens']:,} of {found['reference_tokens']:,} target tokens in {found['pairs']:,} "
+        f"pairs; the others are "
         "beyond the end of the model's translations",
     ]

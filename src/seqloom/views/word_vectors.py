@@ -28,7 +28,7 @@ def word_map(
     clusters: int | None = None,
     seed: int = 0,
 ) -> Sheet:
-    """Words, or groups of words by name with their colours, or the first `top` words, in a plane.
+    """Draw words, groups of words by name with their colours, or the first `top` words in a plane.
 
     With `clusters` the colours are so many clusters of the vectors (k-means).
     """
@@ -54,7 +54,9 @@ def neighbours(
     method: Method | None = None,
     seed: int = 0,
 ) -> Sheet:
-    """A word, its nearest, and theirs as a star; with a method a map of the word and its nearest."""
+    """Draw a word, its nearest, and theirs as a star; with a method, a map of the word and its
+    nearest.
+    """
     if method is not None:
         near = [name for name, _ in vectors.nearest(word, n, among=among)]
         return _map(
@@ -82,7 +84,9 @@ def neighbours(
 
 
 def analogies(vectors: Embedder, pairs: Sequence[tuple[str, str]]) -> Sheet:
-    """Pairs such as (man, king) and (woman, queen) as arrows, parallel where the difference is the same."""
+    """Draw pairs such as (man, king) and (woman, queen) as arrows, parallel if the difference is
+    the same.
+    """
     arrows, titles = map_pairs(vectors, pairs)
     more = f" and {len(arrows) - 4} more" if len(arrows) > 4 else ""
     summary = ", ".join(f"{a.start} to {a.end}" for a in arrows[:4]) + more
@@ -131,7 +135,7 @@ def _zoomable(sheet: Sheet) -> Page:
 
 
 def _first(vectors: Embedder, n: int) -> list[str]:
-    """The first words that have a letter: frequent tokens are often signs and numbers."""
+    """Return the first words that have a letter: frequent tokens are often signs and numbers."""
     words: list[str] = []
     for word in vectors.vectors.words:
         if len(words) == n:

@@ -1,11 +1,12 @@
 """From texts to bags of rows: words, hashed n-grams of words and, if wanted, the character n-grams of words.
 
-`BagReader` finds the features of texts; `FeatureRows` says which of them have a row. Only features that were seen in training
-have one: an n-gram that was never learnt says nothing, instead of something random, and buckets that nothing fell into
-take no room.
+`BagReader` finds the features of texts; `FeatureRows` says which of them have a row. Only features
+that were seen in training have one: an n-gram that was never learnt says nothing, instead of
+something random, and buckets that nothing fell into take no room.
 
-Training of the classifier over bags of rows: matrices, order of the texts, passes. The arithmetic is in
-kernels/bag_classifier.py, threads and checkpoints are those of the word vectors (models/word_vectors/learning.py).
+Training of the classifier over bags of rows: matrices, order of the texts, passes. The arithmetic
+is in kernels/bag_classifier.py, threads and checkpoints are those of the word vectors
+(models/word_vectors/learning.py).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class FeatureRows:
     """Which features have a row: `numbers` (R,), ascending, uint32 (see kernels/features.py)."""
 
     def __init__(self, numbers: np.ndarray, most: int) -> None:
-        """`most`: how many numbers there could be."""
+        """Index the features that have a row; `most`: how many numbers there could be."""
         from seqloom.kernels.features import mark, rank
 
         self.numbers = numbers
@@ -58,7 +59,7 @@ class FeatureRows:
 
     @classmethod
     def seen(cls, features: Sequence[np.ndarray], most: int) -> FeatureRows:
-        """Those that occur."""
+        """Make rows for the features that occur."""
         from seqloom.kernels.features import mark, marked, rank
 
         bits = np.zeros(most // 64 + 1, np.uint64)
@@ -72,7 +73,9 @@ class FeatureRows:
         return len(self.numbers)
 
     def find(self, features: np.ndarray, borders: np.ndarray) -> np.ndarray:
-        """int32 rows; what has none is left out, and the borders move in place."""
+        """Find the rows of features, int32; those without a row are left out, and the offsets move in
+        place.
+        """
         from seqloom.kernels.features import find_rows
 
         rows = np.empty(len(features), np.int32)
@@ -89,7 +92,8 @@ class BagReader:
         self.most = tokenizer.vocab_size + (config.buckets if uses_buckets else 0)
         if self.most >= 1 << 32:
             raise ConfigError(
-                f"{tokenizer.vocab_size:,} words and {config.buckets:,} buckets are too many; give fewer buckets"
+                f"{tokenizer.vocab_size:,} words and {config.buckets:,} buckets are too many; give "
+                f"fewer buckets"
             )
         if config.max_ngram and not self._splits():
             raise ConfigError(
@@ -103,7 +107,7 @@ class BagReader:
         )
 
     def features(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """uint32 numbers of all features of the texts, and their borders (n + 1,)."""
+        """Return the numbers of all features of the texts, uint32, and their offsets (n + 1,)."""
         from seqloom.kernels.features import list_bag_features
 
         c = self.config
@@ -130,7 +134,9 @@ class BagReader:
         return out[:n], borders
 
     def _spell(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ids, the buckets of the character n-grams of every word, also of unknown ones, and where each word's end."""
+        """Return ids, the buckets of the character n-grams of every word, including unknown ones, and
+        where each word's buckets end.
+        """
         from seqloom.kernels.features import END, UNKNOWN, gather, ngram_buckets
         from seqloom.kernels.tokens import find_tokens, split_tokens
 
@@ -166,7 +172,9 @@ class BagReader:
         return ids.astype(np.int32), buckets, all_ends
 
     def learn(self, texts: list[str], also: np.ndarray | None = None) -> tuple[FeatureRows, Bags]:
-        """Rows for the features of these texts (`also`: and for these numbers), and the texts as bags of them."""
+        """Make rows for the features of these texts (`also`: and for these numbers), and the texts as
+        bags of them.
+        """
         from seqloom.kernels.parallel import parallel_map, parallel_run, text_batches
 
         check_texts(texts)
@@ -191,7 +199,9 @@ class BagReader:
     def scored(
         self, texts: Sequence[str], rows: FeatureRows, score: Callable[[Bags], np.ndarray]
     ) -> Iterator[tuple[np.ndarray, int]]:
-        """New texts, batch after batch, in threads: their scores, and how many have no more than their end."""
+        """Score new texts, batch after batch, in threads: yield their scores, and how many have no
+        more than their end.
+        """
         from seqloom.kernels.parallel import parallel_map, text_batches
 
         check_texts(texts)
@@ -226,17 +236,21 @@ class Tree(NamedTuple):
 
 
 def tree_of(config: FastTextClassifierConfig, counts: np.ndarray) -> Tree:
-    """`counts`: how many texts each class has."""
+    """Build the Huffman tree of the loss "hs", else an empty one; `counts`: how many texts each
+    class has.
+    """
     return Tree(*huffman(counts if config.loss == "hs" else counts[:0]))
 
 
 def default_epochs(texts: int) -> int:
-    """Passes that show enough texts: few of them are shown more often."""
+    """Return how many passes show enough texts: few of them are shown more often."""
     return min(max(_LEAST_EPOCHS, _FEW_TEXTS // max(texts, 1)), _MOST_EPOCHS)
 
 
 class Learning:
-    """The matrices of a classifier while it learns: X (R, D) of features, Y (C, D) of classes or (C - 1, D) of nodes."""
+    """The matrices of a classifier while it learns: X (R, D) of features, Y (C, D) of classes or (C
+    - 1, D) of nodes.
+    """
 
     def __init__(
         self,
@@ -266,7 +280,8 @@ class Learning:
     def run(
         self, run: Path | None, facts: dict[str, Any], deadline: float = math.inf
     ) -> tuple[list[float], bool]:
-        """The mean loss of every epoch, and whether all was done; Ctrl-C without `run` ends it early.
+        """Train, and return the mean loss of every epoch and whether all was done; Ctrl-C without
+        `run` ends it early.
 
         `deadline`, by time.monotonic: OutOfTime after it.
         """
@@ -301,7 +316,7 @@ class Learning:
         return losses, done == total or run is not None
 
     def _order(self, epoch: int) -> np.ndarray:
-        """The texts in an order that is another in every epoch: files are often sorted by class."""
+        """Return the texts in an order that differs in every epoch: files are often sorted by class."""
         order = self._orders.get(epoch)
         if order is None:
             order = np.random.default_rng([self.config.seed, epoch]).permutation(len(self.bags))
@@ -311,7 +326,9 @@ class Learning:
         return order
 
     def matrices(self) -> tuple[np.ndarray, np.ndarray]:
-        """X and Y as they are saved, without the zeros at the ends of rows; what was here is used up."""
+        """Return X and Y as they are saved, without the zeros at the ends of rows; what was here is
+        used up.
+        """
         from seqloom.kernels.bag_classifier import narrow
 
         n, wide = self.X.shape

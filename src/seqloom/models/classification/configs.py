@@ -1,4 +1,6 @@
-"""The options of the classifiers, apart from the models, so that `--help` shows them without loading anything."""
+"""The options of the classifiers, apart from the models, so that `--help` shows them without
+loading anything.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import ClassVar, Literal
 
 from seqloom.config import (
     ITERATES,
-    MOST,
+    MAX_INTEGER,
     MOST_MINUTES,
     MOST_SEED,
     MOST_TOKENS,
@@ -36,7 +38,9 @@ class TextsConfig(Config):
         metavar="KIND|PATH",
     )
     vocab_size: int | None = option(None, "maximum vocabulary size", minimum=2, maximum=MOST_TOKENS)
-    min_count: int = option(1, "ignore words seen less often than this", minimum=1, maximum=MOST)
+    min_count: int = option(
+        1, "ignore words seen less often than this", minimum=1, maximum=MAX_INTEGER
+    )
     vocab_file: str | None = option(
         None, "read the vocabulary from a file, one token per line", metavar="FILE"
     )
@@ -50,11 +54,12 @@ class TextsConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class NaiveBayesConfig(TextsConfig):
     min_count: int = option(
-        1, "ignore words and n-grams seen less often than this", minimum=1, maximum=MOST
+        1, "ignore words and n-grams seen less often than this", minimum=1, maximum=MAX_INTEGER
     )
     variant: Literal["multinomial", "bernoulli", "complement"] = option(
         "multinomial",
-        "event model: word counts (multinomial), presence and absence of words (bernoulli), or word counts of "
+        "event model: word counts (multinomial), presence and absence of words (bernoulli), or "
+        "word counts of "
         "the other classes (complement)",
     )
     ngrams: int = option(1, "maximum length of word n-grams", minimum=1, maximum=60)
@@ -118,7 +123,7 @@ class FastTextClassifierConfig(TextsConfig):
         None,
         "with quantise: keep only this many features, those with the largest norm",
         minimum=1,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     tune: bool = option(
         False,
@@ -151,16 +156,21 @@ class NeuralClassifierConfig(EncoderConfig, TextsConfig):
 
     pooling: Literal["last", "mean", "max", "attention"] | None = option(
         None,
-        "how the vectors of all steps become one: last: the final state; mean; max; attention: a learned mean [default: "
+        "how the vectors of all steps become one: last: the final state; mean; max; attention: a "
+        "learned mean [default: "
         "max; mean with a converted encoder]",
     )
     long: Literal["truncate", "windows", "sentences"] = option(
         "truncate",
-        "texts of more than max_length tokens: truncate; windows: average over overlapping windows; sentences: "
+        "texts of more than max_length tokens: truncate; windows: average over overlapping "
+        "windows; sentences: "
         "read sentences first, then their sequence",
     )
     max_length: int = option(
-        512, "maximum number of tokens of a text, window or sentence", minimum=2, maximum=MOST
+        512,
+        "maximum number of tokens of a text, window or sentence",
+        minimum=2,
+        maximum=MAX_INTEGER,
     )
     n_sentence_layers: int = option(
         1, "with long sentences: layers of the encoder of sentences", minimum=1, maximum=100
@@ -183,5 +193,5 @@ class NeuralClassifierConfig(EncoderConfig, TextsConfig):
 
     @property
     def pools(self) -> Literal["last", "mean", "max", "attention"]:
-        """The pooling that is used."""
+        """Return the pooling that is used."""
         return self.pooling or ("mean" if self.published else "max")

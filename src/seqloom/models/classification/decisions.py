@@ -1,8 +1,8 @@
 """Temperature and threshold of a classifier, chosen on held-out examples.
 
-Dividing log-probabilities by a temperature (Guo et al. 2017) makes them honest without changing which class is likeliest. A
-threshold other than one half is a shift of the log-odds; it is chosen where F1 is best: for two classes that of the rarer one,
-for several labels that of each label.
+Dividing log-probabilities by a temperature (Guo et al. 2017) makes them honest without changing
+which class is likeliest. A threshold other than one half is a shift of the log-odds; it is chosen
+where F1 is best: for two classes that of the rarer one, for several labels that of each label.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def is_shift(value: Any) -> bool:
 def shifted(
     log_probs: np.ndarray, temperature: float, shift: list[float] | None, several: bool
 ) -> np.ndarray:
-    """The log-probabilities (n, C) at this temperature, and with these added to the log-odds of the classes."""
+    """Return the log-probabilities (n, C) at this temperature, with `shift` added to the log-odds
+    of the classes.
+    """
     if temperature == 1.0 and shift is None:
         return log_probs
     added = np.zeros(log_probs.shape[1]) if shift is None else np.array(shift)
@@ -41,12 +43,14 @@ def shifted(
 
 
 def _odds(log_probs: np.ndarray) -> np.ndarray:
-    """Log-odds of independent labels."""
+    """Return the log-odds of independent labels."""
     return log_probs - np.log(-np.expm1(np.minimum(log_probs, -1e-12)))
 
 
 def best_temperature(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> float:
-    """That of the least loss; targets (n,) places of the classes, or (n, C) zeros and ones."""
+    """Find the temperature of the least loss; targets (n,) indices of the classes, or (n, C) zeros
+    and ones.
+    """
     known = np.ones(len(targets), bool) if several else targets >= 0
     rows = np.flatnonzero(known)
     if not len(rows):
@@ -69,7 +73,9 @@ def best_temperature(log_probs: np.ndarray, targets: np.ndarray, several: bool) 
 
 
 def best_shift(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> list[float] | None:
-    """What to add to the log-odds; None where there are more than two classes of which each example has one."""
+    """Find what to add to the log-odds; None where there are more than two classes of which each
+    example has one.
+    """
     if several:
         return [_best_cut(odds, wanted > 0) for odds, wanted in zip(_odds(log_probs).T, targets.T)]
     if log_probs.shape[1] != 2:
@@ -81,7 +87,9 @@ def best_shift(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> lis
 
 
 def _best_cut(odds: np.ndarray, wanted: np.ndarray) -> float:
-    """What to add to log-odds so that those above zero have the best F1; of equal cuts the one nearest to zero."""
+    """Find what to add to log-odds so that those above zero have the best F1; of equal cuts, the
+    one nearest to zero.
+    """
     if not wanted.any():
         return 0.0
     order = np.argsort(-odds, kind="stable")

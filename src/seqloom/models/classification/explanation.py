@@ -2,9 +2,10 @@
 
 What a network's answer rests on: integrated gradients, and the weights of attention.
 
-Integrated gradients (Sundararajan et al. 2017) share out the difference between the log-odds of the text and those of a text of
-zero vectors among its tokens: along the straight line between the two, each token's gradient is averaged and multiplied by its
-vector. The shares add up to the difference, up to the number of points at which the line is read.
+Integrated gradients (Sundararajan et al. 2017) share out the difference between the log-odds of the
+text and those of a text of zero vectors among its tokens: along the straight line between the two,
+each token's gradient is averaged and multiplied by its vector. The shares add up to the difference,
+up to the number of points at which the line is read.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class Explanation:
     ] = ()  # every token in the order of the text, and what it adds in nats
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     def rows(self) -> list[tuple[str, float]]:
-        """Names and nats of all that the log-odds are made of, the largest features first."""
+        """Return names and nats of all that the log-odds are made of, the largest features first."""
         rows = [
             (share.feature + (f" x{share.count}" if share.count > 1 else ""), share.nats)
             for share in self.shares
@@ -74,7 +75,8 @@ class Explanation:
 def by_token(
     tokens: Sequence[str], shares: Sequence[Share], joiner: str = " "
 ) -> list[tuple[str, float]]:
-    """What each token adds: features that are tokens or n-grams of them are shared out among the places where they stand.
+    """Return what each token adds: features that are tokens or n-grams of them are shared out
+    among the positions where they stand.
 
     >>> by_token(["not", "so", "bad"], [Share("bad", 1, -1.0), Share("not so", 1, 0.5)])
     [('not', 0.25), ('so', 0.25), ('bad', -1.0)]
@@ -99,14 +101,15 @@ def by_token(
 # ---- attribution
 
 POINTS = 64  # at which the line is read
-TOGETHER = 1 << 13  # steps of a batch
+STEPS_PER_BATCH = 1 << 13  # steps of a batch
 
 
 def token_shares(
     model: NeuralClassifier, text: Any, one: int, other: int | None, points: int = POINTS
 ) -> tuple[np.ndarray, float, float]:
-    """What each step of a text adds to the log-odds of class `one` against `other` (None: against its absence), those log-odds
-    and those of no text; all as the network has them."""
+    """Return what each step of a text adds to the log-odds of class `one` against `other` (None:
+    against its absence), those log-odds and those of no text; all as the network has them.
+    """
     import torch
 
     network = model.network()
@@ -125,7 +128,7 @@ def token_shares(
         scores = model.example_scores(network.encode(vectors, repeated), repeated)
         return scores[:, one] if other is None else scores[:, one] - scores[:, other]
 
-    together = max(TOGETHER // (x.shape[0] * x.shape[1]), 1)
+    together = max(STEPS_PER_BATCH // (x.shape[0] * x.shape[1]), 1)
     total = torch.zeros_like(x)
     for low in range(0, points, together):
         shares = (
@@ -167,7 +170,9 @@ def explain(model: NeuralClassifier, text: Any, n: int, label: Any, against: Any
 
 
 def _other(model: NeuralClassifier, scores: np.ndarray, one: int) -> int | None:
-    """The likeliest other class; where an example may have several labels, each is decided against its absence."""
+    """Return the likeliest other class; where an example may have several labels, each is decided
+    against its absence.
+    """
     return None if model.multi_label else next(int(c) for c in np.argsort(-scores) if c != one)
 
 
@@ -180,8 +185,9 @@ def _place(model: NeuralClassifier, label: Any) -> int:
 
 
 def steps_in_text(model: NeuralClassifier, text: Any) -> tuple[np.ndarray, list[str]]:
-    """The place in the text of each step that the network reads, and the tokens at these places as they are spelled; in
-    windows that overlap, a place is read more than once."""
+    """Return the position in the text of each step that the network reads, and the tokens at these
+    positions as they are spelled; in overlapping windows, a position is read more than once.
+    """
     c = model.config
     if c.published:
         names = [model.tokenizer.token(i) for i in model.encode([text]).steps["ids"].tolist()]
@@ -203,12 +209,13 @@ def steps_in_text(model: NeuralClassifier, text: Any) -> tuple[np.ndarray, list[
 
 
 def attention(model: NeuralClassifier, text: Any) -> list[tuple[str, float]]:
-    """The tokens of a text and how much attention each got; they sum to one."""
+    """Return the tokens of a text and how much attention each got; the weights sum to one."""
     import torch
 
     if model.config.pools != "attention" or model.config.long != "truncate":
         raise ConfigError(
-            "only a classifier with pooling attention, and without windows or sentences, has attention weights"
+            "only a classifier with pooling attention, and without windows or sentences, has "
+            "attention weights"
         )
     network = model.network()
     encoded = model.encode([text])

@@ -1,17 +1,19 @@
 """Product quantisation of the rows of a classifier (Joulin et al. 2016, "FastText.zip", section 3).
 
-A row is its length times a direction; the direction is cut into pairs of dimensions, and each pair is the number, 8 bits, of
-the nearest of 256 centroids that k-means finds for it. Lengths are 256 centroids of their own. So a row of D numbers takes
-D / 2 + 1 bytes instead of 4 D.
+A row is its length times a direction; the direction is cut into pairs of dimensions, and each pair
+is the number, 8 bits, of the nearest of 256 centroids that k-means finds for it. Lengths are 256
+centroids of their own. So a row of D numbers takes D / 2 + 1 bytes instead of 4 D.
 
-fastText's classifier: the mean of the vectors of a text's words and word n-grams, and a linear layer on it (Joulin et al.
-2016, "Bag of Tricks for Efficient Text Classification"). Nearly as good as networks on topics and sentiment, in seconds.
+fastText's classifier: the mean of the vectors of a text's words and word n-grams, and a linear
+layer on it (Joulin et al. 2016, "Bag of Tricks for Efficient Text Classification"). Nearly as good
+as networks on topics and sentiment, in seconds.
 
     p(class | text) = softmax(Y h),  h = mean of the rows of its features
 
-n-grams of words (and of the characters of words, with `max_ngram`) are hashed into `buckets`; only buckets that the training
-texts use have a row. The texts are learnt in an order that changes with every epoch, since files are often sorted by class.
-`quantise` makes the saved model about eight times smaller (`quantised.py`), `tune` looks for good settings (`tuning.py`).
+n-grams of words (and of the characters of words, with `max_ngram`) are hashed into `buckets`; only
+buckets that the training texts use have a row. The texts are learnt in an order that changes with
+every epoch, since files are often sorted by class. `quantise` makes the saved model about eight
+times smaller (`quantised.py`), `tune` looks for good settings (`tuning.py`).
 
     >>> model = FastTextClassifier().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
     >>> model.predict("a good day")
@@ -60,7 +62,7 @@ class Codes:
         return len(self.codes)
 
     def rows(self, places: np.ndarray) -> np.ndarray:
-        """float32 (n, 2 S)."""
+        """Decode these rows, float32 (n, 2 S)."""
         parts = self.centroids[np.arange(self.codes.shape[1]), self.codes[places]]  # (n, S, 2)
         return parts.reshape(len(places), -1) * self.norms[self.norm_codes[places]][:, None]
 
@@ -69,7 +71,7 @@ class Codes:
 
 
 def code_specs(rows: int, dimensions: int) -> dict[str, Spec]:
-    """What the arrays of saved codes must be."""
+    """Return what the arrays of saved codes must be."""
     parts = -(-dimensions // 2)
     return {
         "codes": Spec("uint8", (rows, parts)),
@@ -80,7 +82,7 @@ def code_specs(rows: int, dimensions: int) -> dict[str, Spec]:
 
 
 def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
-    """The codes of a matrix (R, D), float32; an odd D gets a dimension of zeros."""
+    """Encode a matrix (R, D), float32; an odd D gets a dimension of zeros."""
     from seqloom.kernels.parallel import chunk_bounds, parallel_map, parallel_run
     from seqloom.kernels.vector_search import nearest
 
@@ -126,14 +128,14 @@ def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
 
 
 def _directions(rows: np.ndarray, lengths: np.ndarray, parts: int) -> np.ndarray:
-    """Rows of length 1 as pairs of dimensions, (n, S, 2)."""
+    """Return rows of length 1 as pairs of dimensions, (n, S, 2)."""
     made = np.zeros((len(rows), 2 * parts), np.float32)
     np.divide(rows, lengths[:, None], out=made[:, : rows.shape[1]], where=lengths[:, None] > 0)
     return made.reshape(len(rows), parts, 2)
 
 
 def _learn(points: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """256 centroids of points (n, 2)."""
+    """Learn 256 centroids of points (n, 2)."""
     from seqloom.kernels.vector_search import improve, nearest
 
     centroids = points[draw.choice(len(points), CENTROIDS, replace=len(points) < CENTROIDS)].copy()
@@ -227,7 +229,7 @@ class FastTextClassifier(Classifier):
         return vectors
 
     def _take(self, other: Self) -> None:
-        """Become what another model of this kind is."""
+        """Take over the state of another model of this kind."""
         self.config, self.tokenizer, self.learnt, self.fitted = (
             other.config,
             other.tokenizer,
@@ -247,7 +249,9 @@ class FastTextClassifier(Classifier):
     # ---- smaller
 
     def quantised(self, cutoff: int | None = None) -> Self:
-        """The same model in codes of 8 bits; `cutoff`: with this many features at most, those of the longest vectors."""
+        """Return this model in codes of 8 bits; `cutoff`: with this many features at most, those with
+        the longest vectors.
+        """
         self.check_fitted()
         model = type(self)(replace(self.config, quantise=True, cutoff=cutoff))
         config = model.config
@@ -284,7 +288,8 @@ class FastTextClassifier(Classifier):
         unknown = sum(few for _, few in parts)
         if unknown:
             progress.say(
-                f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known word; only "
+                f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known "
+                f"word; only "
                 "the end of the text counts there"
             )
         scores = np.concatenate([part for part, _ in parts])  # (n, C) or (n, C - 1)
@@ -298,7 +303,7 @@ class FastTextClassifier(Classifier):
         return above - np.log(np.exp(above).sum(axis=1, keepdims=True))
 
     def _scores(self, bags: Bags) -> np.ndarray:
-        """float64 (n, C): Y h; of the nodes where there is a tree."""
+        """Compute the scores Y h, float64 (n, C); those of the nodes where there is a tree."""
         from seqloom.kernels.bag_classifier import score, score_codes
 
         out, codes = np.empty((len(bags), len(self.output))), self.input
@@ -379,7 +384,7 @@ class FastTextClassifier(Classifier):
 
 
 def _places(tokenizer: Tokenizer, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Which tokens have a vector, and where it stands."""
+    """Return which tokens have a vector, and the index of that vector."""
     places = vectors.words.find(
         [from_spelling(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)]
     )

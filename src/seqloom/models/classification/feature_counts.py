@@ -1,9 +1,9 @@
 """Counting features by class, in one go or as a stream.
 
-`FeatureCounts` grows while it reads: threads cut the texts into words, and what they found is added batch after batch,
-so a stream of any length needs memory for its different features only. `counted` puts everything into an order that
-depends on the counts alone (words by rank, n-grams by their keys), so it does not matter in which portions the texts
-came, nor how many threads there were.
+`FeatureCounts` grows while it reads: threads cut the texts into words, and what they found is added
+batch after batch, so a stream of any length needs memory for its different features only. `counted`
+puts everything into an order that depends on the counts alone (words by rank, n-grams by their
+keys), so it does not matter in which portions the texts came, nor how many threads there were.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Tally:
         self.seen, self.stamps = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def grow(self, rows: int, classes: int, wide: bool) -> None:
-        """`wide`: 32 bits may not do any more."""
+        """Make room for `rows` and `classes`; `wide`: 32 bits may no longer be enough."""
         height, width = self.counts.shape
         dtype = np.int64 if wide else self.counts.dtype
         if rows > height or classes > width or dtype != self.counts.dtype:
@@ -69,7 +69,7 @@ class _Tally:
                 )
 
     def occurrences(self, n: int) -> np.ndarray:
-        """int64 (n,): how often each was seen."""
+        """Return how often each was seen: int64 (n,)."""
         return self.seen[:n] if self.presence else self.counts[:n].sum(axis=1, dtype=np.int64)
 
 
@@ -99,7 +99,8 @@ class FeatureCounts:
     def add(self, texts: list[str], labels: list[str]) -> Iterator[int]:
         """Count them; yields how many texts each step has done.
 
-        Which words a thread knows already is a matter of time, and so are the ids of new words; the counts are not.
+        Which words a thread knows already is a matter of time, and so are the ids of new words; the
+        counts are not.
         """
         from seqloom.kernels.parallel import parallel_map, text_batches
 
@@ -124,7 +125,9 @@ class FeatureCounts:
         return len(texts), self.word_ids[ids], 0, None
 
     def _cut_new(self, texts: Sequence[str]) -> tuple[int, np.ndarray, int, TokenCounts]:
-        """Ids of the words as far as they are known by now, and a table of the others, whose ids come behind those."""
+        """Return ids of the words as far as they are known by now, and a table of the others, whose
+        ids follow those.
+        """
         from seqloom.kernels.features import END, gather
         from seqloom.kernels.tokens import find_tokens, split_tokens
 
@@ -195,7 +198,7 @@ class FeatureCounts:
         self.n_texts += len(labels)
 
     def _grow_keys(self, room: int, keys: np.ndarray) -> None:
-        """Room for so many n-grams, of which the keys of the first are given."""
+        """Make room for so many n-grams; the keys of the first ones are given."""
         from seqloom.kernels.features import fill_slots
 
         self.keys = np.concatenate([keys, np.zeros(room - len(keys), np.uint64)])
@@ -203,7 +206,7 @@ class FeatureCounts:
         fill_slots(self.keys, self.n_grams, self.slots)
 
     def counted(self) -> Counted:
-        """Everything in its final order, without what is too rare."""
+        """Return everything in its final order, without what is too rare."""
         tokenizer, rows = self._final_words()
         v, n, classes = tokenizer.vocab_size, self.n_grams, sorted(self.labels)
         columns = np.array([self.labels[name] for name in classes])
@@ -219,7 +222,7 @@ class FeatureCounts:
         return Counted(tokenizer, classes, self.documents[columns], keys, counts, seen)
 
     def _final_words(self) -> tuple[Tokenizer, np.ndarray]:
-        """The tokenizer, and the id there of each word so far, negative where it was left out."""
+        """Return the tokenizer, and the id there of each word so far, negative where it was left out."""
         c = self.config
         if self.tokenizer is not None:
             return self.tokenizer, np.arange(self.tokenizer.vocab_size)
@@ -234,7 +237,9 @@ class FeatureCounts:
     def _final_grams(
         self, rows: np.ndarray, v: int, seen: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which n-grams are kept, in their order, and their keys; length by length, since each stands on a shorter one."""
+        """Return which n-grams are kept, in their order, and their keys; length by length, since each
+        builds on a shorter one.
+        """
         from seqloom.kernels.features import GROWING
 
         codes, words = split_keys(self.keys[: self.n_grams])
@@ -260,7 +265,7 @@ class FeatureCounts:
 
     @classmethod
     def resume(cls, config: NaiveBayesConfig, done: Counted) -> FeatureCounts:
-        """Go on from what was counted; exact where nothing was left out."""
+        """Continue from what was counted; exact where nothing was left out."""
         from seqloom.kernels.features import GROWING
 
         new = cls(config, None if grows(config) else done.tokenizer)
@@ -296,7 +301,9 @@ class FeatureCounts:
 
 
 def _numbers(of: TokenCounts, there: TokenCounts | Vocabulary) -> np.ndarray:
-    """int64 (n,): the number that each spelling has in another table, negative where it has none."""
+    """Return the number that each spelling has in another table, negative where it has none:
+    int64 (n,).
+    """
     from seqloom.kernels.tokens import find_tokens
 
     numbers = np.empty(of.n, np.int64)

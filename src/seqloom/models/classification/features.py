@@ -1,8 +1,9 @@
 """From texts to features: the words of a text and its n-grams of words, exact and never hashed together.
 
-A feature is what was seen in training at least `min_count` times (`feature_counts.py` counts them); other words, and
-n-grams with them, are nothing. Its row is the id of the word, or for an n-gram the size of the vocabulary plus its place
-among the keys (`kernels/features.py`). Texts go through the tokenizer many at a time, as lines, in threads.
+A feature is what was seen in training at least `min_count` times (`feature_counts.py` counts them);
+other words, and n-grams with them, are nothing. Its row is the id of the word, or for an n-gram the
+size of the vocabulary plus its place among the keys (`kernels/features.py`). Texts go through the
+tokenizer many at a time, as lines, in threads.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def check_texts(texts: Sequence[str]) -> None:
 
 
 def join(texts: Sequence[str]) -> bytes:
-    """Texts as lines of UTF-8; a newline inside one becomes a blank."""
+    """Join texts as lines of UTF-8; a newline inside one becomes a blank."""
     blob = "\n".join([*texts, ""])
     if blob.count("\n") != len(texts):
         blob = "\n".join([*(text.replace("\n", " ") for text in texts), ""])
@@ -56,7 +57,9 @@ class Features:
     def score(
         self, texts: Sequence[str], weights: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Batch after batch: sums of the weights (F, C) of each text's features (n, C), and how many it has (n,)."""
+        """Yield batch after batch the sums (n, C) of the weights (F, C) of each text's features, and
+        how many features it has (n,).
+        """
         from seqloom.kernels.features import score_documents
         from seqloom.kernels.parallel import parallel_map, text_batches
 
@@ -82,7 +85,7 @@ class Features:
         return parallel_map(work, text_batches(texts))
 
     def of(self, text: str) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of a text's features, and how often each comes in it."""
+        """Return the rows of a text's features, and how often each occurs in it."""
         from seqloom.kernels.features import list_features
 
         ids = self._encode([text])
@@ -94,7 +97,7 @@ class Features:
         return self.ids[self.tokenizer.encode_block(join(texts), True)]
 
     def name(self, row: int) -> str:
-        """The words of a feature."""
+        """Return the words of a feature."""
         words: list[int] = []
         while row >= len(self.ids):
             code, word = split_keys(self.keys[row - len(self.ids)])
@@ -106,17 +109,19 @@ class Features:
 
 
 def grows(config: NaiveBayesConfig) -> bool:
-    """Whether the words are those of the texts, so that they may come bit by bit; else the tokenizer must be finished."""
+    """Return whether the words are those of the texts, so that they may come bit by bit; else the
+    tokenizer must be finished.
+    """
     return config.tokenizer in SPLITTERS and config.vocab_file is None
 
 
 def once(config: NaiveBayesConfig) -> bool:
-    """Whether a feature counts once a text."""
+    """Return whether a feature counts once per text."""
     return config.features == "presence" or config.variant == "bernoulli"
 
 
 def word_ids(tokenizer: Tokenizer) -> np.ndarray:
-    """int32 (V,): each id itself, END for the end of a text, UNKNOWN for `<unk>`."""
+    """Return each id itself, END for the end of a text, UNKNOWN for `<unk>`: int32 (V,)."""
     from seqloom.kernels.features import END, UNKNOWN
 
     ids = np.arange(tokenizer.vocab_size, dtype=np.int32)
@@ -127,7 +132,7 @@ def word_ids(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def split_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Code and last word of n-grams, int64."""
+    """Split the keys of n-grams into code and last word, int64."""
     return (keys >> np.uint64(32)).astype(np.int64), (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
@@ -136,5 +141,5 @@ def make_keys(codes: np.ndarray, words: np.ndarray) -> np.ndarray:
 
 
 def empty_slots(n: int) -> np.ndarray:
-    """An empty table that n keys fill to a half at most."""
+    """Make an empty table that n keys fill to at most one half."""
     return np.full(1 << max(2 * n, 1).bit_length(), -1, np.int32)

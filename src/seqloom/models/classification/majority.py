@@ -19,7 +19,7 @@ from seqloom.contracts.classification import Classifier
 from seqloom.data.classification import Labelled
 from seqloom.models.classification.configs import MajorityConfig
 
-MOST = 1 << 53  # of a count
+MAX_COUNT = 1 << 53  # of a count
 
 
 class Majority(Classifier):
@@ -43,7 +43,7 @@ class Majority(Classifier):
         return {"counts": self.counts}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        return {"counts": Spec("int64", (len(self.classes),), 1, MOST)}
+        return {"counts": Spec("int64", (len(self.classes),), 1, MAX_COUNT)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.counts = np.array(arrays["counts"])

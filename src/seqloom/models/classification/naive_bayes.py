@@ -1,15 +1,18 @@
-"""Naive Bayes: the class that makes the words of a text likeliest, as if they came independently of each other.
+"""Naive Bayes: the class that makes the words of a text likeliest, as if they came independently of
+each other.
 
     log p(C | x) = log p(C) + sum over features of log p(feature | C) + constant
 
-Multinomial: the features are draws, p = (count + k) / (all counts + k F). Bernoulli: each feature is there or not, and
-absence counts too (McCallum and Nigam 1998 compare the two). Complement: the weight is how unlikely the feature is in all
-other classes together, without a prior, steadier where classes differ in size (Rennie et al. 2003, "Tackling the poor
-assumptions", section 3.1; without its further steps of weighting). All is done with logarithms.
+Multinomial: the features are draws, p = (count + k) / (all counts + k F). Bernoulli: each feature
+is there or not, and absence counts too (McCallum and Nigam 1998 compare the two). Complement: the
+weight is how unlikely the feature is in all other classes together, without a prior, steadier where
+classes differ in size (Rennie et al. 2003, "Tackling the poor assumptions", section 3.1; without
+its further steps of weighting). All is done with logarithms.
 
-Features that were not seen in training say nothing. A text without any falls back to the prior (bernoulli: to the
-prior and what is absent). Since words are not independent, the probabilities are too sure: `calibrate` divides the scores
-by a temperature that is fitted on held-out texts (Guo et al. 2017).
+Features that were not seen in training say nothing. A text without any falls back to the prior
+(bernoulli: to the prior and what is absent). Since words are not independent, the probabilities are
+too sure: `calibrate` divides the scores by a temperature that is fitted on held-out texts (Guo et
+al. 2017).
 
     >>> model = NaiveBayes().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
     >>> model.predict("a good day")
@@ -42,7 +45,7 @@ from seqloom.models.classification.features import Features, check_texts, grows,
 from seqloom.models.sequence.inputs import spelled_tokens
 
 _SUREST = 1e3  # bounds of what scores are multiplied by
-_MOST = 1 << 53  # of a count
+_MAX_COUNT = 1 << 53  # of a count
 
 
 class NaiveBayes(Classifier):
@@ -69,10 +72,12 @@ class NaiveBayes(Classifier):
             self._counting = self._valid = None
 
     def partial_fit(self, data: Any, labels: Any = None, *, valid: Any = None) -> Self:
-        """Learn from more texts: what `fit` takes, or an iterator of Labelled such as `stream_labelled` gives.
+        """Learn from more texts: what `fit` takes, or an iterator of Labelled such as
+        `stream_labelled` gives.
 
-        After any number of calls the model is the one that a single `fit` on all texts makes, to the bit; words and
-        classes may come at any time. `valid` is for calibration and may be given with any call; the last one counts.
+        After any number of calls the model is the one that a single `fit` on all texts makes, to
+        the bit; words and classes may come at any time. `valid` is for calibration and may be given
+        with any call; the last one counts.
         """
         if valid is not None:
             self._valid = as_labelled(valid)
@@ -106,7 +111,7 @@ class NaiveBayes(Classifier):
             )
 
     def _new_counts(self, texts: list[str] | None) -> FeatureCounts:
-        """`texts`: all of them; None where they come bit by bit."""
+        """Start new counts; `texts`: all of them, or None where they come bit by bit."""
         c = self.config
         if grows(c):
             return FeatureCounts(c)
@@ -118,7 +123,7 @@ class NaiveBayes(Classifier):
         return FeatureCounts(c, self._make_tokenizer(Corpus.from_texts(texts or [" "])))
 
     def _resumed(self) -> FeatureCounts:
-        """The counts of a model that was fitted or loaded."""
+        """Return the counts of a model that was fitted or loaded."""
         c = self.config
         if c.min_count > 1 or c.vocab_size is not None:
             raise ConfigError(
@@ -140,7 +145,7 @@ class NaiveBayes(Classifier):
             raise
 
     def _finish(self) -> None:
-        """Weights from counts."""
+        """Compute weights from counts."""
         assert self._counting is not None
         done = self._counting.counted()
         features = Features(self.config, done.tokenizer, done.keys, done.seen)
@@ -160,7 +165,9 @@ class NaiveBayes(Classifier):
         }
 
     def _fit_temperature(self, valid: Labelled) -> float:
-        """The one that makes the valid labels likeliest; the cost is convex in its inverse, so bisection finds it."""
+        """Find the temperature that makes the valid labels likeliest; the cost is convex in its
+        inverse, so bisection finds it.
+        """
         valid, place = valid.like(self.classes), {name: i for i, name in enumerate(self.classes)}
         rows = [i for i, name in enumerate(valid.labels) if name in place]
         if not rows:
@@ -173,7 +180,8 @@ class NaiveBayes(Classifier):
         )  # (n, C)
         if above.max() <= 0:  # then the surer the better, without end
             progress.say(
-                f"every text of {valid.name} is classified correctly, so it cannot calibrate; temperature stays 1"
+                f"every text of {valid.name} is classified correctly, so it cannot calibrate; "
+                f"temperature stays 1"
             )
             return 1.0
         low, high = 1 / _SUREST, _SUREST
@@ -186,7 +194,7 @@ class NaiveBayes(Classifier):
     # ---- answers
 
     def log_probs(self, texts: list[str]) -> np.ndarray:
-        """`class_log_probs`, which batches by itself."""
+        """Return `class_log_probs`, which batches by itself."""
         self.check_fitted()
         return (
             check_scores(self.class_log_probs(texts)) if texts else np.empty((0, len(self.classes)))
@@ -203,13 +211,14 @@ class NaiveBayes(Classifier):
                 else "the prior alone decides"
             )
             progress.say(
-                f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known word; there "
+                f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known "
+                f"word; there "
                 f"{rest}"
             )
         return _log_softmax(scores / self.temperature)
 
     def _scores(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Unnormalised log-probabilities (n, C), and how many features each text has (n,)."""
+        """Compute unnormalised log-probabilities (n, C), and how many features each text has (n,)."""
         scores, known = np.empty((len(texts), len(self.classes))), np.empty(len(texts), np.int64)
         done = 0
         with progress.task("classifying", len(texts), "texts") as bar:
@@ -226,7 +235,9 @@ class NaiveBayes(Classifier):
     def explain(
         self, text: str, n: int = 10, *, label: Any = None, against: Any = None
     ) -> Explanation:
-        """The features that decided for a class (the likeliest) against another (the likeliest other), in nats."""
+        """Return the features that decided for a class (the likeliest) against another (the likeliest
+        other), in nats.
+        """
         self.check_fitted()
         if len(self.classes) == 1:
             raise ConfigError(
@@ -267,7 +278,9 @@ class NaiveBayes(Classifier):
         )
 
     def top_features(self, label: Any, n: int = 20) -> list[Share]:
-        """The features that speak most for a class, by their weight above its mean in the others; counts are those of it."""
+        """Return the features that speak most for a class, by their weight above its mean in the
+        others; counts are those of the class.
+        """
         self.check_fitted()
         c = self._class(label)
         others = [i for i in range(len(self.classes)) if i != c]
@@ -280,7 +293,7 @@ class NaiveBayes(Classifier):
         ]
 
     def _class(self, name: Any) -> int:
-        """The column of a class, also where a number is written as text."""
+        """Return the column of a class, also where a number is written as text."""
         names = list(map(str, self.classes))
         if str(name) not in names:
             raise ConfigError(f"unknown class {name!r}{suggest_known(str(name), names)}")
@@ -326,9 +339,9 @@ class NaiveBayes(Classifier):
         rows = self.tokenizer.vocab_size + n
         return {
             "keys": Spec("uint64", (n,)),
-            "seen": Spec("int64", (rows,), 0, _MOST),
-            "counts": Spec("uint32 int64", (rows, classes), 0, _MOST),
-            "documents": Spec("int64", (classes,), 1, _MOST),
+            "seen": Spec("int64", (rows,), 0, _MAX_COUNT),
+            "counts": Spec("uint32 int64", (rows, classes), 0, _MAX_COUNT),
+            "documents": Spec("int64", (classes,), 1, _MAX_COUNT),
             "weights": Spec("float64", (rows, classes), -_SUREST, _SUREST),
             "log_prior": Spec("float64", (classes,), -_SUREST, 0),
             "absent": Spec("float64", (classes,)),
@@ -359,7 +372,7 @@ class NaiveBayes(Classifier):
 
 
 def _portions(data: Any, labels: Any) -> Iterator[Labelled]:
-    """Labelled texts one portion after the other; an iterator of pairs is one."""
+    """Yield labelled texts one portion after the other; an iterator of pairs is one portion."""
     if labels is None and isinstance(data, Iterator):
         first = next(data, None)
         if isinstance(first, Labelled):
@@ -373,7 +386,9 @@ def _portions(data: Any, labels: Any) -> Iterator[Labelled]:
 def _estimate(
     config: NaiveBayesConfig, done: Counted, usable: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights (F, C), zero where a row is no feature; log-priors (C,); what the absence of all features is worth (C,)."""
+    """Compute weights (F, C), zero where a row is no feature; log-priors (C,); and what the
+    absence of all features is worth (C,).
+    """
     n, k, documents = (
         done.counts[usable].astype(np.float64),
         config.k,

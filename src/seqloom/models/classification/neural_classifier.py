@@ -1,8 +1,9 @@
-"""A network that puts a label on a sequence: reader, encoder, pooling, softmax (or a sigmoid for each of several labels).
+"""A network that puts a label on a sequence: reader, encoder, pooling, softmax (or a sigmoid for
+each of several labels).
 
-Which encoder is an option, so that the mean of word vectors, a CNN, an LSTM and a Transformer are compared like with like. It
-reads texts, or arrays of numbers (T,) or (T, C): sensors, heartbeats, frames of audio; on a published encoder also pairs of
-texts.
+Which encoder is an option, so that the mean of word vectors, a CNN, an LSTM and a Transformer are
+compared like with like. It reads texts, or arrays of numbers (T,) or (T, C): sensors, heartbeats,
+frames of audio; on a published encoder also pairs of texts.
 
     >>> model = NeuralClassifier(encoder="bag").fit([("good fun", "+"), ("dull", "-")] * 8, train=TrainConfig(steps=40))
     >>> model.predict("good")
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.models.sequence.published import Opened
-    from seqloom.models.sequence.sequence_net import SequenceTraining, Start
+    from seqloom.models.sequence.sequence_net import InitialWeights, SequenceTraining
 
 
 class NeuralClassifier(SequenceModel, Classifier):
@@ -100,7 +101,7 @@ class NeuralClassifier(SequenceModel, Classifier):
     # ---- fitting
 
     def fit_examples(self, data: Labelled, how: Fitting) -> None:
-        from seqloom.models.sequence.sequence_net import Start
+        from seqloom.models.sequence.sequence_net import InitialWeights
 
         labels = data.labels if data.multi_label else [(label,) for label in data.labels]
         data, valid = held_out(self.config.hold_out, data, how, data.examples, labels)
@@ -112,7 +113,8 @@ class NeuralClassifier(SequenceModel, Classifier):
         elif self.config.published:
             if not isinstance(data.examples[0], (str, tuple)):
                 raise ConfigError(
-                    f"encoder {self.config.encoder} reads texts, but {data.name} has numbers; give one of the "
+                    f"encoder {self.config.encoder} reads texts, but {data.name} has numbers; give "
+                    f"one of the "
                     "encoders that are trained here, such as bigru"
                 )
             opened = open_published(self)
@@ -121,9 +123,9 @@ class NeuralClassifier(SequenceModel, Classifier):
                 opened.tokenizer.vocab_size, opened.published.layout.d_model
             ).to_dict()
             start = (
-                Start(given=opened.published.layout.d_model)
+                InitialWeights(given=opened.published.layout.d_model)
                 if self.config.frozen
-                else Start(weights=opened.weights)
+                else InitialWeights(weights=opened.weights)
             )
         elif isinstance(data.examples[0], str):
             start = self._begin_with_texts(data.texts, (how.train or TrainConfig()).seed)
@@ -134,7 +136,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         else:
             sizes, mean, scale = check_numbers(data.examples, data.name)
             self.learnt["sizes"] = sizes.to_dict()
-            start = Start(mean=mean, scale=scale)
+            start = InitialWeights(mean=mean, scale=scale)
         train_sequence(
             self,
             lambda train, device: self._task(
@@ -147,9 +149,9 @@ class NeuralClassifier(SequenceModel, Classifier):
         if valid is not None:
             self._decide(valid)
 
-    def _continue(self, data: Labelled) -> Start:
+    def _continue(self, data: Labelled) -> InitialWeights:
         """Return what a network that starts from another model, whose sizes it has, knows of the data."""
-        from seqloom.models.sequence.sequence_net import Start
+        from seqloom.models.sequence.sequence_net import InitialWeights
 
         c, sizes = self.config, self.sizes
         for decided in ("temperature", "shift"):  # on the held-out data of that model
@@ -157,12 +159,14 @@ class NeuralClassifier(SequenceModel, Classifier):
         numbers = not isinstance(data.examples[0], (str, tuple))
         check_numeric(numbers, bool(sizes.columns), f"the examples of {data.name}")
         if c.published:
-            return Start(given=sizes.d_embed if c.frozen else 0)
+            return InitialWeights(given=sizes.d_embed if c.frozen else 0)
         if numbers:
-            return Start()
+            return InitialWeights()
         encoded = TextInputs(self.tokenizer, max_length=c.max_length).encode(data.texts)
         counts = np.bincount(encoded.steps["ids"], minlength=sizes.vocab_size)[: sizes.vocab_size]
-        return Start(counts=counts, word_dropout=c.word_dropout, unk_id=self.tokenizer.unk_id)
+        return InitialWeights(
+            counts=counts, word_dropout=c.word_dropout, unk_id=self.tokenizer.unk_id
+        )
 
     def settled_options(self) -> dict[str, Any]:
         return super().settled_options() | {"pooling": self.config.pools}
@@ -172,7 +176,8 @@ class NeuralClassifier(SequenceModel, Classifier):
         c = self.config
         if self.reads_pairs and not c.published:
             raise ConfigError(
-                f"{name} has pairs of texts, but encoder {c.encoder} reads single texts; give the directory of a "
+                f"{name} has pairs of texts, but encoder {c.encoder} reads single texts; give the "
+                f"directory of a "
                 "converted encoder such as BERT (--encoder DIR), or join the two texts in one column"
             )
         if self.reads_pairs and c.long != "truncate":
@@ -180,9 +185,9 @@ class NeuralClassifier(SequenceModel, Classifier):
                 f"long {c.long} has no effect on pairs of texts, which are read at once; leave long out"
             )
 
-    def _begin_with_texts(self, texts: list[str], seed: int) -> Start:
-        """Tokenizer, characters and sizes; what the network begins with."""
-        from seqloom.models.sequence.sequence_net import Start
+    def _begin_with_texts(self, texts: list[str], seed: int) -> InitialWeights:
+        """Set tokenizer, characters and sizes; return what the network begins with."""
+        from seqloom.models.sequence.sequence_net import InitialWeights
 
         c = self.config
         check_early(c.pretrained, c.tokenizer)
@@ -208,7 +213,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         self.learnt["sizes"] = Sizes(
             size, embed_width(c.d_embed, first), len(words), n_characters
         ).to_dict()
-        return Start(
+        return InitialWeights(
             first=first,
             further=further,
             counts=counts,
@@ -219,7 +224,9 @@ class NeuralClassifier(SequenceModel, Classifier):
     def _reading(
         self, opened: Opened | None, device: torch.device
     ) -> Callable[[list[Any]], Encoded]:
-        """What turns examples into what the trained network reads: steps, or what a frozen encoder gave for them."""
+        """Return the function that turns examples into what the trained network reads: steps, or what
+        a frozen encoder gave for them.
+        """
         if opened is None or not self.config.frozen:
             return self.encode
         from seqloom.nn.composition import Pooling
@@ -237,7 +244,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         self,
         data: Labelled,
         valid: Labelled | None,
-        start: Start,
+        start: InitialWeights,
         train: TrainConfig,
         read: Callable[[list[Any]], Encoded],
     ) -> SequenceTraining:
@@ -288,7 +295,9 @@ class NeuralClassifier(SequenceModel, Classifier):
         )
 
     def _targets(self, data: Labelled) -> np.ndarray:
-        """Places of the labels among the classes (n,), -1 for others; or which of several there are (n, C)."""
+        """Return indices of the labels among the classes (n,), -1 for others; or which of several
+        there are (n, C).
+        """
         places = {label: i for i, label in enumerate(self.classes)}
         if not self.multi_label:
             return np.array([places.get(label, -1) for label in data.labels], np.int64)
@@ -309,7 +318,8 @@ class NeuralClassifier(SequenceModel, Classifier):
         c = self.config
         if c.tune_threshold and not self.multi_label and len(self.classes) != 2:
             raise ConfigError(
-                f"tune_threshold is for two classes or several labels; {name} has {len(self.classes)} classes of "
+                f"tune_threshold is for two classes or several labels; {name} has "
+                f"{len(self.classes)} classes of "
                 "which each example has one"
             )
         if valid is None and (c.tune_threshold or c.calibrate != "none"):
@@ -319,7 +329,7 @@ class NeuralClassifier(SequenceModel, Classifier):
             )
 
     def _decide(self, valid: Labelled) -> None:
-        """Temperature and threshold, from held-out data."""
+        """Choose temperature and threshold, from held-out data."""
         c, targets = self.config, self._targets(valid)
         if c.calibrate == "none" and not c.tune_threshold:
             return
@@ -331,7 +341,7 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     # ---- the network
 
-    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
+    def build_fitted(self, start: InitialWeights | None = None) -> torch.nn.Module:
         from seqloom.models.sequence.sequence_net import make_reader_and_encoder
         from seqloom.nn import composition
 
@@ -403,7 +413,7 @@ class NeuralClassifier(SequenceModel, Classifier):
     # ---- predicting
 
     def encode(self, examples: list[Any]) -> Encoded:
-        """Examples as the network reads them."""
+        """Encode examples as the network reads them."""
         if self.sizes.columns:
             return NumberInputs(
                 self.sizes, self.config.max_length if self.config.long == "windows" else None
@@ -426,7 +436,9 @@ class NeuralClassifier(SequenceModel, Classifier):
         )
 
     def example_scores(self, scores: torch.Tensor, batch: Any) -> torch.Tensor:
-        """Scores of the classes of each example (B, C): of documents in windows, the mean over theirs."""
+        """Return scores of the classes of each example (B, C): for documents in windows, the mean over
+        their windows.
+        """
         if self.config.long != "windows":
             return scores
         from seqloom.nn.composition import mean_by_example
@@ -434,7 +446,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         return mean_by_example(scores, batch["counts"])
 
     def _log_probs(self, network: Any, encoded: Encoded) -> np.ndarray:
-        """float64 (n, C), as the network has them."""
+        """Compute log-probabilities as the network has them, float64 (n, C)."""
         import torch
 
         from seqloom.models.sequence.sequence_net import batches_of
@@ -464,7 +476,9 @@ class NeuralClassifier(SequenceModel, Classifier):
         return self._settled(self._log_probs(self.network(), encoded))
 
     def _scores(self, encoded: Encoded) -> np.ndarray:
-        """Return the scores of classes of each example (E, C), without torch; of documents in windows their mean."""
+        """Return the scores of classes of each example (E, C), without torch; of documents in
+        windows their mean.
+        """
         found = []
         for part, scores in outputs(self, encoded):
             if self.config.long == "windows":
@@ -483,14 +497,17 @@ class NeuralClassifier(SequenceModel, Classifier):
         return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
     def stream(self) -> ClassStream:
-        """Probabilities for an example that is still coming in: `feed(word)`, or `feed(row)` of numbers, gives what
-        `predict_proba` gives for all that was fed. For encoders that read in one direction."""
+        """Start a stream of probabilities for an example that is still coming in: `feed(word)`, or
+        `feed(row)` of numbers, gives what `predict_proba` gives for all that was fed. For encoders
+        that read in one direction.
+        """
         self.check_fitted()
         c = self.config
         check_encoder(c)
         if c.long != "truncate":
             raise ConfigError(
-                f"stream: long {c.long} divides a text when all of it is there; fit a model with long truncate, "
+                f"stream: long {c.long} divides a text when all of it is there; fit a model with "
+                f"long truncate, "
                 "or call predict"
             )
         network: SequenceNetwork = self.runtime()
@@ -521,8 +538,9 @@ class NeuralClassifier(SequenceModel, Classifier):
     def explain(
         self, text: Any, n: int = 10, *, label: Any = None, against: Any = None
     ) -> Explanation:
-        """The tokens that decided for a class (the likeliest) against another (the likeliest other), in nats, by integrated
-        gradients."""
+        """Return the tokens that decided for a class (the likeliest) against another (the likeliest
+        other), in nats, by integrated gradients.
+        """
         self.check_fitted()
         if self.sizes.columns or len(self.classes) == 1:
             raise ConfigError(
@@ -532,7 +550,9 @@ class NeuralClassifier(SequenceModel, Classifier):
         return explanation.explain(self, text, n, label, against)
 
     def attention(self, text: Any) -> list[tuple[str, float]]:
-        """With pooling attention: the tokens of a text, or of a pair, and the weight of each in its vector."""
+        """Return, with pooling attention, the tokens of a text, or of a pair, and the weight of each
+        in its vector.
+        """
         self.check_fitted()
         self.check_examples([text])
         return explanation.attention(self, text)

@@ -1,8 +1,8 @@
 """Looking for good settings within a given time: those that are best on held-out texts win.
 
-The first trial has the settings as they are. Then settings are drawn at random, wherever the user left the default; as time
-goes by more and more of them near the best so far. What could not end in time is not begun. The drawing has a seed, but how
-far it gets depends on the machine.
+The first trial has the settings as they are. Then settings are drawn at random, wherever the user
+left the default; as time goes by more and more of them near the best so far. What could not end in
+time is not begun. The drawing has a seed, but how far it gets depends on the machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Range:
         return self._rounded(math.exp(draw.uniform(math.log(self.low), math.log(self.high))))
 
     def near(self, value: Any, width: float, draw: Draw) -> Any:
-        """`width`: about how far, as a share of the whole range."""
+        """Sample a value near this one; `width`: about how far, as a share of the whole range."""
         if self.values:
             return value if draw.random() > width else self.any(draw)
         step = draw.normal() * width * math.log(self.high / self.low)
@@ -56,7 +56,7 @@ class Range:
 
 
 def ranges(config: FastTextClassifierConfig, texts: int) -> dict[str, Range]:
-    """What is tried of each setting that is at its default."""
+    """Return what is tried of each setting that is at its default."""
     epochs = default_epochs(texts)
     every = {
         "lr": Range(0.03, 2, whole=False),
@@ -85,14 +85,14 @@ class Search:
         self.draw = np.random.default_rng([seed, 7])
 
     def fitting(self, settings: Settings, accuracy: float) -> bool:
-        """Remember; whether it is the best so far."""
+        """Keep the settings if they are the best so far, and return whether they are."""
         better = accuracy > self.best_accuracy
         if better:
             self.best, self.best_accuracy = settings, accuracy
         return better
 
     def propose(self, spent: float) -> Settings:
-        """`spent`: the share of the time that is over."""
+        """Propose settings to try; `spent`: the share of the time that is over."""
         if self.draw.random() < 0.6 - 0.5 * spent:
             return {name: span.any(self.draw) for name, span in self.spans.items()}
         width = 0.3 - 0.25 * spent
@@ -122,7 +122,7 @@ class Tuning:
         self.costs: list[float] = []  # seconds for each unit of `_work`
 
     def run(self) -> FastTextClassifier:
-        """Try until the time is over or somebody interrupts."""
+        """Run trials until the time is over or somebody interrupts."""
         with progress.task("tuning", round(self.limit), "s") as bar:
             for settings in self._proposals():
                 start = time.monotonic()
@@ -148,7 +148,9 @@ class Tuning:
         return self.best
 
     def summary(self) -> Settings:
-        """How many trials there were, the settings that won, and their accuracy beside that of the first."""
+        """Return how many trials there were, the settings that won, and their accuracy beside that of
+        the first.
+        """
         return {
             "trials": len(self.trials),
             "settings": self.search.best,
@@ -181,13 +183,14 @@ class Tuning:
         if self.search.fitting(settings, accuracy):
             self.best = model
         progress.say(
-            f"trial {len(self.trials)}, {took:.1f} s: accuracy {accuracy:.2%}, best {self.search.best_accuracy:.2%}; "
+            f"trial {len(self.trials)}, {took:.1f} s: accuracy {accuracy:.2%}, best "
+            f"{self.search.best_accuracy:.2%}; "
             + ", ".join(f"{name} {value}" for name, value in settings.items())
         )
         return whole
 
     def _proposals(self) -> Iterator[Settings]:
-        """The settings as they are, then others that can be learnt in the time that is left."""
+        """Yield the settings as they are, then others that can be learnt in the time that is left."""
         yield self.first
         if not self.search.spans:
             progress.say(
@@ -204,13 +207,17 @@ class Tuning:
             yield affordable
 
     def _seconds(self, settings: Settings) -> float:
-        """About how long a trial takes; the first also compiles, so it counts only while it is alone."""
+        """Return about how long a trial takes; the first also compiles, so it counts only while it is
+        alone.
+        """
         return _work(replace(self.config, **settings)) * float(
             np.median(self.costs[1:] or self.costs)
         )
 
 
 def _work(config: FastTextClassifierConfig) -> float:
-    """How much there is to do, roughly: reading the texts once, and every number of every feature in each epoch."""
+    """Return roughly how much there is to do: reading the texts once, and every number of every
+    feature in each epoch.
+    """
     features = config.ngrams + (10.0 if config.max_ngram else 0.0)
     return features * (3 + (config.epochs or 1) * (0.3 + config.dimensions / 100))

@@ -1,12 +1,14 @@
-"""ARIMA (Box & Jenkins 1970): differences of a series, predicted from their last values and from the last errors.
+"""ARIMA (Box & Jenkins 1970): differences of a series, predicted from their last values and from
+the last errors.
 
     w = (1 - B)^d (1 - B^m)^D y          B shifts by a step, m is the season; D is 1 if `seasonal`, else 0
     w[t] = sum_i phi_i w[t-i] + e[t] + sum_j theta_j e[t-j] + Theta (e[t-m] + sum_j theta_j e[t-m-j])
 
-The coefficients have the least conditional sum of squares (errors before a window are 0; Box & Jenkins, section 7.1.2) on
-windows of the training data, found by Gauss-Newton steps with damping. Steps that leave the region where the past fades away
-(all roots outside the unit circle) are refused. With few windows this agrees with the maximum of the likelihood less well
-than with many; tests compare it with statsmodels.
+The coefficients have the least conditional sum of squares (errors before a window are 0; Box &
+Jenkins, section 7.1.2) on windows of the training data, found by Gauss-Newton steps with damping.
+Steps that leave the region where the past fades away (all roots outside the unit circle) are
+refused. With few windows this agrees with the maximum of the likelihood less well than with many;
+tests compare it with statsmodels.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class Arima(Forecaster):
 
     @property
     def differences(self) -> int:
-        """How often the series is differenced, besides by the season."""
+        """Return how often the series is differenced, besides by the season."""
         return int(self.learnt["differences"])
 
     def choose_window(self, data: Series) -> int:
@@ -78,7 +80,8 @@ class Arima(Forecaster):
         lost = self.differences + (self._cycle if self._cycle > 1 else 0) + self.config.ar
         if self.window <= lost + 2:
             raise DataError(
-                f"a window of {self.window} steps is too short for this ARIMA, which loses {lost} of them; give a "
+                f"a window of {self.window} steps is too short for this ARIMA, which loses {lost} "
+                f"of them; give a "
                 "longer one"
             )
         parts = self.windows_of(data, most=LOOKED_AT)
@@ -91,7 +94,7 @@ class Arima(Forecaster):
         self.coefficients = self._least_squares(series, found)
 
     def _least_squares(self, w: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Levenberg-Marquardt for each column on its own, all at once."""
+        """Fit each column on its own by Levenberg-Marquardt, all at once."""
         size, columns = start.shape
         found, damping = start.copy(), np.full(columns, 1e-2)
         errors = self._errors(w, found)
@@ -125,7 +128,7 @@ class Arima(Forecaster):
         return found
 
     def _fades(self, coefficients: np.ndarray) -> bool:
-        """Whether what lies far back counts for ever less, in values and in errors."""
+        """Return whether what lies far back counts for ever less, in values and in errors."""
         p, q = self.config.ar, self.config.ma
         roots = [
             np.roots(np.append(-coefficients[:p][::-1], 1.0)),
@@ -138,7 +141,7 @@ class Arima(Forecaster):
         return np.diff(_seasonal(past, self._cycle), n=self.differences, axis=1)
 
     def _lags(self, coefficients: np.ndarray) -> dict[int, np.ndarray]:
-        """Weights of earlier errors by how far back they are."""
+        """Return the weights of earlier errors by how far back they are."""
         p, q = self.config.ar, self.config.ma
         lags = {j + 1: coefficients[p + j] for j in range(q)}
         if self._cycle > 1:
@@ -148,7 +151,7 @@ class Arima(Forecaster):
         return lags
 
     def _errors(self, w: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Errors of one step ahead, (n, T, C); those of the first p steps are 0."""
+        """Compute the errors of one step ahead, (n, T, C); those of the first p steps are 0."""
         p = self.config.ar
         errors = w.copy()
         for i in range(p):

@@ -1,4 +1,5 @@
-"""The options of the forecasters, apart from the models, so that `--help` shows them without loading anything.
+"""The options of the forecasters, apart from the models, so that `--help` shows them without
+loading anything.
 
 How far back forecasters look where nobody says.
 """
@@ -118,7 +119,8 @@ class NeuralForecasterConfig(SeriesConfig):
     )
     normalise: Literal["last", "instance", "none"] = option(
         "last",
-        "what is subtracted from a window and added to its forecast: its last value; instance: its mean, and it is "
+        "what is subtracted from a window and added to its forecast: its last value; instance: its "
+        "mean, and it is "
         "divided by its standard deviation",
     )
     highway: bool = option(
@@ -130,9 +132,11 @@ class NeuralForecasterConfig(SeriesConfig):
 # ---- lengths
 
 SEASONS = 14
-MOST = 1000  # steps; a day of minutes is a season of 1,440
+MAX_WINDOW = 1000  # steps; a day of minutes is a season of 1,440
 
 
 def seasons_back(season: int, without: int) -> int:
-    """Steps of 14 seasons, fewer where seasons are long, at least two of them; `without`: where there is no season."""
-    return without if season == 1 else max(min(SEASONS * season, MOST), 2 * season)
+    """Return the steps of 14 seasons, fewer where seasons are long, at least two of them;
+    `without`: where there is no season.
+    """
+    return without if season == 1 else max(min(SEASONS * season, MAX_WINDOW), 2 * season)

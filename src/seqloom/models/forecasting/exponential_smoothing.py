@@ -1,13 +1,15 @@
-"""Exponential smoothing with a level, a trend and a season: Holt 1957, Winters 1960; the damped trend of Gardner 1985.
+"""Exponential smoothing with a level, a trend and a season: Holt 1957, Winters 1960; the damped
+trend of Gardner 1985.
 
     error   e = y - (level + phi trend + season[t])
     level   <- level + phi trend + alpha e
     trend   <- phi trend + beta e
     season[t] <- season[t] + gamma e
 
-(the error-correction form of Hyndman et al. 2008, section 2.4). A window begins with the level, trend and season of its first
-two seasons. The four constants of each column are those with the least squared error over the whole horizon on windows of the
-training data, found by a random search that narrows down.
+(the error-correction form of Hyndman et al. 2008, section 2.4). A window begins with the level,
+trend and season of its first two seasons. The four constants of each column are those with the
+least squared error over the whole horizon on windows of the training data, found by a random search
+that narrows down.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class ExponentialSmoothing(Forecaster):
         self.constants = self._settled(np.exp(best))
 
     def _settled(self, constants: np.ndarray) -> np.ndarray:
-        """With the constants that the options fix."""
+        """Return the constants, with those that the options fix."""
         alpha, beta, gamma, phi = constants
         none = np.zeros_like(alpha)
         trend = self.config.trend
@@ -88,7 +90,9 @@ class ExponentialSmoothing(Forecaster):
         return self._run(windows.past, self.constants[:, None], horizon)
 
     def _run(self, past: np.ndarray, constants: np.ndarray, horizon: int) -> np.ndarray:
-        """Smooth windows (n, W, C) and continue them; constants (4, 1, C) give (n, H, C), (4, P, 1, C) all P (P, n, H, C)."""
+        """Smooth windows (n, W, C) and continue them; constants (4, 1, C) give (n, H, C), (4, P, 1,
+        C) all P (P, n, H, C).
+        """
         (alpha, beta, gamma, phi), cycle = constants, self._cycle
         level, trend, season = _start(past, cycle)
         if self.config.trend == "none":
@@ -123,7 +127,9 @@ class ExponentialSmoothing(Forecaster):
 
 
 def _start(past: np.ndarray, cycle: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Level and trend (n, C) before the first step and season (cycle, n, C), from the first two seasons, or four steps."""
+    """Return level and trend (n, C) before the first step and season (cycle, n, C), from the first
+    two seasons, or four steps.
+    """
     if cycle == 1 or past.shape[1] < 2 * cycle:
         some = past[:, :4]
         trend = (some[:, -1] - some[:, 0]) / max(some.shape[1] - 1, 1)

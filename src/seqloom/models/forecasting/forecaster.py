@@ -1,7 +1,9 @@
-"""A neural forecaster: an encoder of any kind over patches of the window, and a head that gives all steps to come at once.
+"""A neural forecaster: an encoder of any kind over patches of the window, and a head that gives all
+steps to come at once.
 
-It learns the expected value and two quantiles of each step; the quantiles say how wide intervals are from window to window,
-and the errors on held-out data how often they hold (conformalised quantile regression, Romano et al. 2019, with a scale).
+It learns the expected value and two quantiles of each step; the quantiles say how wide intervals
+are from window to window, and the errors on held-out data how often they hold (conformalised
+quantile regression, Romano et al. 2019, with a scale).
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from seqloom.runtime.forecasting import ForecastNet
 from seqloom.runtime.weights import Weights
 
 PATCHES = 14  # that a window is cut into, about
-TOGETHER = 1024  # rows of a batch when forecasting
-NARROWEST = 1e-3  # of a spread, scaled
+ROWS_PER_BATCH = 1024  # rows of a batch when forecasting
+MIN_SPREAD = 1e-3  # of a spread, scaled
 
 
 class NeuralForecaster(NetworkModel, Forecaster):
@@ -52,7 +54,9 @@ class NeuralForecaster(NetworkModel, Forecaster):
 
     @property
     def n_known(self) -> int:
-        """Columns of what is known in advance that the network reads: the calendar, if wanted, and those of the data."""
+        """Return the number of columns known in advance that the network reads: the calendar, if
+        wanted, and those of the data.
+        """
         clocked = self.config.calendar and self.learnt["step"][1] != "row"
         return (6 if clocked else 0) + len(self.learnt["known_columns"])
 
@@ -108,16 +112,16 @@ class NeuralForecaster(NetworkModel, Forecaster):
         return self._outputs(windows)[:, :horizon, :, 0]
 
     def spread_windows(self, windows: Windows, horizon: int) -> np.ndarray:
-        """The distance of the two quantiles."""
+        """Return the distance between the two quantiles."""
         output = self._outputs(windows)[:, :horizon]
-        return np.maximum(output[..., 2] - output[..., 1], NARROWEST)
+        return np.maximum(output[..., 2] - output[..., 1], MIN_SPREAD)
 
     def _outputs(self, windows: Windows) -> np.ndarray:
-        """Expected value and quantiles, float64 (n, H, C, 3)."""
+        """Predict expected value and quantiles, float64 (n, H, C, 3)."""
         separate, columns = self.config.columns == "separate", len(self.columns)
 
         def rows(array: np.ndarray) -> np.ndarray:
-            """(n, W, C) as (n * C, W, 1) where columns are read on their own."""
+            """Return (n, W, C) as (n * C, W, 1) where columns are read on their own."""
             return array.swapaxes(1, 2).reshape(-1, array.shape[1], 1) if separate else array
 
         arrays = {
@@ -129,7 +133,7 @@ class NeuralForecaster(NetworkModel, Forecaster):
             arrays["known"] = np.repeat(arrays["known"], columns, axis=0)
         rows_of = [np.ascontiguousarray(array, np.float32) for array in arrays.values()]
         run = self._run_by_torch if self.net.on_cpu is False else self.runtime()
-        bounds = chunk_bounds(len(rows_of[0]), TOGETHER)
+        bounds = chunk_bounds(len(rows_of[0]), ROWS_PER_BATCH)
         parts = parallel_map(lambda part: run(*(array[slice(*part)] for array in rows_of)), bounds)
         output = np.concatenate(list(parts)).astype(np.float64)
         return (

@@ -1,11 +1,13 @@
-"""The network of the neural forecaster: patches of a window, an encoder over them, and all steps to come at once.
+"""The network of the neural forecaster: patches of a window, an encoder over them, and all steps to
+come at once.
 
-A window is cut into patches of neighbouring steps (Nie et al. 2023, "A Time Series is Worth 64 Words"; Lin et al. 2023,
-"SegRNN"), so that a recurrent network makes a dozen steps instead of hundreds. Each column is read on its own with the same
-weights, which those papers found better than all together. What a window is normalised by is given back to the forecast (Kim
-et al. 2022, "Reversible Instance Normalization"). Beside the encoder a weighted sum of the window goes straight to the
-forecast, as the highway of LSTNet (Lai et al. 2018) does: the network learns what a linear model does not see. The head gives
-for each step the expected value and two quantiles.
+A window is cut into patches of neighbouring steps (Nie et al. 2023, "A Time Series is Worth 64
+Words"; Lin et al. 2023, "SegRNN"), so that a recurrent network makes a dozen steps instead of
+hundreds. Each column is read on its own with the same weights, which those papers found better than
+all together. What a window is normalised by is given back to the forecast (Kim et al. 2022,
+"Reversible Instance Normalization"). Beside the encoder a weighted sum of the window goes straight
+to the forecast, as the highway of LSTNet (Lai et al. 2018) does: the network learns what a linear
+model does not see. The head gives for each step the expected value and two quantiles.
 
 The neural forecaster as the training engine sees it: windows of all series and columns in random order.
 """
@@ -34,11 +36,13 @@ if TYPE_CHECKING:
 
 
 QUANTILES = (0.1, 0.9)
-SMALLEST = 1e-4  # of a standard deviation
+MIN_DEVIATION = 1e-4  # of a standard deviation
 
 
 class ForecastNet(nn.Module):
-    """`values` (B, W, C) and what is known, (B, W + H, K), to (B, H, C, 3): expected value, 10 % and 90 % quantile."""
+    """`values` (B, W, C) and what is known, (B, W + H, K), to (B, H, C, 3): expected value, 10 %
+    and 90 % quantile.
+    """
 
     def __init__(
         self,
@@ -111,11 +115,11 @@ class ForecastNet(nn.Module):
         return y * scale.unsqueeze(3) + level.unsqueeze(3)
 
     def _normal(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """What is subtracted and what it is divided by, (B, 1, C)."""
+        """Return what is subtracted and what it is divided by, (B, 1, C)."""
         if self.normalise == "instance":
             return values.mean(1, keepdim=True), values.std(
                 1, keepdim=True, unbiased=False
-            ) + SMALLEST
+            ) + MIN_DEVIATION
         ones = torch.ones_like(values[:, :1])
         return (
             (values[:, -1:], ones) if self.normalise == "last" else (torch.zeros_like(ones), ones)
@@ -123,7 +127,7 @@ class ForecastNet(nn.Module):
 
 
 def losses(output: Tensor, targets: Tensor) -> Tensor:
-    """Squared error and pinball loss of each target that is there, (N,)."""
+    """Compute squared error and pinball loss of each target that is there, (N,)."""
     there = targets.isfinite()
     y, said = targets[there], output[there]
     total = (said[:, 0] - y) ** 2
@@ -159,7 +163,8 @@ class ForecastTraining:
         self.ends = np.cumsum([len(source) for source in self.sources])
         if not self.ends[-1]:
             raise DataError(
-                f"{data.name} is too short to learn from: a window of {model.window} steps and {model.horizon} to "
+                f"{data.name} is too short to learn from: a window of {model.window} steps and "
+                f"{model.horizon} to "
                 f"forecast need more than its {max(map(len, data.tracks))}; give smaller ones, or more data"
             )
         self.batches: Batches = Examples(
@@ -210,7 +215,9 @@ class ForecastTraining:
 
 
 class _Source:
-    """The windows of one series: one example for each origin, and for each column where those are read on their own."""
+    """The windows of one series: one example for each origin, and for each column where those are
+    read on their own.
+    """
 
     def __init__(self, model: NeuralForecaster, prepared: Any, most: int | None = None) -> None:
         self.model, self.separate = model, model.config.columns == "separate"
@@ -230,7 +237,7 @@ class _Source:
         return len(self.origins) * self.columns
 
     def arrays(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        """Examples by number, float32."""
+        """Return examples by number, float32."""
         model, at = self.model, self.origins[chosen // self.columns]
         column = chosen % self.columns
         w, h = model.window, model.horizon

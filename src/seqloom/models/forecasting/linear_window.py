@@ -1,8 +1,10 @@
-"""Each step to come is a weighted sum of the last steps: ridge regression, solved exactly, for all horizons at once.
+"""Each step to come is a weighted sum of the last steps: ridge regression, solved exactly, for all
+horizons at once.
 
-The last value (or the mean) of a window is subtracted before and added after, so that a level that was never seen changes
-nothing: NLinear of Zeng et al. 2023, "Are Transformers Effective for Time Series Forecasting?", section 4, which found such a
-model as good as the Transformers of its day. Where columns are known in advance, their values in the steps to come count too.
+The last value (or the mean) of a window is subtracted before and added after, so that a level that
+was never seen changes nothing: NLinear of Zeng et al. 2023, "Are Transformers Effective for Time
+Series Forecasting?", section 4, which found such a model as good as the Transformers of its day.
+Where columns are known in advance, their values in the steps to come count too.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ class LinearWindow(Forecaster):
                 counts[group] += len(x)
         if (counts == 0).any():
             raise DataError(
-                f"{data.name} has no {self.horizon} steps in a row without a missing value; give a smaller horizon"
+                f"{data.name} has no {self.horizon} steps in a row without a missing value; give a "
+                f"smaller horizon"
             )
         penalty = np.full(size, self.config.ridge + 1e-9)
         penalty[-1] = 1e-9  # not of the constant
@@ -67,7 +70,7 @@ class LinearWindow(Forecaster):
         return (answer + base[..., None]).swapaxes(1, 2)
 
     def _inputs(self, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-        """What is multiplied with weights, (n, C, size), and what is added to the result, (n, C)."""
+        """Return what is multiplied by weights, (n, C, size), and what is added to the result, (n, C)."""
         past, kind = windows.past.swapaxes(1, 2), self.config.normalise
         base = (
             past[..., -1]

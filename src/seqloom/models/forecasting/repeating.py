@@ -1,5 +1,5 @@
-"""What was last, again and again: what every other forecaster must beat. `naive` repeats the last value, `seasonal-naive` the
-last season: the same hour of yesterday, the same month of last year.
+"""What was last, again and again: what every other forecaster must beat. `naive` repeats the last
+value, `seasonal-naive` the last season: the same hour of yesterday, the same month of last year.
 
     >>> Naive(horizon=2).fit([1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 3.0]).forecast([5.0, 4.0]).values.tolist()
     [4.0, 4.0]
@@ -30,7 +30,7 @@ class Repeating(Mixin):
     """The window again and again; there is nothing to learn but how large the errors are."""
 
     def fit_series(self, data: Series, how: Fitting) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def forecast_windows(self, windows: Windows, horizon: int) -> np.ndarray:
         return windows.past[:, np.arange(horizon) % self.window]

@@ -1,8 +1,9 @@
 """A hidden Markov model whose states emit symbols out of a finite vocabulary (categorical emissions).
 
-Free values: (S - 1) + S (S - 1) + S (K - 1) = S^2 + S K - S - 1 for S states and K symbols. Emissions are kept by
-symbol, (K, P), because every pass reads the row of a symbol. There is no stop symbol in the chain: whoever wants
-probabilities of different lengths to be comparable ends each sequence with one.
+Free values: (S - 1) + S (S - 1) + S (K - 1) = S^2 + S K - S - 1 for S states and K symbols.
+Emissions are kept by symbol, (K, P), because every pass reads the row of a symbol. There is no stop
+symbol in the chain: whoever wants probabilities of different lengths to be comparable ends each
+sequence with one.
 
     >>> weather = CategoricalHMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], [[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]])
     >>> states, joint = weather.viterbi([0, 1, 2])
@@ -11,10 +12,11 @@ probabilities of different lengths to be comparable ends each sequence with one.
 
 Baum-Welch (Baum et al. 1970): expectation-maximisation for any hidden Markov model, with restarts.
 
-`BaumWelch` is a value that is moved forward one iteration at a time: whatever stops it, `best` holds the best
-parameters so far, and `state()` all that the next iteration depends on, as named arrays; a run that is continued from
-them gives the same bits. The objective (log-likelihood, plus the logarithm of the prior that `k` stands for) never
-falls; if it does by more than rounding, that is a TrainingError and not a warning.
+`BaumWelch` is a value that is moved forward one iteration at a time: whatever stops it, `best`
+holds the best parameters so far, and `state()` all that the next iteration depends on, as named
+arrays; a run that is continued from them gives the same bits. The objective (log-likelihood, plus
+the logarithm of the prior that `k` stands for) never falls; if it does by more than rounding, that
+is a TrainingError and not a warning.
 
     >>> from seqloom.models.hidden.chain import CategoricalHMM
     >>> ids = CategoricalHMM([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0.9, 0.1], [0.1, 0.9]]).sample(200, seed=1)[0]
@@ -22,8 +24,8 @@ falls; if it does by more than rounding, that is a TrainingError and not a warni
     >>> all(a <= b + 1e-9 for a, b in zip(fitted.history, fitted.history[1:]))
     True
 
-Learning a chain from raw symbols, with checkpoints: Ctrl-C or a kill loses at most a few seconds, and going on gives
-the same bits as never having stopped.
+Learning a chain from raw symbols, with checkpoints: Ctrl-C or a kill loses at most a few seconds,
+and going on gives the same bits as never having stopped.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ class CategoricalHMM(Markov):
     def random(
         cls, n_states: int, vocab_size: int, *, seed: int, concentration: float = 1.0
     ) -> Self:
-        """Every row drawn from a Dirichlet distribution: a start for Baum-Welch."""
+        """Draw every row from a Dirichlet distribution: a start for Baum-Welch."""
         rng = np.random.default_rng(seed)
         sizes = ((), n_states), ((n_states,), n_states), ((n_states,), vocab_size)
         # A normalised gamma variable is a Dirichlet one; the small floor keeps every cell alive.
@@ -105,7 +107,8 @@ class CategoricalHMM(Markov):
     def correct(
         self, belief: np.ndarray, symbol: int | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The belief after a symbol was read, and how likely that symbol was; n symbols for n beliefs.
+        """Return the belief after a symbol was read, and how likely that symbol was; n symbols for n
+        beliefs.
 
         >>> rain = CategoricalHMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.9, 0.1], [0.2, 0.8]])  # umbrella seen, or not
         >>> belief, p = rain.correct(rain.start, 0)  # the first step has nothing to predict from
@@ -118,11 +121,11 @@ class CategoricalHMM(Markov):
         return correct(belief, seen[0] if np.ndim(symbol) == 0 else seen)
 
     def next_probs(self, predicted: np.ndarray) -> np.ndarray:
-        """p(x_t | past), (..., K), from the predicted belief p(z_t | past) (F0-25)."""
+        """Compute p(x_t | past), (..., K), from the predicted belief p(z_t | past) (F0-25)."""
         return np.asarray(predicted) @ self.emissions
 
     def sample(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ancestral sampling of one sequence: n symbols and the states that emitted them."""
+        """Sample one sequence ancestrally: n symbols and the states that emitted them."""
         rng = np.random.default_rng(seed)
         states = self.walk(n, rng)
         uniforms, symbols = rng.random(n), np.empty(n, np.int64)
@@ -222,14 +225,16 @@ class BaumWelch(Generic[M]):
 
     @property
     def best(self) -> Fit[M]:
-        """The best parameters so far; those of a restart that still runs are at least as good as its last objective."""
+        """Return the best parameters so far; those of a restart that still runs are at least as good
+        as its last objective.
+        """
         running = self.objectives[-1] if self.objectives else -np.inf
         if self.finished is not None and (self.done or self._finished_objective >= running):
             return self.finished
         return Fit(self.model, list(self.history), False, self.restart)
 
     def iterate(self) -> None:
-        """One E-step and, unless that restart is over by it, one M-step."""
+        """Run one E-step and, unless that ends the restart, one M-step."""
         counts = self.model.expected(self.data, self.lengths, self._batches)
         refuse_impossible(counts.log_likelihoods)
         objective = counts.log_likelihood + self.model.log_prior(self.k)
@@ -258,7 +263,7 @@ class BaumWelch(Generic[M]):
             self.model = self._start(self.restart)
 
     def state(self) -> State:
-        """All that the next iteration depends on, besides data and options."""
+        """Return all that the next iteration depends on, besides data and options."""
         out = {f"model.{name}": array for name, array in self.model.arrays().items()}
         out |= {
             "restart": np.array(self.restart),
@@ -314,10 +319,11 @@ def baum_welch(
 ) -> Fit[M]:
     """Fit by EM and return the best restart.
 
-    start: a model, or the model to begin restart r from. k: pseudo-counts for transitions and emissions.
-    on_iteration gets `BaumWelch.state()` after every iteration, and ends the fit with the best so far where it answers
-    True; such a state can be given back as resume_from. To keep what was reached when Ctrl-C comes, hold a `BaumWelch` and
-    call `iterate` until it is `done`, or take the states.
+    start: a model, or the model to begin restart r from. k: pseudo-counts for transitions and
+    emissions. on_iteration gets `BaumWelch.state()` after every iteration, and ends the fit with
+    the best so far where it answers True; such a state can be given back as resume_from. To keep
+    what was reached when Ctrl-C comes, hold a `BaumWelch` and call `iterate` until it is `done`, or
+    take the states.
     """
     em = BaumWelch(
         start, data, lengths, iterations=iterations, tolerance=tolerance, restarts=restarts, k=k
@@ -363,7 +369,7 @@ def learn(
     run: Path | None,
     facts: dict[str, Any],
 ) -> tuple[CategoricalHMM, dict[str, Any]]:
-    """The likeliest chain of all restarts, and what there is to say about it."""
+    """Learn the likeliest chain of all restarts, and return it with what there is to say about it."""
     resumed: State | None = None
     with opened(run, facts) as keeper, Interrupts() as interrupts:
         if keeper is not None and (kept := keeper.load()) is not None:

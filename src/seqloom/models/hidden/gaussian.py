@@ -1,8 +1,10 @@
-"""A hidden Markov model whose states emit vectors of numbers: a Gaussian for each state, diagonal or full covariance.
+"""A hidden Markov model whose states emit vectors of numbers: a Gaussian for each state, diagonal
+or full covariance.
 
-Densities are kept as logarithms with the largest of each row taken out, so that the scaled passes can work on what is
-left; a row that is far from every state that can be reached falls back to logarithms throughout (see `passes`).
-Variances never fall below `floor`, which is also the exact maximum under that condition, so EM stays monotone.
+Densities are kept as logarithms with the largest of each row taken out, so that the scaled passes
+can work on what is left; a row that is far from every state that can be reached falls back to
+logarithms throughout (see `passes`). Variances never fall below `floor`, which is also the exact
+maximum under that condition, so EM stays monotone.
 """
 
 from __future__ import annotations
@@ -72,7 +74,9 @@ class GaussianHMM(Markov):
         covariance: Covariance = "diagonal",
         floor: float = 1e-3,
     ) -> Self:
-        """A start for Baum-Welch: means are rows of the data, covariances those of all data, chain from a Dirichlet."""
+        """Make a start for Baum-Welch: means are rows of the data, covariances those of all data, the
+        chain from a Dirichlet.
+        """
         if covariance not in get_args(Covariance):
             raise ConfigError(f"covariance must be diagonal or full; got {covariance!r}")
         rows, rng = check_numbers(data), np.random.default_rng(seed)
@@ -114,7 +118,7 @@ class GaussianHMM(Markov):
         return type(self)(**arrays, floor=self.floor)
 
     def log_densities(self, rows: np.ndarray) -> np.ndarray:
-        """log p(row | state), (n, S)."""
+        """Compute log p(row | state), (n, S)."""
         out = np.empty((len(rows), self.n_states))
         for s in range(self.n_states):
             away = rows - self.means[s]
@@ -133,7 +137,9 @@ class GaussianHMM(Markov):
         return np.linalg.inv(self._roots)
 
     def correct(self, belief: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The belief after a row of numbers (D,) was seen, or n rows for n beliefs, and its log-density given the past."""
+        """Return the belief after a row of numbers (D,) was seen, or n rows for n beliefs, and its
+        log-density given the past.
+        """
         row = np.asarray(row, np.float64)
         seen = self.log_densities(self.checked(np.atleast_2d(row)))
         seen = seen[0] if row.ndim == 1 else seen
@@ -144,7 +150,7 @@ class GaussianHMM(Markov):
         return posterior, log(total) + top[..., 0]
 
     def sample(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """n rows and the states that emitted them."""
+        """Sample n rows and the states that emitted them."""
         rng = np.random.default_rng(seed)
         states = self.walk(n, rng)
         noise = rng.standard_normal((n, self.n_features))
@@ -181,7 +187,9 @@ class GaussianHMM(Markov):
     def gather(
         self, data: np.ndarray, parts: Iterable[tuple[Batch, np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Weights (S,), and first and second moments around the old means, which keeps the digits."""
+        """Compute weights (S,), and first and second moments around the old means, which keeps the
+        digits.
+        """
         weights, sums, squares = (
             np.zeros(self.n_states),
             np.zeros_like(self.means),
@@ -226,7 +234,7 @@ class GaussianHMM(Markov):
 
 
 def raised(covariances: np.ndarray, floor: float) -> np.ndarray:
-    """The same with no eigenvalue below the floor, (S, D, D)."""
+    """Return the covariances with no eigenvalue below the floor, (S, D, D)."""
     values, vectors = np.linalg.eigh((covariances + covariances.swapaxes(-1, -2)) / 2)
     if values.min() >= floor:
         return covariances
@@ -234,7 +242,7 @@ def raised(covariances: np.ndarray, floor: float) -> np.ndarray:
 
 
 def check_numbers(data: np.ndarray) -> np.ndarray:
-    """float64 (T, D), all finite; a flat array is one number a row."""
+    """Return the data as float64 (T, D), all finite; a flat array is one number per row."""
     try:
         rows = np.asarray(data, np.float64)
     except (TypeError, ValueError) as error:

@@ -1,8 +1,9 @@
 """What all hidden Markov models share: the chain of states, and every question that one asks about it.
 
-Rabiner, "A tutorial on hidden Markov models" (1989). A kind of emissions (`chain`, `gaussian`) says how likely a row of
-data is in each state; filtering, smoothing, likelihood, best paths and expected counts are written here, once.
-Data are flat, with `lengths`; a sequence of length 0 is certain (log-likelihood 0). Beliefs are (S,) or (n, S).
+Rabiner, "A tutorial on hidden Markov models" (1989). A kind of emissions (`chain`, `gaussian`) says
+how likely a row of data is in each state; filtering, smoothing, likelihood, best paths and expected
+counts are written here, once. Data are flat, with `lengths`; a sequence of length 0 is certain
+(log-likelihood 0). Beliefs are (S,) or (n, S).
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Markov(ABC):
         )
         if start.ndim != 1 or transitions.shape != (len(start), len(start)):
             raise ConfigError(
-                f"start {start.shape} and transitions {transitions.shape} do not fit; they are (S,) and (S, S)"
+                f"start {start.shape} and transitions {transitions.shape} do not fit; they are "
+                f"(S,) and (S, S)"
             )
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "transitions", transitions)
@@ -71,19 +73,21 @@ class Markov(ABC):
     @property
     @abstractmethod
     def n_free(self) -> int:
-        """Number of free values."""
+        """Return the number of free values."""
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """The parameters by name, as the constructor takes them."""
+        """Return the parameters by name, as the constructor takes them."""
 
     def with_arrays(self, arrays: dict[str, np.ndarray]) -> Self:
-        """The same kind of model with these parameters."""
+        """Return a model of the same kind with these parameters."""
         return type(self)(**arrays)
 
     @abstractmethod
     def checked(self, data: np.ndarray) -> np.ndarray:
-        """The data in the form that the kernels take; a DataError that names the place where they are bad."""
+        """Return the data in the form that the kernels take; raise a DataError that names the position
+        where they are bad.
+        """
 
     @abstractmethod
     def packer(self, data: np.ndarray, lengths: np.ndarray) -> Packer: ...
@@ -93,7 +97,9 @@ class Markov(ABC):
 
     @abstractmethod
     def log_table(self, data: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms (U, P), padded with -inf, and which row of them belongs to each row of the batch."""
+        """Return logarithms (U, P), padded with -inf, and which row of them belongs to each row of the
+        batch.
+        """
 
     @abstractmethod
     def gather(self, data: np.ndarray, parts: Iterable[tuple[Batch, np.ndarray]]) -> Any:
@@ -101,11 +107,13 @@ class Markov(ABC):
 
     @abstractmethod
     def maximise(self, counts: Counts, k: float = 0.0) -> Self:
-        """The likeliest parameters for these counts, with k added to each cell of transitions and emissions."""
+        """Return the likeliest parameters for these counts, with k added to each cell of transitions
+        and emissions.
+        """
 
     @abstractmethod
     def log_prior(self, k: float) -> float:
-        """What k adds to the objective of EM: k times the sum of the logarithms of its cells."""
+        """Return what k adds to the objective of EM: k times the sum of the logarithms of its cells."""
 
     # The chain.
 
@@ -122,7 +130,9 @@ class Markov(ABC):
         return Padded.of(self.start, self.transitions)
 
     def predict(self, belief: np.ndarray) -> np.ndarray:
-        """Where the chain is next, before it is seen: p(z_t | x_1..x_{t-1}) from p(z_{t-1} | x_1..x_{t-1})."""
+        """Predict where the chain is next, before it is seen: p(z_t | x_1..x_{t-1}) from
+        p(z_{t-1} | x_1..x_{t-1}).
+        """
         return np.asarray(belief) @ self.transitions
 
     # Passes over data.
@@ -130,7 +140,9 @@ class Markov(ABC):
     def filter(
         self, data: np.ndarray, lengths: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Beliefs p(z_t | x_1..x_t), (T, S), and log p(x_t | x_1..x_{t-1}), (T,); zeros and -inf from an impossible step."""
+        """Compute beliefs p(z_t | x_1..x_t), (T, S), and log p(x_t | x_1..x_{t-1}), (T,); zeros and
+        -inf from an impossible step on.
+        """
         data, lengths = self.prepare(data, lengths)
         beliefs, log_probs = np.empty((len(data), self.n_states)), np.empty(len(data))
 
@@ -144,7 +156,7 @@ class Markov(ABC):
         return beliefs, log_probs
 
     def token_log_probs(self, data: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
-        """log p(x_t | x_1..x_{t-1}) of every token, (T,)."""
+        """Compute log p(x_t | x_1..x_{t-1}) of every token, (T,)."""
         data, lengths = self.prepare(data, lengths)
         out = np.empty(len(data))
 
@@ -155,7 +167,7 @@ class Markov(ABC):
         return out
 
     def log_likelihood(self, data: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
-        """log p of each sequence, (n,); -inf where it cannot come about."""
+        """Compute log p of each sequence, (n,); -inf where it cannot come about."""
         data, lengths = self.prepare(data, lengths)
         out = np.zeros(len(lengths))
 
@@ -168,7 +180,9 @@ class Markov(ABC):
         return out
 
     def posteriors(self, data: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
-        """Smoothing: p(z_t | the whole sequence), (T, S); zeros in a sequence that is impossible."""
+        """Compute smoothed beliefs p(z_t | the whole sequence), (T, S); zeros in a sequence that is
+        impossible.
+        """
         data, lengths = self.prepare(data, lengths)
         out = np.empty((len(data), self.n_states))
 
@@ -182,7 +196,9 @@ class Markov(ABC):
         return out
 
     def posterior_decode(self, data: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
-        """The likeliest state of each place by itself, (T,); such states need not form a possible path."""
+        """Return the likeliest state at each position by itself, (T,); such states need not form a
+        possible path.
+        """
         data, lengths = self.prepare(data, lengths)
         posteriors = self.posteriors(data, lengths)
         refuse_impossible(np.where(posteriors.sum(-1) > 0, 0.0, -np.inf), lengths)
@@ -191,7 +207,9 @@ class Markov(ABC):
     def viterbi(
         self, data: np.ndarray, lengths: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The likeliest path, (T,), and log p(path, data) of each sequence, (n,); of equal paths the one hmmlearn takes."""
+        """Find the likeliest path, (T,), and log p(path, data) of each sequence, (n,); of equal paths,
+        the one hmmlearn takes.
+        """
         data, lengths = self.prepare(data, lengths)
         states, joints = np.empty(len(data), np.int64), np.zeros(len(lengths))
 
@@ -205,7 +223,7 @@ class Markov(ABC):
         return states, joints
 
     def batches(self, data: np.ndarray, lengths: np.ndarray) -> list[Batch]:
-        """All batches at once, for passes that are repeated."""
+        """Make all batches at once, for passes that are repeated."""
         from seqloom.kernels.parallel import parallel_map
 
         packer = self.packer(data, lengths)
@@ -214,7 +232,9 @@ class Markov(ABC):
     def expected(
         self, data: np.ndarray, lengths: np.ndarray, batches: list[Batch] | None = None
     ) -> Counts:
-        """The E-step. An impossible sequence counts for nothing. Batches may be given, where they serve many times."""
+        """Run the E-step. An impossible sequence counts for nothing. Batches may be given, where they
+        serve many times.
+        """
         from seqloom.kernels.parallel import parallel_map
 
         log_likelihoods = np.zeros(len(lengths))
@@ -247,7 +267,8 @@ class Markov(ABC):
         return Counts(log_likelihoods, first[:s], pairs[:s, :s], emissions)
 
     def forgetting(self, data: np.ndarray, other_start: np.ndarray) -> np.ndarray:
-        """How far apart two filters are that began differently: total variation of their beliefs at each step, (T,).
+        """Measure how far apart two filters are that began differently: total variation of their
+        beliefs at each step, (T,).
 
         It falls quickly only where the chain mixes; a sticky or a cyclic chain remembers (F0-28).
         """
@@ -255,11 +276,11 @@ class Markov(ABC):
         return 0.5 * np.abs(self.filter(data)[0] - there.filter(data)[0]).sum(-1)
 
     def aic(self, data: np.ndarray, lengths: np.ndarray | None = None) -> float:
-        """Akaike's criterion, lower is better: 2 n_free - 2 log-likelihood."""
+        """Compute Akaike's criterion, lower is better: 2 n_free - 2 log-likelihood."""
         return 2 * self.n_free - 2 * float(self.log_likelihood(data, lengths).sum())
 
     def bic(self, data: np.ndarray, lengths: np.ndarray | None = None) -> float:
-        """Schwarz's criterion, lower is better: n_free log(tokens) - 2 log-likelihood."""
+        """Compute Schwarz's criterion, lower is better: n_free log(tokens) - 2 log-likelihood."""
         return self.n_free * math.log(max(len(data), 1)) - 2 * float(
             self.log_likelihood(data, lengths).sum()
         )
@@ -271,7 +292,7 @@ class Markov(ABC):
         return data, check_lengths(len(data), lengths)
 
     def walk(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """States of n steps of the chain, (n,)."""
+        """Sample the states of n steps of the chain, (n,)."""
         from seqloom.kernels.hmm_paths import walk
 
         cumulative = np.cumsum(np.vstack([self.start, self.transitions]), -1)
@@ -282,7 +303,8 @@ class Markov(ABC):
 
 
 def correct(belief: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The belief after something was seen that has probability `seen` in each state, and how likely that was.
+    """Return the belief after something was seen that has probability `seen` in each state, and
+    how likely that was.
 
     After the impossible all is zero, as in the other passes.
     """
@@ -298,7 +320,9 @@ def run(one: Callable[[Batch], None], packer: Packer) -> None:
 
 
 def probabilities(values: np.ndarray, name: str) -> np.ndarray:
-    """float64, at least zero, each row summing to one (in 1e-6)."""
+    """Return the values as float64, checked to be at least zero, each row summing to one (within
+    1e-6).
+    """
     try:
         array = np.array(values, np.float64)
     except (TypeError, ValueError):
@@ -315,13 +339,15 @@ def probabilities(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def normalised(counts: np.ndarray, fallback: np.ndarray) -> np.ndarray:
-    """Rows divided by their sums; a row without any count keeps what it was."""
+    """Return rows divided by their sums; a row without any count keeps what it was."""
     totals = counts.sum(-1, keepdims=True)
     return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), fallback)
 
 
 def refuse_impossible(log_probs: np.ndarray, lengths: np.ndarray | None = None) -> None:
-    """A DataError that names the first sequence with -inf; with lengths, log_probs are of tokens."""
+    """Raise a DataError that names the first sequence with -inf; with lengths, log_probs are of
+    tokens.
+    """
     if len(log_probs) and log_probs.min() == -np.inf:
         place = int(log_probs.argmin())
         if lengths is not None:

@@ -1,14 +1,16 @@
 """Sequences packed by time for the kernels of hidden Markov models.
 
-A batch is a run of neighbouring sequences, sorted by falling length, whose tokens are laid out step by step (see
-kernels/hmm.py). Borders of batches depend on the lengths alone, so sums over batches do not depend on the threads.
-For emission counts over a large vocabulary a batch numbers only the symbols that occur in it.
+A batch is a run of neighbouring sequences, sorted by falling length, whose tokens are laid out step
+by step (see kernels/hmm.py). Borders of batches depend on the lengths alone, so sums over batches
+do not depend on the threads. For emission counts over a large vocabulary a batch numbers only the
+symbols that occur in it.
 
 One batch through the kernels: scaled where that is exact, with logarithms where a step comes near zero.
 
-A kind of emissions hands over a `View` of a batch: how likely each row is in each state. Scaled passes are fast; a
-sequence in which some p(x_t | past) falls below kernels.hmm.TINY is done again by `log_pass`, so that outliers under a
-Gaussian, or probabilities of 1e-300, give what they should, and only the impossible is -inf.
+A kind of emissions hands over a `View` of a batch: how likely each row is in each state. Scaled
+passes are fast; a sequence in which some p(x_t | past) falls below kernels.hmm.TINY is done again
+by `log_pass`, so that outliers under a Gaussian, or probabilities of 1e-300, give what they should,
+and only the impossible is -inf.
 
 Best taggings under a tag model of order two (trigrams of tags), as in Brants's TnT (2000).
 """
@@ -25,7 +27,7 @@ import numpy as np
 from seqloom.errors import ConfigError, DataError
 
 BATCH_VALUES = 1 << 18  # tokens times states of one batch: its beliefs stay near the processor
-SMALLEST = 1 << 10  # tokens
+MIN_BATCH_TOKENS = 1 << 10  # tokens
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,12 @@ class Batch:
         return self.first + self.order
 
     def rows(self, lane: int) -> np.ndarray:
-        """Rows of one sequence, in time."""
+        """Return the rows of one sequence, in time order."""
         return self.offsets[: self.lengths[lane]] + lane
 
 
 def check_lengths(total: int, lengths: np.ndarray | None) -> np.ndarray:
-    """int64 lengths that add up; None is one sequence."""
+    """Return int64 lengths after checking that they add up; None is one sequence."""
     lengths = np.array([total] if lengths is None else lengths, np.int64).reshape(-1)
     if (lengths < 0).any() or lengths.sum() != total:
         raise DataError(
@@ -87,7 +89,7 @@ class Packer:
         return np.cumsum(self.lengths) - self.lengths
 
     def spans(self) -> list[tuple[int, int]]:
-        size = max(BATCH_VALUES // self.n_states, SMALLEST)
+        size = max(BATCH_VALUES // self.n_states, MIN_BATCH_TOKENS)
         cuts = np.flatnonzero(np.diff(self.begins // size, prepend=-1, append=-1)).tolist()
         return list(pairwise(cuts))
 
@@ -166,12 +168,12 @@ class LogPass:
 
 
 def width_of(n_states: int) -> int:
-    """The kernels take four states together."""
+    """Return `n_states` rounded up to a multiple of four: the kernels take four states together."""
     return (n_states + 3) // 4 * 4
 
 
 def log(values: np.ndarray) -> np.ndarray:
-    """Logarithms, -inf for zero, without a warning."""
+    """Compute logarithms, -inf for zero, without a warning."""
     with np.errstate(divide="ignore"):
         return np.log(values)
 
@@ -225,7 +227,7 @@ def with_logarithms(padded: Padded, log_seen: np.ndarray, smoothing: bool) -> Lo
 
 
 def filtered(padded: Padded, batch: Batch, view: View) -> tuple[np.ndarray, np.ndarray]:
-    """Beliefs (rows, P) and log p(x_t | past) (rows,) of a batch."""
+    """Compute beliefs (rows, P) and log p(x_t | past) (rows,) of a batch."""
     done = run_forward(padded, batch, view)
     log_probs = log(done.scales)
     if view.shift is not None:
@@ -247,7 +249,7 @@ class Smoothed:
 def run_smooth(
     padded: Padded, batch: Batch, view: View, *, by_row: bool, want_pairs: bool
 ) -> Smoothed:
-    """Forward and backward: posteriors of each row, or added up by symbol."""
+    """Run forward and backward: posteriors of each row, or added up by symbol."""
     from seqloom.kernels.hmm import smooth
 
     done = run_forward(padded, batch, view, smoothing=True)
@@ -280,7 +282,9 @@ def run_smooth(
 def run_viterbi(
     padded: Padded, batch: Batch, table: np.ndarray, symbols: np.ndarray, states: np.ndarray
 ) -> np.ndarray:
-    """Log joint (n,) of the best paths, which go into states (T,); table (U, P) holds logarithms."""
+    """Find the best paths, which go into states (T,), and return their log joint (n,); table
+    (U, P) holds logarithms.
+    """
     from seqloom.kernels.hmm_paths import best_paths
 
     joints = np.empty(len(batch.order))
@@ -311,14 +315,15 @@ def viterbi_pairs(
     lengths: np.ndarray,
     candidates: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best tags, (T,) int64, and their log-score for each sequence, (n,).
+    """Find the best tags, (T,) int64, and their log-score for each sequence, (n,).
 
-    log_transitions[u, v, w] = log p(w | u, v), (S + 1, S + 1, S + 1). Index S is the border: as u and v it is what
-    stands before a sequence, as w its end, so [S, S, w] scores the first tag, [S, v, w] the second, [u, v, S] the end.
-    Put zeros in [:, :, S] where the end is not modelled.
+    log_transitions[u, v, w] = log p(w | u, v), (S + 1, S + 1, S + 1). Index S is the border: as u
+    and v it is what stands before a sequence, as w its end, so [S, S, w] scores the first tag, [S,
+    v, w] the second, [u, v, S] the end. Put zeros in [:, :, S] where the end is not modelled.
     emissions[t, w]: any log-score of token t under tag w, (T, S); lengths: of the sequences in it.
-    candidates: (firsts (T + 1,), tags), token t may only have tags[firsts[t]:firsts[t + 1]]; all S without it. The cost of
-    a token is the product of the numbers of candidates of three neighbours. Ties go to the candidate that comes first.
+    candidates: (firsts (T + 1,), tags), token t may only have tags[firsts[t]:firsts[t + 1]]; all S
+    without it. The cost of a token is the product of the numbers of candidates of three neighbours.
+    Ties go to the candidate that comes first.
     """
     from seqloom.kernels.hmm_paths import best_tags
     from seqloom.kernels.parallel import parallel_run

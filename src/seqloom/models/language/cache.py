@@ -14,7 +14,7 @@ from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.saving import Arrayless
 from seqloom.models.language.configs import CacheConfig
 
-ROOM = 512  # tokens that a new state has place for; doubled whenever it is full
+INITIAL_TOKENS = 512  # tokens that a new state has place for; doubled whenever it is full
 
 
 class Cache(Arrayless, LanguageModel):
@@ -57,7 +57,7 @@ class CacheStepper:
         self.vocab_size, self.eos_id, self.window, self.floor = vocab_size, eos_id, window, floor
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
-        state = (np.zeros((n, min(self.window, ROOM)), np.int64), np.zeros(n, np.int64))
+        state = (np.zeros((n, min(self.window, INITIAL_TOKENS)), np.int64), np.zeros(n, np.int64))
         return state, self._log_probs(*state)
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:

@@ -1,4 +1,5 @@
-"""The options of the language models, apart from the models, so that `--help` shows them without loading anything.
+"""The options of the language models, apart from the models, so that `--help` shows them without
+loading anything.
 
 The options of the neural language models; they load neither torch nor NumPy, so `--help` stays quick.
 """
@@ -12,7 +13,7 @@ from typing import ClassVar, Literal
 from seqloom.config import (
     COUNTS,
     ITERATES,
-    MOST,
+    MAX_INTEGER,
     MOST_SEED,
     MOST_WIDTH,
     Config,
@@ -61,7 +62,7 @@ class NGramConfig(TextConfig):
         "for each order, drop n-grams seen at most this often (0,0,1); the last value holds "
         "for higher orders",
         minimum=0,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     prune_entropy: float = option(
         0.0,
@@ -144,7 +145,8 @@ class NeuralCacheConfig(Config):
 # ---- neural configs
 
 GPT_SHAPE = (
-    "n_kv_heads d_mlp positions rope_base rope_scale max_distance window norm norm_kind norm_epsilon activation "
+    "n_kv_heads d_mlp positions rope_base rope_scale max_distance window norm norm_kind "
+    "norm_epsilon activation "
     "bias"
 )  # what both networks of a gpt take
 RECURRENT_SHAPE = "d_projection layer_norm residual learned_start"  # the same of recurrent ones
@@ -340,7 +342,8 @@ class GPTConfig(NeuralConfig):
     )
     positions: Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"] = option(
         "rope",
-        "positional encoding; relative: a learned vector for each distance; none: order shows only in what each "
+        "positional encoding; relative: a learned vector for each distance; none: order shows only "
+        "in what each "
         "token can see",
     )
     rope_base: float = option(
@@ -390,12 +393,14 @@ class GPTConfig(NeuralConfig):
             )
 
     def may_change(self, name: str) -> bool:
-        """A longer context is learnt by training on, unless positions are a table."""
+        """Return whether an option may change: a longer context is learnt by further training, unless
+        positions are a table.
+        """
         return super().may_change(name) or (name == "context" and self.positions != "learned")
 
     @property
     def multiple(self) -> int:
-        """What the width must be a multiple of."""
+        """Return what the width must be a multiple of."""
         if self.positions == "rope":
             return 2 * self.n_heads
         return math.lcm(2, self.n_heads) if self.positions == "sinusoidal" else self.n_heads

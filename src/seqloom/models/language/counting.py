@@ -69,7 +69,9 @@ def count_ngrams(
 
 
 def memory_needed(n_tokens: int, order: int) -> int:
-    """Bytes that counting and estimating so many tokens may take, if nearly every n-gram is new."""
+    """Return how many bytes counting and estimating so many tokens may take, if nearly every
+    n-gram is new.
+    """
     return n_tokens * (BYTES_PER_TOKEN + order * BYTES_PER_NGRAM)
 
 
@@ -83,7 +85,9 @@ def _count_block(
     workspace: Workspace,
     bar: progress.Bar,
 ) -> Levels:
-    """Levels of the n-grams that start in ids[lo:hi]; those that reach beyond see a few tokens more."""
+    """Count the n-grams that start in ids[lo:hi], as levels; those that reach beyond see a few
+    tokens more.
+    """
     from seqloom.kernels.ngram_count import insert_bos
 
     bos = vocab_size
@@ -174,7 +178,9 @@ def _sort_by_word(
     n_words: int,
     eos_id: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Stable counting sort by the word before each position: (positions, their suffix groups, bucket starts)."""
+    """Sort positions by the word before each, with a stable counting sort: (positions, their
+    suffix groups, bucket starts).
+    """
     from seqloom.kernels import ngram_count as kernel
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
@@ -212,7 +218,9 @@ def _sort_by_word(
 def _number_groups(
     suffixes: np.ndarray, positions: np.ndarray, limit: int, starts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number the distinct n-grams in sorted order: (group of each place, suffix and count of each n-gram)."""
+    """Number the distinct n-grams in sorted order: (group of each position, suffix and count of
+    each n-gram).
+    """
     from seqloom.kernels import ngram_count as kernel
     from seqloom.kernels.parallel import parallel_map, parallel_run
 
@@ -241,7 +249,9 @@ def _number_groups(
 
 
 def _merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
-    """Union of the runs' levels. A run's n-grams are in the same order as the union's, so levels just merge."""
+    """Merge the runs' levels into their union. A run's n-grams are in the same order as the
+    union's, so levels just merge.
+    """
     vocab_size = runs[0].vocab_size
     n_words = vocab_size + 1
     counts = np.stack([r.levels[0].counts for r in runs]).sum(axis=0, dtype=np.uint32)
@@ -316,7 +326,9 @@ def _keys(part: Level, place: np.ndarray, lo: int, hi: int) -> np.ndarray:
 def _common_border(
     parts: list[Level], places: list[np.ndarray], heads: list[int], step: int
 ) -> list[int]:
-    """Ends of the next piece of each run, such that the children of one merged parent stay together."""
+    """Find the ends of the next piece of each run, such that the children of one merged parent
+    stay together.
+    """
     tops = [
         int(place[p.parents[min(h + step, len(p)) - 1]])
         for p, place, h in zip(parts, places, heads)

@@ -1,8 +1,10 @@
-"""Dynamic evaluation (Krause et al. 2018, "Dynamic Evaluation of Neural Sequence Models"): learning while being tested.
+"""Dynamic evaluation (Krause et al. 2018, "Dynamic Evaluation of Neural Sequence Models"): learning
+while being tested.
 
-The text is scored window by window, and after each window, never before, the weights take one step down the RMS-scaled
-gradient of what it cost. So the network follows the topic and the manner of the text that it reads. All this happens to
-a copy of the weights; the model stays as it was, and every evaluation begins with it.
+The text is scored window by window, and after each window, never before, the weights take one step
+down the RMS-scaled gradient of what it cost. So the network follows the topic and the manner of the
+text that it reads. All this happens to a copy of the weights; the model stays as it was, and every
+evaluation begins with it.
 """
 
 from __future__ import annotations
@@ -42,11 +44,13 @@ class DynamicEvaluation:
         return f"rms,lr={self.lr:g},window={self.window}"
 
     def text_log_probs(self, ids: np.ndarray) -> np.ndarray:
-        """Of a text of units that `</s>` closes, one unit after the other."""
+        """Compute the log-probabilities of a text of units that `</s>` closes, one unit after the
+        other.
+        """
         return self.reading()(ids)
 
     def reading(self) -> DynamicReading:
-        """The same for a text that comes in portions."""
+        """Start on a text that comes in portions."""
         return DynamicReading(self)
 
 
@@ -73,7 +77,7 @@ class DynamicReading:
         return out
 
     def _sequence(self, ids: np.ndarray, out: np.ndarray, bar: progress.Bar) -> None:
-        """The next tokens of one sequence: scored, then learnt from, window by window."""
+        """Score the next tokens of one sequence, then learn from them, window by window."""
         pieces = self.model.layers.flat_features(
             self.model, self.network, ids, np.array([len(ids)]), self.window, self.past
         )
@@ -92,9 +96,10 @@ class DynamicReading:
 class Learner:
     """Steps of the network's weights along gradients that are divided by their usual size (RMS).
 
-    Krause et al. take that size from the training text, which a saved model no longer has; here it is the mean over the
-    windows so far. The mean over the whole tensor is added to it (in place of their constant): a weight that moves for
-    the first time, as those of a rare word do, would else take a leap.
+    Krause et al. take that size from the training text, which a saved model no longer has; here it
+    is the mean over the windows so far. The mean over the whole tensor is added to it (in place of
+    their constant): a weight that moves for the first time, as those of a rare word do, would else
+    take a leap.
     """
 
     def __init__(self, network: Any, lr: float) -> None:
@@ -106,7 +111,9 @@ class Learner:
         }
 
     def step(self, features: torch.Tensor, targets: np.ndarray) -> None:
-        """One step on the mean cost of the targets (N,) after features (N, D), whose graph is still there."""
+        """Take one step on the mean cost of the targets (N,) after features (N, D), whose graph is
+        still there.
+        """
         import torch
         import torch.nn.functional as F
 

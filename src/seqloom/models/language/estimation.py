@@ -8,9 +8,9 @@ uniform distribution, so an unknown word always has probability (maximum likelih
 
 From counted levels to a back-off trie: adjusted counts, discounts, pruning, probabilities, links.
 
-One level after the other, from the unigrams up, because an n-gram's probability is interpolated with that of its
-suffix in the level below (Chen and Goodman 1998, section 2.7). With a `Workspace` on disk only one level is in
-memory at a time.
+One level after the other, from the unigrams up, because an n-gram's probability is interpolated
+with that of its suffix in the level below (Chen and Goodman 1998, section 2.7). With a `Workspace`
+on disk only one level is in memory at a time.
 """
 
 from __future__ import annotations
@@ -112,10 +112,11 @@ class KneserNey(Absolute):
 
 @dataclass(frozen=True)
 class ModifiedKneserNey:
-    """Three discounts an order, for counts of 1, 2 and more: D_j = j - (j + 1) Y n_{j+1} / n_j, Y = n1 / (n1 + 2 n2).
+    """Three discounts an order, for counts of 1, 2 and more: D_j = j - (j + 1) Y n_{j+1} / n_j, Y =
+    n1 / (n1 + 2 n2).
 
-    Where a count of counts is missing or a discount leaves (0, j] (character models, tiny corpora), one discount
-    as in Kneser-Ney is used, and where even that cannot be had, 0.5, 1 and 1.5.
+    Where a count of counts is missing or a discount leaves (0, j] (character models, tiny corpora),
+    one discount as in Kneser-Ney is used, and where even that cannot be had, 0.5, 1 and 1.5.
     """
 
     adjusted = True
@@ -218,7 +219,9 @@ class _Part:
 
 
 def _effective_counts(counted: Levels, k: int, adjusted: bool, workspace: Workspace) -> np.ndarray:
-    """Raw counts, or how many different words stand to the left (raw for what begins with `<s>`)."""
+    """Return raw counts, or how many different words stand to the left (raw for what begins with
+    `<s>`).
+    """
     from seqloom.kernels.ngram_estimate import adjusted_counts
     from seqloom.kernels.parallel import chunk_bounds
 
@@ -245,7 +248,9 @@ def _counts_of_counts(counts: np.ndarray, k: int, vocab_size: int) -> np.ndarray
 
 
 def _unigrams(counts: np.ndarray, weights: Weights, chained: bool, vocab_size: int) -> _Part:
-    """The words against the uniform distribution; `<s>` is a context only and has probability zero."""
+    """Estimate the words against the uniform distribution; `<s>` is only a context and has
+    probability zero.
+    """
     a = counts[:vocab_size].astype(np.float64)
     total = a.sum() + weights.per_type * np.count_nonzero(a) + weights.constant
     seen = (a - weights.table()[np.minimum(counts[:vocab_size], 3)]) / total

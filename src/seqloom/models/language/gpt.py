@@ -1,13 +1,16 @@
-"""Answers in a conversation, for models whose weights came with a chat template; what of a long text they do not see.
+"""Answers in a conversation, for models whose weights came with a chat template; what of a long
+text they do not see.
 
 GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
 
-With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/gpt`). What stood before a text when
-such weights were trained is part of them: `learnt` has the `start` token if it is not `</s>`, and `start_alone` where there
-was none. Then the first token is predicted from the start token alone, which no other token sees.
+With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/gpt`). What
+stood before a text when such weights were trained is part of them: `learnt` has the `start` token
+if it is not `</s>`, and `start_alone` where there was none. Then the first token is predicted from
+the start token alone, which no other token sees.
 
-It is trained on windows in random order. Text that is longer than its context is scored in windows that overlap by half,
-each token with at least half a context before it; stepping slides in the same way, so both agree.
+It is trained on windows in random order. Text that is longer than its context is scored in windows
+that overlap by half, each token with at least half a context before it; stepping slides in the same
+way, so both agree.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ ANSWER = 500  # tokens that an answer may have, by default
 
 
 def template_text(value: Any) -> bool:
-    """What a chat template must be to be saved."""
+    """Return whether a value can be saved as a chat template."""
     return isinstance(value, str) and 0 < len(value) <= MOST_CHARACTERS
 
 
@@ -81,7 +84,7 @@ def remark_length(what: str, n_tokens: int, context: int) -> None:
 
 # ---- gpt
 
-TOGETHER = 8192  # tokens that are scored in one pass
+TOKENS_PER_PASS = 8192  # tokens that are scored in one pass
 TOGETHER_BY_KERNELS = 2048  # the same without torch
 SCORES = 1 << 24  # of all tokens of the vocabulary that are there at a time
 
@@ -101,7 +104,9 @@ class Windows:
     def inputs(
         self, ids: np.ndarray, lengths: np.ndarray, together: int, past: Past
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Windows of like length side by side (B, T), what of them is scored, (B, T), and its places in the ids."""
+        """Windows of like length side by side (B, T), what of them is scored, (B, T), and its
+        places in the ids.
+        """
         ids, known = past.joined(ids), len(past.ids)
         windows = sorted(self.spans(lengths, past.read, known), key=lambda w: w[0] - w[1])
         for rows in _groups(windows, together):
@@ -123,8 +128,8 @@ class Windows:
     def spans(self, lengths: np.ndarray, read: int = 0, known: int = 0) -> list[Span]:
         """Return windows half a context apart.
 
-        A sequence of which `read` tokens were scored before goes on with the windows that hold more; starts count from
-        the last `known` of them.
+        A sequence of which `read` tokens were scored before goes on with the windows that hold
+        more; starts count from the last `known` of them.
         """
         windows: list[Span] = []
         at, alone = known - read, int(self.start_alone)
@@ -139,7 +144,7 @@ class Windows:
         return windows
 
     def _overlapping(self, at: int, length: int, read: int, begins: int) -> Iterator[Span]:
-        """Those of one sequence from `at` on; what the first has before it is told by `begins`."""
+        """Yield the windows of one sequence from `at` on; `begins` says what the first has before it."""
         size = self.context
         apart = -(-size // 2)
         if read == length:
@@ -155,7 +160,7 @@ class Windows:
 
 
 def _groups(windows: list[Span], most: int) -> list[list[Span]]:
-    """As many windows together as have `most` tokens."""
+    """Put as many windows together as have `most` tokens."""
     groups: list[list[Span]] = []
     for window in windows:
         if not groups or (len(groups[-1]) + 1) * (groups[-1][0][1] - groups[-1][0][0]) > most:
@@ -246,7 +251,7 @@ class GPTLayers(Layers):
 
         device = next(network.parameters()).device
         for inputs, keep, places in model.windows.inputs(
-            ids, lengths, together or TOGETHER, past or Past()
+            ids, lengths, together or TOKENS_PER_PASS, past or Past()
         ):
             features, _ = network(torch.from_numpy(inputs).to(device))
             yield places, features[torch.from_numpy(keep).to(device)]
@@ -274,7 +279,7 @@ class GPT(NeuralLanguageModel, LanguageModel):
 
     @property
     def start_id(self) -> int:
-        """What a sequence begins with."""
+        """Return the token that a sequence begins with."""
         return self.learnt.get("start", self.tokenizer.eos_id)
 
     @property
@@ -282,16 +287,18 @@ class GPT(NeuralLanguageModel, LanguageModel):
         return Windows(self.config.context, self.start_id, self.learnt.get("start_alone", False))
 
     def extended(self, context: int, rope_scale: float | None = None) -> GPT:
-        """The same weights for a longer context, without training.
+        """Return a model with the same weights for a longer context, without training.
 
-        Rotary positions are divided by `rope_scale`, by default as much as the context grows, so that all stand in the trained
-        range (Chen et al. 2023); sinusoidal, relative and ALiBi's go on as they are. A learned table has no more positions.
+        Rotary positions are divided by `rope_scale`, by default as much as the context grows, so
+        that all stand in the trained range (Chen et al. 2023); sinusoidal, relative and ALiBi's go
+        on as they are. A learned table has no more positions.
         """
         self.check_fitted()
         c = self.config
         if c.positions == "learned":
             raise ConfigError(
-                f"its positions are a learned table of {c.context}, which has no more; fit a model with a larger "
+                f"its positions are a learned table of {c.context}, which has no more; fit a model "
+                f"with a larger "
                 "context, or with other positions"
             )
         if context <= c.context:
@@ -333,7 +340,7 @@ class GPT(NeuralLanguageModel, LanguageModel):
     def _read(
         self, ids: np.ndarray, lengths: np.ndarray, past: Past
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What predicts each token, float32 (N, D), and its log-probability (N,)."""
+        """Return what predicts each token, float32 (N, D), and its log-probability (N,)."""
         stepper, ids, lengths = self.stepper(), np.asarray(ids), np.asarray(lengths)
         features, log_probs = (
             np.empty((len(ids), stepper.width), np.float32),
@@ -347,18 +354,20 @@ class GPT(NeuralLanguageModel, LanguageModel):
             ]
         return features, check_scores(log_probs)
 
-    # ---- conversations; `learnt` has `chat_template` where there is one, and `chat_bos`, which templates know as bos_token
+    # ---- conversations; `learnt` has `chat_template` where there is one, and `chat_bos`, which
+    # templates know as bos_token
 
     def chat_template(self) -> ChatTemplate:
-        """What turns conversations into ids; refused where the model has none."""
+        """Return what turns conversations into ids; refuse where the model has none."""
         self.check_fitted()
         return make_template(self.name, self.tokenizer, self.learnt)
 
     def chat(self, messages: Messages, **options: Any) -> str:
-        """The answer to a message, or to a conversation: a list of {"role": "system", "user" or "assistant", "content": text}.
+        """Return the answer to a message, or to a conversation: a list of
+        {"role": "system", "user" or "assistant", "content": text}.
 
-        `options` are those of `generate`: max_tokens (500 unless given), temperature, top_k, top_p, seed, stop, draft, ...
-        Marks of the template in a message stay text.
+        `options` are those of `generate`: max_tokens (500 unless given), temperature, top_k, top_p,
+        seed, stop, draft, ... Marks of the template in a message stay text.
         """
         return "".join(self.chat_stream(messages, **options))
 
@@ -372,7 +381,7 @@ class GPT(NeuralLanguageModel, LanguageModel):
         draft_tokens: int = 4,
         **options: Any,
     ) -> Iterator[str]:
-        """The same, piece by piece as it is drawn."""
+        """Yield the answer piece by piece as it is drawn."""
         from seqloom.decoding.sampling import SamplingConfig
 
         template = self.chat_template()

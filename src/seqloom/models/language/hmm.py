@@ -1,10 +1,12 @@
 """Hidden Markov language model: a hidden class moves from word to word, and each class has its own words.
 
-After Rabiner 1989, "A Tutorial on Hidden Markov Models". The state of the stepper is the belief about the hidden class of
-the next token, (n, S): a token corrects it (Bayes), the transition matrix carries it on. `</s>` is a token like any
-other, so probabilities of texts of different lengths compare. Learnt from raw text by Baum-Welch (`models/hidden`), with
-restarts, since EM climbs to the nearest hill only; pseudo-counts keep unseen tokens above zero. Long units are learnt
-from in stretches, side by side: a belief forgets what was hundreds of tokens ago, and the kernels like company.
+After Rabiner 1989, "A Tutorial on Hidden Markov Models". The state of the stepper is the belief
+about the hidden class of the next token, (n, S): a token corrects it (Bayes), the transition matrix
+carries it on. `</s>` is a token like any other, so probabilities of texts of different lengths
+compare. Learnt from raw text by Baum-Welch (`models/hidden`), with restarts, since EM climbs to the
+nearest hill only; pseudo-counts keep unseen tokens above zero. Long units are learnt from in
+stretches, side by side: a belief forgets what was hundreds of tokens ago, and the kernels like
+company.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ STRETCH = 256  # tokens
 
 
 def stretches(lengths: np.ndarray) -> np.ndarray:
-    """Lengths with the long ones cut.
+    """Return the lengths with the long ones cut.
 
     >>> stretches(np.array([3, 600, 0])).tolist()
     [3, 256, 256, 88, 0]
@@ -109,8 +111,9 @@ class HMM(LanguageModel):
         )
 
     def beliefs(self, text: str, *, smoothed: bool = False) -> tuple[list[str], np.ndarray]:
-        """The tokens of a text and the belief about the hidden class at each, (T, S), from what came up to there, or,
-        smoothed, from the whole text."""
+        """Return the tokens of a text and the belief about the hidden class at each, (T, S), from what
+        came up to there, or, smoothed, from the whole text.
+        """
         ids, lengths = self.encode(text)
         beliefs = (
             self.chain.posteriors(ids, lengths) if smoothed else self.chain.filter(ids, lengths)[0]
@@ -118,7 +121,7 @@ class HMM(LanguageModel):
         return [self.tokenizer.token(int(i)) for i in ids], beliefs
 
     def top_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
-        """The likeliest tokens of each state with their probabilities."""
+        """Return the likeliest tokens of each state with their probabilities."""
         tokens = self.tokenizer
         best = np.argsort(-self.chain.emissions, axis=1, kind="stable")[:, :n]
         return [

@@ -4,8 +4,9 @@ Bengio et al. 2003, equation 1: y = b + W x + U tanh(d + H x), x the vectors of 
 
 U and W stand side by side in the output layer, which reads [tanh(..), x].
 
-Recurrent language models as networks: token vectors, a recurrent stack, an output layer (Mikolov et al. 2010;
-Zaremba et al. 2014 for dropout between layers; Press and Wolf 2017 for the tied output; Merity et al. 2018 for the rest).
+Recurrent language models as networks: token vectors, a recurrent stack, an output layer (Mikolov et
+al. 2010; Zaremba et al. 2014 for dropout between layers; Press and Wolf 2017 for the tied output;
+Merity et al. 2018 for the rest).
 
 With tied weights and a state of another width than the vectors, a `bridge` brings one to the other.
 
@@ -81,7 +82,7 @@ class GPTLanguageNet(GPTNet):
     def forward(
         self, ids: Tensor, state: Any = None, trace: Trace | None = None
     ) -> tuple[Tensor, None]:
-        """What the output layer reads, (B, T, D); nothing is carried."""
+        """Return what the output layer reads, (B, T, D); nothing is carried."""
         return self.features(ids, trace=trace)[0], None
 
 
@@ -115,7 +116,9 @@ class NPLMNet(nn.Module):
         nn.init.normal_(self.embedding.weight, std=d_embed**-0.5)
 
     def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, None]:
-        """ids (B, before - 1 + T): for each of the last T, what the output layer reads of the window that it ends."""
+        """Return for each of the last T ids (B, before - 1 + T) what the output layer reads of the
+        window that it ends.
+        """
         vectors = self.embedding(ids)  # (B, before - 1 + T, E)
         x = vectors.unfold(1, self.before, 1).transpose(2, 3).flatten(2)  # (B, T, before * E)
         h = self.drop(torch.tanh(self.hidden(x)))
@@ -178,7 +181,9 @@ class RecurrentNet(nn.Module):
     def forward(
         self, ids: Tensor, state: Any = None, trace: Trace | None = None
     ) -> tuple[Tensor, Any]:
-        """What the output layer reads, (B, T, D), and the state after it; a trace gets `recurrent...`."""
+        """Return what the output layer reads, (B, T, D), and the state after it; a trace gets
+        `recurrent...`.
+        """
         x = word_dropout(self.embedding, ids, self.word_dropout if self.training else 0.0)
         x, state = self.recurrent(self.drop_in(x), state, trace=within(trace, "recurrent"))
         x = self.drop_out(x)
@@ -211,14 +216,18 @@ class LanguageTraining:
         self.first, self.widths = first, self._bytes_per_token()
 
     def _sequences(self, valid: np.ndarray) -> np.ndarray:
-        """How the valid text is scored: unit by unit, or where the state is carried on, in a few rows."""
+        """Return the lengths by which the valid text is scored: unit by unit, or where the state is
+        carried on, in a few rows.
+        """
         if not self.model.carry:
             return unit_lengths(valid, self.model.tokenizer.eos_id)
         rows = min(VALID_ROWS, max(len(valid) // 64, 1))
         return np.diff(np.linspace(0, len(valid), rows + 1).astype(np.int64))
 
     def _bytes_per_token(self) -> tuple[float, float] | None:
-        """Of the training text and of the valid text, for texts differ in it; None where the tokenizer loses some."""
+        """Return the bytes per token of the training text and of the valid text, since texts differ in
+        it; None where the tokenizer loses some.
+        """
         tokenizer, unit = self.model.tokenizer, self.model.unit
         if not tokenizer.lossless:
             return None

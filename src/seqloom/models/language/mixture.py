@@ -34,7 +34,7 @@ class Mixture(LanguageModel):
 
     @classmethod
     def of(cls, members: Sequence[LanguageModel], **options: Any) -> Mixture:
-        """A mixture of models that are in memory."""
+        """Make a mixture of models that are in memory."""
         model = cls(**options)
         model.members = list(members)
         _check_depth(model)
@@ -126,7 +126,7 @@ class Mixture(LanguageModel):
         return lambda ids: self._mixed(reading(ids) for reading in readings)
 
     def _mixed(self, log_probs: Iterable[np.ndarray]) -> np.ndarray:
-        """From the log-probabilities of the members, (N,) each."""
+        """Compute the mixture from the log-probabilities of the members, (N,) each."""
         total: np.ndarray | None = None
         for log_weight, member_log_probs in zip(self._log_weights(), log_probs, strict=True):
             total = np.full(len(member_log_probs), -np.inf) if total is None else total

@@ -1,8 +1,9 @@
 """What all neural language models share: fitting by the training engine, scoring in batches, saving.
 
-A model has `layers`, which say how its network is built, what the training batches look like, and how it steps. Scoring
-runs the network over whole texts with torch, or without it token by token; stepping needs no torch (`runtime/language`), and
-the contract tests prove that both agree. A sequence begins as if `</s>` had just been read.
+A model has `layers`, which say how its network is built, what the training batches look like, and
+how it steps. Scoring runs the network over whole texts with torch, or without it token by token;
+stepping needs no torch (`runtime/language`), and the contract tests prove that both agree. A
+sequence begins as if `</s>` had just been read.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ HELD_OUT = 0.05  # share of the tokens that is kept for evaluation where no vali
 PORTION_BY_STEPS = (
     1 << 13
 )  # tokens that are scored at a time without torch, so that progress is seen
-_FEWEST = 2000  # tokens, below which nothing is held out
+_MIN_TOKENS_TO_HOLD_OUT = 2000  # tokens, below which nothing is held out
 
 
 @dataclass
@@ -73,17 +74,19 @@ class Past:
     state: Any = None  # of a recurrent network
 
     def joined(self, ids: np.ndarray) -> np.ndarray:
-        """The remembered tokens and the next ones."""
+        """Return the remembered tokens and the next ones."""
         return np.concatenate([self.ids, ids.astype(np.int64)])
 
     def advance(self, ids: np.ndarray, keep: int) -> None:
-        """These were read too; at least the last `keep` tokens are needed."""
+        """Add tokens that were read too; at least the last `keep` tokens are needed."""
         both = self.joined(ids)
         self.read, self.ids = self.read + len(ids), both[max(len(both) - keep, 0) :]
 
 
 class Layers(ABC):
-    """The network of a language model, of which the model says the options: a value of the class, the same for all models."""
+    """The network of a language model, of which the model says the options: a value of the class,
+    the same for all models.
+    """
 
     width_option: ClassVar[str] = "d_hidden"
     embed_option: ClassVar[str] = "d_embed"
@@ -93,7 +96,9 @@ class Layers(ABC):
     def build(
         self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None
     ) -> torch.nn.Module:
-        """The network, with initial weights from torch's random state; `counts` of the tokens in the training text."""
+        """Build the network, with initial weights from torch's random state; `counts` of the tokens in
+        the training text.
+        """
 
     @abstractmethod
     def take_runtime(self, model: NeuralLanguageModel, weights: Weights) -> Any:
@@ -105,11 +110,13 @@ class Layers(ABC):
 
     @abstractmethod
     def body_cost(self, config: Any, width: int) -> float:
-        """Multiplications for one token, forward, without the output layer; the width is chosen by it."""
+        """Return the multiplications for one token, forward, without the output layer; the width is
+        chosen by it.
+        """
 
     @abstractmethod
     def batches(self, model: NeuralLanguageModel, ids: np.ndarray, train: TrainConfig) -> Any:
-        """Training batches of the ids."""
+        """Return training batches of the ids."""
 
     @abstractmethod
     def flat_features(
@@ -121,10 +128,12 @@ class Layers(ABC):
         together: int | None = None,
         past: Past | None = None,
     ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        """What the output layer reads of sequences side by side: places in `ids` (N,), and for each what predicts it (N, D).
+        """Yield what the output layer reads of sequences side by side: positions in `ids` (N,), and
+        for each what predicts it (N, D).
 
-        `together`: how many tokens of a sequence one piece should have at most; the pieces of one sequence are in order.
-        `past`: what a single sequence had before these ids, and has after them.
+        `together`: how many tokens of a sequence one piece should have at most; the pieces of one
+        sequence are in order. `past`: what a single sequence had before these ids, and has after
+        them.
         """
 
     def default_embed(self, width: int) -> int:
@@ -220,7 +229,8 @@ class NeuralLanguageModel(Mixin):
             and c.softmax != "adaptive"
         ):
             progress.say(
-                "the output layer is tied to the token vectors, so it is frozen too; --no-tied gives it its own "
+                "the output layer is tied to the token vectors, so it is frozen too; --no-tied "
+                "gives it its own "
                 "weights"
             )
         return first
@@ -234,7 +244,8 @@ class NeuralLanguageModel(Mixin):
         *,
         updates: float | None = None,
     ) -> Size:
-        """The width that was given, or one that suits; `d_embed` of vectors that the network begins with.
+        """Return the width that was given, or one that suits; `d_embed` of vectors that the network
+        begins with.
 
         `updates`: how many there are in one pass over the tokens.
         """
@@ -278,15 +289,18 @@ class NeuralLanguageModel(Mixin):
         return self.get_params() | {layers.embed_option: d_embed, layers.width_option: width}
 
     def _held_out(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Text without a valid part: the last tokens are kept for evaluation, unless it is very small."""
-        if len(ids) < _FEWEST:
+        """Split text without a valid part: the last tokens are kept for evaluation, unless it is very
+        small.
+        """
+        if len(ids) < _MIN_TOKENS_TO_HOLD_OUT:
             return ids, None
         cut = int(len(ids) * (1 - HELD_OUT))
         if not self.carry:  # whole units, as they are scored
             ends = np.flatnonzero(ids[:cut] == self.tokenizer.eos_id)
             cut = int(ends[-1]) + 1 if len(ends) else cut
         progress.say(
-            f"holding out the last {HELD_OUT:.0%} of the text to choose the best weights; --valid gives another text"
+            f"holding out the last {HELD_OUT:.0%} of the text to choose the best weights; --valid "
+            f"gives another text"
         )
         return ids[:cut], ids[cut:]
 
@@ -334,7 +348,7 @@ class NeuralLanguageModel(Mixin):
     def flat_log_probs(
         self, network: Any, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None
     ) -> np.ndarray:
-        """`sequence_log_probs` by the network."""
+        """Compute `sequence_log_probs` by the network."""
         import torch
 
         out = np.empty(len(ids), np.float32)
@@ -348,7 +362,9 @@ class NeuralLanguageModel(Mixin):
     def sequence_features(
         self, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What the stepper's `features` are before each token, float32 (N, D), and `sequence_log_probs`, in one pass."""
+        """Compute the stepper's `features` before each token, float32 (N, D), and
+        `sequence_log_probs`, in one pass.
+        """
         if self.bits:
             return self._features_by_steps(np.asarray(ids), np.asarray(lengths), past)
         network, log_probs, vectors = (
@@ -412,7 +428,7 @@ class NeuralLanguageModel(Mixin):
 
 
 def token_log_probs(network: Any, features: torch.Tensor, targets: np.ndarray) -> np.ndarray:
-    """Natural-log probability of each target (N,) after features (N, D)."""
+    """Compute the natural-log probability of each target (N,) after features (N, D)."""
     import torch
 
     wanted = torch.from_numpy(targets.astype(np.int64)).to(features.device)

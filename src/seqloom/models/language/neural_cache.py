@@ -1,12 +1,15 @@
-"""The neural cache (Grave, Joulin and Usunier 2017, "Improving Neural Language Models with a Continuous Cache").
+"""The neural cache (Grave, Joulin and Usunier 2017, "Improving Neural Language Models with a
+Continuous Cache").
 
-It remembers the vectors h_i from which a trained network predicted the last tokens, and what came then. A token that
-followed a vector like the present one is likely to come again (equations 2 and 3):
+It remembers the vectors h_i from which a trained network predicted the last tokens, and what came
+then. A token that followed a vector like the present one is likely to come again (equations 2 and
+3):
 
     p(w) = (1 - share) p_network(w) + share sum_i softmax_i(theta h_t . h_i) [w_i = w]
 
-Nothing is trained but the two numbers: fit chooses them on text that the network has not seen. As long as nothing is
-remembered, the network speaks alone. Unlike `cache`, which counts words, it knows in which places they stood.
+Nothing is trained but the two numbers: fit chooses them on text that the network has not seen. As
+long as nothing is remembered, the network speaks alone. Unlike `cache`, which counts words, it
+knows in which places they stood.
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ FLATNESS = (
 FINER = (2**-0.5, 2**-0.25, 2**0.25, 2**0.5)  # then around the best of them
 MOST_SHARE = 0.99
 MOST_HELD_OUT = 100_000  # tokens on which theta is chosen
-LONGEST = 1 << 17  # tokens whose vectors are held at a time
+MAX_VECTORS = 1 << 17  # tokens whose vectors are held at a time
 BLOCK = 128  # tokens whose scores are computed at a time
-ROOM = 64  # vectors that a new state has place for; doubled whenever it is full
+INITIAL_VECTORS = 64  # vectors that a new state has place for; doubled whenever it is full
 
 
 class NeuralCache(LanguageModel):
@@ -56,7 +59,7 @@ class NeuralCache(LanguageModel):
 
     @classmethod
     def of(cls, member: LanguageModel, **options: Any) -> NeuralCache:
-        """A cache over a network that is in memory."""
+        """Make a cache over a network that is in memory."""
         model = cls(**options)
         model.members = [member]
         return model
@@ -116,7 +119,7 @@ class NeuralCache(LanguageModel):
         self.fit_info |= {"theta": theta, "share": share}
 
     def _choose(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
-        """The theta of the highest likelihood, each with its best share."""
+        """Choose the theta of the highest likelihood, with its best share."""
         features, log_probs = self._member().sequence_features(ids, lengths)
         starts = _starts(lengths)
         later = starts < np.arange(len(ids))  # the others have nothing to remember
@@ -164,7 +167,7 @@ class NeuralCache(LanguageModel):
 
     @property
     def portion(self) -> int:
-        return LONGEST
+        return MAX_VECTORS
 
     def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         past, vectors, words = state or (Past(), None, np.zeros(0, np.int64))
@@ -184,7 +187,7 @@ class NeuralCache(LanguageModel):
     def _mixed(
         self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray, log_probs: np.ndarray
     ) -> np.ndarray:
-        """The network's log-probabilities (N,) with what the cache says."""
+        """Return the network's log-probabilities (N,) mixed with those of the cache."""
         remembered = self._cache_probs(features, ids, starts, [self.theta])[0]
         with np.errstate(divide="ignore"):
             mixed = np.logaddexp(np.log1p(-self.share) + log_probs, np.log(self.share * remembered))
@@ -195,7 +198,8 @@ class NeuralCache(LanguageModel):
     def _cache_probs(
         self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray, thetas: Sequence[float]
     ) -> np.ndarray:
-        """The cache's own probability of each token for each theta, float64 (thetas, N); 0 where it is empty.
+        """Compute the cache's own probability of each token for each theta, float64 (thetas, N); 0
+        where it is empty.
 
         A block of tokens meets all vectors that some of them may see in one product; a mask hides the others.
         """
@@ -268,7 +272,8 @@ class NeuralCache(LanguageModel):
 
 
 def best_share(plain: np.ndarray, remembered: np.ndarray) -> float:
-    """The weight of the second of two probabilities (N,) at which the likelihood of their mean is highest.
+    """Find the weight of the second of two probabilities (N,) at which the likelihood of their
+    mean is highest.
 
     It is concave in the weight, so halving the interval by the sign of its slope finds the maximum.
     """
@@ -284,19 +289,20 @@ def best_share(plain: np.ndarray, remembered: np.ndarray) -> float:
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:
-    """Where the sequence of each token begins, int64 (N,)."""
+    """Return where the sequence of each token begins, int64 (N,)."""
     return np.repeat(np.cumsum(lengths) - lengths, lengths).astype(np.int64)
 
 
 def _lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
-    """Of units; the last may have been cut off."""
+    """Return the lengths of units; the last may have been cut off."""
     whole = unit_lengths(ids, eos_id)
     rest = len(ids) - int(whole.sum())
     return np.append(whole, rest) if rest else whole
 
 
 class NeuralCacheStepper:
-    """The state: (member's state, vectors (n, C, D), what followed each (n, C), how many tokens were read (n,)).
+    """The state: (member's state, vectors (n, C, D), what followed each (n, C), how many tokens
+    were read (n,)).
 
     C grows up to the window; then the oldest are written over.
     """
@@ -350,9 +356,13 @@ class NeuralCacheStepper:
     def _room(
         self, vectors: np.ndarray, words: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same with place for `length` tokens a row, or for the whole window."""
+        """Return the vectors and words with room for `length` tokens per row, or for the whole window."""
         have = words.shape[1]
         if have >= min(length, self.window):
             return vectors, words
-        more = [(0, 0), (0, min(max(length, ROOM, 2 * have), self.window) - have), (0, 0)]
+        more = [
+            (0, 0),
+            (0, min(max(length, INITIAL_VECTORS, 2 * have), self.window) - have),
+            (0, 0),
+        ]
         return np.pad(vectors, more), np.pad(words, more[:2])

@@ -37,7 +37,7 @@ CHUNK = 1 << 15
 
 
 def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
-    """A smaller trie; words themselves are never left out."""
+    """Return a smaller trie; words themselves are never left out."""
     from seqloom.kernels import ngram_estimate as kernel
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
@@ -64,7 +64,7 @@ def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
 
 
 def _without(trie: Trie, keep: np.ndarray) -> Trie:
-    """The trie with only these nodes; back-off weights still the old ones."""
+    """Return the trie with only these nodes; back-off weights are still the old ones."""
     from seqloom.kernels.ngram_estimate import relink
 
     numbers = np.cumsum(keep, dtype=np.int64) - 1
@@ -97,7 +97,9 @@ def _without(trie: Trie, keep: np.ndarray) -> Trie:
 
 
 def _reweighted(trie: Trie) -> Trie:
-    """New back-off weights, shorter histories first, because longer ones are measured against them."""
+    """Return the trie with new back-off weights, shorter histories first, because longer ones are
+    measured against them.
+    """
     from seqloom.kernels.ngram_estimate import new_backoffs
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
@@ -132,7 +134,9 @@ class TokenScore(NamedTuple):
 
 
 class Sparsity(NamedTuple):
-    """Why counting alone cannot work: of all n-grams that could be, how few are there, and how many are met again."""
+    """Why counting alone cannot work: of all n-grams that could be, how few are there, and how many
+    are met again.
+    """
 
     order: int
     possible: int  # free values of a full table, (K - 1) K^(order - 1)
@@ -153,7 +157,8 @@ class NGram(LanguageModel):
         )
         if longest < c.order:
             raise DataError(
-                f"the corpus is shorter than the order: its longest unit has {longest} tokens with <s> and </s>, "
+                f"the corpus is shorter than the order: its longest unit has {longest} tokens with "
+                f"<s> and </s>, "
                 f"the order is {c.order}; use a lower order, another unit, or more text"
             )
         need = memory_needed(len(ids), c.order)
@@ -177,7 +182,7 @@ class NGram(LanguageModel):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many n-grams of each order it has."""
+        """Return how many n-grams of each order it has."""
         return {str(k): n for k, n in enumerate(np.diff(self.trie.level_starts[1:]).tolist(), 1)}
 
     @property
@@ -195,7 +200,7 @@ class NGram(LanguageModel):
 
     @property
     def parameters(self) -> int:
-        """Probabilities and back-off weights."""
+        """Return the number of probabilities and back-off weights."""
         return len(self.trie.words) + len(self.trie.contexts) - 1
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -204,7 +209,9 @@ class NGram(LanguageModel):
         )
 
     def full_scores(self, text: str) -> list[TokenScore]:
-        """Token, natural-log probability, matched order and whether it is unknown; as KenLM's `full_scores`."""
+        """Return token, natural-log probability, matched order and whether it is unknown, as KenLM's
+        `full_scores` does.
+        """
         tokenizer = self.tokenizer
         ids, _ = self.encode(text)
         log_probs, orders = self.trie.score_with_orders(ids, tokenizer.eos_id)
@@ -215,7 +222,9 @@ class NGram(LanguageModel):
         ]
 
     def sparsity(self, data: Any) -> list[Sparsity]:
-        """For each order: possible n-grams, those in the model, and the share of the test's that the model has."""
+        """Return for each order the possible n-grams, those in the model, and the share of the test's
+        that the model has.
+        """
         tokenizer = self.tokenizer
         ids = encode_corpus(tokenizer, as_corpus(data), unit=self.unit)
         _, matched = self.trie.score_with_orders(ids, tokenizer.eos_id)
@@ -268,7 +277,8 @@ def _announce(
     if workspace.limit > memory:
         floor = f", more than --memory: the program, the tokenizer and the text alone take {resident() >> 20} MB"
     progress.say(
-        f"{work}: about {seconds * 2:.0f} s, working on disk with about {workspace.limit >> 20} MB of memory{floor}; "
+        f"{work}: about {seconds * 2:.0f} s, working on disk with about {workspace.limit >> 20} MB "
+        f"of memory{floor}; "
         "plus pages of scratch files, which the system reclaims when needed"
     )
 
@@ -277,7 +287,7 @@ class NGramStepper:
     """The state is one array of trie nodes, (n,)."""
 
     def __init__(self, trie: Trie, eos_id: int, *, exact: bool = True) -> None:
-        """`exact`: probabilities are our own, and must sum to one."""
+        """Make a stepper; `exact`: probabilities are our own, and must sum to one."""
         self.trie, self.eos_id, self.vocab_size, self.exact = trie, eos_id, trie.vocab_size, exact
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:

@@ -1,7 +1,7 @@
 """The neural probabilistic language model (Bengio et al. 2003): an n-gram whose words are vectors.
 
-Like an n-gram it sees a fixed number of tokens; unlike one it treats words of like vectors alike, so a combination that
-was never seen gets probability from its neighbours.
+Like an n-gram it sees a fixed number of tokens; unlike one it treats words of like vectors alike,
+so a combination that was never seen gets probability from its neighbours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from seqloom.training.batches import Batches
 
-TOGETHER = 4096  # tokens that are scored in one pass
+TOKENS_PER_PASS = 4096  # tokens that are scored in one pass
 
 
 class NPLMLayers(Layers):
@@ -86,7 +86,9 @@ class NPLMLayers(Layers):
         together: int | None = None,
         past: Past | None = None,
     ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        """Every token from the window before it; what lies before its sequence is `</s>`."""
+        """Yield the features of every token from the window before it; what lies before its sequence
+        is `</s>`.
+        """
         import torch
 
         device = next(network.parameters()).device
@@ -95,7 +97,7 @@ class NPLMLayers(Layers):
         known, read = (
             (past.joined(ids), len(past.ids)) if past else (ids, 0)
         )  # the sequence begins with what is remembered
-        size = together or TOGETHER
+        size = together or TOKENS_PER_PASS
         for low in range(0, len(ids), size):
             high = min(low + size, len(ids))
             places = np.arange(low, high)[:, None] + np.arange(-before, 0) + read  # (N, before)

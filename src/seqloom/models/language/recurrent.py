@@ -1,8 +1,9 @@
-"""Recurrent language models: a state that each token changes, trained by truncated back-propagation through time.
+"""Recurrent language models: a state that each token changes, trained by truncated back-propagation
+through time.
 
-`rnn` is Elman's (1990) network, whose gradients fade or grow with distance. `lstm` (Hochreiter and Schmidhuber 1997;
-forget gate: Gers et al. 2000) adds a cell that is changed by addition, so that they last. `gru` (Cho et al. 2014)
-does much of that with two gates and no cell.
+`rnn` is Elman's (1990) network, whose gradients fade or grow with distance. `lstm` (Hochreiter and
+Schmidhuber 1997; forget gate: Gers et al. 2000) adds a cell that is changed by addition, so that
+they last. `gru` (Cho et al. 2014) does much of that with two gates and no cell.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class RecurrentLayers(Layers):
     def check_options(self, config: Any) -> None:
         if not config.variational and config.dropout == config.input_dropout == 0:
             raise ConfigError(
-                "variational has no effect where dropout and input_dropout are 0; leave it out, or give dropout"
+                "variational has no effect where dropout and input_dropout are 0; leave it out, or "
+                "give dropout"
             )
 
     def build(
@@ -115,7 +117,9 @@ class RecurrentLayers(Layers):
         together: int | None = None,
         past: Past | None = None,
     ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        """Sequences of like length side by side, window by window; a row leaves when its sequence ends."""
+        """Yield features of sequences of similar length side by side, window by window; a row leaves
+        when its sequence ends.
+        """
         import torch
 
         from seqloom.training.update import detached, leading

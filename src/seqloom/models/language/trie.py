@@ -49,7 +49,9 @@ class Trie:
         level_starts: np.ndarray,
         chained: bool,
     ) -> Trie:
-        """From one array for each property, over all nodes or, for `first` and `backoffs`, the inner ones."""
+        """Make a trie from one array for each property, over all nodes or, for `first` and `backoffs`,
+        the inner ones.
+        """
         n = len(backoffs)
         trie = cls(
             words,
@@ -105,12 +107,12 @@ class Trie:
 
     @cached_property
     def log_probs(self) -> np.ndarray:
-        """Of all nodes, as a copy."""
+        """Return the log-probabilities of all nodes, as a copy."""
         return np.concatenate([self.inner_log_probs, self.leaf_log_probs])
 
     @cached_property
     def links(self) -> np.ndarray:
-        """Of all nodes, as a copy."""
+        """Return the links of all nodes, as a copy."""
         return np.concatenate([self.inner_links, self.leaf_links])
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -123,7 +125,7 @@ class Trie:
 
     @cached_property
     def tables(self) -> Tables:
-        """What the query kernels take."""
+        """Return what the query kernels take."""
         return (
             self.words,
             self.contexts,
@@ -135,7 +137,9 @@ class Trie:
 
     @cached_property
     def index(self) -> np.ndarray:
-        """uint64: where the children of contexts with many of them are found at once; see kernels/ngram_query."""
+        """Return the index (uint64) where the children of contexts with many of them are found at
+        once; see kernels/ngram_query.
+        """
         from seqloom.kernels.ngram_query import count_indexed, fill_index
 
         slots = 2 * count_indexed(self.contexts)
@@ -144,11 +148,13 @@ class Trie:
         return index
 
     def score(self, ids: np.ndarray, eos_id: int) -> np.ndarray:
-        """Log-probability (float32) of each id. Each unit ends with `eos_id` and begins in the `<s>` state."""
+        """Compute the log-probability (float32) of each id. Each unit ends with `eos_id` and begins in
+        the `<s>` state.
+        """
         return self._score(ids, eos_id, _NO_NODES)
 
     def score_with_orders(self, ids: np.ndarray, eos_id: int) -> tuple[np.ndarray, np.ndarray]:
-        """The same, and the length of the n-gram that matched (uint8)."""
+        """Compute the log-probability of each id, and the length of the n-gram that matched (uint8)."""
         nodes = np.empty(len(ids), np.uint32)
         return self._score(ids, eos_id, nodes), self.order_of(nodes)
 
@@ -171,7 +177,9 @@ class Trie:
 
     @cached_property
     def _score_span(self) -> Callable[..., None]:
-        """The kernel with this model's tables: importing it and taking the tables apart costs more than a short text."""
+        """Return the kernel with this model's tables: importing it and taking the tables apart costs
+        more than a short text.
+        """
         from seqloom.kernels.ngram_query import score_span
 
         return partial(score_span, *self.tables)
@@ -188,12 +196,14 @@ class Trie:
 
     @cached_property
     def _words_sum(self) -> float:
-        """What the probabilities of the words without a context sum to."""
+        """Return the sum of the probabilities of the words without a context."""
         log_probs = self.inner_log_probs[1:] if self.order > 1 else self.leaf_log_probs
         return float(np.exp(log_probs[: self.vocab_size].astype(np.float64)).sum())
 
     def distributions(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log-probabilities of every next token, float32 (n, V), and what the probabilities of each row sum to (n,)."""
+        """Compute log-probabilities of every next token, float32 (n, V), and the sum of the
+        probabilities of each row (n,).
+        """
         from seqloom.kernels.ngram_query import distributions
 
         out = np.empty((len(states), self.vocab_size), np.float32)
@@ -203,7 +213,7 @@ class Trie:
 
 
 def specs(order: int, vocab_size: int, length: Length) -> dict[str, Spec]:
-    """What the arrays of a saved trie must be; `check` looks at what is in them."""
+    """Return what the arrays of a saved trie must be; `check` looks at what is in them."""
     return {
         "words": Spec("uint32", (length("words"),), high=vocab_size),
         "contexts": Spec("uint32", (length("contexts"), 4)),
@@ -251,7 +261,9 @@ class Doubled(DataError):
 
 
 def from_levels(levels: Sequence[Explicit], vocab_size: int) -> Trie:
-    """`levels[k - 1]` holds the n-grams of order k in any order; level 1 has every word and `<s>` = vocab_size."""
+    """Build a trie; `levels[k - 1]` holds the n-grams of order k in any order; level 1 has every
+    word and `<s>` = vocab_size.
+    """
     tables = [_sorted(*level) for level in levels]
     for k in range(len(tables) - 1, 1, -1):
         tables[k - 1] = _with_prefixes(tables[k - 1], tables[k][0])
@@ -318,7 +330,9 @@ def _with_prefixes(level: Explicit, longer: np.ndarray) -> Explicit:
 
 
 def _find(rows: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
-    """Numbers of these n-grams in their level, -1 where there is no such n-gram. keys[k - 2] belongs to order k."""
+    """Find the numbers of these n-grams in their level, -1 where there is no such n-gram. keys[k -
+    2] belongs to order k.
+    """
     place = rows[:, 0].copy()
     for j in range(1, rows.shape[1]):
         key = (place << 32) | rows[:, j]
@@ -336,7 +350,9 @@ def _links(
     first: np.ndarray,
     backoffs: np.ndarray,
 ) -> np.ndarray:
-    """The longest proper suffix that is there and that something follows or that has a back-off weight."""
+    """Find the longest proper suffix that is there and that something follows or that has a
+    back-off weight.
+    """
     links = np.zeros(int(starts[-1]), np.uint32)
     live = (first[:-1] < first[1:]) | (backoffs != 0)
     for k, (grams, _, _) in enumerate(tables, 1):
@@ -351,7 +367,9 @@ def _links(
 
 
 def _fill_blanks(trie: Trie, tables: list[Explicit], keys: list[np.ndarray]) -> None:
-    """log p of an n-gram that only its extensions needed: back-off weight of its context plus the shorter n-gram."""
+    """Compute log p of n-grams that only their extensions needed: back-off weight of the context
+    plus the shorter n-gram.
+    """
     for k, (grams, log_probs, _) in enumerate(tables, 1):
         blank = np.flatnonzero(np.isnan(log_probs))
         if len(blank):
@@ -363,7 +381,7 @@ def _fill_blanks(trie: Trie, tables: list[Explicit], keys: list[np.ndarray]) -> 
 
 
 def _log_probs(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
-    """log p of the last word after the others, by the recursion that defines back-off."""
+    """Compute log p of the last word after the others, by the recursion that defines back-off."""
     place = _find(rows, keys)
     out = trie.log_probs[np.where(place >= 0, place + trie.level_starts[rows.shape[1]], 0)].astype(
         np.float64
@@ -377,7 +395,7 @@ def _log_probs(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarr
 
 
 def _backoff(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
-    """The back-off weight of the context, all words but the last; none where it is unknown."""
+    """Return the back-off weight of the context, all words but the last; none where it is unknown."""
     place = _find(rows[:, :-1], keys)
     return np.where(
         place >= 0, trie.backoffs[np.maximum(place, 0) + trie.level_starts[rows.shape[1] - 1]], 0.0

@@ -1,9 +1,11 @@
-"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights (`interop/encoders`).
+"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights
+(`interop/encoders`).
 
-`fill` and pseudo-perplexities come with the contract; what an encoder adds are its hidden states, one vector for each token
-that depends on the whole text. On a CPU the network runs without torch (`runtime/bert`), on other devices with it
-(`encoder_net`). Of a quantised model all matrices of the blocks are rounded: for three published models, float32 queries, keys
-and values made the error of 8 bits smaller by 2 to 10 per cent and the weights 1.5 to 1.9 times as large.
+`fill` and pseudo-perplexities come with the contract; what an encoder adds are its hidden states,
+one vector for each token that depends on the whole text. On a CPU the network runs without torch
+(`runtime/bert`), on other devices with it (`encoder_net`). Of a quantised model all matrices of the
+blocks are rounded: for three published models, float32 queries, keys and values made the error of 8
+bits smaller by 2 to 10 per cent and the weights 1.5 to 1.9 times as large.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class Masked(NamedTuple):
         return read_inputs(self.encoder, inputs)
 
     def guess(self, inputs: Sequence[Input], marks: Marks) -> list[np.ndarray]:
-        """Return for each text the log-probabilities of all tokens at each of its hidden places, float32 (places, V)."""
+        """Return for each text the log-probabilities of all tokens at each of its hidden places,
+        float32 (places, V).
+        """
         assert self.head is not None, "this network has no head that guesses tokens"
         x, offsets = self.read([marks.hide(one) for one in inputs])
         hidden = np.flatnonzero(np.concatenate([one.ids for one in inputs]) == HIDDEN)
@@ -77,7 +81,7 @@ class Bert(NetworkModel, MaskedModel):
 
     @property
     def marks(self) -> Marks:
-        """What stands around its texts."""
+        """Return the marks that stand around its texts."""
         return Marks.of(self.learnt, self.tokenizer.vocab_size)
 
     @property
@@ -133,7 +137,7 @@ class Bert(NetworkModel, MaskedModel):
         run: str | Path | None = None,
         start: Any = None,
     ) -> Self:
-        """Refused: published weights are converted (`seqloom convert DIR OUT`)."""
+        """Refuse: published weights are converted (`seqloom convert DIR OUT`)."""
         raise ConfigError(
             "bert models are not trained here; convert published weights: seqloom convert DIR OUT"
         )
@@ -190,7 +194,8 @@ class Bert(NetworkModel, MaskedModel):
     # ---- hidden states
 
     def hidden(self, texts: Text | Sequence[Text]) -> Any:
-        """The vector of each token of a text, or of a pair of texts given as a tuple, marks included; for a list a list.
+        """Return the vector of each token of a text, or of a pair of texts given as a tuple, marks
+        included; for a list, a list.
 
         What is longer than its context is cut off, which is said.
         """
@@ -202,7 +207,8 @@ class Bert(NetworkModel, MaskedModel):
         kept = [cut_to(row, self.longest(len(row))) for row in rows]
         if cut := sum(sum(map(len, a)) > sum(map(len, b)) for a, b in zip(rows, kept)):
             progress.say(
-                f"{cut:,} of {len(rows):,} texts are longer than the {self.config.context:,} tokens that this "
+                f"{cut:,} of {len(rows):,} texts are longer than the {self.config.context:,} "
+                f"tokens that this "
                 f"{self.name} model reads; their ends are left out"
             )
         inputs = [marks.hide(marks.join(row, self.config.n_types)) for row in kept]
@@ -214,7 +220,7 @@ class Bert(NetworkModel, MaskedModel):
         return made[0] if one else made
 
     def _vectors(self, inputs: list[Input]) -> list[np.ndarray]:
-        """The vectors (T, D) of each text."""
+        """Return the vectors (T, D) of each text."""
         if not self.net.on_cpu:
             return hidden_states(self.network(), inputs, self.marks.pad)
         network: Masked = self.runtime()

@@ -11,7 +11,8 @@ from seqloom.errors import ConfigError
 ActivationName = Literal["gelu-erf", "gelu", "relu"]
 PoolingName = Literal["mean", "cls", "max"]
 
-SHAPE = "d_mlp d_embed n_types position_offset shared_layers activation norm_epsilon pooler"  # what both networks take
+# what both networks take
+SHAPE = "d_mlp d_embed n_types position_offset shared_layers activation norm_epsilon pooler"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,5 +104,6 @@ class SentenceEncoderConfig(EncoderLayout):
         super().__post_init__()
         if self.longest is not None and self.longest > self.context:
             raise ConfigError(
-                f"longest {self.longest} is more than the {self.context} tokens that the encoder reads at once"
+                f"longest {self.longest} is more than the {self.context} tokens that the encoder "
+                f"reads at once"
             )

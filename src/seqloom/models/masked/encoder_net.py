@@ -12,7 +12,9 @@ from seqloom.nn.bert import BertNet
 def build_encoder(
     c: EncoderLayout, vocab_size: int, *, head: bool = False, **of_head: Any
 ) -> BertNet:
-    """`of_head`: head_activation and tied, of a network that guesses hidden tokens."""
+    """Build the encoder; `of_head`: head_activation and tied, of a network that guesses hidden
+    tokens.
+    """
     return BertNet(
         vocab_size,
         c.context,

@@ -1,9 +1,12 @@
-"""Texts as an encoder reads them: ids with the marks around one text or a pair, the kind of each token, and batches.
+"""Texts as an encoder reads them: ids with the marks around one text or a pair, the kind of each
+token, and batches.
 
-One text is [CLS] a [SEP], a pair [CLS] a [SEP] b [SEP], in which the tokens of b and the last mark are of the second kind.
-RoBERTa puts two marks between the texts of a pair and tells them apart by nothing else.
+One text is [CLS] a [SEP], a pair [CLS] a [SEP] b [SEP], in which the tokens of b and the last mark
+are of the second kind. RoBERTa puts two marks between the texts of a pair and tells them apart by
+nothing else.
 
-An encoder over many texts, the answers in the order asked: without torch side by side, with it by like lengths.
+An encoder over many texts, the answers in the order asked: without torch side by side, with it by
+like lengths.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from seqloom.nn import bert
 
 
-TOGETHER = 1 << 13  # tokens, padding included, that are read in one pass
+TOKENS_PER_PASS = 1 << 13  # tokens, padding included, that are read in one pass
 
 MARKS: dict[str, Kind] = {
     "cls": natural,
@@ -57,7 +60,7 @@ class Marks(NamedTuple):
 
     @classmethod
     def of(cls, learnt: Mapping[str, Any], vocab_size: int) -> Marks:
-        """Those that a model has learnt (`MARKS`), checked against its vocabulary."""
+        """Return the marks that a model has learnt (`MARKS`), checked against its vocabulary."""
         marks = cls(
             learnt["cls"], learnt["sep"], learnt["pad"], learnt.get("mask"), learnt["separators"]
         )
@@ -68,11 +71,11 @@ class Marks(NamedTuple):
         return marks
 
     def around(self, texts: int) -> int:
-        """How many marks stand around one or two texts."""
+        """Return how many marks stand around one or two texts."""
         return 2 if texts == 1 else 2 + self.separators
 
     def join(self, row: Sequence[np.ndarray], n_types: int = 2) -> Input:
-        """The ids of one or two texts with their marks; `n_types` as the network has them."""
+        """Join the ids of one or two texts with their marks; `n_types` as the network has them."""
         ids = np.array([self.cls, *row[0].tolist(), self.sep], np.int64)
         if len(row) == 1:
             return Input(ids, np.zeros_like(ids))
@@ -90,7 +93,7 @@ class Marks(NamedTuple):
         return Input(ids, types)
 
     def hide(self, given: Input) -> Input:
-        """The same with the mask where a token is HIDDEN."""
+        """Put the mask wherever a token is HIDDEN."""
         hidden = given.ids == HIDDEN
         if self.mask is None and hidden.any():
             raise DataError(
@@ -100,7 +103,8 @@ class Marks(NamedTuple):
 
 
 def cut_to(row: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, ...]:
-    """At most so many tokens of one or two texts, of two those at the end of the longer one first.
+    """Cut one or two texts to at most so many tokens; of two, the end of the longer one goes
+    first.
 
     >>> [part.tolist() for part in cut_to([np.arange(5), np.arange(2)], 4)]
     [[0, 1], [0, 1]]
@@ -114,8 +118,8 @@ def cut_to(row: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, ...]:
     return row[0][:first], row[1][: most - first]
 
 
-def batches(lengths: Sequence[int], together: int = TOGETHER) -> Iterator[list[int]]:
-    """Places of rows that are read together, those of like length, so that little is padded."""
+def batches(lengths: Sequence[int], together: int = TOKENS_PER_PASS) -> Iterator[list[int]]:
+    """Yield indices of rows of similar length that are read together, so that little is padded."""
     group: list[int] = []
     longest = 0
     for place in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
@@ -132,7 +136,9 @@ def batches(lengths: Sequence[int], together: int = TOGETHER) -> Iterator[list[i
 def pad_together(
     inputs: Iterable[Input], pad: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """ids and types (B, T) of rows padded on the right, and which are tokens; None where nothing was padded."""
+    """Return ids and types (B, T) of rows padded on the right, and which are tokens; None where
+    nothing was padded.
+    """
     rows = list(inputs)
     lengths = np.array([len(row.ids) for row in rows])
     shape = (len(rows), int(lengths.max()))
@@ -147,7 +153,9 @@ def pad_together(
 
 # ---- running
 
-GROUP = 256  # tokens that go through the network together: enough for the products, few enough to stay in the cache
+# tokens that go through the network together: enough for the products, few enough to stay in the
+# cache
+GROUP = 256
 
 
 def take_encoder(
@@ -202,9 +210,11 @@ class Read(NamedTuple):
 
 
 def read(
-    network: bert.BertNet, inputs: Sequence[Input], pad: int, together: int = TOGETHER
+    network: bert.BertNet, inputs: Sequence[Input], pad: int, together: int = TOKENS_PER_PASS
 ) -> Iterator[Read]:
-    """The vectors of the last layer, batch by batch. With gradients unless the caller turns them off."""
+    """Yield the vectors of the last layer, batch by batch, with gradients unless the caller turns
+    them off.
+    """
     import torch
 
     device = network.embedding.weight.device
@@ -219,7 +229,7 @@ def read(
 
 
 def hidden_states(network: bert.BertNet, inputs: Sequence[Input], pad: int) -> list[np.ndarray]:
-    """The vectors (T, D) of each text, those of its marks included."""
+    """Return the vectors (T, D) of each text, those of its marks included."""
     import torch
 
     found: list[np.ndarray] = [np.empty((0, 0), np.float32)] * len(inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from seqloom.config import CONTINUES, MOST, Config, OnlyWith, TextConfig, option
+from seqloom.config import CONTINUES, MAX_INTEGER, Config, OnlyWith, TextConfig, option
 
 SoftmaxName = Literal["full", "adaptive", "sampled", "nce"]
 Unknown = Literal["random", "subword", "mean"]
@@ -44,7 +44,7 @@ class PretrainedConfig(Config):
         "gradual: share of the steps, or number of steps if above 1, for which they are "
         "frozen; their learning rate then rises over as many steps",
         minimum=0.0,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
 
 

@@ -1,13 +1,15 @@
-"""Word vectors that a network begins with: opened, checked against its options, and how many of its tokens have one.
+"""Word vectors that a network begins with: opened, checked against its options, and how many of its
+tokens have one.
 
 The vectors become part of the network's weights; a saved model needs their file no more.
 
 How wide a network should be when the user does not say: as the data and the time allow.
 
-In the time given the machine makes about so many multiplications; a network twice as wide sees a quarter of the tokens. A wide
-network that reads the data once or twice learns more from it than a narrow one that reads it often. So the width is the largest
-of a short list with which the time suffices for about one pass over a million tokens (more over less data). Dropout is for data
-that is read often, and follows from the passes.
+In the time given the machine makes about so many multiplications; a network twice as wide sees a
+quarter of the tokens. A wide network that reads the data once or twice learns more from it than a
+narrow one that reads it often. So the width is the largest of a short list with which the time
+suffices for about one pass over a million tokens (more over less data). Dropout is for data that is
+read often, and follows from the passes.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class FirstLayer:
 
     @property
     def pretrained(self) -> np.ndarray:
-        """The vectors that were not made up here, float32 (V, D); NaN for tokens without one."""
+        """Return the vectors that were not made up here, float32 (V, D); NaN for tokens without one."""
         known = np.ones(len(self.matrix), bool) if self.known is None else self.known
         return np.where(known[:, None], self.matrix, np.float32(np.nan)).astype(np.float32)
 
@@ -49,7 +51,7 @@ class FirstLayer:
         return self.matrix.shape[1]
 
     def fill(self, embedding: nn.Embedding, *, frozen: bool) -> None:
-        """Let the embedding begin with these vectors; `frozen`: it never learns."""
+        """Set the embedding to begin with these vectors; `frozen`: it never learns."""
         import torch
 
         with torch.no_grad():
@@ -58,7 +60,9 @@ class FirstLayer:
 
 
 def check_early(path: str | None, kind: str) -> None:
-    """Refuse, before a text is read, what would be refused afterwards; `kind` of the tokenizer, or a saved one."""
+    """Refuse, before a text is read, what would be refused afterwards; `kind` of the tokenizer, or
+    a saved one.
+    """
     if path is None:
         return
     if not Path(path).exists():
@@ -74,12 +78,13 @@ def check_early(path: str | None, kind: str) -> None:
 
 
 def same_width(option: str, given: int | None, path: str | None) -> Callable[[int], None]:
-    """What refuses vectors of another width than an option asks for."""
+    """Return a check that refuses vectors of another width than an option asks for."""
 
     def check(dimensions: int) -> None:
         if given not in (None, dimensions):
             raise ConfigError(
-                f"{option} is {given}, but the vectors of {path} have {dimensions} dimensions; leave {option} "
+                f"{option} is {given}, but the vectors of {path} have {dimensions} dimensions; "
+                f"leave {option} "
                 f"out or give {dimensions}"
             )
 
@@ -95,9 +100,11 @@ def open_first_layer(
     unknown: Unknown = "random",
     seed: int = 0,
 ) -> FirstLayer | None:
-    """A vector for each token from those at `path`, if there are to be any; `counts` (V,) of the tokens in the training text.
+    """Load a vector for each token from those at `path`, if there are to be any; `counts` (V,) of
+    the tokens in the training text.
 
-    `check_width` refuses a number of dimensions that does not suit; `unknown`: what a token without a vector gets.
+    `check_width` refuses a number of dimensions that does not suit; `unknown`: what a token without
+    a vector gets.
     """
     if path is None:
         return None
@@ -137,7 +144,9 @@ def open_first_layer(
 
 
 def token_spellings(tokenizer: Tokenizer) -> list[str]:
-    """As word lists have them: bytes that are not UTF-8 are lone surrogates; `</s>` and `<unk>` by name."""
+    """Return the tokens as word lists spell them: bytes that are not UTF-8 are lone surrogates;
+    `</s>` and `<unk>` by name.
+    """
     return [
         tokenizer.token_bytes(i).decode("utf-8", "surrogateescape") or tokenizer.token(i)
         for i in range(tokenizer.vocab_size)
@@ -145,7 +154,7 @@ def token_spellings(tokenizer: Tokenizer) -> list[str]:
 
 
 def _case_advice(words: Any, tokens: list[str], has_vector: np.ndarray) -> str:
-    """Where many more would be found in lower case."""
+    """Say where many more would be found in lower case."""
     lower = [tokens[i].lower() for i in np.flatnonzero(~has_vector).tolist()]
     more = int((words.find(lower) >= 0).sum())
     return (
@@ -173,7 +182,9 @@ class Size:
 def choose_width(
     train: TrainConfig, tokens: int, cost: Callable[[int], float], *, multiple: int = 1
 ) -> int:
-    """For so many tokens, or values; `cost` of one: multiplications of the forward pass by width."""
+    """Choose the width for so many tokens, or values; `cost` of one: multiplications of the
+    forward pass by width.
+    """
     widths = [w for w in WIDTHS if w % multiple == 0] or [
         WIDTHS[0] // multiple * multiple or multiple
     ]
@@ -194,7 +205,9 @@ def choose_width(
 
 
 def passes(train: TrainConfig, tokens: int, cost: float, updates: float | None = None) -> float:
-    """About how often the data is read: one token costs so many multiplications, one pass takes so many updates."""
+    """Return about how often the data is read: one token costs so many multiplications, one pass
+    takes so many updates.
+    """
     if train.epochs is not None:
         return train.epochs
     if train.steps is not None:
@@ -203,5 +216,7 @@ def passes(train: TrainConfig, tokens: int, cost: float, updates: float | None =
 
 
 def default_dropout(passes: float) -> float:
-    """What is read once or twice cannot be learnt by heart; what is read often can."""
+    """Choose the dropout: what is read once or twice cannot be learnt by heart; what is read often
+    can.
+    """
     return 0.0 if passes < 3 else 0.1 if passes < 8 else 0.2

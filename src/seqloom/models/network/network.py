@@ -1,10 +1,13 @@
-"""A network that has been trained: its weights by name, which are saved, and torch's module, built when first needed.
+"""A network that has been trained: its weights by name, which are saved, and torch's module, built
+when first needed.
 
 A model has one of these. Where only the weights are wanted, as for stepping, torch is never imported.
 
-Fitting a network by the training engine: what is refused before it, and what stays of it in the model's record.
+Fitting a network by the training engine: what is refused before it, and what stays of it in the
+model's record.
 
-What models of any task share that are one network: its weights, where it runs, saving, idle options of training.
+What models of any task share that are one network: its weights, where it runs, saving, idle options
+of training.
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ RANKS = "output.ranks"  # of the adaptive softmax: the place of each token among
 
 class TrainedNetwork:
     def __init__(self, name: str, build: Callable[[], Any]) -> None:
-        """`name` of the model; `build` makes the module, whose weights are then replaced."""
+        """Make a network without weights; `name` of the model; `build` makes the module, whose weights
+        are then replaced.
+        """
         self.name, self.build = name, build
         self.weights: Mapping[str, np.ndarray] = {}
         self._module: Any = None
@@ -51,7 +56,9 @@ class TrainedNetwork:
         self._device: torch.device | None = None  # where the module is put; None: the CPU
 
     def bound_to(self, build: Callable[[], Any]) -> TrainedNetwork:
-        """The same weights for a copy of the model, which builds its own module and may be fitted apart."""
+        """Return the same weights for a copy of the model, which builds its own module and may be
+        fitted apart.
+        """
         other = TrainedNetwork(self.name, build)
         other.weights, other._device = self.weights, self._device
         return other
@@ -63,7 +70,7 @@ class TrainedNetwork:
         return sum(array.size for array in self.weights.values())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As they are saved."""
+        """Return the arrays as they are saved."""
         return (
             self.weights.arrays()
             if isinstance(self.weights, QuantisedWeights)
@@ -72,11 +79,11 @@ class TrainedNetwork:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether nobody asked for another device."""
+        """Return whether nobody asked for another device."""
         return self._device is None or self._device.type == "cpu"
 
     def module(self) -> Any:
-        """torch's, with these weights, ready for use."""
+        """Return torch's module with these weights, ready for use."""
         if self._module is None:
             require_torch(self.name)
             import torch
@@ -89,13 +96,15 @@ class TrainedNetwork:
         return self._module
 
     def runtime(self, make: Callable[[Mapping[str, np.ndarray]], T]) -> T:
-        """What runs these weights without torch, made when it is first needed; it must not change afterwards."""
+        """Return what runs these weights without torch, made when it is first needed; it must not
+        change afterwards.
+        """
         if self._runtime is None:
             self._runtime = make(self.weights)
         return self._runtime
 
     def to_device(self, device: str) -> None:
-        """Let the module be there from now on."""
+        """Put the module on this device from now on."""
         require_torch(self.name)
         from seqloom.training.devices import find_device
 
@@ -104,14 +113,14 @@ class TrainedNetwork:
             self._module.to(self._device)
 
     def keep(self, module: Any) -> None:
-        """What was just trained."""
+        """Keep what was just trained."""
         self.weights = {
             name: weight.detach().cpu().numpy() for name, weight in module.state_dict().items()
         }
         self._module, self._runtime = module, None
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Weights from a file, which are what `array_specs` says."""
+        """Take weights from a file, which are what `array_specs` says."""
         if RANKS in arrays and not (np.bincount(arrays[RANKS]) == 1).all():
             raise ModelError("two tokens have the same rank by frequency: the file is damaged")
         self.weights, self._module, self._runtime = arrays, None, None
@@ -120,7 +129,9 @@ class TrainedNetwork:
 def array_specs(
     declared: Declarations, bits: int | None = None, exact: tuple[str, ...] = ()
 ) -> dict[str, Spec]:
-    """What these weights must be in a file, with matrices of float32 or of so many bits, but for `exact` ones."""
+    """Return what these weights must be in a file, with matrices of float32 or of so many bits,
+    but for `exact` ones.
+    """
     specs: dict[str, Spec] = {}
     for name, each in declared.items():
         own = bits_of(name, each, bits, exact) if bits else None
@@ -129,7 +140,7 @@ def array_specs(
 
 
 def has_torch() -> bool:
-    """Whether torch can be imported; models step without it."""
+    """Return whether torch can be imported; models step without it."""
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -139,7 +150,7 @@ def has_torch() -> bool:
 
 @cache
 def say_stepping(name: str) -> None:
-    """That a network scores text without torch, once a process."""
+    """Say that a network scores text without torch, once per process."""
     progress.say(
         f"torch is not installed, so the {name} model reads the text token by token, which is slow: "
         "pip install 'seqloom[nn]'"
@@ -158,7 +169,9 @@ def require_torch(name: str) -> None:
 
 
 def check_idle(name: str, train: TrainConfig | None, idle: Mapping[str, str]) -> None:
-    """Refuse options of training that have no effect on the model of that name; `idle` says what to do instead."""
+    """Refuse options of training that have no effect on the model of that name; `idle` says what to
+    do instead.
+    """
     for option, advice in idle.items():
         if (
             train is not None
@@ -168,7 +181,7 @@ def check_idle(name: str, train: TrainConfig | None, idle: Mapping[str, str]) ->
 
 
 def check_held_out(config: TrainConfig) -> None:
-    """Where nothing is held out: refuse what only looks at results on held-out data."""
+    """Refuse, where nothing is held out, what only looks at results on held-out data."""
     names = [name for name in ("patience", "evaluate_every") if getattr(config, name) is not None]
     names += ["schedule plateau"] if config.schedule == "plateau" else []
     if names:
@@ -188,7 +201,9 @@ def remark_frozen_vectors(start: Origin) -> None:
 
 
 def prepare(name: str, how: Fitting) -> tuple[TrainConfig, torch.device]:
-    """How and where the model of that name is trained; what this machine cannot do is refused."""
+    """Return the training options and the device for the model of that name; refuse what this
+    machine cannot do.
+    """
     require_torch(name)
     from seqloom.training.devices import check_precision, find_device
 
@@ -209,8 +224,9 @@ def train_network(
 ) -> tuple[torch.nn.Module, dict[str, Any]]:
     """Return the trained network, and what the model's record says of it.
 
-    `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is not continued.
-    `groups`: weights that learn later or more slowly; `start`: whose weights it starts from.
+    `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is
+    not continued. `groups`: weights that learn later or more slowly; `start`: whose weights it
+    starts from.
     """
     from seqloom.training.checkpoint import Run
     from seqloom.training.loop import train
@@ -308,11 +324,15 @@ class NetworkModel(Mixin):
 
     @abstractmethod
     def build_fitted(self) -> torch.nn.Module:
-        """The network of a fitted model; its weights are then replaced by those that were learnt."""
+        """Build the network of a fitted model; its weights are then replaced by those that were
+        learnt.
+        """
 
     @abstractmethod
     def take_runtime(self, weights: Weights) -> Any:
-        """Take the same network without torch (`runtime/`) from weights; by what it takes the weights are declared."""
+        """Take the same network without torch (`runtime/`) from weights; by what it takes the
+        weights are declared.
+        """
 
     # ---- what follows
 
@@ -332,21 +352,25 @@ class NetworkModel(Mixin):
 
     @property
     def weights(self) -> Mapping[str, np.ndarray]:
-        """By name, as float32; of a quantised network each is made when it is asked for."""
+        """Return the weights by name, as float32; of a quantised network, each is made when it is
+        asked for.
+        """
         return self.net.weights
 
     @property
     def bits(self) -> int | None:
-        """Of a weight of its matrices, where it is quantised."""
+        """Return the bits per weight of its matrices, where it is quantised."""
         return self.learnt.get("bits")
 
     @property
     def bits_label(self) -> str:
-        """What the label of a quantised network ends with."""
+        """Return what the label of a quantised network ends with."""
         return f"-{self.bits}bit" if self.bits else ""
 
     def quantised(self, bits: int) -> Self:
-        """The same model with 8 or 4 bits a weight, on disk and in memory: smaller, faster on a CPU, a little less exact."""
+        """Return this model with 8 or 4 bits per weight, on disk and in memory: smaller, faster on a
+        CPU, a little less exact.
+        """
         self.check_fitted()
         if bits not in BITS:
             raise ConfigError(f"bits is {bits!r}; it must be {' or '.join(map(str, BITS))}")
@@ -364,14 +388,16 @@ class NetworkModel(Mixin):
         return self.net.parameters
 
     def network(self) -> Any:
-        """The network with the learnt weights, ready for use."""
+        """Return the network with the learnt weights, ready for use."""
         return self.net.module()
 
     def _check_train(self, train: TrainConfig | None) -> None:
         check_idle(self.name, train, self.idle_train)
 
     def reads_by_steps(self) -> bool:
-        """Tell whether it reads known text without torch; quantised weights stay as small in memory as they are."""
+        """Tell whether it reads known text without torch; quantised weights stay as small in memory
+        as they are.
+        """
         if not self.bits and has_torch():
             return False
         if not self.bits:

@@ -45,7 +45,9 @@ def make_output(
     label_smoothing: float = 0.0,
     bias: bool = True,
 ) -> Output:
-    """`counts` (V,) of the training text shape what is drawn and which tokens are rare; a restored network needs none."""
+    """Make the output layer; `counts` (V,) of the training text shape what is drawn and which
+    tokens are rare; a restored network needs none.
+    """
     if softmax == "full":
         return FullSoftmax(
             d_model, vocab_size, tied=tied, bias=bias, label_smoothing=label_smoothing

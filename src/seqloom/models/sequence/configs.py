@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from seqloom.config import CONTINUES, MOST, MOST_WIDTH, OnlyWith, option
+from seqloom.config import CONTINUES, MAX_INTEGER, MOST_WIDTH, OnlyWith, option
 from seqloom.encoder_table import ENCODER_NAMES, ENCODERS, LAYERED, encoders_with
 from seqloom.errors import ConfigError, suggest
 from seqloom.models.network.configs import PretrainedConfig
@@ -22,7 +22,9 @@ TRAINED_HERE: dict[str, Collection[Any]] = {"encoder": ENCODER_NAMES}  # not pub
 
 
 def check_directory(encoder: str) -> None:
-    """Refuse what is neither the name of an encoder nor a directory; a saved model does not need its directory any more."""
+    """Refuse what is neither the name of an encoder nor a directory; a saved model does not need
+    its directory any more.
+    """
     if not Path(encoder).is_dir():
         raise ConfigError(
             f"encoder: {encoder} is neither a directory nor one of {', '.join(ENCODER_NAMES)}"
@@ -52,7 +54,8 @@ class EncoderConfig(PretrainedConfig):
 
     encoder: str = option(
         "bilstm",
-        "bag: vectors alone; window: feed-forward over neighbours; cnn; rnn, lstm, gru; birnn, bilstm, bigru: both "
+        "bag: vectors alone; window: feed-forward over neighbours; cnn; rnn, lstm, gru; birnn, "
+        "bilstm, bigru: both "
         "directions; transformer; or the directory of a converted encoder such as BERT, which is fine-tuned",
         metavar="NAME|DIR",
     )
@@ -75,7 +78,7 @@ class EncoderConfig(PretrainedConfig):
         "gradual: share of the steps, or number of steps if above 1, after which the last part is "
         "released; the learning rate of each then rises over as many steps as it was frozen",
         minimum=0.0,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     d_hidden: int = option(
         128, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH
@@ -103,7 +106,7 @@ class EncoderConfig(PretrainedConfig):
         "how readily words are read as if unseen in training, as <unk> or by their pretrained "
         "vector: one seen n times with probability a / (a + n)",
         minimum=0.0,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     characters: Literal["none", "cnn", "lstm"] = option(
         "none", "features from the characters of each word"
@@ -116,7 +119,7 @@ class EncoderConfig(PretrainedConfig):
         "words of the pretrained vectors that are kept besides those of the training data, "
         "the first in their file",
         minimum=0,
-        maximum=MOST,
+        maximum=MAX_INTEGER,
     )
     hold_out: float = option(
         0.1,
@@ -135,7 +138,8 @@ class EncoderConfig(PretrainedConfig):
         ]
         if given and not self.published:
             raise ConfigError(
-                f"{given[0]} has no effect with encoder {self.encoder}; it is for the directory of a converted "
+                f"{given[0]} has no effect with encoder {self.encoder}; it is for the directory of "
+                f"a converted "
                 f"encoder, or leave {given[0]} out"
             )
         if self.frozen and len(given) > 1:
@@ -167,22 +171,22 @@ class EncoderConfig(PretrainedConfig):
 
     @property
     def published(self) -> bool:
-        """Whether the encoder is not one of those by name, but comes from a directory."""
+        """Return whether the encoder is not one of those by name, but comes from a directory."""
         return self.encoder not in ENCODER_NAMES
 
     @property
     def both_ways(self) -> bool:
-        """Whether each half of the encoder's vectors is of one direction."""
+        """Return whether each half of the encoder's vectors is of one direction."""
         return self.encoder in ENCODERS and ENCODERS[self.encoder].last_state == "ends"
 
     @property
     def spelled(self) -> bool:
-        """Whether the characters of words are read."""
+        """Return whether the characters of words are read."""
         return self.characters != "none" and not self.published
 
     @property
     def drops(self) -> float:
-        """The dropout that is used."""
+        """Return the dropout that is used."""
         return (
             self.dropout
             if self.dropout is not None
@@ -209,7 +213,7 @@ class Sizes:
 
 
 def is_sizes(value: Any) -> bool:
-    """Whether a saved value is such a set of sizes."""
+    """Return whether a saved value is such a set of sizes."""
     if not isinstance(value, dict) or set(value) != set(Sizes.__dataclass_fields__):
         return False
     numbers = [

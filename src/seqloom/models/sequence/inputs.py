@@ -1,15 +1,18 @@
 """Examples as arrays: the steps of all of them one after the other, dealt out in padded batches.
 
-An example is one row, or several: the sentences or windows of a long document (`counts` says how many). What belongs to a step
-(its id, its word's spelling, its tag, its values) is a flat array; a batch takes the places of its rows from each. Spellings
-are kept once for each different word. Where a word is several steps, what belongs to words is apart (`words`).
+An example is one row, or several: the sentences or windows of a long document (`counts` says how
+many). What belongs to a step (its id, its word's spelling, its tag, its values) is a flat array; a
+batch takes the places of its rows from each. Spellings are kept once for each different word. Where
+a word is several steps, what belongs to words is apart (`words`).
 
-Texts as the steps of a composed network: ids of their tokens, the spelling of their words, and what to do with long ones.
+Texts as the steps of a composed network: ids of their tokens, the spelling of their words, and what
+to do with long ones.
 
-A text ends in `</s>`, so none is empty. A long one is cut (`truncate`), read in windows that overlap by half (`windows`), or
-sentence by sentence (`sentences`).
+A text ends in `</s>`, so none is empty. A long one is cut (`truncate`), read in windows that
+overlap by half (`windows`), or sentence by sentence (`sentences`).
 
-Arrays of numbers as the steps of a composed network: (T,) or (T, C) for each example, of any length; NaN is missing.
+Arrays of numbers as the steps of a composed network: (T,) or (T, C) for each example, of any
+length; NaN is missing.
 
 An array is read as a whole, or in windows that overlap by half, as texts are.
 """
@@ -35,14 +38,18 @@ PADDING = 0  # of characters
 
 @dataclass(frozen=True)
 class Spellings:
-    """Characters of different words as ids (U, L) int32, filled up with `PADDING`, and how many each has (U,)."""
+    """Characters of different words as ids (U, L) int32, filled up with `PADDING`, and how many
+    each has (U,).
+    """
 
     ids: np.ndarray
     lengths: np.ndarray
 
     @classmethod
     def of(cls, words: Sequence[str], known: Mapping[str, int], longest: int) -> Spellings:
-        """`known` characters have a number above one; others have one. Of a very long word the beginning is read."""
+        """Encode words as numbers of characters: `known` ones have a number above one; others have
+        one. Of a very long word, the beginning is read.
+        """
         cut = [word[:longest] for word in words]
         lengths = np.fromiter(map(len, cut), np.int64, len(cut))
         ids = np.full((len(cut), max(int(lengths.max(initial=0)), 1)), PADDING, np.int32)
@@ -77,7 +84,7 @@ class Encoded:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Steps of each example."""
+        """Return the number of steps of each example."""
         return np.diff(self.borders[self.first_row])
 
     def part(self, chosen: np.ndarray) -> Encoded:
@@ -97,7 +104,7 @@ class Encoded:
         )
 
     def batch(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        """The arrays of a batch of these examples."""
+        """Return the arrays of a batch of these examples."""
         rows = chosen
         arrays: dict[str, np.ndarray] = {}
         if self.counts is not None:
@@ -150,7 +157,9 @@ class Encoded:
         )
 
     def groups(self, most_steps: int = 1 << 11) -> list[tuple[int, int]]:
-        """Return neighbouring examples that are read together, from and to; where they are divided depends on them alone."""
+        """Return neighbouring examples that are read together, from and to; where they are divided
+        depends on them alone.
+        """
         ends, bounds = self.borders[self.first_row], [0]
         for i in range(1, len(self) + 1):
             if i == len(self) or ends[i + 1] - ends[bounds[-1]] > most_steps:
@@ -158,7 +167,9 @@ class Encoded:
         return list(pairwise(bounds))
 
     def buckets(self, most_steps: int = 1 << 13, most_rows: int = 256) -> list[np.ndarray]:
-        """All examples in batches of like length, the longest first, each of at most so many steps with its padding."""
+        """Return all examples in batches of similar length, the longest first, each of at most so many
+        steps with its padding.
+        """
         lengths = self.lengths
         order = np.argsort(-lengths, kind="stable")
         groups, at = [], 0
@@ -170,7 +181,7 @@ class Encoded:
 
 
 def flat(rows: Sequence[np.ndarray], dtype: type = np.int64) -> tuple[np.ndarray, np.ndarray]:
-    """Rows one after the other, and their borders."""
+    """Join rows one after the other, and return them with their offsets."""
     borders = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     return (np.concatenate(rows) if len(rows) else np.zeros(0, dtype)), borders
 
@@ -190,10 +201,13 @@ class TextInputs:
         long: Long = "truncate",
         characters: Sequence[str] | None = None,
     ) -> None:
-        """`characters`: those that are known, where words are read by spelling as well."""
+        """Set how texts are read; `characters`: those that are known, where words are read by spelling
+        as well.
+        """
         if characters is not None and tokenizer.kind not in SPLITTERS[:2]:
             raise ConfigError(
-                f"characters need whole words, but the tokenizer is {tokenizer.kind}; give tokenizer whitespace "
+                f"characters need whole words, but the tokenizer is {tokenizer.kind}; give "
+                f"tokenizer whitespace "
                 "or word, or characters none"
             )
         self.tokenizer, self.max_length, self.long = tokenizer, max_length, long
@@ -224,7 +238,9 @@ class TextInputs:
     def tokens(
         self, texts: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
-        """Ids, each text with its `</s>`; with characters also the place of each word among the different ones, and those."""
+        """Return ids, each text with its `</s>`; with characters also the index of each word among the
+        different ones, and those.
+        """
         blob = join(texts)
         if self.characters is None:
             return self.tokenizer.encode_block(blob, True), None, None
@@ -242,7 +258,7 @@ class TextInputs:
 
 
 def sentences_of(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """All sentences of texts, and how many each has."""
+    """Return all sentences of texts, and how many each text has."""
     from seqloom.text.segment import sentences
 
     parts = [list(sentences(text)) or [text] for text in texts]
@@ -252,7 +268,9 @@ def sentences_of(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
 
 
 def words_of(tokenizer: Tokenizer, blob: bytes) -> list[str]:
-    """The words of lines as they are spelled, known or not; the end of a line is an empty one."""
+    """Return the words of lines as they are spelled, known or not; the end of a line is an empty
+    one.
+    """
     from seqloom.kernels.tokens import split_tokens
 
     assert isinstance(tokenizer._fitted, Vocabulary)
@@ -268,7 +286,9 @@ def words_of(tokenizer: Tokenizer, blob: bytes) -> list[str]:
 
 
 def spelled_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The tokens of a text as they stand in it, the unknown ones too where they are whole words; `</s>` is the last."""
+    """Return the tokens of a text as they stand in it, the unknown ones too where they are whole
+    words; `</s>` is the last.
+    """
     blob = join([text])
     names = [tokenizer.token(i) for i in tokenizer.encode_block(blob, True).tolist()]
     if tokenizer.kind in SPLITTERS[:2]:
@@ -279,7 +299,9 @@ def spelled_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
 def windows(
     starts: np.ndarray, stops: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Windows of at most `size` steps over each text, half of one before the next begins: starts, stops, number per text."""
+    """Cut each text into windows of at most `size` steps, each half a window after the one before:
+    starts, stops, number per text.
+    """
     step = max(size // 2, 1)
     begins = [
         np.arange(a, max(b - size, a) + step, step) if b - a > size else np.array([a])
@@ -291,7 +313,7 @@ def windows(
 
 
 def character_list(words: Sequence[str], least: int = 2) -> list[str]:
-    """The characters of different words, those of at least so many words, sorted."""
+    """Return the characters of different words, those of at least so many words, sorted."""
     seen: dict[str, int] = {}
     for word in words:
         for char in dict.fromkeys(word):
@@ -303,7 +325,7 @@ def character_list(words: Sequence[str], least: int = 2) -> list[str]:
 
 
 def is_numbers(value: Any) -> bool:
-    """Whether it is a single example: an array (T, C), or a flat one of numbers."""
+    """Return whether it is a single example: an array (T, C), or a flat one of numbers."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "fiub" and value.ndim <= 2
     return (
@@ -312,7 +334,7 @@ def is_numbers(value: Any) -> bool:
 
 
 def as_steps(example: Any, place: str) -> np.ndarray:
-    """float32 (T, C)."""
+    """Convert an example to float32 (T, C)."""
     if isinstance(example, str):
         raise DataError(f"{place} is text, but this model reads arrays of numbers")
     try:
@@ -332,7 +354,7 @@ def as_steps(example: Any, place: str) -> np.ndarray:
 
 
 def as_row(step: Any) -> np.ndarray:
-    """One step, a number or one for each column, as an example (1, C)."""
+    """Return one step, a number or one for each column, as an example (1, C)."""
     row = as_steps(step if np.ndim(step) else [step], "the row")
     if row.shape[1] != 1:
         raise DataError(
@@ -342,7 +364,7 @@ def as_row(step: Any) -> np.ndarray:
 
 
 def check_numbers(examples: Sequence[Any], name: str) -> tuple[Sizes, np.ndarray, np.ndarray]:
-    """Columns of training examples, and the mean and scale of each column."""
+    """Check training examples, and return their columns, and the mean and scale of each column."""
     rows = [as_steps(example, f"example {i} of {name}") for i, example in enumerate(examples, 1)]
     widths = {row.shape[1] for row in rows}
     if len(widths) > 1:
@@ -368,7 +390,7 @@ def check_numbers(examples: Sequence[Any], name: str) -> tuple[Sizes, np.ndarray
 
 class NumberInputs:
     def __init__(self, sizes: Sizes, window: int | None = None) -> None:
-        """`window`: steps of one; None: no windows."""
+        """Set the columns and the window; `window`: steps of one; None: no windows."""
         self.columns, self.window = sizes.columns, window
 
     def encode(self, examples: Sequence[Any]) -> Encoded:

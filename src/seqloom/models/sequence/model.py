@@ -1,4 +1,6 @@
-"""What composed models of any task share: held-out examples, pretrained vectors, training, and sizes as they are saved."""
+"""What composed models of any task share: held-out examples, pretrained vectors, training, and
+sizes as they are saved.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
     from seqloom.training.trainable import DelayedGroup
 
-FEWEST = 50  # examples, below which none are held out
-FEW = 8  # examples up to which torch's calls take longer than the sums
+MIN_EXAMPLES_TO_HOLD_OUT = 50  # examples, below which none are held out
+MAX_EXAMPLES_WITHOUT_TORCH = 8  # examples up to which torch's calls take longer than the sums
 
 
 class SequenceModel(NetworkModel):
@@ -71,7 +73,7 @@ class SequenceModel(NetworkModel):
 
     @property
     def published(self) -> Published | None:
-        """The converted encoder that it stands on, if any."""
+        """Return the converted encoder that it builds on, if any."""
         found = self.learnt.get("published")
         return None if found is None else Published.from_dict(found, self.tokenizer.vocab_size)
 
@@ -97,7 +99,9 @@ class SequenceModel(NetworkModel):
 
 
 def open_published(model: SequenceModel) -> Opened:
-    """The encoder of the directory that the options name; it and its tokenizer become part of the model."""
+    """Open the encoder of the directory that the options name; it and its tokenizer become part of
+    the model.
+    """
     opened = open_encoder(model.config.encoder)
     model.tokenizer, model.learnt["published"] = opened.tokenizer, opened.published.to_dict()
     model.fit_info["encoder"] = opened.digest
@@ -115,9 +119,11 @@ def take_published(model: SequenceModel, start: Origin) -> Opened | None:
 
 
 def without_torch(model: SequenceModel, examples: int) -> bool:
-    """Tell whether so many examples are better read without torch, which pays more for its calls than for a few sums."""
+    """Tell whether so many examples are better read without torch, which pays more for its calls
+    than for a few sums.
+    """
     return (
-        examples <= FEW and model.net.on_cpu
+        examples <= MAX_EXAMPLES_WITHOUT_TORCH and model.net.on_cpu
     ) or model.reads_by_steps()  # asked last, as it imports torch
 
 
@@ -133,11 +139,13 @@ def outputs(model: SequenceModel, encoded: Encoded) -> Iterator[tuple[Examples, 
 def held_out(
     share: float, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]
 ) -> tuple[Any, Any]:
-    """Training and held-out data: as given, or a part in hashed order, equal examples together. `kinds`: labels or tags of
-    each example; those that no other has are kept for training."""
+    """Return training and held-out data: as given, or a part in hashed order, equal examples
+    together. `kinds`: labels or tags of each example; those that no other has are kept for
+    training.
+    """
     if how.valid is not None and len(how.valid):
         return data, how.valid
-    if len(examples) < FEWEST or not share:
+    if len(examples) < MIN_EXAMPLES_TO_HOLD_OUT or not share:
         return data, None
     order, may_begin = hashed_order(examples)
     cut = next(
@@ -183,7 +191,9 @@ def train_sequence(
     valid: Any,
     opened: Opened | None = None,
 ) -> None:
-    """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
+    """Train the network of the task; what was learnt is kept. `opened`: the published encoder that
+    it stands on.
+    """
     from seqloom.training.trainable import DelayedGroup
 
     config, device = prepare(model.name, how)
@@ -223,14 +233,14 @@ def train_sequence(
 def features_of(
     model: SequenceModel, opened: Opened, device: torch.device, pool: Any = None
 ) -> Callable[[Encoded], Encoded]:
-    """What turns examples into the vectors that a frozen encoder gives."""
+    """Return a function that turns examples into the vectors that a frozen encoder gives."""
     from seqloom.models.sequence.published import frozen_features
-    from seqloom.models.sequence.sequence_net import Start, make_reader_and_encoder
+    from seqloom.models.sequence.sequence_net import InitialWeights, make_reader_and_encoder
 
     both = make_reader_and_encoder(
         model.config,
         model.sizes,
-        Start(weights=opened.weights),
+        InitialWeights(weights=opened.weights),
         opened.published,
         opened.tokenizer.vocab_size,
     )
@@ -240,7 +250,9 @@ def features_of(
 def further_words(
     first: FirstLayer | None, known: Callable[[str], bool], most: int
 ) -> tuple[list[str], np.ndarray]:
-    """Words of pretrained vectors that the training data lacks, the first of their file, and their vectors."""
+    """Return words of pretrained vectors that the training data lacks, the first of their file,
+    and their vectors.
+    """
     if first is None or not most:
         return [], np.zeros((0, 0), np.float32)
     words = first.vectors.words

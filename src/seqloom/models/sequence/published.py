@@ -1,15 +1,18 @@
-"""A published encoder under a composed model: opened from a directory that `seqloom convert` made, kept with the model that is
-trained on it (a saved one needs the directory no more), and texts or words as it reads them.
+"""A published encoder under a composed model: opened from a directory that `seqloom convert` made,
+kept with the model that is trained on it (a saved one needs the directory no more), and texts or
+words as it reads them.
 
-Every row has the encoder's marks around it. A word is read as its subwords, and the vector of the first of them stands for the
-word (Devlin et al. 2019, section 5.3). A sentence that is longer than the context is read in several rows.
+Every row has the encoder's marks around it. A word is read as its subwords, and the vector of the
+first of them stands for the word (Devlin et al. 2019, section 5.3). A sentence that is longer than
+the context is read in several rows.
 
-Training on a published encoder: all of it, gently (Devlin et al. 2019, appendix A.3), layer by layer from the last one down
-(Howard and Ruder 2018, section 3.3), or a head alone on vectors that the encoder gives once.
+Training on a published encoder: all of it, gently (Devlin et al. 2019, appendix A.3), layer by
+layer from the last one down (Howard and Ruder 2018, section 3.3), or a head alone on vectors that
+the encoder gives once.
 
-The encoder's weights know much already, so they learn at a rate of their own, far below that of the head, which is new. AdamW
-takes the place of Muon unless that is asked for: making the updates of wide matrices orthogonal would cost more than the short
-texts themselves.
+The encoder's weights know much already, so they learn at a rate of their own, far below that of the
+head, which is new. AdamW takes the place of Muon unless that is asked for: making the updates of
+wide matrices orthogonal would cost more than the short texts themselves.
 """
 
 from __future__ import annotations
@@ -57,12 +60,12 @@ class Published:
 
 
 def named(name: str) -> str:
-    """What a weight of an encoder is called in a composed network."""
+    """Return what a weight of an encoder is called in a composed network."""
     return f"encoder.{name}" if name.startswith("blocks.") else f"reader.first.{name}"
 
 
 def is_published(value: Any) -> bool:
-    """Whether a saved value is such an encoder."""
+    """Return whether a saved value is such an encoder."""
     if (
         not isinstance(value, dict)
         or set(value) != {"layout", *MARKS}
@@ -89,12 +92,14 @@ class Opened:
 
     @property
     def digest(self) -> str:
-        """Of the weights, so that a run is not continued on others."""
+        """Return the digest of the weights, so that a run is not continued on others."""
         return digest(self.weights)
 
 
 def open_encoder(path: str) -> Opened:
-    """The encoder of a directory, whatever task it was converted for; what only that task needs is left out."""
+    """Open the encoder of a directory, whatever task it was converted for; what only that task
+    needs is left out.
+    """
     check_directory(path)
     try:
         model = storage.load(Path(path))
@@ -142,7 +147,8 @@ class PublishedInputs:
         self.room = self.longest - AROUND
         if self.room < 1:
             raise ConfigError(
-                f"max_length {max_length} leaves no room for a token between the encoder's two marks; give 3 or "
+                f"max_length {max_length} leaves no room for a token between the encoder's two "
+                f"marks; give 3 or "
                 "more"
             )
 
@@ -159,15 +165,17 @@ class PublishedInputs:
             what = "sentences" if self.long == "sentences" else "texts"
             progress.say(
                 f"{longer:,} of {many if what == 'texts' else len(texts):,} {what} are longer than the "
-                f"{self.longest:,} tokens that are read at once; their ends are left out (--long windows reads them)"
+                f"{self.longest:,} tokens that are read at once; their ends are left out (--long "
+                f"windows reads them)"
             )
             stops = np.minimum(stops, starts + self.room)
         rows, borders = flat([self._row(ids[a:b]) for a, b in zip(starts.tolist(), stops.tolist())])
         return Encoded({"ids": rows}, borders, counts=counts)
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> Encoded:
-        """As `hidden` of a `bert` model reads them, with the types of the tokens; of a pair that is too long, the ends of the
-        longer text are left out first."""
+        """Encode pairs as `hidden` of a `bert` model reads them, with the types of the tokens; of a
+        pair that is too long, the ends of the longer text are left out first.
+        """
         room = self.longest - self.marks.around(2)
         if room < 2:
             raise ConfigError(
@@ -181,7 +189,8 @@ class PublishedInputs:
         ]
         if longer := sum(sum(map(len, row)) > room for row in rows):
             progress.say(
-                f"{longer:,} of {len(pairs):,} pairs are longer than the {self.longest:,} tokens that are read at "
+                f"{longer:,} of {len(pairs):,} pairs are longer than the {self.longest:,} tokens "
+                f"that are read at "
                 "once; the ends of their longer texts are left out"
             )
         inputs = [self.marks.join(cut_to(row, room), self.n_types) for row in rows]
@@ -192,7 +201,7 @@ class PublishedInputs:
         return np.concatenate([[self.marks.cls], ids, [self.marks.sep]]).astype(np.int64)
 
     def _tokens(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where the tokens of each text begin and end among all ids, and these."""
+        """Return where the tokens of each text begin and end among all ids, and these ids."""
         ids = self.tokenizer.encode_block(join(texts), True).astype(np.int64)
         ends = np.flatnonzero(ids == self.tokenizer.eos_id)
         if len(ends) != len(texts):  # an end that a text itself has
@@ -201,7 +210,7 @@ class PublishedInputs:
         return np.concatenate([[0], ends[:-1] + 1]).astype(np.int64), ends, ids
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> Encoded:
-        """With `words`: the row and the place of the first subword of each."""
+        """Encode sentences, with `words`: the row and the position of the first subword of each."""
         known: dict[str, np.ndarray] = {}
         rows: list[np.ndarray] = []
         counts, of_words, places_of_words = [], [], []
@@ -226,7 +235,8 @@ class PublishedInputs:
             places_of_words.append(place_of)
         if several := sum(many > 1 for many in counts):
             progress.say(
-                f"{several:,} of {len(sentences):,} sentences are longer than the {self.longest:,} tokens that are "
+                f"{several:,} of {len(sentences):,} sentences are longer than the {self.longest:,} "
+                f"tokens that are "
                 "read at once; they are read in parts"
             )
         ids, borders = flat(rows)
@@ -240,7 +250,7 @@ class PublishedInputs:
         )
 
     def _subwords(self, text: str) -> np.ndarray:
-        """At least one, and no more than fit into a row."""
+        """Return the subwords of a word: at least one, and no more than fit into a row."""
         ids = self.tokenizer.encode(text).astype(np.int64)[: self.room]
         unknown = self.tokenizer.unk_id
         return (
@@ -266,7 +276,7 @@ EVALUATIONS = 6  # fewer than of other networks, since each costs as much as a t
 
 
 def fine_tuning(train: TrainConfig) -> TrainConfig:
-    """The options of training with what suits an encoder where nothing else was asked for."""
+    """Return the training options with what suits an encoder where nothing else was asked for."""
     given = (train.minutes, train.steps, train.epochs) != (None, None, None)
     optimizer = train.optimizer or "adamw"
     adam = optimizer in (
@@ -283,8 +293,10 @@ def fine_tuning(train: TrainConfig) -> TrainConfig:
 
 
 def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> list[DelayedGroup]:
-    """The weights of the encoder, which learn at their own rate; `gradual`: one layer after the other, the last one first and
-    the token vectors last, each as long after the one above it."""
+    """Return the weights of the encoder, which learn at their own rate; `gradual`: one layer after
+    the other, the last one first and the token vectors last, each as long after the one above
+    it.
+    """
     from seqloom.training.trainable import DelayedGroup
 
     factor = config.encoder_lr / train.rate if train.rate else 0.0
@@ -305,8 +317,10 @@ def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> l
 def frozen_features(
     reader: Any, encoder: Any, device: torch.device | str, pool: Callable[[Any, Any], Any] | None
 ) -> Callable[[Encoded], Encoded]:
-    """What turns examples into the vectors that the encoder gives: of each step; of each word, where words are several steps;
-    with `pool` (vectors (R, T, D) and lengths to (R, D)) one of each row."""
+    """Return a function that turns examples into the vectors that the encoder gives: of each step;
+    of each word, where words are several steps; with `pool` (vectors (R, T, D) and lengths to
+    (R, D)) one of each row.
+    """
     import torch
 
     from seqloom.models.sequence.sequence_net import batches_of

@@ -18,7 +18,7 @@ from seqloom.errors import ConfigError
 from seqloom.models.masked.encoder_net import build_encoder
 from seqloom.models.sequence.configs import EncoderConfig, Sizes
 from seqloom.models.sequence.inputs import Encoded
-from seqloom.nn.bert import Given, parted
+from seqloom.nn.bert import PrecomputedFeatures, split_reader_and_encoder
 from seqloom.nn.encoders import Bag, Encoder
 from seqloom.nn.readers import NumberReader, TokenReader
 from seqloom.training.batches import Batch, Batches, Examples
@@ -37,19 +37,21 @@ PREDICT_STEPS = 1 << 13  # steps of a batch where nothing is learnt
 def make_reader_and_encoder(
     c: EncoderConfig,
     sizes: Sizes,
-    start: Start | None,
+    start: InitialWeights | None,
     published: Published | None,
     vocab_size: int,
 ) -> tuple[Any, Encoder]:
-    """`vocab_size`: of a published encoder's tokenizer. Its weights are those of `start`, or random."""
-    start = start or Start()
+    """Make the reader and the encoder, with the weights of `start` or random ones; `vocab_size`:
+    of a published encoder's tokenizer.
+    """
+    start = start or InitialWeights()
     if start.given:
-        return Given(start.given), Bag(start.given)
+        return PrecomputedFeatures(start.given), Bag(start.given)
     if published is None:
         reader = make_reader(c, sizes, start)
         return reader, encoder_for(c, reader.d_out)
     layout = replace(published.layout, dropout=c.drops)
-    first, encoder = parted(build_encoder(layout, vocab_size), layout.d_model)
+    first, encoder = split_reader_and_encoder(build_encoder(layout, vocab_size), layout.d_model)
     if start.weights is not None:
         both = nn.ModuleDict({"reader": first, "encoder": encoder})
         both.load_state_dict(
@@ -58,7 +60,9 @@ def make_reader_and_encoder(
     return first, encoder
 
 
-def make_reader(c: EncoderConfig, sizes: Sizes, start: Start) -> TokenReader | NumberReader:
+def make_reader(
+    c: EncoderConfig, sizes: Sizes, start: InitialWeights
+) -> TokenReader | NumberReader:
     if sizes.columns:
         return NumberReader(
             sizes.columns, mean=start.mean, scale=start.scale, missing=sizes.missing
@@ -94,9 +98,11 @@ def encoder_for(c: EncoderConfig, d_in: int) -> Encoder:
     return made
 
 
-class Start:
-    """What a network begins with and a restored one has in its weights: vectors, scales, how readily words are dropped; the
-    weights of a published encoder, or how wide the vectors are that it `given` once and no longer computes."""
+class InitialWeights:
+    """What a network begins with and a restored one has in its weights: vectors, scales, how
+    readily words are dropped; the weights of a published encoder, or how wide the vectors are that
+    it `given` once and no longer computes.
+    """
 
     def __init__(
         self,
@@ -128,7 +134,9 @@ class Start:
 def batches_of(
     network: Any, encoded: Encoded, most_steps: int = PREDICT_STEPS
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """All examples in batches of like length: their numbers, and the batch where the network is."""
+    """Yield all examples in batches of similar length: their numbers, and the batch where the
+    network is.
+    """
     device = next(network.parameters()).device
     for chosen in encoded.buckets(most_steps):
         yield (
@@ -181,7 +189,7 @@ class SequenceTraining:
 
 
 def tagged_steps(batch: Mapping[str, Any]) -> Any:
-    """How many steps of each example have a tag: all, or as many as it has words."""
+    """Return how many steps of each example have a tag: all, or as many as it has words."""
     return batch["word_counts"] if "word_counts" in batch else batch["lengths"]
 
 
@@ -191,8 +199,10 @@ def example_batches(
     targets: np.ndarray | None = None,
     weights: np.ndarray | None = None,
 ) -> Examples:
-    """Examples of like length together. `targets` of each example; without them those of the steps, which are among the arrays.
-    `weights` of each example: how much its loss counts, whatever else is in its batch."""
+    """Put examples of similar length together. `targets` of each example; without them those of
+    the steps, which are among the arrays. `weights` of each example: how much its loss counts,
+    whatever else is in its batch.
+    """
 
     def collate(chosen: np.ndarray) -> Batch:
         arrays = encoded.batch(chosen)

@@ -1,10 +1,12 @@
-"""Reader and encoder of a composed network without torch, from its options and sizes; what `building_net` does with torch.
+"""Reader and encoder of a composed network without torch, from its options and sizes; what
+`building_net` does with torch.
 
-A sequence read as it comes in: one step in, one answer out, and the same work for every step, however many came before.
+A sequence read as it comes in: one step in, one answer out, and the same work for every step,
+however many came before.
 
-What was read is kept as the states of the encoder (`runtime/encoders`) and, for a class, as the pooled vector so far
-(`runtime.composition.RunningPool`). So the answers are those that `predict` would give for what was read, and what would need
-later steps is refused.
+What was read is kept as the states of the encoder (`runtime/encoders`) and, for a class, as the
+pooled vector so far (`runtime.composition.RunningPool`). So the answers are those that `predict`
+would give for what was read, and what would need later steps is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 def take_reader_and_encoder(
     weights: Weights, c: EncoderConfig, sizes: Sizes, published: Published | None, vocab_size: int
 ) -> tuple[Any, Encoder]:
-    """`vocab_size`: of a published encoder's tokenizer."""
+    """Take the reader and the encoder from weights; `vocab_size`: of a published encoder's
+    tokenizer.
+    """
     if published is not None:
         network = take_encoder(
             weights.within("reader.first"),
@@ -97,12 +101,14 @@ def check_pieces(tokenizer: Tokenizer) -> None:
     kind, steps = tokenizer.kind, tokenizer.normalizer
     if kind not in ("whitespace", "word", "char", "byte"):
         raise ConfigError(
-            f"stream: the tokens of a {kind} tokenizer depend on what follows; fit a model with tokenizer word "
+            f"stream: the tokens of a {kind} tokenizer depend on what follows; fit a model with "
+            f"tokenizer word "
             "or char (--tokenizer word), or call predict"
         )
     if steps is not None and (kind in ("char", "byte") or steps.config.numbers != "keep"):
         raise ConfigError(
-            f"stream: with normalize {steps.config.label()} the tokens of a text depend on what follows; fit a "
+            f"stream: with normalize {steps.config.label()} the tokens of a text depend on what "
+            f"follows; fit a "
             "model without it, or call predict"
         )
 
@@ -118,7 +124,9 @@ class TagStream:
         inside: Scheme | None,
         outside: Scheme | None,
     ) -> None:
-        """`read`: the vector of a word; `name`: the tag that a vector of the encoder has, in the scheme `inside`."""
+        """Start a stream; `read`: the vector of a word; `name`: the tag that a vector of the encoder
+        has, in the scheme `inside`.
+        """
         self._encoder, self._states = encoder, encoder.start(1)
         self._read, self._name, self._schemes, self._before = read, name, (inside, outside), OUTSIDE
 
@@ -150,7 +158,9 @@ class ClassStream:
         end: np.ndarray | None = None,
         most: int | None = None,
     ) -> None:
-        """`read`: vectors of what is fed (k, D); `end`: that of the end of a text; `most`: how many steps are read at all."""
+        """Start a stream; `read`: vectors of what is fed (k, D); `end`: that of the end of a text;
+        `most`: how many steps are read at all.
+        """
         self._encoder, self._pool, self._read, self._probs, self._end, self._most = (
             encoder,
             pool,
@@ -163,8 +173,9 @@ class ClassStream:
         self._sums: Sums | None = None
 
     def feed(self, step: Any) -> dict[Any, float]:
-        """Read one more word (a piece of text where tokens are characters), or one more row of numbers; the probability of
-        each class if the sequence ended here."""
+        """Read one more word (a piece of text where tokens are characters), or one more row of
+        numbers; the probability of each class if the sequence ended here.
+        """
         for x in self._read(step):
             if self._most is not None and self._count >= self._most:
                 break

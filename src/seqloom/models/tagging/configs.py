@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, Config, OnlyWith, option
+from seqloom.config import MAX_INTEGER, Config, OnlyWith, option
 from seqloom.models.sequence.configs import TRAINED_HERE, EncoderConfig
 
 
@@ -25,7 +25,10 @@ class HMMTaggerConfig(Config):
         5, "length of the longest suffix used for unknown words", minimum=0, maximum=20
     )
     rare: int = option(
-        20, "suffixes are learned from words seen at most this often", minimum=1, maximum=MOST
+        20,
+        "suffixes are learned from words seen at most this often",
+        minimum=1,
+        maximum=MAX_INTEGER,
     )
     word_k: float = option(
         0.7,
@@ -63,7 +66,7 @@ class NeuralTaggerConfig(EncoderConfig):
     )
     lowercase: bool = option(True, "look words up in lower case; case is left to the characters")
     min_count: int = option(
-        1, "words seen less often than this become <unk>", minimum=1, maximum=MOST
+        1, "words seen less often than this become <unk>", minimum=1, maximum=MAX_INTEGER
     )
     characters: Literal["none", "cnn", "lstm"] = option(
         "cnn", "features from the characters of each word"

@@ -1,26 +1,31 @@
 """Which tag follows which: p(tag | one or two tags before), smoothed after Witten and Bell.
 
-    p(c | a b) = (count(a b c) + d(a b) p(c | b)) / (count(a b) + d(a b)),   d: how many different tags were seen there
+    p(c | a b) = (count(a b c) + d(a b) p(c | b)) / (count(a b) + d(a b)),   d: how many different
+    tags were seen there
 
-and the same from pairs to single tags. One tag more, the last, is the border: what stands before the first word and
-after the last.
+and the same from pairs to single tags. One tag more, the last, is the border: what stands before
+the first word and after the last.
 
 Which tags a word can have, known or not: a chain of guesses, each smoothed by the more general one behind it.
 
-    the word -> its lower-case form -> its shape and last n letters, n-1 letters, ... -> its shape -> tags of rare words
+    the word -> its lower-case form -> its shape and last n letters, n-1 letters, ... -> its shape
+    -> tags of rare words
 
     p_i(tag) = (count_i(tag) + k_i p_{i+1}(tag)) / (count_i + k_i)
 
-Endings are learnt from rare words, one vote for each word and tag, since unknown words are like rare ones (Brants 2000,
-"TnT", section 2.3, and Samuelsson 1993). An HMM needs p(word | tag); by Bayes that is p(tag | word) p(word) / p(tag),
-and p(word) is the same for all tags, so `scores` leaves it out.
+Endings are learnt from rare words, one vote for each word and tag, since unknown words are like
+rare ones (Brants 2000, "TnT", section 2.3, and Samuelsson 1993). An HMM needs p(word | tag); by
+Bayes that is p(tag | word) p(word) / p(tag), and p(word) is the same for all tags, so `scores`
+leaves it out.
 
-Part-of-speech and name tagging by a hidden Markov model whose states are the tags (Church 1988; Brants 2000, "TnT").
+Part-of-speech and name tagging by a hidden Markov model whose states are the tags (Church 1988;
+Brants 2000, "TnT").
 
     best tags = argmax over tags of  sum log p(tag | the one or two before)  +  log p(word | tag)
 
-Both come from counts of tagged sentences (`transitions.py`, `lexicon.py`), so learning is one pass. The sentence's borders
-count as tags. Only tags that the lexicon finds possible for a word are tried, which changes nothing but the time.
+Both come from counts of tagged sentences (`transitions.py`, `lexicon.py`), so learning is one pass.
+The sentence's borders count as tags. Only tags that the lexicon finds possible for a word are
+tried, which changes nothing but the time.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ from seqloom.models.tagging.configs import HMMTaggerConfig
 
 
 def count_tags(sequences: list[np.ndarray], n_tags: int) -> np.ndarray:
-    """How often each tag follows each pair, (S + 1, S + 1, S + 1), borders included."""
+    """Count how often each tag follows each pair, (S + 1, S + 1, S + 1), sentence ends included."""
     size, parts = n_tags + 1, []
     for tags in sequences:
         framed = np.concatenate([[n_tags, n_tags], tags, [n_tags]]).astype(np.int64)
@@ -49,7 +54,9 @@ def count_tags(sequences: list[np.ndarray], n_tags: int) -> np.ndarray:
 
 
 def follow_probs(counts: np.ndarray, order: int) -> np.ndarray:
-    """p(tag | the tag before), (S + 1, S + 1), or p(tag | the two before), (S + 1, S + 1, S + 1)."""
+    """Compute p(tag | the tag before), (S + 1, S + 1), or p(tag | the two before),
+    (S + 1, S + 1, S + 1).
+    """
     single = counts.sum(axis=(0, 1)) + 0.1
     pairs = _witten_bell(counts.sum(axis=0), single / single.sum())
     return pairs if order == 1 else _witten_bell(counts, pairs)
@@ -66,7 +73,7 @@ KEPT = 200_000  # words whose scores are remembered
 
 
 def shape(word: str) -> str:
-    """What kind of token it is, by its characters.
+    """Return what kind of token it is, by its characters.
 
     >>> [shape(word) for word in ("Paris", "USA", "I", "42", "3.5", "F16", "well-known", "dog", ",", "")]
     ['Aa', 'AA', 'A', '0', '0.', '0a', 'a-', 'a', '.', '.']
@@ -113,7 +120,7 @@ class Lexicon:
         return word in self.rows
 
     def probs(self, word: str) -> np.ndarray:
-        """p(tag | word), (S,): above zero for every tag."""
+        """Return p(tag | word), (S,): above zero for every tag."""
         guess = self.general
         for key in self._endings(word):
             guess = _smoothed(self.endings.get(key), guess, self.config.suffix_k)
@@ -122,7 +129,7 @@ class Lexicon:
         return _smoothed(None if row is None else self.counts[row], guess, self.config.word_k)
 
     def scores(self, word: str) -> np.ndarray:
-        """log p(word | tag) but for a constant of the word, (S,)."""
+        """Return log p(word | tag) up to a constant of the word, (S,)."""
         scores = self._known.get(word)
         if scores is None:
             if len(self._known) >= KEPT:
@@ -131,7 +138,7 @@ class Lexicon:
         return scores
 
     def _endings(self, word: str) -> list[tuple[str, str]]:
-        """Shape and ending, from the most general to the longest; never the whole word."""
+        """Return shape and ending, from the most general to the longest; never the whole word."""
         kind, form = shape(word), word.lower()
         longest = min(self.config.suffix, len(form) - 1)
         return [(kind, ""), *((kind, form[-n:]) for n in range(1, longest + 1))]
@@ -224,7 +231,9 @@ class HMMTagger(Tagger):
         return np.split(path, np.cumsum(lengths)[:-1])
 
     def _moves(self) -> np.ndarray:
-        """[u, v, w] = log p(w | u, v), made once and laid out in memory as the kernel reads it, by v, w and u."""
+        """Return [u, v, w] = log p(w | u, v), made once and laid out in memory as the kernel reads it,
+        by v, w and u.
+        """
         if self._log_moves is None:
             probs = np.log(follow_probs(self.follows, self.config.order))
             probs = np.broadcast_to(probs, (len(probs),) * 3)  # of order 1: the same for every u

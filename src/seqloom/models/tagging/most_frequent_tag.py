@@ -1,7 +1,8 @@
 """The most frequent tag of each word, whatever stands around it: what every other tagger must beat.
 
-A word that was not in the training data gets the tag that most words have that came once there (they are nearest to words
-that never came), or else the commonest of all. Of tags that are equally frequent, the first by name is taken.
+A word that was not in the training data gets the tag that most words have that came once there
+(they are nearest to words that never came), or else the commonest of all. Of tags that are equally
+frequent, the first by name is taken.
 
     >>> model = MostFrequentTag().fit([(["the", "run"], ["DET", "NOUN"]), (["run", "the", "run"], ["VERB", "DET", "NOUN"])])
     >>> model.predict(["the", "run", "ended"])

@@ -1,5 +1,6 @@
-"""A network that tags every word: word vectors and spelling, an encoder, and a conditional random field (Lample et al. 2016; Ma
-and Hovy 2016). Which encoder, whether characters are read and whether there is a CRF are options.
+"""A network that tags every word: word vectors and spelling, an encoder, and a conditional random
+field (Lample et al. 2016; Ma and Hovy 2016). Which encoder, whether characters are read and whether
+there is a CRF are options.
 
     >>> model = NeuralTagger(crf=False).fit([(["the", "run"], ["DET", "NOUN"])] * 8, train=TrainConfig(steps=40))
     >>> model.predict(["the", "run"])
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.models.sequence.published import Opened
-    from seqloom.models.sequence.sequence_net import SequenceTraining, Start
+    from seqloom.models.sequence.sequence_net import InitialWeights, SequenceTraining
 
 UNKNOWN = "<unk>"  # the first in the table of words
 
@@ -79,7 +80,7 @@ class NeuralTagger(SequenceModel, Tagger):
     # ---- fitting
 
     def fit_sentences(self, data: Tagged, how: Fitting) -> None:
-        from seqloom.models.sequence.sequence_net import Start
+        from seqloom.models.sequence.sequence_net import InitialWeights
 
         c, opened = self.config, None
         if data.scheme and self.works_in is None:
@@ -120,38 +121,51 @@ class NeuralTagger(SequenceModel, Tagger):
         self.learnt["sizes"] = Sizes(
             len(kept), embed_width(c.d_embed, first), len(words), n_characters
         ).to_dict()
-        start = Start(
+        start = InitialWeights(
             first=first, further=further, counts=seen, word_dropout=c.word_dropout, unk_id=0
         )
         if opened is not None:
             d_model = opened.published.layout.d_model
             self.learnt["sizes"] = Sizes(len(kept), d_model).to_dict()
-            start = Start(given=d_model) if c.frozen else Start(weights=opened.weights)
+            start = (
+                InitialWeights(given=d_model)
+                if c.frozen
+                else InitialWeights(weights=opened.weights)
+            )
         self._train(data, valid, start, how, opened)
 
     def _train(
-        self, data: Tagged, valid: Tagged | None, start: Start, how: Fitting, opened: Opened | None
+        self,
+        data: Tagged,
+        valid: Tagged | None,
+        start: InitialWeights,
+        how: Fitting,
+        opened: Opened | None,
     ) -> None:
         def task(train: TrainConfig, device: torch.device) -> SequenceTraining:
             return self._task(data, valid, start, train, self._reading(opened, device))
 
         train_sequence(self, task, how, valid, opened)
 
-    def _continue(self, data: Tagged, origin: Origin) -> Start:
+    def _continue(self, data: Tagged, origin: Origin) -> InitialWeights:
         """Take over the words of the model to start from; return what the network knows of them in the
         data."""
-        from seqloom.models.sequence.sequence_net import Start
+        from seqloom.models.sequence.sequence_net import InitialWeights
 
         c, sizes = self.config, self.sizes
         self.rows = dict(origin.model.rows)
         if c.published:
-            return Start(given=sizes.d_embed if c.frozen else 0)
+            return InitialWeights(given=sizes.d_embed if c.frozen else 0)
         rows = [self._row(word) for word in chain.from_iterable(data.sentences)]
         counts = np.bincount(rows, minlength=sizes.vocab_size)
-        return Start(counts=counts[: sizes.vocab_size], word_dropout=c.word_dropout, unk_id=0)
+        return InitialWeights(
+            counts=counts[: sizes.vocab_size], word_dropout=c.word_dropout, unk_id=0
+        )
 
     def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[Encoded], Encoded]:
-        """What is done to encoded sentences before they are learnt from: nothing, or a frozen encoder reads them once."""
+        """Return what is done to encoded sentences before they are learnt from: nothing, or a frozen
+        encoder reads them once.
+        """
         return (
             features_of(self, opened, device)
             if opened is not None and self.config.frozen
@@ -162,7 +176,7 @@ class NeuralTagger(SequenceModel, Tagger):
         self,
         data: Tagged,
         valid: Tagged | None,
-        start: Start,
+        start: InitialWeights,
         train: TrainConfig,
         read: Callable[[Encoded], Encoded],
     ) -> SequenceTraining:
@@ -213,7 +227,7 @@ class NeuralTagger(SequenceModel, Tagger):
 
     # ---- the network
 
-    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
+    def build_fitted(self, start: InitialWeights | None = None) -> torch.nn.Module:
         from seqloom.models.sequence.sequence_net import make_reader_and_encoder
         from seqloom.nn import composition
         from seqloom.nn.crf import CRF
@@ -229,7 +243,7 @@ class NeuralTagger(SequenceModel, Tagger):
 
     @property
     def _subwords(self) -> int:
-        """How many a published encoder knows."""
+        """Return how many subwords a published encoder knows."""
         return self.tokenizer.vocab_size if self.config.published else 0
 
     def take_runtime(self, weights: Weights) -> SequenceNetwork:
@@ -296,8 +310,9 @@ class NeuralTagger(SequenceModel, Tagger):
         return self._chain().best_paths(scores[None], np.array([len(scores)]))[0][0]
 
     def stream(self) -> TagStream:
-        """Tags of a sentence that is still coming in: `feed(word)` gives what `predict` gives at that place. For encoders that
-        read in one direction, without CRF."""
+        """Start a stream of tags of a sentence that is still coming in: `feed(word)` gives what
+        `predict` gives at that position. For encoders that read in one direction, without CRF.
+        """
         self.check_fitted()
         c, inside, outside = self.config, self.learnt["working_scheme"], self.learnt["scheme"]
         check_encoder(c)
@@ -321,7 +336,7 @@ class NeuralTagger(SequenceModel, Tagger):
         )
 
     def _chain(self) -> Any:
-        """The conditional random field without torch, made once."""
+        """Return the conditional random field without torch, made once."""
         if self._field is None or self._field[0] is not self.weights:
             from seqloom.nn.linear_chain import Chain
 

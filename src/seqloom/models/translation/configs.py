@@ -1,11 +1,13 @@
-"""The options of the translators, apart from the models, so that `--help` shows them without loading anything."""
+"""The options of the translators, apart from the models, so that `--help` shows them without
+loading anything.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import CONTINUES, MOST, MOST_TOKENS, MOST_WIDTH, Config, OnlyWith, option
+from seqloom.config import CONTINUES, MAX_INTEGER, MOST_TOKENS, MOST_WIDTH, Config, OnlyWith, option
 from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES, LAYERED, encoders_with
 from seqloom.errors import ConfigError
 
@@ -27,7 +29,10 @@ class DictionaryConfig(Config):
         "word", "what is translated one by one: words and punctuation marks, or characters"
     )
     min_count: int = option(
-        1, "words seen less often than this become <unk>; they are copied", minimum=1, maximum=MOST
+        1,
+        "words seen less often than this become <unk>; they are copied",
+        minimum=1,
+        maximum=MAX_INTEGER,
     )
     iterations: int = option(10, "iterations of EM", minimum=1, maximum=10_000)
     smoothing: float = option(
@@ -89,7 +94,7 @@ class TranslatorConfig(Config):
         maximum=MOST_TOKENS,
     )
     min_count: int = option(
-        1, "tokens seen less often than this become <unk>", minimum=1, maximum=MOST
+        1, "tokens seen less often than this become <unk>", minimum=1, maximum=MAX_INTEGER
     )
     marks: tuple[str, ...] = option(
         (),
@@ -119,7 +124,7 @@ class TranslatorConfig(Config):
         "how the decoder's inputs in training pass from the true tokens to its own predictions",
     )
     sampling_half: float = option(
-        10.0, "epochs until half of the inputs are predictions", minimum=0.01, maximum=MOST
+        10.0, "epochs until half of the inputs are predictions", minimum=0.01, maximum=MAX_INTEGER
     )
     select_by: Literal["nats", "bleu"] = option(
         "nats",
@@ -173,7 +178,8 @@ class Seq2SeqConfig(TranslatorConfig):
     n_heads: int = option(4, "attention heads of a transformer encoder", minimum=1, maximum=1000)
     attention: Literal["none", "additive", "dot", "general", "concat", "scaled"] = option(
         "additive",
-        "how source positions are scored: additive (Bahdanau); dot, general, concat (Luong); scaled dot product; "
+        "how source positions are scored: additive (Bahdanau); dot, general, concat (Luong); "
+        "scaled dot product; "
         "none: the decoder only knows a summary of the source",
     )
     input_feeding: bool = option(
@@ -184,7 +190,8 @@ class Seq2SeqConfig(TranslatorConfig):
     )
     bottleneck: Literal["initial", "every-step"] = option(
         "initial",
-        "how the summary of the source reaches the decoder: as its initial state, or also as an input of every step",
+        "how the summary of the source reaches the decoder: as its initial state, or also as an "
+        "input of every step",
     )
     reverse_source: bool = option(False, "read sources from right to left")
     one_network: bool = option(
@@ -219,7 +226,8 @@ class TransformerConfig(TranslatorConfig):
     )
     positions: Literal["sinusoidal", "learned", "t5"] = option(
         "sinusoidal",
-        "positions of tokens: sinusoidal or learned, added to the vectors; t5: numbers for ranges of distances, "
+        "positions of tokens: sinusoidal or learned, added to the vectors; t5: numbers for ranges "
+        "of distances, "
         "learned and added to the scores",
     )
     context: int = option(
@@ -244,7 +252,8 @@ class TransformerConfig(TranslatorConfig):
     )
     activation: Literal["relu", "gelu", "gelu-erf", "swish", "geglu", "swiglu"] = option(
         "relu",
-        "activation function of the perceptrons; gelu is the form with tanh, gelu-erf the exact one; geglu and swiglu "
+        "activation function of the perceptrons; gelu is the form with tanh, gelu-erf the exact "
+        "one; geglu and swiglu "
         "have gates of gelu and of swish",
     )
     bias: bool = option(True, "biases of layers, norms and the output")
@@ -271,6 +280,7 @@ class TransformerConfig(TranslatorConfig):
             )
         if self.positions == "learned" and self.max_length > self.context:
             raise ConfigError(
-                f"context {self.context} must be at least max_length {self.max_length}, the longest text that is "
+                f"context {self.context} must be at least max_length {self.max_length}, the "
+                f"longest text that is "
                 "trained on"
             )

@@ -1,7 +1,8 @@
 """`copy`: the target is the source, which every other translator must beat.
 
-Strong where most of a text stays as it is (spelling, normalisation), and where names and numbers do. It is certain of what it
-writes: the source has probability one and any other target zero. Its tokens are bytes.
+Strong where most of a text stays as it is (spelling, normalisation), and where names and numbers
+do. It is certain of what it writes: the source has probability one and any other target zero. Its
+tokens are bytes.
 
     >>> model = Copy().fit([("teh cat", "the cat"), ("a dog", "a dog")])
     >>> model.translate("teh dog"), model.score(["a", "a"], ["a", "b"])
@@ -46,7 +47,7 @@ class Copy(Arrayless, Translator):
         ]
 
     def alignments(self, sources: list[str], targets: list[str]) -> list[np.ndarray]:
-        """Each byte to the one in the same place, and what is beyond the source to its end."""
+        """Align each byte to the one at the same position, and what is beyond the source to its end."""
         return [
             _places(len(source), len(target))
             for source, target in zip(self.target_ids(sources), self.target_ids(targets))
@@ -54,7 +55,7 @@ class Copy(Arrayless, Translator):
 
 
 def _agreement(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """0 where a target has the source's token, and -inf where it does not."""
+    """Return 0 where a target has the source's token, and -inf where it does not."""
     log_probs = np.full(len(target), -np.inf, np.float32)
     both = min(len(source), len(target))
     log_probs[:both][source[:both] == target[:both]] = 0.0

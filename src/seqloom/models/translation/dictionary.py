@@ -1,8 +1,9 @@
 """IBM model 1: which words translate which, learned from pairs of sentences by EM.
 
-Brown et al. 1993, "The Mathematics of Statistical Machine Translation", section 4.1: each target word is the translation of one
-word of the source, any of them alike, or of the empty word, which every source has; t(f | e) are the only parameters. The
-likelihood has one maximum (apart from ties), so it matters not where EM begins: all words that met are alike at first.
+Brown et al. 1993, "The Mathematics of Statistical Machine Translation", section 4.1: each target
+word is the translation of one word of the source, any of them alike, or of the empty word, which
+every source has; t(f | e) are the only parameters. The likelihood has one maximum (apart from
+ties), so it matters not where EM begins: all words that met are alike at first.
 
     >>> table = learn_table(Words.of([[1, 2, 0], [1, 3, 0]]), Words.of([[1, 2], [1, 3]]), 4, 4, iterations=50)[0]
     >>> round(float(table.probabilities(np.array([2]), np.array([2]))[0, 0]), 2)
@@ -10,10 +11,11 @@ likelihood has one maximum (apart from ties), so it matters not where EM begins:
 
 `dictionary`: word for word, by the translations that IBM model 1 finds for each word (`lexical_table`).
 
-Each word of the source is replaced in its place by its likeliest translation, so that blanks and order stay; a word that was
-never seen is copied, which suits names and numbers. Probabilities are those of the model: the source's words, and the empty
-word in the place of `</s>`, are equally likely to be translated next; the number of target words is geometric, and its mean
-grows with the length of the source. Alignments are the shares of the source words in each target word.
+Each word of the source is replaced in its place by its likeliest translation, so that blanks and
+order stay; a word that was never seen is copied, which suits names and numbers. Probabilities are
+those of the model: the source's words, and the empty word in the place of `</s>`, are equally
+likely to be translated next; the number of target words is geometric, and its mean grows with the
+length of the source. Alignments are the shares of the source words in each target word.
 
     >>> model = Dictionary().fit([("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")] * 2)
     >>> model.translate("das  Buch, ein Haus!"), model.dictionary("Haus", 1)[0][0]
@@ -76,27 +78,29 @@ class LexicalTable:
 
     @cached_property
     def keys(self) -> np.ndarray:
-        """Source and target word of each entry in one number, rising: int64 (M,)."""
+        """Return source and target word of each entry in one number, rising: int64 (M,)."""
         rows = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         return rows * self.n_targets + self.words
 
     def probabilities(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """t of each target word given each source word: float64 (T, S)."""
+        """Return t of each target word given each source word: float64 (T, S)."""
         wanted = sources[None, :] * self.n_targets + targets[:, None]
         places = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         return np.where(self.keys[places] == wanted, self.probs[places], 0.0).astype(np.float64)
 
     def translations(self, source: int) -> tuple[np.ndarray, np.ndarray]:
-        """The target words of a source word and their probabilities."""
+        """Return the target words of a source word and their probabilities."""
         low, high = self.starts[source], self.starts[source + 1]
         return self.words[low:high], self.probs[low:high]
 
     def knows(self, sources: np.ndarray) -> np.ndarray:
-        """Which source words have translations."""
+        """Return which source words have translations."""
         return self.starts[sources + 1] > self.starts[sources]
 
     def without_rare(self, least: float) -> LexicalTable:
-        """Without translations that are less probable, but for the best of each word; the others share what they had."""
+        """Return the table without translations less probable than `least`, except the best of each
+        word; the others share what they had.
+        """
         rows, n_rows = (
             np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)),
             len(self.starts) - 1,
@@ -113,8 +117,9 @@ class LexicalTable:
 def learn_table(
     sources: Words, targets: Words, n_sources: int, n_targets: int, *, iterations: int
 ) -> tuple[LexicalTable, list[float]]:
-    """The table after so many iterations, and the log-likelihood before each; the empty word is among the words of each
-    source."""
+    """Learn the table in so many iterations, and return it with the log-likelihood before each;
+    the empty word is among the words of each source.
+    """
     from seqloom.kernels.alignment import expected_counts
 
     keys = _met(sources, targets, n_targets)
@@ -141,7 +146,9 @@ def learn_table(
 
 
 class _Places:
-    """Blocks of pairs, and the places of their words in the table: kept, or found again each time where they are many."""
+    """Blocks of pairs, and the places of their words in the table: kept, or found again each time
+    where they are many.
+    """
 
     def __init__(
         self, sources: Words, targets: Words, starts: np.ndarray, words: np.ndarray
@@ -176,13 +183,13 @@ class _Places:
 
 
 def _blocks(sizes: np.ndarray) -> list[tuple[int, int]]:
-    """From where to where go pairs that have about so many pairs of words together."""
+    """Return the start and end of blocks of sentence pairs with about PAIRS pairs of words each."""
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // PAIRS)) + 1
     return list(pairwise([0, *cuts.tolist(), len(sizes)]))
 
 
 def _met(sources: Words, targets: Words, n_targets: int) -> np.ndarray:
-    """Source and target word, in one number, of all that are in one pair: rising."""
+    """Return source and target word, in one number, of all that are in one pair: rising."""
     found = np.zeros(0, np.int64)
     for first, last in _blocks(sources.lengths * targets.lengths):
         pair = np.repeat(np.arange(first, last), targets.lengths[first:last])  # of each target word
@@ -198,7 +205,7 @@ def _met(sources: Words, targets: Words, n_targets: int) -> np.ndarray:
 
 
 def _distinct(keys: np.ndarray) -> np.ndarray:
-    """Each once, rising; sorting is several times faster here than NumPy's hashing."""
+    """Return each key once, rising; sorting is several times faster here than NumPy's hashing."""
     keys = np.sort(keys)
     return keys[np.diff(keys, prepend=-1) != 0]
 
@@ -278,7 +285,9 @@ class Dictionary(Translator):
         )
 
     def _best(self, source: int) -> int | None:
-        """The likeliest translation of a source word; of equal ones the commonest; None where there is none."""
+        """Return the likeliest translation of a source word; of equal ones the commonest; None where
+        there is none.
+        """
         words, probs = self.table.translations(source)
         if source == self.tokenizers["source"].unk_id or not len(words):
             return None
@@ -286,7 +295,7 @@ class Dictionary(Translator):
         return None if best == self.target_tokenizer.unk_id else best
 
     def dictionary(self, word: str, n: int = 10) -> list[tuple[str, float]]:
-        """The likeliest translations of a word with their probabilities."""
+        """Return the likeliest translations of a word with their probabilities."""
         self.check_fitted()
         known = self.tokenizers["source"].id(word)
         if known is None:
@@ -307,7 +316,9 @@ class Dictionary(Translator):
         ]
 
     def alignments(self, sources: list[str], targets: list[str]) -> list[np.ndarray]:
-        """The share of each source word, and of the empty word in the place of `</s>`, in each target word."""
+        """Return the share of each source word, and of the empty word in the position of `</s>`, in
+        each target word.
+        """
         aligned = []
         for source, target in self._encoded(sources, targets):
             shares = self._probabilities(source, target[:-1])
@@ -324,13 +335,15 @@ class Dictionary(Translator):
         return list(zip(*(np.split(side.ids, side.ends[:-1]) for side in sides)))
 
     def _log_probs(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Of each target word and of the end."""
+        """Compute the log-probabilities of each target word and of the end."""
         end = 1.0 / (1.0 + self.rate * len(source))
         words = self._probabilities(source, target[:-1]).mean(axis=1)
         return np.log(np.append((1.0 - end) * words, end)).astype(np.float32)
 
     def _probabilities(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """t(f | e), smoothed, (T, S); a source word without translations counts as the empty word."""
+        """Compute t(f | e), smoothed, (T, S); a source word without translations counts as the empty
+        word.
+        """
         share, read = self.config.smoothing, self.tokenizers["source"]
         known = np.where(self.table.knows(source), source, read.eos_id)
         return (1.0 - share) * self.table.probabilities(known, target) + share / (
@@ -384,7 +397,7 @@ def _id(tokenizer: Tokenizer, word: str) -> int:
 
 
 def split_words(text: str, kind: str) -> list[str]:
-    """What is translated one by one, as the tokenizers see it."""
+    """Split a text into what is translated one by one, as the tokenizers see it."""
     if kind == "char":
         return list(text)
     from seqloom.text.segment import words

@@ -1,7 +1,9 @@
-"""What the networks that translate share: tokenizers of both sides, training on pairs, the Stepper, scores and alignments.
+"""What the networks that translate share: tokenizers of both sides, training on pairs, the Stepper,
+scores and alignments.
 
-A model says which network it is (`build`) and the shapes of its weights. Networks have one interface: `encode` gives the memory
-of a batch of sources, `features` reads known targets all at once, `start` and `step` go token by token; `output` predicts.
+A model says which network it is (`build`) and the shapes of its weights. Networks have one
+interface: `encode` gives the memory of a batch of sources, `features` reads known targets all at
+once, `start` and `step` go token by token; `output` predicts.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from seqloom.trace import Trace
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.models.sequence.sequence_net import SequenceTraining, Start
+    from seqloom.models.sequence.sequence_net import InitialWeights, SequenceTraining
     from seqloom.models.translation.translation_net import NetworkDecoder
     from seqloom.training.config import TrainConfig
 
@@ -55,7 +57,7 @@ else:
 TOKENS = 4096  # of a batch, both sides and padding
 SCORED = 1 << 13  # tokens of both sides that are scored together
 JUDGED = 300  # held-out pairs that are translated where BLEU chooses
-ENOUGH = 60.0  # epochs, where the time suffices for them
+MAX_EPOCHS = 60.0  # epochs, where the time suffices for them
 
 
 class TranslationModel(Mixin):
@@ -77,39 +79,39 @@ class TranslationModel(Mixin):
     # ---- what a network writes
 
     @abstractmethod
-    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
+    def build_fitted(self, start: InitialWeights | None = None) -> torch.nn.Module:
         """The network, with initial weights from torch's random state; `start`: what it knows of the data."""
 
     @property
     @abstractmethod
     def d_embed(self) -> int:
-        """Width of token vectors."""
+        """Return the width of token vectors."""
 
     @property
     def start_ids(self) -> list[int]:
-        """The tokens that the decoder reads before a target."""
+        """Return the tokens that the decoder reads before a target."""
         return [self.target_tokenizer.eos_id]
 
     @property
     def source_start(self) -> int | None:
-        """The token that stands before every source."""
+        """Return the token that stands before every source."""
         return None
 
     @property
     def longest(self) -> int | None:
-        """How many tokens a source or a target with its start may have; None: any number."""
+        """Return how many tokens a source or a target with its start may have; None: any number."""
         return None
 
     @property
     def backwards(self) -> bool:
-        """Whether texts are read from right to left; numbers never are."""
+        """Return whether texts are read from right to left; numbers never are."""
         return self.reverse_source and not self.sizes.columns
 
     # ---- fitting
 
     @property
     def sizes(self) -> Sizes:
-        """Of the sources."""
+        """Return the sizes of the sources."""
         return read_sizes(self.learnt)
 
     def fit_pairs(self, data: Parallel, how: Fitting) -> None:
@@ -155,15 +157,16 @@ class TranslationModel(Mixin):
             encode_texts(self.target_tokenizer, data.targets),
         )
 
-    def _begin(self, data: Parallel) -> Start | None:
-        """Tokenizers and sizes; what the network begins with."""
-        from seqloom.models.sequence.sequence_net import Start
+    def _begin(self, data: Parallel) -> InitialWeights | None:
+        """Set tokenizers and sizes; return what the network begins with."""
+        from seqloom.models.sequence.sequence_net import InitialWeights
 
         c = self.config
         if data.numeric:
             if c.shared_vocabulary or c.source_tokenizer:
                 raise ConfigError(
-                    f"the sources of {data.name} are numbers, which have no tokens; leave out shared_vocabulary "
+                    f"the sources of {data.name} are numbers, which have no tokens; leave out "
+                    f"shared_vocabulary "
                     "and source_tokenizer"
                 )
             sizes, mean, scale = check_numbers(data.sources, data.name)
@@ -171,7 +174,7 @@ class TranslationModel(Mixin):
                 "target": make_tokenizer(c.target_tokenizer or c.tokenizer, data.targets, c)
             }
             self.learnt["sizes"] = sizes.to_dict()
-            return Start(mean=mean, scale=scale)
+            return InitialWeights(mean=mean, scale=scale)
         texts = data.source_texts
         target = make_tokenizer(
             c.target_tokenizer or c.tokenizer,
@@ -191,7 +194,7 @@ class TranslationModel(Mixin):
         self,
         pairs: EncodedPairs,
         held: EncodedPairs | None,
-        start: Start | None,
+        start: InitialWeights | None,
         train: TrainConfig,
     ) -> SequenceTraining:
         from seqloom.models.sequence.sequence_net import SequenceTraining
@@ -227,7 +230,7 @@ class TranslationModel(Mixin):
             lambda network, batch: pair_loss(network, batch, c.scheduled_sampling, c.sampling_half),
             judge,
             counted="tokens",
-            enough_epochs=ENOUGH,
+            enough_epochs=MAX_EPOCHS,
         )
 
     def _greedy_bleu(self, network: Any, pairs: EncodedPairs) -> float:
@@ -247,8 +250,8 @@ class TranslationModel(Mixin):
 
     # ---- the network
 
-    def make_reader(self, start: Start | None) -> Any:
-        """What reads the sources; None where they have the vectors of the targets."""
+    def make_reader(self, start: InitialWeights | None) -> Any:
+        """Make what reads the sources; None where they have the vectors of the targets."""
         from seqloom.nn import readers
 
         sizes = self.sizes
@@ -260,7 +263,7 @@ class TranslationModel(Mixin):
         return readers.TokenReader(sizes.vocab_size, sizes.d_embed)
 
     def take_reader(self, weights: Weights) -> Any:
-        """The same without torch."""
+        """Make what reads the sources without torch; None where they have the vectors of the targets."""
         sizes, part = self.sizes, weights.within("reader")
         if self.config.shared_vocabulary:
             return None
@@ -272,11 +275,13 @@ class TranslationModel(Mixin):
         sizes, source = self.sizes, self.tokenizers.get("source")
         if "target" not in self.tokenizers or (source is None) != bool(sizes.columns):
             raise ModelError(
-                f"this {self.name} model has the tokenizers {', '.join(self.tokenizers) or 'none'}: it is damaged"
+                f"this {self.name} model has the tokenizers "
+                f"{', '.join(self.tokenizers) or 'none'}: it is damaged"
             )
         if source is not None and source.vocab_size != sizes.vocab_size:
             raise ModelError(
-                f"{sizes.vocab_size:,} vectors for {source.vocab_size:,} source tokens: tokenizer and weights are "
+                f"{sizes.vocab_size:,} vectors for {source.vocab_size:,} source tokens: tokenizer "
+                f"and weights are "
                 "of different models"
             )
         if self.config.shared_vocabulary and (
@@ -290,7 +295,7 @@ class TranslationModel(Mixin):
     # ---- using it
 
     def encode_sources(self, sources: Any) -> Encoded:
-        """Sources as the network reads them."""
+        """Encode sources as the network reads them."""
         if self.sizes.columns:
             return NumberInputs(self.sizes).encode(sources)
         return encode_texts(
@@ -299,14 +304,17 @@ class TranslationModel(Mixin):
 
     @property
     def marks_of_sources(self) -> int:
-        """How many steps of an encoded source are no tokens of its text: its end, and its start where it has one."""
+        """Return how many steps of an encoded source are no tokens of its text: its end, and its start
+        where it has one.
+        """
         return 0 if self.sizes.columns else 1 + (self.source_start is not None)
 
     def check_lengths(self, encoded: Encoded, what: str) -> None:
         longest = int(encoded.lengths.max(initial=0))
         if self.longest is not None and longest > self.longest:
             raise DataError(
-                f"a {what} has {longest:,} tokens, and this {self.name} model has positions for {self.longest:,}; "
+                f"a {what} has {longest:,} tokens, and this {self.name} model has positions for "
+                f"{self.longest:,}; "
                 "shorten or divide it"
             )
 
@@ -329,8 +337,9 @@ class TranslationModel(Mixin):
         return EncodedSources(self, sources)
 
     def encoded_decoder(self, encoded: Encoded) -> Stepper:
-        """Return a Stepper for sources that are encoded already: on a CPU without torch, which pays more for its calls than
-        for its sums where one token follows another."""
+        """Return a Stepper for sources that are encoded already: on a CPU without torch, which pays
+        more for its calls than for its sums where one token follows another.
+        """
         if not self.net.on_cpu:
             return self.network_decoder(self.network(), encoded)
         self.check_lengths(encoded, "source")
@@ -380,8 +389,10 @@ class TranslationModel(Mixin):
     def alignments(
         self, sources: Any, targets: list[str], *, layer: int | None = None, head: int | None = None
     ) -> list[np.ndarray] | None:
-        """The weights of the source tokens, `</s>` last, for each target token, `</s>` last: (T, S). The mean over the layers
-        and heads of a Transformer, or of one of them (from 0)."""
+        """Return the attention weights of the source tokens, `</s>` last, for each target token,
+        `</s>` last: (T, S). The mean over the layers and heads of a Transformer, or of one of them
+        (from 0).
+        """
         read, out = self.encode_sources(sources), [np.empty((0, 0), np.float32)] * len(targets)
         trace, wanted = Trace("*cross.weights"), encode_texts(self.target_tokenizer, targets)
         for chosen, _, _ in self._forced(self.network(), read, wanted, trace):
@@ -407,8 +418,10 @@ class TranslationModel(Mixin):
     def _forced(
         self, network: Any, sources: Encoded, targets: Encoded, trace: Trace | None = None
     ) -> Any:
-        """Batch after batch of known targets: the numbers of the pairs, what predicts each token (N, D), and
-        the tokens (N,). The trace then has what the network added, from the first of `start_ids` on."""
+        """Yield batch after batch of known targets: the numbers of the pairs, what predicts each token
+        (N, D), and the tokens (N,). The trace then has what the network added, from the first of
+        `start_ids` on.
+        """
         import torch
 
         device = next(network.parameters()).device
@@ -434,7 +447,7 @@ class TranslationModel(Mixin):
 
 
 def _part(number: int | None, many: int, what: str) -> slice:
-    """One of them, or all."""
+    """Return the slice of one of them, or of all."""
     if number is None:
         return slice(None)
     if not 0 <= number < many:

@@ -1,12 +1,15 @@
 """Pairs as arrays: tokens or numbers of sources, tokens of targets, and batches of like length on both sides.
 
-A batch is filled up to the longest source and the longest target in it, so pairs are sorted by the length of the target, and
-those of one target length by that of the source, up and down in turn, so that neighbours are alike everywhere. What a batch
-may hold is a number of tokens with their padding: a batch of short pairs has more of them.
+A batch is filled up to the longest source and the longest target in it, so pairs are sorted by the
+length of the target, and those of one target length by that of the source, up and down in turn, so
+that neighbours are alike everywhere. What a batch may hold is a number of tokens with their
+padding: a batch of short pairs has more of them.
 
-A translation network as a Stepper, without torch: the sources are read once, and each token moves the state of its row.
+A translation network as a Stepper, without torch: the sources are read once, and each token moves
+the state of its row.
 
-Before the training of a translator: pairs that are held out, tokenizers of its texts, and pairs that are too long.
+Before the training of a translator: pairs that are held out, tokenizers of its texts, and pairs
+that are too long.
 """
 
 from __future__ import annotations
@@ -72,7 +75,9 @@ class EncodedSources(ReadSources):
 def encode_texts(
     tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False, first: int | None = None
 ) -> Encoded:
-    """Ids of texts, `</s>` at the end of each; `reverse`: the others from right to left; `first`: a token before each."""
+    """Encode texts as ids, `</s>` at the end of each; `reverse`: the others from right to left;
+    `first`: a token before each.
+    """
     check_texts(texts)
     ids = tokenizer.encode_block(join(texts), True).astype(np.int64)
     borders = np.concatenate([[0], np.flatnonzero(ids == tokenizer.eos_id) + 1])
@@ -85,7 +90,7 @@ def encode_texts(
 
 
 def in_source_order(weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Weights (n, S) of the steps of sources that are read from right to left, `</s>` last, in the order of the texts.
+    """Put weights (n, S) over sources that were read right to left, `</s>` last, into text order.
 
     >>> in_source_order(np.array([[3, 2, 1, 4], [2, 1, 3, 0]]), np.array([4, 3])).tolist()
     [[1, 2, 3, 4], [1, 2, 3, 0]]
@@ -95,7 +100,8 @@ def in_source_order(weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def without_start(weights: np.ndarray) -> np.ndarray:
-    """Weights (n, S) of the steps of a source, (n, S - 1) without the first, whose share goes to the others by their own.
+    """Remove the first source step from weights (n, S), giving (n, S - 1); its share is spread
+    over the others in proportion to their own.
 
     >>> without_start(np.array([[0.5, 0.125, 0.375], [1.0, 0.0, 0.0]])).tolist()
     [[0.25, 0.75], [0.5, 0.5]]
@@ -108,8 +114,10 @@ def without_start(weights: np.ndarray) -> np.ndarray:
 def target_arrays(
     targets: Encoded, chosen: np.ndarray, start: Sequence[int]
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """`targets` (B, T), which of them are there, and the `inputs` before them, the tokens `start` at first: where these are
-    several, the inputs are longer than the targets, whose last predicts the last."""
+    """Return `targets` (B, T) with their `inputs`, which begin with the tokens `start`, and a mask
+    of the targets that are there. With several start tokens the inputs are longer than the
+    targets, and the last input predicts the last target.
+    """
     batch = targets.batch(chosen)
     ids = batch["ids"]
     inputs = np.concatenate(
@@ -132,8 +140,10 @@ class PairBatches:
         batch_size: int | None = None,
         seed: int = 0,
     ) -> None:
-        """`start`: tokens that the decoder reads before a target; `most_tokens`: of both sides of a batch
-        with its padding; `batch_size`: instead, how many pairs."""
+        """Set what batches are made of. `start`: tokens that the decoder reads before a target;
+        `most_tokens`: of both sides of a batch with its padding; `batch_size`: instead, how many
+        pairs.
+        """
         self.sources, self.targets, self.start, self.seed = sources, targets, start, seed
         self.most_tokens, self.batch_size = most_tokens, batch_size
         self._epoch: tuple[int, list[np.ndarray]] | None = None
@@ -160,7 +170,7 @@ class PairBatches:
         return Batch({**self.sources.batch(chosen), **arrays}, mask=None if there.all() else there)
 
     def groups(self, epoch: int) -> list[np.ndarray]:
-        """The numbers of the pairs of each batch."""
+        """Return the indices of the pairs in each batch."""
         if self._epoch is None or self._epoch[0] != epoch:
             rng = np.random.default_rng([self.seed, epoch])
             sources, targets = self.sources.lengths, self.targets.lengths
@@ -174,7 +184,7 @@ class PairBatches:
         return self._epoch[1]
 
     def _cuts(self, sources: list[int], targets: list[int]) -> list[tuple[int, int]]:
-        """From where to where batches go, in pairs of these lengths."""
+        """Return where each batch starts and ends, for pairs of these lengths."""
         cuts, low, longest_source, longest_target = [], 0, 0, 0
         for i, (source, target) in enumerate(zip(sources, targets)):
             longest_source, longest_target = (
@@ -193,7 +203,7 @@ class PairBatches:
         return [*cuts, (low, len(sources))]
 
     def waste(self, epoch: int = 0) -> float:
-        """The share of padding in all batches of an epoch."""
+        """Return the share of padding in all batches of an epoch."""
         real = filled = 0
         for group in self.groups(epoch):
             for lengths in (self.sources.lengths[group], self.targets.lengths[group]):
@@ -216,8 +226,9 @@ class Decoder:
         start: Sequence[int],
         backwards: bool = False,
     ) -> None:
-        """`network` of `runtime.seq2seq` or `runtime.encoder_decoder`. A target comes after the tokens `start`; `backwards`:
-        sources are read from right to left."""
+        """Encode the sources with `network` of `runtime.seq2seq` or `runtime.encoder_decoder`. A
+        target comes after the tokens `start`; `backwards`: sources are read from right to left.
+        """
         self.network, self.eos_id, self.vocab_size = network, eos_id, network.vocab_size
         self.first, self.backwards = list(start), backwards
         self.lengths = np.diff(sources.offsets)
@@ -235,8 +246,10 @@ class Decoder:
         return state, self.network.output.log_probs(features)
 
     def attention(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights of the source (n, S) behind the log-probabilities that came with this state, of a Transformer the
-        mean over heads and layers, and the length of each row's source (n,)."""
+        """Return the weights of the source (n, S) behind the log-probabilities that came with this
+        state, of a Transformer the mean over heads and layers, and the length of each row's source
+        (n,).
+        """
         lengths = self.lengths[state.source]
         return in_source_order(state.looked, lengths) if self.backwards else state.looked, lengths
 
@@ -247,15 +260,17 @@ HELD_OUT, MOST_HELD_OUT = (
     0.05,
     1000,
 )  # share of the pairs that is kept for evaluation, and how many at most
-FEWEST = 50  # pairs, below which nothing is held out
+MIN_PAIRS_TO_HOLD_OUT = 50  # pairs, below which nothing is held out
 SUBWORDS = ("bpe", "unigram", "wordpiece")
 
 
 def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel | None]:
-    """Training and held-out pairs: as given, or a few in hashed order, equal sources together unless they are labels."""
+    """Return training and held-out pairs: as given, or a few held out in hashed order, with equal
+    sources kept together unless they are labels.
+    """
     if valid is not None and len(valid):
         return data, valid
-    if len(data) < FEWEST:
+    if len(data) < MIN_PAIRS_TO_HOLD_OUT:
         return data, None
     order, may_begin = hashed_order(undivided(data))
     wanted = len(order) - min(round(len(order) * HELD_OUT), MOST_HELD_OUT)
@@ -263,7 +278,8 @@ def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel
     if cut == len(order):
         return data, None
     progress.say(
-        f"holding out {len(order) - cut:,} of {len(order):,} pairs to choose the best weights; --valid gives others"
+        f"holding out {len(order) - cut:,} of {len(order):,} pairs to choose the best weights; "
+        f"--valid gives others"
     )
     return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
 
@@ -290,7 +306,8 @@ def short_enough(pairs: EncodedPairs, max_length: int) -> EncodedPairs:
 
 
 def subword_size(characters: int) -> int:
-    """How many subwords suit a text: four times the text has twice as many, and each is seen often enough to be learnt.
+    """Return how many subwords suit a text: four times the text gets twice as many, so that each
+    is seen often enough to be learnt.
 
     >>> subword_size(2_000_000)
     4000
@@ -299,6 +316,6 @@ def subword_size(characters: int) -> int:
 
 
 def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
-    """Fitted on the texts, or a saved one."""
+    """Return a tokenizer fitted on the texts, or a saved one."""
     size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
     return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count, marks=c.marks)

@@ -1,7 +1,8 @@
 """`seq2seq`: a recurrent network reads the source, another writes the target, with attention between them.
 
-With attention none it is the model of Sutskever et al. (2014) and Cho et al. (2014), with any other that of Bahdanau et al.
-(2015) and Luong et al. (2015); the encoder may be any that classifiers and taggers have.
+With attention none it is the model of Sutskever et al. (2014) and Cho et al. (2014), with any other
+that of Bahdanau et al. (2015) and Luong et al. (2015); the encoder may be any that classifiers and
+taggers have.
 
     >>> model = Seq2Seq(tokenizer="char", d_embed=16, d_hidden=16, dropout=0.0)
     >>> model.fit([("ab", "ba"), ("abc", "cba")] * 8, train=TrainConfig(steps=60)).translate("abc")
@@ -25,7 +26,7 @@ from seqloom.training.config import TrainConfig as TrainConfig
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.models.sequence.sequence_net import Start
+    from seqloom.models.sequence.sequence_net import InitialWeights
 
 
 class Seq2Seq(TranslationModel, Translator):
@@ -44,7 +45,7 @@ class Seq2Seq(TranslationModel, Translator):
         c = self.config
         return f"seq2seq-{'one' if c.one_network else c.encoder}-{c.cell}-{c.attention}{self.bits_label}"
 
-    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
+    def build_fitted(self, start: InitialWeights | None = None) -> torch.nn.Module:
         from seqloom.nn import seq2seq
 
         c = self.config

@@ -1,4 +1,5 @@
-"""`transformer`: the encoder-decoder of Vaswani et al. (2017), in which attention takes the place of recurrence.
+"""`transformer`: the encoder-decoder of Vaswani et al. (2017), in which attention takes the place
+of recurrence.
 
 >>> model = Transformer(tokenizer="char", d_model=16, n_heads=2, n_layers=1, n_decoder_layers=1, dropout=0.0)
 >>> model.fit([("ab", "ba"), ("abc", "cba")] * 8, train=TrainConfig(steps=80)).translate("abc")
@@ -23,22 +24,25 @@ from seqloom.training.config import TrainConfig as TrainConfig
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.models.sequence.sequence_net import Start
+    from seqloom.models.sequence.sequence_net import InitialWeights
 
 SHAPE = (
-    "n_layers n_decoder_layers d_head d_mlp positions context buckets max_distance norm norm_kind norm_epsilon "
+    "n_layers n_decoder_layers d_head d_mlp positions context buckets max_distance norm norm_kind "
+    "norm_epsilon "
     "embedding_norm activation bias tied scaled_attention scaled_embedding scaled_output"
 )
 
 
 def is_ids(value: Any) -> bool:
-    """A list of tokens, at least one."""
+    """Return whether the value is a list of at least one token."""
     return isinstance(value, list) and len(value) > 0 and all(map(natural, value))
 
 
 class Transformer(TranslationModel, Translator):
-    """Of converted weights, `learnt` has what they were trained with: the tokens that targets `start` with if that is not
-    `</s>`, the one that every source has before it (`source_start`), and those that are `never` written."""
+    """Of converted weights, `learnt` has what they were trained with: the tokens that targets
+    `start` with if that is not `</s>`, the one that every source has before it (`source_start`),
+    and those that are `never` written.
+    """
 
     name = "transformer"
     config_class = TransformerConfig
@@ -70,7 +74,7 @@ class Transformer(TranslationModel, Translator):
     def longest(self) -> int | None:
         return self.config.context if self.config.positions == "learned" else None
 
-    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
+    def build_fitted(self, start: InitialWeights | None = None) -> torch.nn.Module:
         from seqloom.nn.encoder_decoder import EncoderDecoder
 
         c, reader = self.config, self.make_reader(start)
@@ -108,6 +112,7 @@ class Transformer(TranslationModel, Translator):
             or (self.source_start is not None and self.source_start >= self.sizes.vocab_size)
         ):
             raise ModelError(
-                "a token that texts start with is not in its vocabulary, or </s> is never written: it is damaged"
+                "a token that texts start with is not in its vocabulary, or </s> is never written: "
+                "it is damaged"
             )
         return super().array_specs(length)

@@ -1,13 +1,15 @@
-"""A translation network as a Stepper, by torch: the sources are read once, and each token moves the state of its row.
+"""A translation network as a Stepper, by torch: the sources are read once, and each token moves the
+state of its row.
 
-The state has the number of each row's source, so that the memory of the sources stays where it is while a search drops, copies
-and reorders rows.
+The state has the number of each row's source, so that the memory of the sources stays where it is
+while a search drops, copies and reorders rows.
 
 Training a translator: the loss of a batch of pairs, and scheduled sampling.
 
-Trained on true targets, a decoder never sees its own mistakes. Scheduled sampling (Bengio et al. 2015) replaces more and more
-of its inputs by its own predictions. They are drawn for all steps at once from a first pass over the true target (Duckworth et
-al. 2019, "Parallel Scheduled Sampling"), so that it costs one more pass instead of one step after the other.
+Trained on true targets, a decoder never sees its own mistakes. Scheduled sampling (Bengio et al.
+2015) replaces more and more of its inputs by its own predictions. They are drawn for all steps at
+once from a first pass over the true target (Duckworth et al. 2019, "Parallel Scheduled Sampling"),
+so that it costs one more pass instead of one step after the other.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from seqloom.training.devices import Tensors
 class NetworkState(NamedTuple):
     source: np.ndarray  # (n,) int64: which of the sources a row belongs to
     inner: Any  # of the network
-    looked: Tensor  # (n, S): weights of the source steps behind the last log-probabilities; (n, 0) without attention
+    # (n, S): weights of the source steps behind the last log-probabilities; (n, 0) without
+    # attention
+    looked: Tensor
 
 
 class NetworkDecoder:
@@ -45,7 +49,9 @@ class NetworkDecoder:
         start: Sequence[int] | None = None,
         backwards: bool = False,
     ) -> None:
-        """A target comes after the tokens `start`, or else after `</s>`; `backwards`: sources are read from right to left."""
+        """Encode the sources. A target comes after the tokens `start`, or else after `</s>`;
+        `backwards`: sources are read from right to left.
+        """
         self.network, self.vocab_size, self.eos_id, self.backwards = (
             network,
             vocab_size,
@@ -86,7 +92,7 @@ class NetworkDecoder:
         return NetworkState(source, inner, weights), log_probs
 
     def _rows(self, source: np.ndarray) -> Any:
-        """The memory of these sources; taken anew only where they are others than in the step before."""
+        """Return the memory of these sources, taken anew only where they differ from the step before."""
         known, memory = self._taken
         if not np.array_equal(known, source):
             memory = self.memory.rows(torch.from_numpy(source).to(self.device))
@@ -94,8 +100,9 @@ class NetworkDecoder:
         return memory
 
     def attention(self, state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
-        """The weights of the source (n, S) behind the log-probabilities that came with this state, the mean over heads and
-        layers, and the length of each row's source (n,)."""
+        """Return the attention weights of the source (n, S) behind the log-probabilities that came
+        with this state, the mean over heads and layers, and the length of each row's source (n,).
+        """
         weights, lengths = state.looked.float().cpu().numpy(), self.lengths[state.source]
         return in_source_order(weights, lengths) if self.backwards else weights, lengths
 
@@ -106,7 +113,7 @@ ROWS = 1024  # places for which predictions are drawn at a time
 
 
 def pair_loss(network: Any, batch: Tensors, sampling: str = "none", half: float = 1.0) -> Tensor:
-    """The sum of the losses of the target tokens."""
+    """Return the sum of the losses of the target tokens."""
     memory, inputs = network.encode(batch.arrays), batch["inputs"]
     begin = (
         inputs.shape[1] - batch["targets"].shape[1]
@@ -118,10 +125,10 @@ def pair_loss(network: Any, batch: Tensors, sampling: str = "none", half: float 
 
 
 def true_share(decay: str, epochs: float, half: float) -> float:
-    """The share of true inputs after so many epochs: 1 at first, 0.5 after `half`.
+    """Return the share of true inputs after so many epochs: 1 at first, 0.5 after `half`.
 
-    linear: 1 - e / (2 half), down to 0; exponential: 0.5 ^ (e / half); inverse sigmoid: k / (k + exp(x)) with k = 100 and
-    an x that is proportional to e.
+    linear: 1 - e / (2 half), down to 0; exponential: 0.5 ^ (e / half); inverse sigmoid: k / (k +
+    exp(x)) with k = 100 and an x that is proportional to e.
 
     >>> [round(true_share("inverse-sigmoid", e, 10), 2) for e in (0, 10, 20)]
     [0.99, 0.5, 0.01]
@@ -144,7 +151,7 @@ def mixed_inputs(network: Any, memory: Any, inputs: Tensor, share: float, begin:
 
 
 def draw(network: Any, features: Tensor) -> Tensor:
-    """A token for each of features (B, T, D), drawn by its probability."""
+    """Sample a token for each of features (B, T, D) by its probability."""
     flat, parts = features.flatten(0, 1), []
     for low in range(0, len(flat), ROWS):
         log_probs = network.output.log_probs(flat[low : low + ROWS])

@@ -1,11 +1,22 @@
-"""The options of the word-vector models, apart from the models, so that `--help` shows them without loading anything."""
+"""The options of the word-vector models, apart from the models, so that `--help` shows them without
+loading anything.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import COUNTS, ITERATES, MOST, MOST_SEED, Config, CorpusConfig, OnlyWith, option
+from seqloom.config import (
+    COUNTS,
+    ITERATES,
+    MAX_INTEGER,
+    MOST_SEED,
+    Config,
+    CorpusConfig,
+    OnlyWith,
+    option,
+)
 from seqloom.errors import ConfigError
 
 
@@ -21,7 +32,10 @@ class GloveConfig(CorpusConfig):
     fit_arguments: ClassVar[frozenset[str]] = COUNTS | ITERATES
 
     min_count: int = option(
-        5, "ignore words seen less often than this; windows skip them", minimum=1, maximum=MOST
+        5,
+        "ignore words seen less often than this; windows skip them",
+        minimum=1,
+        maximum=MAX_INTEGER,
     )
     dimensions: int = option(100, "number of dimensions", minimum=1, maximum=65_000)
     window: int = option(15, "number of context words on each side", minimum=1, maximum=10_000)
@@ -57,7 +71,9 @@ class WindowConfig(CorpusConfig):
         "noise_exponent": {"loss": ("ns",)},
     }
 
-    min_count: int = option(5, "ignore words seen less often than this", minimum=1, maximum=MOST)
+    min_count: int = option(
+        5, "ignore words seen less often than this", minimum=1, maximum=MAX_INTEGER
+    )
     architecture: Literal["skip-gram", "cbow"] = option(
         "skip-gram", "predict a word from each neighbour, or from the mean of all"
     )
@@ -94,7 +110,7 @@ class WindowConfig(CorpusConfig):
 
     @property
     def rate(self) -> float:
-        """The learning rate; its defaults are those of the authors' program."""
+        """Return the learning rate; its defaults are those of the authors' program."""
         return self.lr or (0.05 if self.architecture == "cbow" else 0.025)
 
 
@@ -117,7 +133,9 @@ class Word2VecConfig(WindowConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SubwordConfig(WindowConfig):
-    """What fastText and charngram share: words are made of character n-grams. The defaults are those of fastText."""
+    """What fastText and charngram share: words are made of character n-grams. The defaults are
+    those of fastText.
+    """
 
     noise_exponent: float = option(
         0.5, "negative samples are drawn by word count to this power", minimum=-10.0, maximum=10.0
@@ -151,5 +169,6 @@ class CharNgramConfig(SubwordConfig):
     max_ngram: int = option(4, "maximum length of character n-grams", minimum=1, maximum=100)
     aggregate: Literal["sum", "mean", "weighted", "attention"] = option(
         "weighted",
-        "how n-gram vectors are combined: sum, mean, mean with more weight on rare n-grams, or learned attention",
+        "how n-gram vectors are combined: sum, mean, mean with more weight on rare n-grams, or "
+        "learned attention",
     )

@@ -1,8 +1,9 @@
 """How often words stand near each other, out of core: Section 3 of Pennington, Socher and Manning 2014.
 
-Two words at distance d count 1/d; ends of units are not crossed, and words that are not in the list leave no gap, as in
-the authors' program. Counts are kept as whole multiples of 1/lcm(1..window), so they are exact and the same for any number
-of threads and any memory. A text that does not fit is counted in stretches, whose sorted runs go to disk and are added up.
+Two words at distance d count 1/d; ends of units are not crossed, and words that are not in the list
+leave no gap, as in the authors' program. Counts are kept as whole multiples of 1/lcm(1..window), so
+they are exact and the same for any number of threads and any memory. A text that does not fit is
+counted in stretches, whose sorted runs go to disk and are added up.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from seqloom import progress
 from seqloom.errors import SeqloomError
 from seqloom.kernels.parallel import parallel_map
 
-LARGEST = (
+MAX_VOCABULARY = (
     22  # the widest window whose lcm (2 ** 28) leaves room for billions of neighbours in 64 bits
 )
 ROUGH = 1 << 30  # for wider windows; 1/d is then rounded to this
@@ -45,7 +46,7 @@ class Cells:
 
     @property
     def count(self) -> int:
-        """Cells of the whole matrix."""
+        """Return the number of cells of the whole matrix."""
         if not self.symmetric:
             return len(self.columns)
         rows = np.flatnonzero(np.diff(self.offsets))
@@ -62,7 +63,8 @@ def count_cells(
     weighting: Weighting = "distance",
     memory: int | None = None,
 ) -> Cells:
-    """Cells (w, c) of a text of word places with END and GONE; asymmetric: c stands to the right of w.
+    """Count cells (w, c) in a text of word indices with END and GONE; asymmetric: c stands to the
+    right of w.
 
     `memory`: bytes, beyond which runs and the result are temporary files.
     """
@@ -100,17 +102,19 @@ def count_cells(
 
 
 def _weights(window: int, weighting: Weighting) -> tuple[np.ndarray, int]:
-    """What a neighbour at each distance counts, as whole numbers, and what they are multiples of."""
+    """Return what a neighbour at each distance counts, as integers, and the scale they are
+    multiples of.
+    """
     if weighting == "equal":
         return np.ones(window, np.int64), 1
-    scale = math.lcm(*range(1, window + 1)) if window <= LARGEST else ROUGH
+    scale = math.lcm(*range(1, window + 1)) if window <= MAX_VOCABULARY else ROUGH
     return np.array([round(scale / d) for d in range(1, window + 1)], np.int64), scale
 
 
 def _stretch_tasks(
     ids: np.ndarray, low: int, high: int, vocab_size: int, weights: np.ndarray, symmetric: bool
 ) -> Iterator[tuple[int, Job]]:
-    """Counting the rows of a stretch of text, some rows a task."""
+    """Yield tasks that count the rows of a stretch of text, some rows each."""
     from seqloom.kernels.glove import (
         END,
         compact,
@@ -155,7 +159,7 @@ def _stretch_tasks(
 def _merging_tasks(
     runs: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
 ) -> Iterator[tuple[int, Job]]:
-    """Adding up the same rows of all runs, some rows a task."""
+    """Yield tasks that add up the same rows of all runs, some rows each."""
     from seqloom.kernels.glove import merge_rows
 
     sizes = np.sum([np.diff(offsets) for offsets, _, _ in runs], axis=0)
@@ -180,7 +184,7 @@ def _merging_tasks(
 
 
 def _rows_of_tasks(cells: np.ndarray, work: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Neighbouring rows of at most CELLS cells and POSITIONS work, or one row."""
+    """Yield ranges of neighbouring rows with at most CELLS cells and POSITIONS work, or one row."""
     ends_of_cells, ends_of_work = np.cumsum(cells), np.cumsum(work)
     low = 0
     while low < len(cells):
@@ -231,7 +235,9 @@ def _piece_by_piece(
 
 
 class _Run:
-    """Cells in order of rows, as they come: exact totals, or values once `scale` says what the totals are multiples of."""
+    """Cells in order of rows, as they come: exact totals, or values once `scale` says what the
+    totals are multiples of.
+    """
 
     def __init__(self, limit: int | None, scale: int | None = None) -> None:
         self.scale = scale

@@ -3,11 +3,11 @@
 Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?", section 6:
 
     direction   first principal component of pairs such as (she, he), each centred on its own mean
-    neutralise  w -> w less its part along the direction
-    equalise    both words of a pair -> their mean without the direction, plus equal and opposite parts along it
+    neutralise  w -> w less its part along the direction equalise    both words of a pair -> their
+    mean without the direction, plus equal and opposite parts along it
 
-They work on vectors of length one. Here a vector keeps its length (a pair gets the mean of its two), so that the matrix can
-still be the first layer of a network; by cosine it comes to the same.
+They work on vectors of length one. Here a vector keeps its length (a pair gets the mean of its
+two), so that the matrix can still be the first layer of a network; by cosine it comes to the same.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ class Direction:
     explained: float  # the share of the pairs' variance that lies along it
 
     def cosines(self, vectors: Embedder, words: Sequence[str]) -> np.ndarray:
-        """How far each word leans, -1 to 1."""
+        """Return how far each word leans along the direction, from -1 to 1."""
         return unit_rows(vectors.rows(words)) @ self.vector
 
 
 def bias_direction(vectors: Embedder, pairs: Pairs) -> Direction:
-    """From one pair, its difference; from several, what their differences have in common.
+    """Return the bias direction: the difference of one pair, or what the differences of several
+    have in common.
 
     Pairs with a word that has no vector are left out; if that leaves none, the first such word is an error.
     """
@@ -73,7 +74,7 @@ def bias_direction(vectors: Embedder, pairs: Pairs) -> Direction:
 
 
 def neutralise(vectors: Embedder, words: Sequence[str], direction: Direction) -> WordVectors:
-    """New vectors in which these words do not lean along the direction."""
+    """Return new vectors in which these words do not lean along the direction."""
     table = vectors.vectors
     places = _places(table, words)
     rows = table.matrix[places].astype(np.float64)  # (n, D)
@@ -88,7 +89,9 @@ def neutralise(vectors: Embedder, words: Sequence[str], direction: Direction) ->
 
 
 def equalise(vectors: Embedder, pairs: Pairs, direction: Direction) -> WordVectors:
-    """New vectors in which the words of a pair are alike but for opposite parts along the direction."""
+    """Return new vectors in which the words of a pair are alike but for opposite parts along the
+    direction.
+    """
     table = vectors.vectors
     each = [word for pair in pairs for word in pair]
     places = _places(table, each)
@@ -116,7 +119,9 @@ def equalise(vectors: Embedder, pairs: Pairs, direction: Direction) -> WordVecto
 def debias(
     vectors: Embedder, words: Sequence[str], pairs: Pairs, direction: Direction | None = None
 ) -> WordVectors:
-    """Neutralise the words and equalise the pairs; the direction is that of the pairs unless another is given."""
+    """Neutralise the words and equalise the pairs; the direction is that of the pairs unless
+    another is given.
+    """
     line = bias_direction(vectors, pairs) if direction is None else direction
     neutral, _ = known_words(vectors.vectors, words)
     if not neutral:
@@ -128,7 +133,8 @@ def debias(
     equal = known_pairs(vectors.vectors, pairs)
     if both := {word for pair in equal for word in pair} & set(neutral):
         raise ConfigError(
-            f"{min(both)!r} is both among the words to neutralise and in a pair to equalise; remove it from one"
+            f"{min(both)!r} is both among the words to neutralise and in a pair to equalise; "
+            f"remove it from one"
         )
     neutralised = neutralise(vectors, neutral, line)
     return equalise(neutralised, equal, line) if equal else neutralised
@@ -145,7 +151,8 @@ def report(
     permutations: int = 100_000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Everything in one: the tests, the leanings of `neutral` words, and results on files of analogies or similarities.
+    """Report everything at once: the tests, the leanings of `neutral` words, and results on files
+    of analogies or similarities.
 
     Each number is a list: before, and after where there is an after.
     """
@@ -186,7 +193,7 @@ def report(
 
 
 def known_pairs(vectors: Embedder, pairs: Pairs) -> Pairs:
-    """Pairs, as they are or in lower case, of which both words have a vector."""
+    """Return the pairs, as they are or in lower case, of which both words have a vector."""
     spellings = [(known_words(vectors, [a])[0], known_words(vectors, [b])[0]) for a, b in pairs]
     return [(a[0], b[0]) for a, b in spellings if a and b]
 

@@ -1,9 +1,11 @@
-"""fastText: word2vec in which a word is the mean of itself and of its character n-grams (Bojanowski et al. 2017, "Enriching
-Word Vectors with Subword Information"), so that a word that was never seen has a vector too.
+"""fastText: word2vec in which a word is the mean of itself and of its character n-grams (Bojanowski
+et al. 2017, "Enriching Word Vectors with Subword Information"), so that a word that was never seen
+has a vector too.
 
-A word predicts its neighbours, with noise of their own for each; the many rows of its n-grams are fetched and changed once
-for all of them. n-grams are told apart by fastText's own hash into `buckets`, but only the buckets that the text uses have a
-row: an n-gram that was never learnt says nothing, instead of something random.
+A word predicts its neighbours, with noise of their own for each; the many rows of its n-grams are
+fetched and changed once for all of them. n-grams are told apart by fastText's own hash into
+`buckets`, but only the buckets that the text uses have a row: an n-gram that was never learnt says
+nothing, instead of something random.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class NgramRows(WordRows):
     """Rows of words, if they have any, and behind them those of character n-grams."""
 
     aggregate: str = "mean"  # how rows become one vector
-    marks_alone: bool = False  # whether the marks of a word's ends are n-grams of length 1; in fastText they are not
+    # whether the marks of a word's ends are n-grams of length 1; in fastText they are not
+    marks_alone: bool = False
     buckets: np.ndarray = field(
         default_factory=NO_WEIGHTS.copy
     )  # int64 (B,), ascending: the n-grams of each have a row
@@ -74,7 +77,7 @@ class NgramRows(WordRows):
         return NO_WEIGHTS
 
     def _hashed(self, arena: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The buckets of all n-grams, word after word, and where each word's end."""
+        """Return the buckets of all n-grams, word after word, and where those of each word end."""
         from seqloom.kernels.features import ngram_buckets
 
         c = self.config
@@ -104,7 +107,7 @@ class NgramRows(WordRows):
         return self.matrix
 
     def unseen(self, table: np.ndarray, words: list[str]) -> np.ndarray:
-        """Made of the n-grams that were seen in other words; zeros where there are none of them."""
+        """Make vectors from the n-grams that were seen in other words; zeros where there are none."""
         spelled = [to_spelling(word) for word in words]
         offsets = np.concatenate([[0], np.cumsum([len(s) for s in spelled])]).astype(np.int64)
         hashed, ends = self._hashed(padded(b"".join(spelled)), offsets)
@@ -161,7 +164,7 @@ class FastText(TrainedVectors, Embedder):
 def _composed(
     table: np.ndarray, ends: np.ndarray, rows: np.ndarray, aggregate: str, weights: np.ndarray
 ) -> np.ndarray:
-    """The rows of each word as one vector, (n, D)."""
+    """Join the rows of each word into one vector, (n, D)."""
     from seqloom.kernels.features import weighted_rows
 
     sizes = np.diff(ends, prepend=0)

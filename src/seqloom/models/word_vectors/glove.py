@@ -1,15 +1,18 @@
-"""GloVe: vectors whose products tell how often words stand near each other (Pennington, Socher and Manning 2014).
+"""GloVe: vectors whose products tell how often words stand near each other (Pennington, Socher and
+Manning 2014).
 
-Minimises the sum over all cells of f(x) (w.c + b_w + b_c - log x)^2 / 2, f(x) = min((x / x_max)^alpha, 1): equations 8
-and 9, by AdaGrad, one cell after another. The loss that is reported is this sum over the number of cells, each before it
-changes anything, as the authors' program reports it.
+Minimises the sum over all cells of f(x) (w.c + b_w + b_c - log x)^2 / 2, f(x) = min((x /
+x_max)^alpha, 1): equations 8 and 9, by AdaGrad, one cell after another. The loss that is reported
+is this sum over the number of cells, each before it changes anything, as the authors' program
+reports it.
 
-What is not in the paper is the order. Words are dealt out to P parts, so that cells fall into P x P blocks whose rows fit
-the cache. The P blocks (p, p + s) of a round s share neither words nor contexts, so threads work on them at once and the
-result is the same to the bit for any number of threads (Gemulla et al. 2011, "Large-scale matrix factorization with
-distributed stochastic gradient descent"). A visit takes a share of the cells of a block, so that no word sees the same
-contexts for long, which costs quality; an epoch is as many sweeps over all blocks. Parts, rounds and the cells of a block
-come in another order each time.
+What is not in the paper is the order. Words are dealt out to P parts, so that cells fall into P x P
+blocks whose rows fit the cache. The P blocks (p, p + s) of a round s share neither words nor
+contexts, so threads work on them at once and the result is the same to the bit for any number of
+threads (Gemulla et al. 2011, "Large-scale matrix factorization with distributed stochastic gradient
+descent"). A visit takes a share of the cells of a block, so that no word sees the same contexts for
+long, which costs quality; an epoch is as many sweeps over all blocks. Parts, rounds and the cells
+of a block come in another order each time.
 """
 
 from __future__ import annotations
@@ -56,7 +59,9 @@ class Glove(TrainedVectors, Embedder):
     def _learn(
         self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]
     ) -> None:
-        """Going on, the pairs of the new text are learnt from where words, contexts and biases are; AdaGrad begins anew."""
+        """Learn from the pairs of the text. With an earlier model, its words, contexts and biases are
+        the starting point; AdaGrad starts anew.
+        """
         c, stream = self.config, text.stream
         if c.alpha == 0 and c.x_max != GloveConfig().x_max:
             raise ConfigError(
@@ -91,7 +96,7 @@ class Glove(TrainedVectors, Embedder):
     # ---- what it learnt
 
     def matrix(self, which: Which) -> np.ndarray:
-        """w, c or w + c of every word, (V, D)."""
+        """Return w, c or w + c of every word, (V, D)."""
         self.check_fitted()
         if which not in ("input", "output", "sum"):
             raise ConfigError(f"vectors must be one of input, output, sum; got {which!r}")
@@ -139,7 +144,7 @@ class Factorisation:
         self.starts = self._starts(d, d + 1), self._starts(d + 1, d)
 
     def _table(self, draw: np.random.Generator, bias: int, one: int) -> np.ndarray:
-        """Small random vectors and biases."""
+        """Make a table of small random vectors and biases."""
         d, rows = self.config.dimensions, self.parts * self.part
         table = aligned(rows * 2 * self.width)
         shaped = table.reshape(rows, 2 * self.width)
@@ -151,7 +156,7 @@ class Factorisation:
     def begin(
         self, places: np.ndarray, words: np.ndarray, contexts: np.ndarray, biases: np.ndarray
     ) -> None:
-        """From vectors and biases that are known, for the words in these places."""
+        """Start from known vectors and biases for the words at `places`."""
         d, rows = self.config.dimensions, self.places[places]
         for name, known, bias, at in (
             ("words", words, biases[0], d),
@@ -161,18 +166,20 @@ class Factorisation:
             table[rows, :d], table[rows, at] = known, bias
 
     def _starts(self, bias: int, one: int) -> np.ndarray:
-        """What the sums of squares begin with: eta g / sqrt(1 + sum (eta g)^2) is g / sqrt(1 / eta^2 + sum g^2)."""
+        """Return the initial sums of squares: eta g / sqrt(1 + sum (eta g)^2) is
+        g / sqrt(1 / eta^2 + sum g^2).
+        """
         starts = np.full(self.width, 1 / self.config.lr**2, np.float32)
         starts[bias], starts[one] = 1 / self.config.bias_rate**2, np.inf
         return starts
 
     def rounds(self) -> list[int]:
-        """Cells of each round, on the average of all orders."""
+        """Return the number of cells in each round, averaged over all orders."""
         each, more = divmod(self.blocks.visited, self.parts * SWEEPS)
         return [each + (i < more) for i in range(self.parts * SWEEPS)]
 
     def round(self, epoch: int, number: int) -> tuple[float, int]:
-        """One share of every block of one round; (loss, cells)."""
+        """Train on one share of every block of one round; return (loss, cells)."""
         from seqloom.kernels.glove import train_block
 
         sweep, shift = divmod(number, self.parts)
@@ -208,7 +215,7 @@ class Factorisation:
         return sum(losses), sum(counts)
 
     def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Vectors of words, vectors of contexts, biases of both."""
+        """Return the vectors of words, the vectors of contexts, and the biases of both."""
         d = self.config.dimensions
         w, c = (table.reshape(-1, 2 * self.width)[self.places] for table in self.tables.values())
         return w[:, :d].copy(), c[:, :d].copy(), np.stack([w[:, d], c[:, d + 1]])
@@ -266,13 +273,13 @@ class Blocks:
         return cls(pairs, facts, ends, sizes, cells.symmetric)
 
     def where(self, a: int, b: int) -> tuple[int, int, bool]:
-        """First cell, last cell, and whether words and contexts have changed places."""
+        """Return where the cells of a block start and end, and whether words and contexts are swapped."""
         swapped = self.symmetric and a > b
         at = (b, a) if swapped else (a, b)
         return int(self.ends[at] - self.sizes[at]), int(self.ends[at]), swapped
 
     @property
     def visited(self) -> int:
-        """Cells of the whole matrix."""
+        """Return the number of cells of the whole matrix."""
         stored = int(self.sizes.sum())
         return 2 * stored - int(np.trace(self.sizes)) if self.symmetric else stored

@@ -1,8 +1,9 @@
 """Passes over a text that is cut into chunks: threads, progress, checkpoints, Ctrl-C.
 
-A chunk changes the arrays in place. Lock-free (Recht et al. 2011, "Hogwild!"): several threads run chunks at once and
-may overwrite each other's numbers now and then, which costs nothing that can be measured and gives other bits every time.
-In order: one thread, the same bits always, also after going on from a checkpoint.
+A chunk changes the arrays in place. Lock-free (Recht et al. 2011, "Hogwild!"): several threads run
+chunks at once and may overwrite each other's numbers now and then, which costs nothing that can be
+measured and gives other bits every time. In order: one thread, the same bits always, also after
+going on from a checkpoint.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def learn(
     run: Path | None = None,
     facts: dict[str, Any] | None = None,
 ) -> list[float]:
-    """Run all chunks and return the mean loss of every epoch. `arrays` is what checkpoints hold and what chunks change."""
+    """Run all chunks and return the mean loss of every epoch. `arrays` is what checkpoints hold and
+    what chunks change.
+    """
     with opened(run, facts or {}) as keeper:
         state = _State(passes, keeper, arrays)
         _run(passes, work, state, 1 if deterministic else thread_count())
@@ -99,7 +102,7 @@ class _State:
     """How far it is, and what is to be remembered of it."""
 
     def __init__(self, passes: Passes, keeper: Run | None, arrays: Arrays) -> None:
-        """At the beginning, or where the kept run is."""
+        """Start at the beginning, or where the saved run stopped."""
         self.passes, self.keeper, self.arrays, self.done = passes, keeper, arrays, 0
         self.sums = np.zeros((passes.epochs, 2))  # of losses and of examples, by epoch
         self.window = np.zeros(2)  # the same since the last report
@@ -121,7 +124,7 @@ class _State:
         return self.window[0] / self.window[1] if self.window[1] else self.shown
 
     def due(self) -> bool:
-        """Whether a checkpoint is to be written; a large one is written less often."""
+        """Return whether a checkpoint is to be written; a large one is written less often."""
         wait = max(CHECKPOINT_SECONDS, self.cost / SHARE_OF_TIME)
         return (
             self.keeper is not None

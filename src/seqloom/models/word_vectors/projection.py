@@ -1,8 +1,8 @@
 """Vectors in a plane, to be looked at: principal components or t-SNE, and the pictures' data.
 
-Distances are those of directions (rows of length one), since nearness of words is cosine throughout. Principal components
-keep what is far apart; t-SNE (van der Maaten and Hinton 2008, by scikit-learn) keeps neighbours together and says nothing
-about distances between groups.
+Distances are those of directions (rows of length one), since nearness of words is cosine
+throughout. Principal components keep what is far apart; t-SNE (van der Maaten and Hinton 2008, by
+scikit-learn) keeps neighbours together and says nothing about distances between groups.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Plane(NamedTuple):
 
 
 def pca(matrix: np.ndarray) -> Plane:
-    """The two directions along which rows (n, D) differ most; of each the larger end is positive.
+    """Find the two directions along which rows (n, D) differ most; in each, the larger end is
+    positive.
 
     >>> plane = pca(np.array([[0.0, 0.0, 3.0], [0.0, 0.0, -3.0], [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]))
     >>> plane.points.round(6).tolist()
@@ -55,7 +56,7 @@ def pca(matrix: np.ndarray) -> Plane:
 
 
 def tsne(matrix: np.ndarray, *, perplexity: float | None = None, seed: int = 0) -> Plane:
-    """Points whose neighbours are the neighbours of the rows (n, D)."""
+    """Find points whose neighbours are the neighbours of the rows (n, D)."""
     try:
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits
@@ -86,7 +87,7 @@ def map_words(
     perplexity: float | None = None,
     seed: int = 0,
 ) -> tuple[list[Spot], tuple[str, str]]:
-    """Words, or groups of words by name, as the points of a map, and the titles of its axes."""
+    """Map words, or groups of words by name, to points, and return them with the axis titles."""
     if method not in ("pca", "tsne"):
         raise ConfigError(f"method must be one of pca, tsne; got {method!r}")
     named = groups if isinstance(groups, Mapping) else {"": groups}
@@ -115,7 +116,9 @@ def titles(plane: Plane) -> tuple[str, str]:
 def map_pairs(
     vectors: Embedder, pairs: Sequence[tuple[str, str]]
 ) -> tuple[list[Arrow], tuple[str, str]]:
-    """Pairs such as (man, king) as arrows, in the plane of the principal components of all their words."""
+    """Map pairs such as (man, king) to arrows in the plane of the principal components of all
+    their words.
+    """
     if len(pairs) < 2:
         raise ConfigError(
             f"an analogy is at least two pairs, such as man:king,woman:queen; got {len(pairs)}"
@@ -129,7 +132,9 @@ def map_pairs(
 def surroundings(
     vectors: Embedder, word: str, k: int = 12, further: int = 3, *, among: int | None = None
 ) -> list[Branch]:
-    """The k nearest of a word, each with the nearest of its own that are not there yet; like ones stand side by side."""
+    """Return the k nearest words of a word, each with its own nearest that are not there yet;
+    similar ones stand side by side.
+    """
     near = vectors.nearest(word, k, among=among)
     names = [name for name, _ in near]
     if not names:

@@ -24,14 +24,14 @@ _LINE = 64  # bytes of a cache line
 
 
 def aligned(n: int) -> np.ndarray:
-    """n float32 zeros, the first at the beginning of a cache line."""
+    """Return n float32 zeros, the first at the start of a cache line."""
     room = np.zeros(n + _LINE // 4, np.float32)
     skip = -room.ctypes.data % _LINE // 4
     return room[skip : skip + n]
 
 
 def combined(which: str, input: np.ndarray, output: np.ndarray) -> np.ndarray:
-    """The matrix that is the embedding: input, output or their sum."""
+    """Return the matrix that is the embedding: input, output or their sum."""
     return {"input": input, "output": output}[which] if which != "sum" else input + output
 
 
@@ -52,11 +52,11 @@ class WordStream:
 
     @property
     def n_words(self) -> int:
-        """Words of the text that are in the list."""
+        """Return how many words of the text are in the list."""
         return int(self.counts.sum())
 
     def has_neighbours(self) -> bool:
-        """Whether two words stand in one unit; those that are not in the list leave no gap."""
+        """Return whether any unit has two words; those that are not in the list leave no gap."""
         last = np.array([END], np.uint32)
         for low in range(0, len(self.ids), BLOCK):
             block = self.ids[low : low + BLOCK]
@@ -72,7 +72,8 @@ def check_text(corpus: Corpus) -> None:
     for document in corpus.documents:
         if isinstance(document, Document) and vectors_instead_of_text(document.head()):
             raise DataError(
-                f"{document.name} holds vectors already; give running text to learn vectors from, or make a model "
+                f"{document.name} holds vectors already; give running text to learn vectors from, "
+                f"or make a model "
                 "of it with `seqloom convert`"
             )
 
@@ -80,7 +81,7 @@ def check_text(corpus: Corpus) -> None:
 def read_words(
     corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | None = None
 ) -> WordStream:
-    """The text, in memory or, where it is larger than `memory` bytes, in a file that nobody else sees."""
+    """Read the text into memory or, where it is larger than `memory` bytes, into a private file."""
     from seqloom.kernels.sampling import place_and_count
 
     words = _words(tokenizer)
@@ -120,7 +121,9 @@ def read_words(
 
 
 def _words(tokenizer: Tokenizer) -> Words:
-    """Every word of the vocabulary in the order of its ids; a literal <unk> is one of them, the specials are not."""
+    """Return every word of the vocabulary in the order of ids; a literal <unk> is one of them, the
+    special tokens are not.
+    """
     if tokenizer.kind not in SPLITTERS:
         raise ConfigError(
             f"word vectors need words; tokenizer {tokenizer.kind!r} has none: use {', '.join(SPLITTERS)}"

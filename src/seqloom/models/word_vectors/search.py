@@ -1,15 +1,16 @@
 """Which vectors are nearest to a query by cosine: exact, one by one or in batches.
 
-One query goes through rows of eight bits first (`kernels/vector_search.py`), many go through matrix products of blocks
-that stay in the cache. Beside the matrix this keeps a byte for each of its numbers, made when first needed; the matrix
-itself is not copied, so it may be memory-mapped.
+One query goes through rows of eight bits first (`kernels/vector_search.py`), many go through matrix
+products of blocks that stay in the cache. Beside the matrix this keeps a byte for each of its
+numbers, made when first needed; the matrix itself is not copied, so it may be memory-mapped.
 
 Which vectors are nearest to a query, approximately: a graph of neighbours instead of a look at every row.
 
-Hierarchical navigable small worlds (Malkov and Yashunin 2018), by usearch: every row is joined with rows near it, and a
-search walks from row to row towards the query. What it finds gets its cosine from the matrix, so the numbers are those of
-the exact search; what it may do is miss a neighbour. A query for which it finds too few is answered exactly. The rows are
-not copied; the links take about 300 bytes a row.
+Hierarchical navigable small worlds (Malkov and Yashunin 2018), by usearch: every row is joined with
+rows near it, and a search walks from row to row towards the query. What it finds gets its cosine
+from the matrix, so the numbers are those of the exact search; what it may do is miss a neighbour. A
+query for which it finds too few is answered exactly. The rows are not copied; the links take about
+300 bytes a row.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ STEP = 1024  # rows, about, whose scores are made and sifted at once
 ALONE = (
     1 << 18
 )  # multiplications up to which OpenBLAS stays in one thread; its own threads get into the way of ours
-FEW = 4  # fewer queries than this are faster one by one
+MIN_BATCHED_QUERIES = 4  # fewer queries than this are faster one by one
 SMALL = (
     1 << 22
 )  # numbers of a matrix up to which one product for a few queries is faster than sifting
@@ -63,7 +64,9 @@ class Index:
     def nearest(
         self, queries: np.ndarray, k: int, among: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and cosines (n, k) of the k best for each query (n, D), best first, ties by row; of the first `among`."""
+        """Return rows and cosines (n, k) of the k best for each query (n, D) among the first `among`
+        rows, best first, ties by row.
+        """
         limit = len(self.matrix) if among is None else min(among, len(self.matrix))
         k = min(k, limit)
         queries = unit_rows(queries)
@@ -78,7 +81,9 @@ class Index:
     def nearest_to_row(
         self, row: int, k: int, among: int | None = None
     ) -> tuple[list[int], list[float]]:
-        """The same for one row of the matrix. Among few rows what Python does takes as long as the product, so it is little."""
+        """Find the nearest to one row of the matrix. Among few rows Python's own work takes as long as
+        the product, so it is kept small.
+        """
         limit = len(self.matrix) if among is None else min(among, len(self.matrix))
         wide, k = self.matrix[row].astype(np.float64), min(k, limit)
         query = (wide / (math.sqrt(wide.dot(wide)) or 1.0)).astype(np.float32)[None]
@@ -91,8 +96,8 @@ class Index:
         return [place for _, place in ranked], [-score for score, _ in ranked]
 
     def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """The best of each share of the rows, and of these the best."""
-        if len(queries) >= FEW:
+        """Find the best of each share of the rows, and the best of these."""
+        if len(queries) >= MIN_BATCHED_QUERIES:
             look = self._together
         elif limit * self.matrix.shape[1] <= SMALL:
             look = self._in_one_product
@@ -123,7 +128,9 @@ class Index:
     def _at_once(
         self, share: Share, bounds: list[tuple[int, int]]
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The first share here, the others in threads that stay: a single question is answered before new ones would begin."""
+        """Run the first share here and the others in lasting threads: a single query is answered
+        before new ones would start.
+        """
         here, *others = bounds
         if (
             others and self._process != os.getpid()
@@ -190,18 +197,18 @@ class Index:
         return self._small
 
     def cosines(self, queries: np.ndarray, limit: int) -> np.ndarray:
-        """All cosines (n, limit) of a few queries, where a search needs more than the best."""
+        """Compute all cosines (n, limit) of a few queries, where a search needs more than the best."""
         return (unit_rows(queries) @ self.matrix[:limit].T) * self.inverse[:limit]
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
-    """Each row by its length; a row of zeros stays. float32, in memory of its own."""
+    """Return each row divided by its length, as a new float32 array; a row of zeros stays."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     return (vectors / np.where(lengths > 0, lengths, 1)[:, None]).astype(np.float32)
 
 
 def _batches(n: int) -> list[slice]:
-    """Queries that are searched for together: whole groups, and then what is left."""
+    """Split queries into batches that are searched for together: whole groups, then the rest."""
     whole = n // GROUP * GROUP
     return [slice(low, min(low + BATCH, whole)) for low in range(0, whole, BATCH)] + (
         [slice(whole, n)] if whole < n else []
@@ -254,7 +261,7 @@ class Graph:
     def nearest(
         self, queries: np.ndarray, k: int, among: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and cosines (n, k) as of Index.nearest, of which a few may be missed for the next best."""
+        """Return rows and cosines (n, k) as Index.nearest does; a few may be missed for the next best."""
         size = len(self.exact.matrix)
         limit = size if among is None else min(among, size)
         if limit * SMALL_PART < size or not len(self._links):
@@ -275,7 +282,9 @@ class Graph:
         return rows, scores
 
     def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best of what the graph offers below `limit`; row V and a cosine of -inf where it offers fewer."""
+        """Return the k best that the graph offers below `limit`; row V and a cosine of -inf where it
+        offers fewer.
+        """
         from seqloom.kernels.parallel import thread_count
 
         size = len(self.exact.matrix)
@@ -302,6 +311,6 @@ class Graph:
 
 
 def _runs(kept: np.ndarray) -> Iterator[tuple[int, int]]:
-    """First and last but one of every stretch of kept rows."""
+    """Yield the start and end (exclusive) of every run of kept rows."""
     edges = np.flatnonzero(np.diff(kept, prepend=False, append=False))
     yield from zip(edges[::2].tolist(), edges[1::2].tolist())

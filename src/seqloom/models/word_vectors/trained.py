@@ -1,5 +1,6 @@
-"""What word2vec, its descendants and GloVe have in common: words with an input and an output matrix that were learnt from
-text, and that can be learnt further from other text."""
+"""What word2vec, its descendants and GloVe have in common: words with an input and an output matrix
+that were learnt from text, and that can be learnt further from other text.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ class TrainingText(NamedTuple):
 
 
 class TrainedVectors(Mixin):
-    """Written before the contract: `class Glove(TrainedVectors, Embedder)`. It learns by windows, unless `_learn` is
-    written."""
+    """Written before the contract: `class Glove(TrainedVectors, Embedder)`. It learns by windows,
+    unless `_learn` is written.
+    """
 
     fixed_options: ClassVar[tuple[str, ...]] = (
         "dimensions",
@@ -66,7 +68,9 @@ class TrainedVectors(Mixin):
     def _learn(
         self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]
     ) -> None:
-        """Learn the words of a text, from an earlier model or from nothing; checkpoints are told apart by `facts`."""
+        """Learn the words of a text, from an earlier model or from nothing; checkpoints are told
+        apart by `facts`.
+        """
         c, words, places = self.config, text.stream.words, text.places
         bags, buckets = self.layout.bags(words)
         inputs = random_rows(len(words) * self.layout.own + len(buckets), c.dimensions, c.seed)
@@ -99,7 +103,8 @@ class TrainedVectors(Mixin):
     def partial_fit(
         self, data: Any, *, memory: int | str | None = None, run: str | Path | None = None
     ) -> Self:
-        """Learn further from new text: known words go on from where they are, new ones are added, none is forgotten.
+        """Learn further from new text: known words go on from where they are, new ones are added,
+        none is forgotten.
 
         When that fails, the model stays what it was.
         """
@@ -119,7 +124,7 @@ class TrainedVectors(Mixin):
     def _train_on(
         self, corpus: Corpus, how: Fitting, earlier: Self | None, start: str | None
     ) -> None:
-        """`start`: the hash of the data that was learnt before."""
+        """Train on the corpus. `start`: the hash of the data that was learnt before."""
         check_text(corpus)
         tokenizer, places = self._make_tokenizer(corpus), np.zeros(0, np.int64)
         if earlier is not None:
@@ -130,7 +135,8 @@ class TrainedVectors(Mixin):
         stream = read_words(corpus, tokenizer, self.config.unit, how.memory)
         if not stream.has_neighbours():
             raise DataError(
-                f"no two words of {corpus.name} are next to each other in one {self.config.unit}; give more text, "
+                f"no two words of {corpus.name} are next to each other in one {self.config.unit}; "
+                f"give more text, "
                 "a lower min_count (--min-count) or a larger unit (--unit)"
             )
         counts = stream.counts
@@ -174,7 +180,7 @@ class TrainedVectors(Mixin):
             raise ConfigError(f"{', '.join(other)}; give the same")
 
     def _reorder(self, order: np.ndarray) -> None:
-        """The frequent words first again."""
+        """Sort the words again, frequent ones first."""
         self.words, self.counts, self.layout = (
             self.words.take(order),
             self.counts[order],

@@ -21,10 +21,10 @@ _FULL = 2**32 - 1
 
 
 def keep_thresholds(counts: np.ndarray, sample: float) -> np.ndarray:
-    """uint32 (V,): a word is read when 32 random bits are not above this.
+    """Return thresholds, uint32 (V,): a word is read when 32 random bits are not above its own.
 
-    word2vec reads a word of share f with probability sqrt(sample / f) + sample / f, as its program has it (its paper says
-    1 - sqrt(sample / f) for leaving out).
+    word2vec reads a word of share f with probability sqrt(sample / f) + sample / f, as its program
+    has it (its paper says 1 - sqrt(sample / f) for leaving out).
     """
     if sample == 0:
         return np.full(len(counts), _FULL, np.uint32)
@@ -33,7 +33,8 @@ def keep_thresholds(counts: np.ndarray, sample: float) -> np.ndarray:
 
 
 def alias_table(counts: np.ndarray, exponent: float) -> tuple[np.ndarray, np.ndarray]:
-    """Walker's alias method for count^exponent: (alias int32, cut uint32), each (V,).
+    """Build the table of Walker's alias method for count^exponent: (alias int32, cut uint32), each
+    (V,).
 
     Draw a place k evenly and 32 more bits; the word is k if these are not above cut[k], else alias[k].
     """
@@ -52,9 +53,11 @@ def alias_table(counts: np.ndarray, exponent: float) -> tuple[np.ndarray, np.nda
 
 
 def huffman(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The way from the root to every word in the tree in which frequent words have short ways.
+    """Return the path from the root to every word in the Huffman tree, where frequent words have
+    short paths.
 
-    (ends int64 (V,), nodes int32, turns int8): word w passes nodes[ends[w - 1]:ends[w]], of V - 1, and turns 1 or 0 there.
+    (ends int64 (V,), nodes int32, turns int8): word w passes nodes[ends[w - 1]:ends[w]], of V - 1,
+    and turns 1 or 0 there.
     """
     from seqloom.kernels.sampling import build_tree, fill_paths
 
@@ -104,7 +107,9 @@ class Bags(NamedTuple):
 
 @dataclass(frozen=True)
 class WordRows:
-    """Rows of the input matrix: one for each word. A model has such a value, which is replaced and never changed."""
+    """Rows of the input matrix: one for each word. A model has such a value, which is replaced and
+    never changed.
+    """
 
     config: Any
     own: bool = True  # whether every word has a row
@@ -160,8 +165,9 @@ class Outputs(NamedTuple):
 
 
 class Chunks(NamedTuple):
-    """A long text is read at several places at once, a piece of each in a chunk, so that no subject has the vectors for
-    itself for long; a short one from the beginning to the end."""
+    """A long text is read at several places at once, a piece of each in a chunk, so that no subject
+    has the vectors for itself for long; a short one from the beginning to the end.
+    """
 
     total: int  # ids of the text
     places: int
@@ -208,7 +214,9 @@ def make_outputs(counts: np.ndarray, loss: str, negatives: int, noise_exponent: 
 
 
 def tables() -> tuple[np.ndarray, np.ndarray]:
-    """Sigmoid and softplus (log(1 + e^x)) at the borders of the cells that the kernel looks up."""
+    """Return sigmoid and softplus (log(1 + e^x)) at the edges of the cells that the kernel looks
+    up.
+    """
     from seqloom.kernels.word2vec import BOUND, CELLS
 
     x = np.linspace(-BOUND, BOUND, CELLS + 1)
@@ -226,7 +234,7 @@ def train_windows(
     run: Path | None,
     facts: dict[str, Any],
 ) -> list[float]:
-    """Change `inputs` and `outputs` (see `rows`) in place; returns the mean loss of each epoch.
+    """Update `inputs` and `outputs` (see `rows`) in place; return the mean loss of each epoch.
 
     The loss is that of one prediction: of the word and its negatives (ns), or -log p(word) (hs, softmax).
     """
@@ -269,7 +277,9 @@ def train_windows(
 
 
 def rows(n: int, dimensions: int) -> np.ndarray:
-    """Zeros (n, dimensions and some more that stay zero), each row at the beginning of a cache line."""
+    """Return zeros (n, dimensions and some more that stay zero), each row at the start of a cache
+    line.
+    """
     from seqloom.kernels.word2vec import LANES
 
     width = -(-dimensions // LANES) * LANES
@@ -277,7 +287,7 @@ def rows(n: int, dimensions: int) -> np.ndarray:
 
 
 def random_rows(n: int, dimensions: int, seed: int) -> np.ndarray:
-    """The beginning of input vectors: small, and different for every word."""
+    """Return initial input vectors: small, and different for every word."""
     made, random = (
         rows(n, dimensions),
         np.random.default_rng(seed).random((n, dimensions), np.float32),
@@ -288,12 +298,14 @@ def random_rows(n: int, dimensions: int, seed: int) -> np.ndarray:
 
 
 def output_rows(config: WindowConfig, n_words: int) -> np.ndarray:
-    """Zeros for every word, or for every inner node of the tree."""
+    """Return zeros for every word, or for every inner node of the tree."""
     return rows(max(n_words - 1, 1) if config.loss == "hs" else n_words, config.dimensions)
 
 
 def _mix(seed: int, step: int) -> int:
-    """64 bits that differ for every pair (splitmix64); never 0, which the generator could not leave."""
+    """Return 64 bits that differ for every pair (splitmix64); never 0, which the generator could
+    not leave.
+    """
     z = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) & _MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK

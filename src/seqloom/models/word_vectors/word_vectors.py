@@ -1,4 +1,5 @@
-"""Words and their vectors, finished: what every static embedder gives, and what files of vectors are read into.
+"""Words and their vectors, finished: what every static embedder gives, and what files of vectors
+are read into.
 
 WordVectors.of(words, matrix)          from Python
 seqloom.load(directory)                our own format, memory-mapped: open at once, whatever its size
@@ -55,7 +56,7 @@ class WordVectors(Embedder):
     def of(
         cls, words: Iterable[str], matrix: Any, counts: Any = None, *, source: str = "memory"
     ) -> WordVectors:
-        """Distinct words and their vectors (V, D)."""
+        """Make word vectors from distinct words and their vectors (V, D)."""
         try:
             rows = np.asarray(matrix)
         except ValueError:
@@ -95,7 +96,7 @@ class WordVectors(Embedder):
         return self
 
     def _digest(self) -> str:
-        """What names these vectors in a signature."""
+        """Return the hash that names these vectors in a signature."""
         digest = hashlib.sha256()
         for array in (self.words.arena, self.words.offsets, self.matrix):
             digest.update(array.data)
@@ -116,7 +117,8 @@ class WordVectors(Embedder):
         self.fitting(memory, train, device, run, valid, start)
         if not isinstance(data, tuple) or len(data) != 2:
             raise ConfigError(
-                "finished vectors are made from a pair (words, matrix); fit word2vec, glove or fasttext to learn "
+                "finished vectors are made from a pair (words, matrix); fit word2vec, glove or "
+                "fasttext to learn "
                 "vectors from text, or read a file of vectors with seqloom.interop.vectors.read_vectors"
             )
         vectors = WordVectors.of(*data)
@@ -143,18 +145,18 @@ class WordVectors(Embedder):
         return word in self.words
 
     def __getitem__(self, word: str | Sequence[str]) -> np.ndarray:
-        """The vector (D,) of a word, (n, D) of a list."""
+        """Return the vector (D,) of a word, or (n, D) of a list."""
         return self.rows([word])[0] if isinstance(word, str) else self.rows(word)
 
     @property
     def mean(self) -> np.ndarray:
-        """The mean of all vectors (D,): a guess for words that have none."""
+        """Return the mean of all vectors (D,): a guess for words that have none."""
         if self._mean is None:
             self._mean = self.matrix.mean(axis=0, dtype=np.float64).astype(np.float32)
         return self._mean
 
     def index(self) -> Index:
-        """What a search needs beside the matrix; made when it is first needed."""
+        """Return what a search needs beside the matrix, made when it is first needed."""
         if self._index is None:
             try:
                 self._index = Index(self.matrix)
@@ -173,7 +175,7 @@ class WordVectors(Embedder):
         return self._index
 
     def approximate_index(self, threads: int = 1) -> Graph:
-        """The graph for approximate search; made once, when it is first needed, and kept in memory.
+        """Return the graph for approximate search, made when it is first needed and kept in memory.
 
         With more `threads` it is made faster, but then it, and with it a few answers, differ from run to run.
         """
@@ -191,7 +193,7 @@ class WordVectors(Embedder):
         among: int | None = None,
         approximate: bool = False,
     ) -> list[Neighbours]:
-        """The k words nearest to each vector (n, D) that are not among those asked about."""
+        """Find the k words nearest to each vector (n, D) that are not among those asked about."""
         self._check_query(queries, k, among)
         excluded = [{self.words.place(word) for word in set(words)} for words in asked]
         spare = max((len(rows) for rows in excluded), default=0)
@@ -203,14 +205,16 @@ class WordVectors(Embedder):
         ]
 
     def search_from(self, place: int, k: int, among: int | None) -> Neighbours:
-        """The k words nearest to the one in this place."""
+        """Find the k words nearest to the one at index `place`."""
         self._check_numbers(k, among)
         return self._named(*self.index().nearest_to_row(place, k + 1, among), {place}, k)
 
     def search_products(
         self, three: np.ndarray, k: int, asked: Sequence[Sequence[str]], among: int | None
     ) -> list[Neighbours]:
-        """3CosMul for (a, b, c) as (3, n, D): cosines moved to 0..1, the product of two over the third."""
+        """Find the best words by 3CosMul for (a, b, c) as (3, n, D): with cosines moved to 0..1, the
+        product of two over the third.
+        """
         self._check_query(three.reshape(-1, three.shape[-1]), k, among)
         limit = len(self) if among is None else min(among, len(self))
         answers = []
@@ -251,7 +255,7 @@ class WordVectors(Embedder):
     def subset(
         self, words: Iterable[str] | int, *, missing: Literal["refuse", "skip"] = "refuse"
     ) -> WordVectors:
-        """The first so many words, or these words in this order; in memory of its own."""
+        """Return the first so many words, or these words in this order, as a copy."""
         self.check_fitted()
         if isinstance(words, int):
             places = np.arange(min(words, len(self)))
@@ -268,7 +272,8 @@ class WordVectors(Embedder):
     def clusters(
         self, n: int, words: Sequence[str] | int | None = None, *, seed: int = 0
     ) -> list[list[str]]:
-        """Words in n groups by k-means of directions, the largest group first, the word nearest to its centre first.
+        """Split words into n groups by k-means of directions, the largest group first, in each the
+        word nearest to its centre first.
 
         `words`: which, or how many of the first; all takes a while for 400,000.
         """
@@ -308,7 +313,8 @@ class WordVectors(Embedder):
         super().save(directory)
         if self.maker is not None:
             progress.say(
-                f"{directory}: words alone; `seqloom convert` makes a model of a fastText file with its n-grams"
+                f"{directory}: words alone; `seqloom convert` makes a model of a fastText file "
+                f"with its n-grams"
             )
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -1,8 +1,9 @@
-"""A long list of distinct words in three arrays that can be memory-mapped, and the way from a word to its place.
+"""A long list of distinct words in three arrays that can be memory-mapped, and the way from a word
+to its place.
 
-Bytes, offsets and hash slots, as in `text/vocabulary.py`, but without special tokens and in any order: opening 400,000
-words takes no longer than opening one. Bytes that are not UTF-8 are kept (as lone surrogates in Python's strings), since
-published files have them.
+Bytes, offsets and hash slots, as in `text/vocabulary.py`, but without special tokens and in any
+order: opening 400,000 words takes no longer than opening one. Bytes that are not UTF-8 are kept (as
+lone surrogates in Python's strings), since published files have them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Words(Sequence[str]):
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Words:
-        """These words; one that stands twice is refused."""
+        """Make a list of these words; refuse one that occurs twice."""
         listed = list(words)
         if other := [word for word in listed if not isinstance(word, str)]:
             raise DataError(f"words are strings; {other[0]!r} is {type(other[0]).__name__}")
@@ -46,7 +47,9 @@ class Words(Sequence[str]):
 
     @classmethod
     def from_bytes(cls, arena: np.ndarray, offsets: np.ndarray) -> Words:
-        """Spellings that lie behind one another in `arena` (with the spare bytes of `padded`)."""
+        """Make words from spellings that follow one another in `arena` (with the spare bytes of
+        `padded`).
+        """
         from seqloom.kernels.tokens import fill_slots
 
         slots = np.full(1 << (2 * len(offsets)).bit_length(), -1, np.int32)
@@ -62,7 +65,7 @@ class Words(Sequence[str]):
         return self.arena[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
     def named(self, places: Iterable[int]) -> list[str]:
-        """The words of these places."""
+        """Return the words at these indices."""
         arena, offsets = (
             self.arena.data,
             self.offsets.data,
@@ -87,7 +90,7 @@ class Words(Sequence[str]):
     # ---- from a word to its place
 
     def find(self, words: Sequence[str]) -> np.ndarray:
-        """The place of each word, -1 where there is no such word; int64."""
+        """Return the index of each word, -1 where there is no such word; int64."""
         spelled = [to_spelling(word) for word in words]
         borders = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=borders[1:])
@@ -104,7 +107,7 @@ class Words(Sequence[str]):
         return np.maximum(places, -1)
 
     def place(self, word: str) -> int:
-        """The place of one word, or -1; what `find` says of many."""
+        """Return the index of one word, or -1, as `find` does for many."""
         spelled = to_spelling(word)
         places = np.empty(1, np.int64)
         self._find_tokens(
@@ -120,7 +123,7 @@ class Words(Sequence[str]):
 
     @cached_property
     def _find_tokens(self) -> Callable[..., None]:
-        """The kernel, imported once: for one word an import costs as much as the work."""
+        """Return the kernel, imported once: for one word an import costs as much as the work."""
         from seqloom.kernels.tokens import find_tokens
 
         return find_tokens
@@ -129,7 +132,9 @@ class Words(Sequence[str]):
         return isinstance(word, str) and self.place(word) >= 0
 
     def repeated(self) -> np.ndarray:
-        """Places whose word has an earlier place too, before anybody relies on there being none."""
+        """Return the indices of words that occur earlier too, before anything relies on there being
+        none.
+        """
         first_places = np.empty(len(self), np.int64)
         self._find_tokens(
             self.arena,
@@ -143,7 +148,9 @@ class Words(Sequence[str]):
         return np.flatnonzero(first_places != np.arange(len(self)))
 
     def near(self, word: str, most: int = 3) -> list[str]:
-        """Words that are spelled almost like this one, the nearest first, ties as they are ordered here."""
+        """Find words that are spelled almost like this one, nearest first, ties in the order of the
+        list.
+        """
         from seqloom.kernels.alignment import edit_distances
 
         other_case = [
@@ -164,7 +171,7 @@ class Words(Sequence[str]):
     # ---- part of it, and on disk
 
     def take(self, places: np.ndarray) -> Words:
-        """The words of these places, in this order."""
+        """Return the words at these indices, in this order."""
         from seqloom.kernels.decimals import gather_words
         from seqloom.kernels.tokens import PAD
 
@@ -180,6 +187,8 @@ class Words(Sequence[str]):
 
     @classmethod
     def restore(cls, arrays: dict[str, np.ndarray]) -> Words:
-        """What `spelling_specs` describes; the kernels trust their tables, so a stranger's are checked first."""
+        """Make words from what `spelling_specs` describes; the kernels trust their tables, so a
+        stranger's are checked first.
+        """
         check_spellings(arrays)
         return cls(*(arrays[name] for name in SPELLINGS))
