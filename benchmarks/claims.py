@@ -74,7 +74,9 @@ def cost(kind: str, quick: bool) -> Iterator[Row]:
 
 
 def _layer(kind: str, length: int) -> Callable[[], None]:
-    """Forward and backward pass of one layer of WIDTH over one sequence; the Transformer's block is causal."""
+    """Forward and backward pass of one layer of WIDTH over one sequence; the Transformer's block is
+    causal.
+    """
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 

@@ -202,7 +202,9 @@ class Bench:
                 yield label, "", f"{peak / 1e9:.2f} GB, {seconds:.1f} s", ""
 
     def score(self) -> Iterator[Row]:
-        """10 M tokens as lines in memory, models loaded; trained on the same text, and on another part of it."""
+        """10 M tokens as lines in memory, models loaded; trained on the same text, and on another
+        part of it.
+        """
         import seqloom
 
         kenlm = self.has_kenlm() and peer("kenlm")

@@ -46,7 +46,7 @@ def rows(quick: bool, folder: Path) -> Iterator[Row]:
             for name, peer in peers.items():
                 ratio = alternate(
                     lambda: _time(mine.embed, texts, calls),  # noqa: B023
-                    lambda: _time(peer, texts, calls),
+                    lambda: _time(peer, texts, calls),  # noqa: B023
                     2 if quick else 9,
                 )
                 yield (
@@ -57,7 +57,7 @@ def rows(quick: bool, folder: Path) -> Iterator[Row]:
                 )
         ratio = alternate(
             lambda: _time(ours["8 bits"].embed, texts, calls),  # noqa: B023
-            lambda: _time(model.embed, texts, calls),
+            lambda: _time(model.embed, texts, calls),  # noqa: B023
             2 if quick else 9,
         )
         yield (

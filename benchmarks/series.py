@@ -60,7 +60,9 @@ class Bench:
                 yield self._row("ETTh1", name, {**options, "horizon": horizon}, train, valid, test)
 
     def temperatures(self) -> Iterator[tuple[str, ...]]:
-        """Ten years of daily minima in Melbourne: seven years to learn from, one to calibrate, two to judge."""
+        """Ten years of daily minima in Melbourne: seven years to learn from, one to calibrate, two
+        to judge.
+        """
         if (path := data("series", "daily-min-temperatures.csv")) is None:
             return
         whole = read_series(path)

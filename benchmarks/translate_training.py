@@ -58,7 +58,9 @@ def training(quick: bool, kind: str) -> Iterator[Row]:
         updater.cursor = (0, 0)
         ours(), peer(steps)
         took = alternate(
-            lambda: seconds(ours), lambda: seconds(partial(peer, steps)), 2 if quick else 5
+            lambda: seconds(ours),
+            lambda: seconds(partial(peer, steps)),  # noqa: B023
+            2 if quick else 5,
         )
         yield (
             f"{what}, V = {vocabulary:,}, batches of {many:.0f} pairs",

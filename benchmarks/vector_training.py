@@ -68,7 +68,9 @@ def run(quick: bool, only: str) -> None:
 
 
 def run_quality(quick: bool, only: str) -> None:
-    """The same text, epochs and rate on both sides; each figure is the mean over the seeds and their range."""
+    """The same text, epochs and rate on both sides; each figure is the mean over the seeds and
+    their range.
+    """
     from seqloom.directories import cache_directory
 
     kept = cache_directory() / "vector-quality"

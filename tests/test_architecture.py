@@ -399,7 +399,9 @@ def calls_of_mathematics(tree):
 
 
 def body_without_names(function):
-    """What a function does: its arguments and variables are numbered as they come, its docstring is left out."""
+    """What a function does: its arguments and variables are numbered as they come, its docstring is
+    left out.
+    """
     numbers = {}
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     copy = ast.parse(ast.unparse(ast.Module(body, type_ignores=[])))

@@ -1,4 +1,6 @@
-"""Models and tasks of another package (tests/toys), found by its entry points: nothing in seqloom knows them."""
+"""Models and tasks of another package (tests/toys), found by its entry points: nothing in seqloom
+knows them.
+"""
 
 import importlib
 import json

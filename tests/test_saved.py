@@ -1,4 +1,6 @@
-"""Saved models of every format: they load and answer as they did, whatever became of the record of their fit."""
+"""Saved models of every format: they load and answer as they did, whatever became of the record of
+their fit.
+"""
 
 import json
 import re

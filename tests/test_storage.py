@@ -1,4 +1,6 @@
-"""The saved-model directory: replaced in one step, left-overs put right, nothing of anybody else's touched."""
+"""The saved-model directory: replaced in one step, left-overs put right, nothing of anybody else's
+touched.
+"""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -114,7 +114,9 @@ def add_encoder(entry: EncoderEntry) -> None:
 
 
 class Names(Iterable[str]):
-    """Names in a table, as it is when they are asked for: those of packages that were loaded later count too."""
+    """Names in a table, as it is when they are asked for: those of packages that were loaded later
+    count too.
+    """
 
     def __init__(
         self, table: dict[str, Any], wanted: Callable[[Any], bool] = lambda entry: True

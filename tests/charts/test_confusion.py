@@ -2,8 +2,6 @@
 place, names that fit.
 """
 
-import doctest
-import importlib
 import itertools
 import json
 import math
@@ -252,7 +250,9 @@ def test_names_are_data_and_not_code():
 
 
 def test_they_are_drawn():
-    """vl-convert takes them, names with quotes and East Asian ones too, and writes the text that was given."""
+    """vl-convert takes them, names with quotes and East Asian ones too, and writes the text that
+    was given.
+    """
     picture = theme.svg(confusion_chart(['say "no"', "新闻"], [[7, 1], [2, 31]]))
     for text in ("say &quot;no&quot;", "新闻", ">31<", ">predicted<", ">gold<"):
         assert text in picture or text.replace("&quot;", '"') in picture
@@ -265,10 +265,3 @@ def test_they_are_drawn():
 def test_room_for_digits():
     assert room(26) == 4
     assert [room(x) for x in (40, 76)] == [5, 10]
-
-
-@pytest.mark.parametrize("name", ["heat", "confusion", "transitions"])
-def test_examples_in_docstrings(name):
-    outcome = doctest.testmod(importlib.import_module(f"seqloom.charts.{name}"))
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

@@ -60,7 +60,9 @@ def test_every_name_has_a_place_where_there_is_room():
 
 
 def test_a_name_is_never_nearest_to_another_point():
-    """Three points almost on one spot: a name beside the crowd would be read as that of its rightmost point."""
+    """Three points almost on one spot: a name beside the crowd would be read as that of its
+    rightmost point.
+    """
     xs, ys = [0.5, 0.508, 0.516], [0.5, 0.5, 0.498]
     for place, x, y in zip(
         place_labels(["bpe-3", "bpe-4", "bpe-5"], xs, ys, widths=(300, 460)), xs, ys

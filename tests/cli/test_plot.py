@@ -1,7 +1,5 @@
 """`seqloom plot` and the TensorBoard files: the numbers of the log, drawn and read back."""
 
-import doctest
-import importlib
 import itertools
 import json
 import math
@@ -167,13 +165,6 @@ def test_ticks_are_round_and_apart():
         assert 0.65 < shares[-1] <= 1
         assert min(b - a for a, b in itertools.pairwise(shares)) * height > 24
         assert all(len(f"{t:.6e}".split("e")[0].rstrip("0")) <= 5 for t in ticks)
-
-
-@pytest.mark.parametrize("name", ["charts.training", "charts.scales"])
-def test_examples_in_docstrings(name):
-    outcome = doctest.testmod(importlib.import_module(f"seqloom.{name}"))
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
 
 
 def test_plot_loads_no_torch(process, tmp_path):

@@ -351,7 +351,9 @@ def test_a_signal_while_the_program_is_loaded_leaves_no_trace(number, code):
 
 @BOTH
 def test_a_signal_ends_the_process_at_once(tmp_path, how, code):
-    """Python, when it ends, takes down what is loaded: torch takes seconds, and here it would take an hour."""
+    """Python, when it ends, takes down what is loaded: torch takes seconds, and here it would take
+    an hour.
+    """
     slow = """
 import atexit, time
 

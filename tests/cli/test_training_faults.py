@@ -1,4 +1,6 @@
-"""Training on the command line when something is wrong: one clear line, a code that is not 0, nothing lost."""
+"""Training on the command line when something is wrong: one clear line, a code that is not 0,
+nothing lost.
+"""
 
 import errno
 import json
@@ -192,7 +194,9 @@ def test_options_that_do_not_go_together(seqloom, tmp_path):
 
 @pytest.mark.parametrize("early", [True, False])
 def test_divergence(seqloom, tmp_path, monkeypatch, early):
-    """Without a checkpoint there is nothing to lose: a lower rate just begins. With one, it takes --restart."""
+    """Without a checkpoint there is nothing to lose: a lower rate just begins. With one, it takes
+    --restart.
+    """
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 60.0 if early else -1.0)
     base = (
         *NPLM,

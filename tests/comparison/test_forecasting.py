@@ -1,4 +1,6 @@
-"""Forecasters compared: what is in the table is what a backtest by hand gives; the report shows the forecast."""
+"""Forecasters compared: what is in the table is what a backtest by hand gives; the report shows the
+forecast.
+"""
 
 import json
 

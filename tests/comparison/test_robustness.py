@@ -2,8 +2,6 @@
 make the interval.
 """
 
-import doctest
-import importlib
 import random
 
 import pytest
@@ -50,10 +48,6 @@ def sentences(n, seed):
 @pytest.fixture(scope="module")
 def model():
     return NaiveBayes().fit(reviews(150, 0))
-
-
-def test_the_example_of_the_module():
-    assert doctest.testmod(importlib.import_module("seqloom.comparison.robustness")).failed == 0
 
 
 def test_rows_are_the_results_of_the_perturbed_data(model):

@@ -1,4 +1,6 @@
-"""Every registered model of sentence vectors keeps the rules of `seqloom.testing`: as it is, and with 8 bits."""
+"""Every registered model of sentence vectors keeps the rules of `seqloom.testing`: as it is, and
+with 8 bits.
+"""
 
 from functools import cache
 

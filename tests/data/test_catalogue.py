@@ -1,6 +1,5 @@
 """Datasets by name: where they are found, and what is said when they are not."""
 
-import doctest
 import hashlib
 from pathlib import Path
 
@@ -61,10 +60,6 @@ def test_entries_are_sound() -> None:
         assert entry.url is None or entry.url.startswith("https://")
         assert entry.url is None or entry.url.endswith("/")
         assert entry.url or entry.source or entry.name == "tinyshakespeare"
-
-
-def test_examples() -> None:
-    assert doctest.testmod(catalogue).failed == 0
 
 
 def test_the_bundled_text_needs_nothing() -> None:

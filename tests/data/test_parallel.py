@@ -1,9 +1,7 @@
 """Parallel text: forms, columns, numbers as sources, and what is refused in one line."""
 
 import csv
-import doctest
 import gzip
-import importlib
 import io
 import json
 import random
@@ -46,13 +44,6 @@ def as_tsv(header, rows=PAIRS):
 
 def as_jsonl(make):
     return "".join(json.dumps(make(a, b)) + "\n" for a, b in PAIRS)
-
-
-@pytest.mark.parametrize("name", ["parallel", "parallel_forms", "alignment", "parallel_report"])
-def test_examples_in_docstrings(name):
-    outcome = doctest.testmod(importlib.import_module(f"seqloom.data.{name}"))
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
 
 
 TABLES = {  # file, its content, options, names of the sides

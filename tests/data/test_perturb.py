@@ -1,13 +1,11 @@
 """Every perturbation keeps what is right, follows from its seed, and changes what it says."""
 
-import doctest
 import random
 from collections import Counter
 from itertools import chain
 
 import pytest
 
-from seqloom.data import perturb
 from seqloom.data.classification import Labelled
 from seqloom.data.perturb import PERTURBATIONS, perturb_labelled, perturb_tagged, with_typos
 from seqloom.data.spans import spans
@@ -32,10 +30,6 @@ NAMES = Tagged.of(
         (["Ada", "wrote"], ["B-P", "O"]),
     ]
 )
-
-
-def test_the_example_of_the_module():
-    assert doctest.testmod(perturb).failed == 0
 
 
 @pytest.mark.parametrize("kind", PERTURBATIONS)

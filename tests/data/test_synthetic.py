@@ -2,12 +2,10 @@
 models can use them.
 """
 
-import doctest
 from collections import Counter
 
 import pytest
 
-from seqloom.data import synthetic
 from seqloom.data.synthetic import NOUNS, agreement_task, copy_task
 from seqloom.errors import ConfigError
 
@@ -83,9 +81,3 @@ def test_what_is_refused(call, said):
     with pytest.raises(ConfigError, match=said) as error:
         call()
     assert "\n" not in str(error.value)
-
-
-def test_examples():
-    outcome = doctest.testmod(synthetic)
-    assert outcome.attempted > 1
-    assert outcome.failed == 0

@@ -175,7 +175,9 @@ def every_output(stepper, prompt, max_tokens):
 
 
 def run(stream, eos_id):
-    """The ids of each row of a stream, the end symbol included; checks that -1 follows it and nothing else."""
+    """The ids of each row of a stream, the end symbol included; checks that -1 follows it and
+    nothing else.
+    """
     steps = np.array(list(stream))  # (T, n)
     rows = []
     for column in steps.T:

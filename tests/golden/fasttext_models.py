@@ -138,7 +138,9 @@ TOPICS = {
 
 
 def topic_texts(n, seed, length):
-    """Texts with some words of their topic among words that say nothing; sorted by class, as files often are."""
+    """Texts with some words of their topic among words that say nothing; sorted by class, as files
+    often are.
+    """
     draw = random.Random(seed)
     noise = [f"w{i}" for i in range(200)]
     made = []

@@ -24,7 +24,9 @@ GLOVE = Path(__file__).parent / "glove_6B_50d.npz"
 
 
 def glove(package):
-    """Of the 60,000 most frequent words of GloVe 6B those that the tests of bias ask for, in half precision."""
+    """Of the 60,000 most frequent words of GloVe 6B those that the tests of bias ask for, in half
+    precision.
+    """
     import polars
 
     from seqloom.metrics.bias import built_in

@@ -1,4 +1,6 @@
-"""Encoders agree with transformers: hidden states, what is guessed, and directories that go there and back."""
+"""Encoders agree with transformers: hidden states, what is guessed, and directories that go there
+and back.
+"""
 
 import json
 import os

@@ -35,7 +35,9 @@ def model(tmp_path_factory):
 
 
 def expected(arrays, ids):
-    """Of each token and of the end: the first after the end mark alone, the others after those before them."""
+    """Of each token and of the end: the first after the end mark alone, the others after those
+    before them.
+    """
     ids = [*ids, EOS]
     first = log_probs(arrays, [EOS])[0, ids[0]]
     rest = log_probs(arrays, ids[:-1])

@@ -3,7 +3,6 @@ that are checked.
 """
 
 import ast
-import doctest
 import gzip
 import tracemalloc
 from pathlib import Path
@@ -201,12 +200,6 @@ def test_every_array_has_tensors_of_its_own(written):
         theirs = sum(np.prod(shape) for place in places for shape in place.shapes.values())
         assert theirs == sum(map(np.prod, shapes.values())) + unused, name
     assert {name for name in NAMES if name != "sentences"} <= FAMILIES.keys()
-
-
-def test_examples():
-    outcome = doctest.testmod(tensors)
-    assert outcome.attempted > 1
-    assert outcome.failed == 0
 
 
 def test_nobody_else_knows_how_published_models_lie():

@@ -2,14 +2,11 @@
 world counts them.
 """
 
-import doctest
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from seqloom.errors import ConfigError
-from seqloom.interop import published
 from seqloom.interop.published import LAYOUTS, parameters, shapes
 from seqloom.models.language.configs import GPTConfig
 from seqloom.models.language.language_net import GPTLanguageNet
@@ -145,9 +142,3 @@ def test_every_kind_is_there_and_others_are_refused():
     }
     with pytest.raises(ConfigError, match="no published model is known as 'gpt4'"):
         parameters("gpt4")
-
-
-def test_examples():
-    outcome = doctest.testmod(published)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

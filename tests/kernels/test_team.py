@@ -74,7 +74,9 @@ def count(team, parts, work):
 
 
 def join_in(work):
-    """Have a team work in another thread, again until this one has taken part as its helper; the last result."""
+    """Have a team work in another thread, again until this one has taken part as its helper; the
+    last result.
+    """
     serve(new_team(), 1, 0)  # compiled
     team, deadline, found = new_team(), time.monotonic() + PATIENCE, []
     team[THREADS], team[WORTH] = 2, 1

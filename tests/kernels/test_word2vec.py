@@ -54,7 +54,9 @@ def answers(h, Y, chosen, kind):
 
 
 def turns(n, free):
-    """Which word is in the middle, step by step; None: there is none. Else runs from several places in turn."""
+    """Which word is in the middle, step by step; None: there is none. Else runs from several places
+    in turn.
+    """
     if not free:
         return list(range(n))
     apart = -(-n // (kernel.PLACES * kernel.RUN)) * kernel.RUN

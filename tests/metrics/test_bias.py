@@ -1,6 +1,7 @@
-"""The association test against its formulas in plain Python, over all partitions; lists and what is refused."""
+"""The association test against its formulas in plain Python, over all partitions; lists and what is
+refused.
+"""
 
-import doctest
 import itertools
 import json
 import math
@@ -232,10 +233,3 @@ def test_names_that_are_not_there():
     for text in ("he", "he:she:it,a:b", ":she,a:b", ""):
         with pytest.raises(ConfigError, match="not a pair"):
             as_pairs(text)
-
-
-@pytest.mark.parametrize("module", [bias, bias])
-def test_examples_in_docstrings(module):
-    outcome = doctest.testmod(module)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

@@ -2,7 +2,6 @@
 with their texts.
 """
 
-import doctest
 import json
 import math
 
@@ -304,13 +303,6 @@ def test_the_report_of_many_classes_has_no_matrix_and_the_commonest_errors():
     assert head.split() == ["gold", *map(str, range(1, 13))]  # too wide for names
     assert first.startswith(" 1 class number 0")
     assert tables.report(Result({}, Signature(model="m"))) == ""
-
-
-@pytest.mark.parametrize("module", [classification, tables])
-def test_examples_in_docstrings(module):
-    outcome = doctest.testmod(module)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
 
 
 def test_long_names_are_cut_to_columns_without_delay():

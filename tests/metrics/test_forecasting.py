@@ -1,11 +1,8 @@
 """Measures of forecasts against their formulas."""
 
-import doctest
-
 import numpy as np
 import pytest
 
-from seqloom.metrics import forecasting
 from seqloom.metrics.forecasting import LEVELS, evaluate_forecasts, pinball, quantiles, segments
 
 
@@ -63,7 +60,9 @@ def test_segments_add_up_and_keep_neighbours_together(parts):
 
 
 def test_quantiles_are_conformal():
-    """Of n errors the k-th is the quantile k / (n + 1), so that a new one is below it with that probability."""
+    """Of n errors the k-th is the quantile k / (n + 1), so that a new one is below it with that
+    probability.
+    """
     errors = np.arange(1.0, 40.0)[:, None, None]  # 39 of them: 10 % is the fourth
     found = quantiles(errors)[:, 0, 0]
     np.testing.assert_allclose(found, [1, 4, 10, 20, 30, 36, 39])
@@ -84,7 +83,3 @@ def test_pinball_is_least_at_the_quantile():
     right = np.quantile(truth, LEVELS)[:, None, None, None] + np.zeros((1, 500, 1, 1))
     assert pinball(truth, right) < pinball(truth, right * 1.3)
     assert pinball(truth, right) < pinball(truth, right * 0.7)
-
-
-def test_examples():
-    assert doctest.testmod(forecasting).failed == 0

@@ -1,6 +1,5 @@
 """Span numbers are those that the conlleval script printed for the same tags; the rest is counted by hand."""
 
-import doctest
 import math
 
 import numpy as np
@@ -310,9 +309,3 @@ def test_the_report_has_tags_spans_matrix_and_marked_words():
         "PER       1.0000  1.0000  1.0000     1          1",
     ]
     assert parts[3].split("\n")[1:] == ["1  I-ORG -> O", "     w0 w1 w2 [w3]"]
-
-
-def test_examples_in_docstrings():
-    outcome = doctest.testmod(tagging)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

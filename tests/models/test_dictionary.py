@@ -1,6 +1,5 @@
 """The word-for-word dictionary against IBM model 1 in plain Python, and what it makes of texts."""
 
-import doctest
 import random
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 from seqloom import Copy, Dictionary, load
 from seqloom.errors import DataError, ModelError
-from seqloom.models.translation import copying, dictionary
+from seqloom.models.translation import dictionary
 from tests.twins.word_alignment import model_one
 
 HOUSE = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
@@ -141,11 +140,3 @@ def test_copy_aligns_bytes_in_their_places():
     model = Copy().fit([("ab", "ab")])
     np.testing.assert_array_equal(model.alignments(["ab"], ["abc"])[0], np.eye(3)[[0, 1, 2, 2]])
     assert model.token_scores(["ab"], ["ax"])[0].tolist() == [0.0, -np.inf, 0.0]
-
-
-@pytest.mark.parametrize(
-    "module", [copying, dictionary, dictionary], ids=lambda module: module.__name__
-)
-def test_examples(module):
-    outcome = doctest.testmod(module)
-    assert (outcome.failed, outcome.attempted > 0) == (0, True)

@@ -150,7 +150,9 @@ def test_the_encoder_learns_more_slowly_than_the_head(place):
     "options", [{}, {"shared_layers": True, "n_layers": 3}, {"d_embed": 6, "n_types": 0}], ids=str
 )
 def test_layers_are_released_from_the_last_one_down(options, tmp_path):
-    """Of three equal parts, and the head before them; what is released learns, what is not stays to the bit."""
+    """Of three equal parts, and the head before them; what is released learns, what is not stays to
+    the bit.
+    """
     place = make_encoder(tmp_path / "encoder", **{"n_layers": 2, **options})
     opened = open_encoder(place)
     config = NeuralClassifier(encoder=place, gradual=True, frozen_for=0.6).config

@@ -288,7 +288,9 @@ def test_intervals_hold_as_often_as_they_say():
 
 
 def test_every_interval_holds_its_forecast():
-    """A walk that only ever rises: repeating the last value is always too low, and all errors have one sign."""
+    """A walk that only ever rises: repeating the last value is always too low, and all errors have
+    one sign.
+    """
     values = np.cumsum(1 + np.random.default_rng(0).random(300))
     for sign in (1, -1):
         model = Naive(horizon=3, season=1).fit(sign * values[:200])

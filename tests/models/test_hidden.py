@@ -2,8 +2,6 @@
 token, the impossible).
 """
 
-import doctest
-import importlib
 import itertools
 import math
 import signal
@@ -544,13 +542,6 @@ def test_progress_shows_the_likelihood():
         found = baum_welch(chain(2, 4, 0), [0, 1, 2, 3, 0, 0], iterations=4, tolerance=0.0)
     assert sum(advanced) == 0
     assert notes[-1] == f"log-likelihood {found.history[-1]:,.2f}"
-
-
-@pytest.mark.parametrize("name", ["chain", "em"])
-def test_examples(name):
-    outcome = doctest.testmod(importlib.import_module(f"seqloom.models.hidden.{name}"))
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
 
 
 def test_ctrl_c_in_python_keeps_the_best_so_far(monkeypatch):

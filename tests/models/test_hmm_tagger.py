@@ -122,7 +122,9 @@ def test_the_lexicon_is_a_chain_of_guesses():
 
 
 def test_unknown_words_are_guessed_from_rare_ones():
-    """A word seen more than `rare` times has no vote, neither in what is said of all nor in that of endings."""
+    """A word seen more than `rare` times has no vote, neither in what is said of all nor in that of
+    endings.
+    """
     counts = np.array([[9, 0], [0, 2], [1, 1]])  # the frequent one is always of the first tag
     lexicon = Lexicon(["the", "bee", "12"], counts, HMMTaggerConfig(rare=2, suffix=1, suffix_k=3.0))
     prior = np.array([10, 3]) / 13

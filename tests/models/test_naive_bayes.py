@@ -1,4 +1,6 @@
-"""Naive Bayes against scikit-learn and against sums by hand; streams, explanations, calibration, bad input."""
+"""Naive Bayes against scikit-learn and against sums by hand; streams, explanations, calibration,
+bad input.
+"""
 
 import math
 from collections import Counter

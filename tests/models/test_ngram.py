@@ -172,7 +172,9 @@ def test_characters_of_shakespeare(shakespeare):
 @pytest.mark.parametrize("smoothing", ["modified-kneser-ney", "add-k"])
 @pytest.mark.parametrize("order", [1, 2, 5])
 def test_long_texts_are_scored_by_an_index_to_the_same_bits(kenlm_text, smoothing, order):
-    """Long texts use a hash table of wide contexts and many segments; single lines neither; both must agree."""
+    """Long texts use a hash table of wide contexts and many segments; single lines neither; both
+    must agree.
+    """
     train, test = kenlm_text
     model = NGram(order=order, smoothing=smoothing).fit(train)
     lines = (test * 4)[:6000]

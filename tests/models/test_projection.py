@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from seqloom.errors import ConfigError, DataError, MissingExtra
-from seqloom.models.word_vectors import projection
 from seqloom.models.word_vectors.projection import map_pairs, map_words, pca, surroundings, tsne
 from seqloom.models.word_vectors.word_vectors import WordVectors
 
@@ -118,11 +117,3 @@ def test_refused(vectors, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
     with pytest.raises(MissingExtra, match=r"seqloom\[maps\]"):
         tsne(vectors.matrix)
-
-
-def test_examples_in_docstrings():
-    import doctest
-
-    outcome = doctest.testmod(projection)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

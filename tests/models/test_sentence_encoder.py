@@ -27,7 +27,9 @@ def make(**options):
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 @pytest.mark.parametrize("unit_length", [True, False])
 def test_vectors_of_texts(pooling, unit_length, monkeypatch):
-    """From the hidden states of torch, one text at a time; the same where torch runs the whole, as on a GPU."""
+    """From the hidden states of torch, one text at a time; the same where torch runs the whole, as
+    on a GPU.
+    """
     pytest.importorskip("torch")
     model = make(pooling=pooling, unit_length=unit_length)
     hidden = hidden_states(model.network(), model._inputs(TEXTS), model.marks.pad)

@@ -35,7 +35,9 @@ ONE = {"one_network": True, "shared_vocabulary": True}
 
 
 def made(cls, *, columns=0, **options):
-    """A model with random weights, none of them zero, on the alphabet; `columns` of sources that are numbers."""
+    """A model with random weights, none of them zero, on the alphabet; `columns` of sources that
+    are numbers.
+    """
     small = (
         {"d_embed": 12, "d_hidden": 8}
         if cls is Seq2Seq

@@ -261,7 +261,7 @@ def test_batches_hold_a_budget_of_tokens_with_little_padding():
 
 def test_a_batch_is_what_its_cursor_says():
     tokenizer = Tokenizer(kind="char").fit(WORDS)
-    make = lambda: PairBatches(
+    make = lambda: PairBatches(  # noqa: E731
         encode_texts(tokenizer, WORDS),
         encode_texts(tokenizer, WORDS),
         [tokenizer.eos_id],

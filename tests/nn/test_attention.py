@@ -203,7 +203,9 @@ def test_a_decoder_that_reads_token_by_token_projects_its_memory_once():
 @pytest.mark.parametrize("bias", [None, some(1, HEADS, 7, 7, seed=4)], ids=["boolean", "added"])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_what_sees_nothing_gets_nothing_and_no_nan(rate, bias):
-    """The second row has no keys; in the first, padded on the left, the first two queries look back at none."""
+    """The second row has no keys; in the first, padded on the left, the first two queries look back
+    at none.
+    """
     keep = torch.tensor([[False, False] + [True] * 5, [False] * 7])
     places = torch.arange(7)
     mask = make_mask(seen_keys(places[None], places, causal=True) & keep[:, None, None], bias)

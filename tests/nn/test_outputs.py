@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F
 from torch import nn
 
-import seqloom.nn.outputs
 from seqloom.nn.outputs import (
     NCE,
     AdaptiveSoftmax,
@@ -233,13 +232,6 @@ def test_what_is_refused():
             AdaptiveSoftmax(8, 20, cutoffs)
     with pytest.raises(ValueError, match="each id from 0 to 19 once"):
         AdaptiveSoftmax(8, 20, [5], order=torch.zeros(20, dtype=torch.int64))
-
-
-def test_examples():
-    import doctest
-
-    assert doctest.testmod(seqloom.nn.outputs).attempted > 1
-    assert doctest.testmod(seqloom.nn.outputs).failed == 0
 
 
 @pytest.mark.parametrize("kind", [FullSoftmax, SampledSoftmax, NCE, AdaptiveSoftmax])

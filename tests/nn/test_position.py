@@ -1,11 +1,9 @@
-import doctest
 import math
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-import seqloom.nn.position
 from seqloom.nn.attention import Attention, Mask, make_mask, seen_keys
 from seqloom.nn.position import (
     alibi_bias,
@@ -222,9 +220,3 @@ def test_odd_widths_are_refused():
         sinusoids(torch.arange(3), 7)
     with pytest.raises(ValueError, match="even head width, not 5"):
         rotary_angles(torch.arange(3), 5)
-
-
-def test_examples():
-    outcome = doctest.testmod(seqloom.nn.position)
-    assert outcome.attempted > 1
-    assert outcome.failed == 0

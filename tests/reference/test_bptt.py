@@ -83,7 +83,9 @@ def test_truncation_with_padding():
 
 
 def test_parameters_may_change_between_chunks():
-    """As in training: the second chunk runs with the updated weights, from the state that the old ones left."""
+    """As in training: the second chunk runs with the updated weights, from the state that the old
+    ones left.
+    """
     cell = make("gru-keep-after")
     x, start = data(cell, steps=6)
     weights = np.ones((2, 6, H))

@@ -180,7 +180,9 @@ def test_the_worked_example_with_its_second_row_right():
 
 
 def test_of_four_ways_to_mask_only_one_is_right_for_a_row_without_keys():
-    """In print a mask is -10000 or -1e9 or -inf; the first two overflow or are ignored, the third gives NaN."""
+    """In print a mask is -10000 or -1e9 or -inf; the first two overflow or are ignored, the third
+    gives NaN.
+    """
     q, k, v = np.random.default_rng(0).normal(size=(3, 1, 4))
     q, k, v = q, np.stack([k[0], -k[0], v[0]]), np.eye(3)
     free = attend(q, k, v).weights[0]
@@ -242,7 +244,9 @@ def test_without_positions_order_only_moves_the_rows():
 
 
 def test_without_relu_a_block_is_still_not_linear():
-    """In print the non-linearity is what keeps the stack from one linear map; attention is not linear either."""
+    """In print the non-linearity is what keeps the stack from one linear map; attention is not
+    linear either.
+    """
     layer = MultiHeadAttention(
         {name: array for name, array in params().items() if name[2:] in "qkvo"}, HEADS
     )

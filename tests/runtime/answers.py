@@ -68,7 +68,9 @@ def through(stepper: Any, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def whole_text(model: Any, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same by torch, from its network over whole rows; of gpt by its definition, a window for each token."""
+    """The same by torch, from its network over whole rows; of gpt by its definition, a window for
+    each token.
+    """
     network = model.network()
     with torch.inference_mode():
         features = (
@@ -290,7 +292,9 @@ def flattened(name: str, traced: Tensor, lengths: np.ndarray, wanted: np.ndarray
 
 
 def traced_pairs(model: Any) -> Pairs:
-    """What is added to traces on the way to the answers of any model but NPLMs, which have nothing to show."""
+    """What is added to traces on the way to the answers of any model but NPLMs, which have nothing
+    to show.
+    """
     if model.task == "language model":
         yield from _traced_gpt(model) if model.name == "gpt" else _traced_recurrent(model)
     elif model.task == "translator":

@@ -1,6 +1,5 @@
 """Phrases against plain Python and gensim; the same text wherever blocks end; what is saved and refused."""
 
-import doctest
 import json
 import math
 import random
@@ -229,9 +228,3 @@ def test_refused():
     with pytest.raises(DataError, match="only once"):
         Phrases.learn(iter(["a b"]))
     assert len(Phrases.learn("alone")) == 0
-
-
-def test_examples_in_docstrings():
-    outcome = doctest.testmod(module)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

@@ -2,8 +2,6 @@
 two before it.
 """
 
-import doctest
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,6 @@ from seqloom import inspect
 from seqloom.contracts import Translator
 from seqloom.decoding.beam import forced_log_probs
 from seqloom.errors import ConfigError
-from seqloom.views import translation
 from tests.own_models import Backwards
 
 SOURCES = ["a", "bb", "abc", "abab", "b", "cc", "abcab"]
@@ -142,7 +139,3 @@ def test_what_is_refused(model):
 def test_history_does_not_matter_to_a_model_that_ignores_it():
     model = Backwards().fit([("abc", "cba"), ("ab", "ba")])
     assert inspect.exposure_bias(model, ["abc", "ab"], ["abb", "aa"]).data["gap"] == 0
-
-
-def test_examples():
-    assert doctest.testmod(translation).failed == 0

@@ -1,13 +1,10 @@
 """Pictures of translators: what an alignment shows, and quality by length of several systems."""
 
-import doctest
-
 import numpy as np
 import pytest
 
 from seqloom import Copy, Dictionary, inspect
 from seqloom.errors import ConfigError
-from seqloom.views import translation
 from tests.own_models import Backwards
 
 PAIRS = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
@@ -74,7 +71,3 @@ def test_quality_by_length(model, tmp_path):
     sheet.save(tmp_path / "q.html")
     one = inspect.quality_by_length(results["copy"])
     assert list(one.data) == ["copy"]
-
-
-def test_examples():
-    assert doctest.testmod(translation).failed == 0

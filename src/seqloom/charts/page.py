@@ -168,7 +168,9 @@ def with_headings(sheet: Sheet) -> Page:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What `seqloom.inspect` returns: `data` are the numbers, `charts` the altair charts, `save` writes them."""
+    """What `seqloom.inspect` returns: `data` are the numbers, `charts` the altair charts, `save`
+    writes them.
+    """
 
     title: str
     draw: Callable[[bool], Charts]  # told whether the charts are for a page

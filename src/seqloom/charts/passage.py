@@ -23,7 +23,9 @@ from seqloom.charts.theme import script_json
 
 
 class Piece(NamedTuple):
-    """Some text and its cost; `weight` is what the cost is divided by for its colour: bytes, or 1 for a word."""
+    """Some text and its cost; `weight` is what the cost is divided by for its colour: bytes, or 1
+    for a word.
+    """
 
     text: str
     bits: float

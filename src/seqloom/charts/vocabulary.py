@@ -1,4 +1,6 @@
-"""What a text is made of: how far the frequent words reach, what tokenizers do not know, how long things are."""
+"""What a text is made of: how far the frequent words reach, what tokenizers do not know, how long
+things are.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ _TICK = 0.03  # seconds between two looks at an exception that is under way
 
 
 class Interruptions:
-    """While open, signals are heard; `heard` is the last one, also where what it raised became another error."""
+    """While open, signals are heard; `heard` is the last one, also where what it raised became
+    another error.
+    """
 
     def __init__(self) -> None:
         self.heard: int | None = None

@@ -88,7 +88,9 @@ RUNGS = (
 
 
 class AnnotatedLadder(Ladder):
-    """Of data with labels or tags: reports have confusion, calibration, each class, and errors with examples."""
+    """Of data with labels or tags: reports have confusion, calibration, each class, and errors with
+    examples.
+    """
 
     def short_name(self, data: Any) -> str:
         return os.path.basename(data.name) or data.name
@@ -321,7 +323,9 @@ class NumberLadder(ClassificationLadder):
 
 
 def macro_f1(rows: np.ndarray) -> float:
-    """Return the mean F1 of the classes that came or were predicted; rows of (gold, predicted), as numbers."""
+    """Return the mean F1 of the classes that came or were predicted; rows of (gold, predicted), as
+    numbers.
+    """
     gold, said = rows.astype(np.int64).T
     size = int(rows.max()) + 1
     both = np.bincount(gold[gold == said], minlength=size)

@@ -200,7 +200,9 @@ class Ladder(ABC):
         )
 
     def folds(self, data: Any, n: int | None) -> list[Parts]:
-        """Hold out each of n parts of like size once; None: of ten, or of fewer where there is little data."""
+        """Hold out each of n parts of like size once; None: of ten, or of fewer where there is
+        little data.
+        """
         order, sizes, may_begin = self.units(data)
         held = [order[low:high] for low, high in cuts(sizes, n, self.resampled, may_begin)]
         every = np.arange(len(order))

@@ -387,7 +387,9 @@ class LanguageModel(Model):
         )
 
     def remark_prompts(self, prompts: Sequence[str]) -> None:
-        """Say what of the prompts will not be seen, where that may surprise; it does not of an n-gram model."""
+        """Say what of the prompts will not be seen, where that may surprise; it does not of an
+        n-gram model.
+        """
 
     def complete(self, text: str = "", n: int = 5, *, eight_bit: bool = False) -> list[Suggestion]:
         """Return the n most likely next words, or completions of the last word if it is unfinished."""

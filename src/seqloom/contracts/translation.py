@@ -68,7 +68,9 @@ class Translator(Model):
 
     @abstractmethod
     def fit_pairs(self, data: Parallel, how: Fitting) -> None:
-        """Learn from pairs; it sets `tokenizers["source"]` (if sources are texts) and `tokenizers["target"]`."""
+        """Learn from pairs; it sets `tokenizers["source"]` (if sources are texts) and
+        `tokenizers["target"]`.
+        """
 
     def decoder(self, sources: Sources) -> Stepper:
         """Return a Stepper over target tokens; row i of `start(n)` belongs to source i."""

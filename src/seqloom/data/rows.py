@@ -309,7 +309,7 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
 
 
 def _too_wide(name: str, line: int, cells: int) -> DataError:
-    return DataError(f"{name}, line {line}: {cells:,} fields; a row can have {columns.MOST:,}")
+    return DataError(f"{name}, line {line}: {cells:,} fields; a row can have {columns.MAX_COLUMNS:,}")
 
 
 def _refuse(name: str, first: int, line: int, why: str) -> DataError:

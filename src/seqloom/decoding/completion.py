@@ -137,7 +137,9 @@ class Completer:
         costs: np.ndarray,
         log_probs: np.ndarray,
     ) -> None:
-        """Count each word that has begun as ended by all the tokens that would end it, and leave the others."""
+        """Count each word that has begun as ended by all the tokens that would end it, and leave
+        the others.
+        """
         for row, ending in enumerate(endings):
             word = fragment + ending.decode("utf-8", errors="ignore").lstrip()
             if word:

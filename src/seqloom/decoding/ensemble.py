@@ -56,8 +56,9 @@ class Ensemble:
 
     def _attention(self, state: State) -> tuple[np.ndarray, np.ndarray]:
         shown: list[tuple[np.ndarray, np.ndarray]] = [
-            member.attention(own) for member, own in zip(self.members, state)
-        ]  # type: ignore[attr-defined]
+            member.attention(own)  # type: ignore[attr-defined]
+            for member, own in zip(self.members, state)
+        ]
         weights, lengths = zip(*shown)
         for number, other in enumerate(lengths[1:], 2):
             if not np.array_equal(lengths[0], other):

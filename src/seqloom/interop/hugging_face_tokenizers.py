@@ -212,7 +212,9 @@ def check_template(template: Any, where: str) -> None:
 
 
 class Around(NamedTuple):
-    """The tokens around a text, and between the texts of a pair, of which the second may be of another type."""
+    """The tokens around a text, and between the texts of a pair, of which the second may be of
+    another type.
+    """
 
     before: list[int]
     after: list[int]

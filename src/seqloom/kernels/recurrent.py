@@ -339,7 +339,9 @@ def _do_directions(job, low, high):
 
 @njit(nogil=True, cache=True)
 def walk_layer(kind, relu, offsets, order, forward, backward, out):
-    """Write all h of a layer that reads sequences to out: (N, H), or (N, 2 H) with a backward direction too."""
+    """Write all h of a layer that reads sequences to out: (N, H), or (N, 2 H) with a backward
+    direction too.
+    """
     directions = out.shape[1] // forward.h.shape[1]
     job = WalkJob(kind, relu, offsets, order, forward, backward, out)
     work = forward.projected.size * forward.h.shape[1]

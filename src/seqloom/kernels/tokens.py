@@ -266,7 +266,9 @@ def count_tokens(data, size, i, splitter, classes, arena, offsets, counts, slots
 def merge_counts(
     other_arena, other_offsets, other_counts, first, last, arena, offsets, counts, slots, n
 ):
-    """Add the spellings `first..last` of another table; returns (next spelling, n), as `count_tokens` does."""
+    """Add the spellings `first..last` of another table; returns (next spelling, n), as
+    `count_tokens` does.
+    """
     hashes, tokens = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     while first < last:
         m = min(_CHUNK, last - first)

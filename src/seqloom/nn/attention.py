@@ -295,7 +295,9 @@ def near_attention(
 
 
 def _append(cache: Tensor, new: Tensor, places: Places) -> Tensor:
-    """Write (B, heads, T, d_head) behind what each row has; in place, or in twice the room when it is full."""
+    """Write (B, heads, T, d_head) behind what each row has; in place, or in twice the room when it
+    is full.
+    """
     if places.end > cache.shape[2]:
         wider = cache.new_zeros(
             *cache.shape[:2], max(places.end, 2 * cache.shape[2]), cache.shape[3]

@@ -153,7 +153,9 @@ class LabelHead(nn.Module):
 
 
 class TagHead(nn.Module):
-    """(B, T, D) to the scores of tags (B, T, K); `crf` scores whole sequences of tags instead of single ones."""
+    """(B, T, D) to the scores of tags (B, T, K); `crf` scores whole sequences of tags instead of
+    single ones.
+    """
 
     def __init__(
         self, d_in: int, n_tags: int, *, crf: Any = None, linear: MakeLinear = nn.Linear

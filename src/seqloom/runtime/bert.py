@@ -66,7 +66,9 @@ class BertNet:
     def embed(
         self, ids: np.ndarray, offsets: np.ndarray, types: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return the vectors (N, D) of tokens of texts that lie one after the other, before the first block."""
+        """Return the vectors (N, D) of tokens of texts that lie one after the other, before the
+        first block.
+        """
         x = np.asarray(self.embedding[ids], np.float32)
         x = x + self.position[positions_in(offsets) + self.position_offset]
         if self.types is not None:

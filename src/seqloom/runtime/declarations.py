@@ -17,7 +17,9 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class Declared(NamedTuple):
-    """An array that a network takes. Its role says how it is used, and so how many bits its numbers may have."""
+    """An array that a network takes. Its role says how it is used, and so how many bits its numbers
+    may have.
+    """
 
     shape: tuple[int, ...]
     # matrix: multiplied; table: rows are looked up; output: decides; index: whole numbers below its length

@@ -100,7 +100,9 @@ class InputEmbedding:
 
 
 class EncoderDecoder:
-    """`nn.encoder_decoder.EncoderDecoder` on saved weights; `reader` None: sources have the targets' vectors."""
+    """`nn.encoder_decoder.EncoderDecoder` on saved weights; `reader` None: sources have the
+    targets' vectors.
+    """
 
     def __init__(
         self,
@@ -227,7 +229,9 @@ class EncoderDecoder:
     def step(
         self, memory: Memory, state: DecoderState, ids: np.ndarray, trace: Trace | None = None
     ) -> tuple[np.ndarray, DecoderState]:
-        """Return what predicts the next token of each row, (n, D), and the state after the tokens ids (n,)."""
+        """Return what predicts the next token of each row, (n, D), and the state after the tokens
+        ids (n,).
+        """
         n, heads, sources = len(ids), self.heads.n_heads, memory.scratch.tokens
         x = self.decoder_entrance(np.asarray(self.embedding[ids], np.float32), state.cache.lengths)
         cache = self.pages.extend(state.cache, np.asarray(ids, np.int64).reshape(n, 1))

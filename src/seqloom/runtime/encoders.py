@@ -89,7 +89,9 @@ class Windows(Encoder):
 
 
 def neighbours(x: np.ndarray, offsets: np.ndarray, reach: int) -> np.ndarray:
-    """Return each step with those up to `reach` steps away, (N, (2 reach + 1) D); beyond the ends are zeros."""
+    """Return each step with those up to `reach` steps away, (N, (2 reach + 1) D); beyond the ends
+    are zeros.
+    """
     if reach == 0:
         return x
     lengths = np.diff(offsets)

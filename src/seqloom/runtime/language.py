@@ -172,7 +172,9 @@ class NPLMNet:
 
 
 class NPLMStepper(Starting):
-    """The state has the last tokens and the features; tokens that are missing at the beginning are `eos_id`."""
+    """The state has the last tokens and the features; tokens that are missing at the beginning are
+    `eos_id`.
+    """
 
     def __init__(self, network: NPLMNet, eos_id: int) -> None:
         self.network, self.vocab_size, self.eos_id = network, network.vocab_size, eos_id

@@ -247,7 +247,9 @@ class Seq2Seq:
     def step(
         self, memory: Memory, state: DecoderState, ids: np.ndarray, trace: Trace | None = None
     ) -> tuple[np.ndarray, DecoderState]:
-        """Return what predicts the next token of each row, (n, D), and the state after the tokens ids (n,)."""
+        """Return what predicts the next token of each row, (n, D), and the state after the tokens
+        ids (n,).
+        """
         table = self.token_gates
         gates = (
             self._project(np.asarray(self.embedding[ids], np.float32))

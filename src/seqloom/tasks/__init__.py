@@ -31,7 +31,9 @@ _registered: dict[str, Task] = {}
 
 
 def register(task: Task) -> None:
-    """Make a task known, for this process; a package does it when its entry point `seqloom.models` is loaded."""
+    """Make a task known, for this process; a package does it when its entry point `seqloom.models`
+    is loaded.
+    """
     if _registered.get(task.name, task).__class__ is not task.__class__ or task.name in _BUILT_IN:
         raise ConfigError(f"there is already a task named {task.name!r}; give yours another name")
     _registered[task.name] = task

@@ -34,7 +34,9 @@ _FIRST = 1 << 12  # rows of a table at the beginning
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted. The rows are the V tokens of the tokenizer, then the G n-grams, shorter ones first."""
+    """What was counted. The rows are the V tokens of the tokenizer, then the G n-grams, shorter
+    ones first.
+    """
 
     tokenizer: Tokenizer
     classes: list[str]  # sorted
@@ -45,7 +47,9 @@ class Counted:
 
 
 class _Tally:
-    """Counts of features by class, with room to grow; `stamps` and `seen` where a feature counts once a text."""
+    """Counts of features by class, with room to grow; `stamps` and `seen` where a feature counts
+    once a text.
+    """
 
     def __init__(self, presence: bool) -> None:
         self.presence = presence

@@ -51,7 +51,9 @@ class Cache(Arrayless, LanguageModel):
 
 
 class CacheStepper:
-    """The state is a ring of the last tokens, (n, C), and how many were read, (n,). C grows up to the window."""
+    """The state is a ring of the last tokens, (n, C), and how many were read, (n,). C grows up to
+    the window.
+    """
 
     def __init__(self, vocab_size: int, eos_id: int, window: int, floor: float) -> None:
         self.vocab_size, self.eos_id, self.window, self.floor = vocab_size, eos_id, window, floor

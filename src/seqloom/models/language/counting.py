@@ -144,13 +144,13 @@ def _count_sequence(
             {(int(a), int(b)) for a, b in zip(np.r_[0, cuts], np.r_[cuts, n_words]) if a < b}
         )
 
-        def sweep(
+        def sweep(  # type: ignore[no-untyped-def]
             span: tuple[int, int],
             upper=upper,
             upper_bucket=upper_bucket,
             bucket=bucket,
             level=level,
-        ) -> None:  # type: ignore[no-untyped-def]
+        ) -> None:
             kernel.link_parents(
                 *span,
                 upper_bucket,

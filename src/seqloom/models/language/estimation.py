@@ -354,7 +354,9 @@ class _Pruning:
 
 
 def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
-    """Put the levels one behind the other, take logarithms, and link each n-gram to its longest live suffix."""
+    """Put the levels one behind the other, take logarithms, and link each n-gram to its longest
+    live suffix.
+    """
     from seqloom.kernels.ngram_estimate import link
     from seqloom.kernels.parallel import chunk_bounds
 

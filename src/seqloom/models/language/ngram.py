@@ -110,8 +110,9 @@ def _reweighted(trie: Trie) -> Trie:
         out = backoffs.copy()
         run = partial(new_backoffs, trie.words, trie.log_probs, first, backoffs, trie.links, out)
         parallel_run(
-            lambda s, lo=lo, run=run: run(lo + s[0], lo + s[1]), chunk_bounds(hi - lo, CHUNK)
-        )  # type: ignore[misc]
+            lambda s, lo=lo, run=run: run(lo + s[0], lo + s[1]),  # type: ignore[misc]
+            chunk_bounds(hi - lo, CHUNK),
+        )
         backoffs[lo:hi] = out[lo:hi]
     trie.backoffs[:] = backoffs
     return trie

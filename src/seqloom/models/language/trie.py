@@ -306,7 +306,9 @@ def _sorted(grams: np.ndarray, log_probs: np.ndarray, backoffs: np.ndarray) -> E
 
 
 def _with_prefixes(level: Explicit, longer: np.ndarray) -> Explicit:
-    """Add the prefixes of longer n-grams that are missing; NaN marks their probability as still to be found."""
+    """Add the prefixes of longer n-grams that are missing; NaN marks their probability as still to
+    be found.
+    """
     grams, log_probs, backoffs = level
     wanted = longer[:, :-1]
     wanted = (

@@ -271,7 +271,9 @@ def train_model(
     groups: Sequence[DelayedGroup] = (),
     **facts: Any,
 ) -> None:
-    """Train the network of a model, which keeps it and the record; `facts` besides model, options and data."""
+    """Train the network of a model, which keeps it and the record; `facts` besides model, options
+    and data.
+    """
     facts |= {
         "model": model.name,
         "config": model.config.to_dict(),

@@ -1,4 +1,6 @@
-"""The output layer of a network that predicts tokens: over all of them, or one of the ways around their sum."""
+"""The output layer of a network that predicts tokens: over all of them, or one of the ways around
+their sum.
+"""
 
 from __future__ import annotations
 

@@ -127,7 +127,9 @@ def open_encoder(path: str) -> Opened:
 
 
 class PublishedInputs:
-    """Texts, or sentences of words, as rows of ids with marks; `max_length` tokens at most, marks included."""
+    """Texts, or sentences of words, as rows of ids with marks; `max_length` tokens at most, marks
+    included.
+    """
 
     def __init__(
         self,

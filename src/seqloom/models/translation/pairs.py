@@ -235,7 +235,9 @@ class Decoder:
         self.memory = network.encode(sources)
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
-        """Return the states of the first n sources before their first token, and the log-probabilities of it."""
+        """Return the states of the first n sources before their first token, and the
+        log-probabilities of it.
+        """
         state = self.network.start(self.memory, n)
         for token in self.first:
             features, state = self.network.step(self.memory, state, np.full(n, token))

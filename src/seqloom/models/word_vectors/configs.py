@@ -27,7 +27,9 @@ class WordVectorsConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class GloveConfig(CorpusConfig):
-    """GloVe; the defaults are those of its authors' programs, with vectors of 100 dimensions instead of 50."""
+    """GloVe; the defaults are those of its authors' programs, with vectors of 100 dimensions
+    instead of 50.
+    """
 
     fit_arguments: ClassVar[frozenset[str]] = COUNTS | ITERATES
 
