@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from seqloom.models.language.recurrent import RNN as RNN
     from seqloom.models.language.uniform import Uniform as Uniform
     from seqloom.models.masked.bert import Bert as Bert
-    from seqloom.models.sentence_vectors import SentenceEncoder as SentenceEncoder
+    from seqloom.models.masked.sentence_encoder import SentenceEncoder as SentenceEncoder
     from seqloom.models.tagging.hmm_tagger import HMMTagger as HMMTagger
     from seqloom.models.tagging.most_frequent_tag import MostFrequentTag as MostFrequentTag
     from seqloom.models.tagging.neural_tagger import NeuralTagger as NeuralTagger
@@ -101,17 +101,16 @@ _MODULES = {
     "config": "Config SeriesConfig TextConfig option",
     "contracts": "Classifier Embedder Forecaster LanguageModel MaskedModel Tagger TextEmbedder Translator",
     "data.corpus": "Corpus bundled read",
-    "data.labelled": "Labelled read_labelled",
-    "data.parallel": "Parallel read_parallel",
-    "data.series": "Series read_series",
-    "data.tagged": "Tagged read_tagged",
+    "data.classification": "Labelled read_labelled",
+    "data.translation": "Parallel read_parallel",
+    "data.forecasting": "Series read_series",
+    "data.tagging": "Tagged read_tagged",
     "interop.arpa": "read_arpa write_arpa",
     "interop.vectors": "read_vectors write_vectors",
     "metrics.bias": "weat",
-    "models.hidden.chain": "CategoricalHMM",
-    "models.hidden.em": "baum_welch",
+    "models.hidden.chain": "CategoricalHMM baum_welch",
     "models.hidden.gaussian": "GaussianHMM",
-    "models.vectors.debias": "bias_direction debias",
+    "models.word_vectors.debias": "bias_direction debias",
     "registry": "register",
     "storage": "load",
     "text.phrases": "Phrases",

@@ -100,8 +100,7 @@ def html_table(
     """Return an HTML table of text cells, with lines before and after it.
 
     >>> html_table(["a"], [["1 < 2"]], after=["done"])
-    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1 &lt;
-    2</td></tr></tbody></table><div>done</div>'
+    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1 &lt; 2</td></tr></tbody></table><div>done</div>'
     """
 
     def line(cells: Sequence[str], tag: str) -> str:

@@ -32,26 +32,13 @@ class Entry:
     fitted: bool = True  # by `seqloom fit`; finished vectors are read from files
 
 
-def _language(target: str, summary: str, configs: str = "configs") -> Entry:
-    """Make the entry of a language model `file:Class` of models/language; its options are
-    ClassConfig in a file beside it.
-    """
-    home = "seqloom.models.language."
-    return Entry(
-        home + target,
-        f"{home}{configs}:{target.partition(':')[2]}Config",
-        "language model",
-        summary,
-    )
-
-
-def _network(target: str, summary: str) -> Entry:
-    return _language(target, summary, "neural_configs")
+def _language(target: str, summary: str) -> Entry:
+    return _other(f"language.{target}", "language model", summary)
 
 
 def _other(target: str, task: str, summary: str, *, fitted: bool = True) -> Entry:
-    """Make the entry of a model `folder.file:Class` of another task; its options are ClassConfig
-    in the folder's configs.
+    """Make the entry of a model `folder.file:Class`; its options are ClassConfig in the folder's
+    configs.
     """
     home, _, name = target.partition(":")
     folder = home.partition(".")[0]
@@ -69,11 +56,11 @@ MODELS: dict[str, Entry] = {
     "ngram": _language("ngram:NGram", "n-gram model of any order with six smoothing methods"),
     "hmm": _language("hmm:HMM", "hidden Markov model with its own word distribution in each state"),
     "cache": _language("cache:Cache", "unigram of the recent past; a member for mixtures"),
-    "nplm": _network("nplm:NPLM", "feed-forward n-gram network on word vectors (Bengio 2003)"),
-    "rnn": _network("recurrent:RNN", "simple recurrent network (Elman)"),
-    "lstm": _network("recurrent:LSTM", "recurrent network with a gated memory cell"),
-    "gru": _network("recurrent:GRU", "recurrent network with two gates and no cell"),
-    "gpt": _network("gpt:GPT", "Transformer that attends to all tokens of its context"),
+    "nplm": _language("nplm:NPLM", "feed-forward n-gram network on word vectors (Bengio 2003)"),
+    "rnn": _language("recurrent:RNN", "simple recurrent network (Elman)"),
+    "lstm": _language("recurrent:LSTM", "recurrent network with a gated memory cell"),
+    "gru": _language("recurrent:GRU", "recurrent network with two gates and no cell"),
+    "gpt": _language("gpt:GPT", "Transformer that attends to all tokens of its context"),
     "neural-cache": _language(
         "neural_cache:NeuralCache", "trained network with a continuous cache of its recent states"
     ),
@@ -81,111 +68,111 @@ MODELS: dict[str, Entry] = {
         "mixture:Mixture", "weighted mean of other language models, with weights from EM"
     ),
     "majority": _other(
-        "classify.majority:Majority", "classifier", "always the most frequent class: the baseline"
+        "classification.majority:Majority", "classifier", "always the most frequent class: the baseline"
     ),
     "naive-bayes": _other(
-        "classify.naive_bayes:NaiveBayes",
+        "classification.naive_bayes:NaiveBayes",
         "classifier",
         "naive Bayes on words and n-grams: multinomial, Bernoulli or complement",
     ),
     "fasttext-classifier": _other(
-        "classify.fasttext_classifier:FastTextClassifier",
+        "classification.fasttext_classifier:FastTextClassifier",
         "classifier",
         "linear classifier on the mean of word and n-gram vectors",
     ),
     "classifier": _other(
-        "classify.neural_classifier:NeuralClassifier",
+        "classification.neural_classifier:NeuralClassifier",
         "classifier",
         "network of choice: bag, CNN, LSTM, GRU or Transformer, on texts or numbers",
     ),
     "vectors": _other(
-        "vectors.word_vectors:WordVectors",
+        "word_vectors.word_vectors:WordVectors",
         "word vectors",
         "words and their vectors, read from a file",
         fitted=False,
     ),
     "word2vec": _other(
-        "vectors.word2vec:Word2Vec",
+        "word_vectors.word2vec:Word2Vec",
         "word vectors",
         "vectors that predict a word from its neighbours: skip-gram or CBOW",
     ),
     "fasttext": _other(
-        "vectors.fasttext:FastText",
+        "word_vectors.fasttext:FastText",
         "word vectors",
         "word2vec with character n-grams, also for unseen words",
     ),
     "charngram": _other(
-        "vectors.charngram:CharNgram",
+        "word_vectors.charngram:CharNgram",
         "word vectors",
         "vectors from spelling alone, by character n-grams",
     ),
     "glove": _other(
-        "vectors.glove:Glove", "word vectors", "vectors from word co-occurrence counts"
+        "word_vectors.glove:Glove", "word vectors", "vectors from word co-occurrence counts"
     ),
     "most-frequent-tag": _other(
-        "tag.most_frequent_tag:MostFrequentTag",
+        "tagging.most_frequent_tag:MostFrequentTag",
         "tagger",
         "the most frequent tag of each word: the baseline",
     ),
     "hmm-tagger": _other(
-        "tag.hmm_tagger:HMMTagger",
+        "tagging.hmm_tagger:HMMTagger",
         "tagger",
         "hidden Markov model; tags unknown words by suffix and shape",
     ),
     "tagger": _other(
-        "tag.neural_tagger:NeuralTagger",
+        "tagging.neural_tagger:NeuralTagger",
         "tagger",
         "network of choice with character features and a conditional random field",
     ),
     "bert": _other(
-        "encode.bert:Bert",
+        "masked.bert:Bert",
         "masked language model",
         "encoder that guesses hidden tokens: BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA; by convert",
         fitted=False,
     ),
     "sentence-encoder": _other(
-        "encode.sentence_encoder:SentenceEncoder",
+        "masked.sentence_encoder:SentenceEncoder",
         "sentence vectors",
         "encoder with a vector for each text, such as MiniLM; by convert",
         fitted=False,
     ),
-    "naive": _other("series.repeating:Naive", "forecaster", "the last value again: the baseline"),
+    "naive": _other("forecasting.repeating:Naive", "forecaster", "the last value again: the baseline"),
     "seasonal-naive": _other(
-        "series.repeating:SeasonalNaive", "forecaster", "the last season again"
+        "forecasting.repeating:SeasonalNaive", "forecaster", "the last season again"
     ),
     "exponential-smoothing": _other(
-        "series.exponential_smoothing:ExponentialSmoothing",
+        "forecasting.exponential_smoothing:ExponentialSmoothing",
         "forecaster",
         "level, damped trend and season, each smoothed (Holt-Winters)",
     ),
     "arima": _other(
-        "series.arima:Arima",
+        "forecasting.arima:Arima",
         "forecaster",
         "differences predicted from their last values and errors",
     ),
     "linear-window": _other(
-        "series.linear_window:LinearWindow",
+        "forecasting.linear_window:LinearWindow",
         "forecaster",
         "weighted sum of the last values, for each step to come",
     ),
     "forecaster": _other(
-        "series.forecaster:NeuralForecaster",
+        "forecasting.forecaster:NeuralForecaster",
         "forecaster",
         "network of choice on patches of the last values, with quantiles",
     ),
-    "copy": _other("translate.copy:Copy", "translator", "the source again: the baseline"),
+    "copy": _other("translation.copying:Copy", "translator", "the source again: the baseline"),
     "dictionary": _other(
-        "translate.dictionary:Dictionary",
+        "translation.dictionary:Dictionary",
         "translator",
         "word for word, by the translations that IBM model 1 finds",
     ),
     "seq2seq": _other(
-        "translate.seq2seq:Seq2Seq",
+        "translation.seq2seq:Seq2Seq",
         "translator",
         "recurrent encoder-decoder, with attention or without",
     ),
     "transformer": _other(
-        "translate.transformer:Transformer", "translator", "encoder-decoder Transformer"
+        "translation.transformer:Transformer", "translator", "encoder-decoder Transformer"
     ),
 }
 

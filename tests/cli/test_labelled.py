@@ -117,7 +117,7 @@ def test_many_rows_are_read_a_few_at_a_time_in_their_order(
     lines = "\n".join(texts) + "\n"
     whole = seqloom("predict", place / model, "--json", stdin=lines)
     monkeypatch.setattr(task, "BATCH", 7)
-    monkeypatch.setattr(task, "MOST", 100)
+    monkeypatch.setattr(task, "MAX_CHARACTERS", 100)
     begun, advanced, sizes = [], [], []
 
     class Watching(PlainReporter):

@@ -365,7 +365,7 @@ def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
     first, both = used(5000), used(6000)
     assert len(both) == 2
     size = max(sum(f.stat().st_size for f in p.rglob("*") if f.is_file()) for p in folder.iterdir())
-    monkeypatch.setattr("seqloom.comparison.result.MOST", int(1.5 * size))
+    monkeypatch.setattr("seqloom.comparison.result.MAX_CACHE_BYTES", int(1.5 * size))
     ear = Ear()
     with progress.reporting(ear):
         assert len(used(7000)) == 2

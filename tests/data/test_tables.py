@@ -556,8 +556,8 @@ def test_ragged_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quote that is never closed must not fill the memory."""
-    for module in ("delimited", "lines"):
-        monkeypatch.setattr(f"seqloom.data.{module}.LONGEST", 1 << 20)
+    for limit in ("rows.MAX_FIELD_BYTES", "documents.MAX_LINE_BYTES"):
+        monkeypatch.setattr(f"seqloom.data.{limit}", 1 << 20)
     csv_module.field_size_limit(1 << 20)
     with pytest.raises(
         DataError, match=r"line 2: an opening quote is never closed \(field larger than field limit"

@@ -21,7 +21,7 @@ def packed(place, suffix, data):
 
 @pytest.mark.parametrize("suffix", pieces.COMPRESSED)
 def test_a_bomb_is_refused_in_one_line_and_the_limit_can_be_raised(suffix, tmp_path, monkeypatch):
-    monkeypatch.setattr(pieces, "ROOM", 1 << 20)
+    monkeypatch.setattr(pieces, "MIN_UNPACKED_LIMIT", 1 << 20)
     bomb = packed(tmp_path / f"a.txt{suffix}", suffix, b"a" * (8 << 20))
     with pytest.raises(DataError, match=f"unpacks to more than 200 times .* set {pieces.VARIABLE}"):
         _ = read(bomb).fingerprint
@@ -42,6 +42,6 @@ def test_pieces_are_small_however_well_they_pack(tmp_path):
 
 
 def test_vectors_are_refused_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(pieces, "ROOM", 1 << 20)
+    monkeypatch.setattr(pieces, "MIN_UNPACKED_LIMIT", 1 << 20)
     with pytest.raises(DataError, match="unpacks to more than"):
         read_vectors(packed(tmp_path / "v.txt.gz", ".gz", b"word 0 0 0\n" * (1 << 20)))

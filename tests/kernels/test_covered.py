@@ -13,29 +13,32 @@ import pytest
 ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "src/seqloom/kernels"
 AGREEMENT = {
+    "alignment": [
+        "metrics/test_text_scores.py::test_edits_and_subsequences_are_those_of_the_whole_table",
+        "models/test_dictionary.py::test_em_is_that_of_the_book",
+    ],
     "attention": [
         "kernels/test_attention.py::test_lengths_around_pages_and_vectors",
         "nn/test_memory.py::test_the_kernel_is_torchs_arithmetic",
     ],
     "bag_classifier": [
-        "models/test_fasttext_classifier.py::test_codes_are_scored_as_the_rows_that_they_stand_for",
+        "models/test_fasttext_classifier.py::test_codes_are_scored_as_the_rows_that_they_stand_for"
     ],
     "beam": [
         "decoding/test_beam_options.py::test_the_kernel_in_batches_finds_what_its_twin_finds_for_each"
     ],
-    "cache": ["models/test_cache.py::test_window_counts"],
-    "char_ngrams": ["interop/test_vectors.py::test_character_ngrams_without_fasttext"],
-    "cooccurrence": [
+    "decimals": ["models/test_word_vectors.py::test_subset"],
+    "features": [
+        "interop/test_vectors.py::test_character_ngrams_without_fasttext",
+        "models/test_naive_bayes.py::test_posterior_equals_scikit_learn",
+    ],
+    "glove": [
         "models/test_cooccurrence.py::test_against_a_double_loop",
         "models/test_cooccurrence.py::test_any_memory_and_any_number_of_threads",
+        "models/test_glove.py::test_every_cell_is_visited_once_and_the_loss_is_the_formula",
     ],
-    "crf": ["nn/test_crf.py::test_equal_to_all_paths_written_out"],
-    "edits": [
-        "metrics/test_text_scores.py::test_edits_and_subsequences_are_those_of_the_whole_table"
-    ],
-    "features": ["models/test_naive_bayes.py::test_posterior_equals_scikit_learn"],
-    "glove": ["models/test_glove.py::test_every_cell_is_visited_once_and_the_loss_is_the_formula"],
     "hmm": [
+        "nn/test_crf.py::test_equal_to_all_paths_written_out",
         "models/test_hidden.py::test_everything_against_all_paths",
         "models/test_hidden.py::test_far_outliers_and_tiny_probabilities_are_still_exact",
     ],
@@ -46,16 +49,18 @@ AGREEMENT = {
     ],
     "matmul": ["kernels/test_matmul.py::test_panels_of_any_layout"],
     "ngram_count": [
+        "models/test_cache.py::test_window_counts",
         "kernels/test_ngram_count.py::test_levels_equal_dictionaries",
         "kernels/test_ngram_count.py::test_blocks_and_threads_do_not_change_the_result",
     ],
-    "ngram_estimate": ["models/test_ngram.py::test_smoothing_equals_the_formulas"],
-    "ngram_prune": ["models/test_pruning.py::test_change_of_one_bigram_by_definition"],
+    "ngram_estimate": [
+        "models/test_ngram.py::test_smoothing_equals_the_formulas",
+        "models/test_pruning.py::test_change_of_one_bigram_by_definition",
+    ],
     "ngram_query": [
         "models/test_ngram.py::test_every_token_equals_kenlm",
         "models/test_ngram.py::test_long_texts_are_scored_by_an_index_to_the_same_bits",
     ],
-    "numbers": ["models/test_word_vectors.py::test_subset"],
     "phrases": ["text/test_phrases.py::test_equal_to_plain_python"],
     "quantised": [
         "kernels/test_quantised.py::test_rounding",
@@ -73,7 +78,6 @@ AGREEMENT = {
     "team": ["kernels/test_team.py::test_parts_are_done_once_each"],
     "tokens": ["kernels/test_tokens.py::test_count_and_encode_equal_twin"],
     "vector_search": ["models/test_word_vectors.py::test_nearest_is_exact"],
-    "word_alignment": ["models/test_dictionary.py::test_em_is_that_of_the_book"],
 }
 
 

@@ -25,7 +25,7 @@ def both(model, examples, monkeypatch):
     assert without_torch(model, 1)
     assert not without_torch(model, MAX_EXAMPLES_WITHOUT_TORCH + 1)
     alone = np.concatenate([model.class_log_probs([example]) for example in examples])
-    monkeypatch.setattr("seqloom.models.sequence.model.FEW", 0)
+    monkeypatch.setattr("seqloom.models.sequence.model.MAX_EXAMPLES_WITHOUT_TORCH", 0)
     return alone, model.class_log_probs(examples)
 
 
@@ -56,7 +56,7 @@ def test_tags(encoder, crf, monkeypatch):
     model = NeuralTagger(**small(encoder, crf=crf, d_characters=4)).fit(SENTENCES, train=TRAIN)
     sentences = [words for words, _ in SENTENCES]
     alone = [model.predict(words) for words in sentences]
-    monkeypatch.setattr("seqloom.models.sequence.model.FEW", 0)
+    monkeypatch.setattr("seqloom.models.sequence.model.MAX_EXAMPLES_WITHOUT_TORCH", 0)
     assert model.predict(sentences) == alone
 
 

@@ -54,7 +54,7 @@ def test_groups_and_portions_change_nothing(monkeypatch):
     ]
     assert all(len(part) == 1 or sum(len(one.ids) for one in part) <= 9 for part in parts)
     assert len(parts) > 5
-    monkeypatch.setattr(nearness, "TOGETHER", 4)
+    monkeypatch.setattr(nearness, "TEXTS_PER_BATCH", 4)
     np.testing.assert_allclose(model.embed(TEXTS), whole, atol=1e-6)
     assert [text for text, _ in model.nearest("the cat", 4, among=iter(TEXTS[:5]))] == [
         text for text, _ in model.nearest("the cat", 4, among=TEXTS[:5])

@@ -217,7 +217,7 @@ def test_prompts_alone_and_together(case, bits, monkeypatch):
     assert np.array_equal(by_steps, log_probs)
     assert np.array_equal(stepped.cache.lengths, state.cache.lengths)
     monkeypatch.setattr(
-        "seqloom.runtime.language.TOGETHER", 60
+        "seqloom.runtime.language.PROMPT_TOKENS_PER_PASS", 60
     )  # some prompts in one pass, some not
     assert np.array_equal(stepper.prefill(prompts)[1], log_probs)
     for token in range(3):

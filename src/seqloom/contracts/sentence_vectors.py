@@ -183,7 +183,7 @@ class TextEmbedder(Model):
         """Compute the rank correlation (Spearman) of cosines with the scores that people gave to pairs
         of texts.
 
-        `data`: a Path (tab-separated; see `metrics.sentence_pairs`) or a list of (text, text, score).
+        `data`: a Path (tab-separated; see `metrics.sentence_vectors`) or a list of (text, text, score).
         """
         self.check_fitted()
         pairs = as_pairs(data)

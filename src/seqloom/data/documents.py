@@ -127,7 +127,7 @@ class Document:
         return self.data[:size] if self.path is None else next(self._raw(0, size), b"")[:size]
 
     def unchecked(self) -> Iterator[bytes]:
-        """Yield the bytes of the range, not yet checked."""
+        """Yield the bytes of the range, unchecked."""
         skip, left = self.start, None if self.stop is None else self.stop - self.start
         stream: Iterator[bytes]
         if self.path is None:

@@ -123,7 +123,7 @@ def open_rows(
 
 # ---- delimited
 
-LONGEST = (
+MAX_FIELD_BYTES = (
     1 << 28
 )  # characters of a cell, of which the module keeps four bytes each; more is a quote that was never closed
 
@@ -283,9 +283,9 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
             )  # lines end with \n, \r\n or \r, and keep it
 
     if (
-        csv.field_size_limit() < LONGEST
+        csv.field_size_limit() < MAX_FIELD_BYTES
     ):  # one for the whole program; whoever put it back would cut off other threads
-        csv.field_size_limit(LONGEST)
+        csv.field_size_limit(MAX_FIELD_BYTES)
     reader = csv.reader(chain.from_iterable(texts()), delimiter=separator, strict=True)
     first, more = 1, True
     while more:

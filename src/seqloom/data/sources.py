@@ -273,7 +273,7 @@ class DocumentList:
 
     @property
     def documents(self) -> Sequence[Document | Table]:
-        """Return the documents. If it is not yet known which files of a directory are text, read them
+        """Return the documents. While it is unknown which files of a directory are text, read them
         all.
         """
         if not self._settled:
@@ -288,7 +288,7 @@ class DocumentList:
 
     @property
     def n_bytes(self) -> int | None:
-        """Return the number of bytes of UTF-8 text; None for compressed or transcoded files not yet
+        """Return the number of bytes of UTF-8 text; None for compressed or transcoded files that were not
         read.
         """
         known = [document.content for document in self._found if document.content is not None]

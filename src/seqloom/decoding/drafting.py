@@ -123,7 +123,7 @@ def _propose(
     drafter: Stepper, state: State, unread: list[int], prefix: _Prefix, most: int, chance: Chance
 ) -> tuple[list[int], list[np.ndarray], list[State]]:
     """Return at most `most` tokens, the distribution each was drawn from, and the states before
-    each; the state has not yet read `unread`.
+    each; the state is before `unread`.
     """
     proposals: list[int] = []
     laws: list[np.ndarray] = []

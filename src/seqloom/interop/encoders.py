@@ -33,7 +33,7 @@ from seqloom.interop.values import Keys, shortened, written
 from seqloom.models.masked.bert import Bert
 from seqloom.models.masked.configs import EncoderLayout, SentenceEncoderConfig
 from seqloom.models.masked.inputs import Marks
-from seqloom.models.sentence_vectors import SentenceEncoder
+from seqloom.models.masked.sentence_encoder import SentenceEncoder
 from seqloom.text.tokenizer import Tokenizer
 
 ACTIVATIONS = {  # theirs: ours; of two the first is written
@@ -190,7 +190,7 @@ def _options(directory: ModelDirectory, name: str) -> dict[str, Any]:
 
 
 def _marks(directory: ModelDirectory, tokenizer: Tokenizer, name: str) -> dict[str, int]:
-    """Return the tokens around texts as `models.encode.inputs.MARKS` has them."""
+    """Return the tokens around texts as `models.masked.inputs.MARKS` has them."""
     ids = {role: tokenizer.id(token) for role, token in special_tokens(directory).items()}
     found = {role: i for role in ("cls", "sep", "pad", "mask") if (i := ids.get(role)) is not None}
     for role in ("cls", "sep"):

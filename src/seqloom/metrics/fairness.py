@@ -57,8 +57,7 @@ def evaluate_groups(
     >>> metrics
     {'accuracy_gap': 0.5, 'demographic_parity_gap': 0.5, 'equalised_odds_gap': 1.0}
     >>> details["gaps"][1]
-    {'class': 'yes', 'demographic_parity': 0.5, 'true_positive_rate': 1.0, 'false_positive_rate':
-    0.0, 'equalised_odds': 1.0}
+    {'class': 'yes', 'demographic_parity': 0.5, 'true_positive_rate': 1.0, 'false_positive_rate': 0.0, 'equalised_odds': 1.0}
     """
     if len(groups.names) < 2:
         raise DataError(

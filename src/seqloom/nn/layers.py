@@ -22,7 +22,7 @@ when the model is used.
 
 `dropout` is torch's in distribution. On a CPU torch takes longer to draw a mask than a small
 Transformer's layer takes to be computed; there ours comes from a kernel and a seed
-(`kernels.dropout`), and the seed from torch's random state.
+(`kernels.sampling`), and the seed from torch's random state.
 """
 
 from __future__ import annotations

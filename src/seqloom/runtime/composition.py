@@ -1,4 +1,4 @@
-"""Reader, encoder and head as one network (`nn.composition`, `nn.pooling`, `nn.heads`), without torch.
+"""Reader, encoder and head as one network (`nn.composition`), without torch.
 
 Documents may be read in two levels: rows are then their sentences, and a second encoder reads the vectors
 of these. Where a word is several steps, as of a published encoder, the head reads the first step of each.

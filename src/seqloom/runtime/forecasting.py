@@ -1,4 +1,4 @@
-"""The network of the neural forecaster (`models.series.forecaster_net`) without torch:
+"""The network of the neural forecaster (`models.forecasting.forecaster_net`) without torch:
 windows in, all steps to come out.
 """
 

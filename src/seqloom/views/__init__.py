@@ -37,16 +37,14 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "comparison.pictures": "comparison",
-    "views.costs": "portrait surprise",
-    "views.explanations": "explanation",
-    "views.exposure": "exposure_bias",
+    "views.classification": "explanation",
+    "views.forecasting": "anomalies forecast",
     "views.hidden": "states",
-    "views.results": "description errors robustness",
-    "views.runs": "training_curves",
-    "views.series": "anomalies forecast",
+    "views.language": "portrait surprise",
+    "views.results": "description errors robustness training_curves",
     "views.tracing": "trace",
-    "views.translations": "alignment quality_by_length",
-    "views.vectors": "analogies leaning neighbours word_map",
+    "views.translation": "alignment exposure_bias quality_by_length",
+    "views.word_vectors": "analogies leaning neighbours word_map",
 }
 _PUBLIC = {
     name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()
