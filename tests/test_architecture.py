@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tokenize
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,6 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 LEVELS = {
     "cli": 11,
-    "serve": 11,
     "comparison": 10,
     "tasks": 9,
     "views": 8,
@@ -42,12 +42,9 @@ LEVELS = {
     "errors": 0,
     "progress": 0,
     "arrays": 0,
-    "paths": 0,
     "directories": 0,
-    "locks": 0,
     "frames": 0,
     "reporters": 0,
-    "history": 0,
     "forks": 0,
     "describing": 0,
     "trace": 0,
@@ -470,3 +467,95 @@ def harmless(x):
     assert list(copies([("maths", maths), ("again", again)])) == [("maths.softmax", "again.shares")]
     for door in ("np.tanh(x)", "math.erf(x)", "tanh(x)", "maths.exp(x)"):
         assert list(calls_of_mathematics(ast.parse(f"def f(x):\n    return {door}"))) == ["f"]
+
+
+# ---- names: one word a task, and none of the standard library's
+
+TASKS = {
+    "language",
+    "classification",
+    "tagging",
+    "word_vectors",
+    "sentence_vectors",
+    "forecasting",
+    "translation",
+    "masked",
+}
+OTHER_WORDS = {  # for the same tasks, once
+    "classifier", "classify", "labelled", "labels", "tagger", "tagged", "tags", "embedder", "vectors",
+    "text_embedder", "sentences", "forecaster", "series", "translator", "translate", "parallel", "pairs",
+}  # fmt: skip
+
+
+def test_a_task_has_one_name_in_every_folder():
+    for folder in ("contracts", "tasks"):
+        assert {path.stem for path in (ROOT / folder).glob("*.py")} >= TASKS, folder
+    for folder in (
+        "contracts",
+        "tasks",
+        "comparison",
+        "testing",
+        "data",
+        "metrics",
+        "views",
+        "models",
+    ):
+        named = {path.stem for path in (ROOT / folder).iterdir()}
+        assert not named & OTHER_WORDS, f"{folder}: {named & OTHER_WORDS}"
+
+
+@pytest.mark.parametrize("path", [*FILES, *(p for p in ROOT.iterdir() if p.is_dir())], ids=name_of)
+def test_nothing_hides_the_standard_library(path):
+    """From whoever starts Python in that folder."""
+    assert path.stem not in sys.stdlib_module_names
+
+
+# ---- budgets: what the house may weigh. A commit that raises one of them says why.
+
+MAX_FILES = 400
+MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
+    "": 17,
+    "charts": 27,
+    "cli": 25,
+    "comparison": 32,
+    "contracts": 33,
+    "data": 54,
+    "decoding": 15,
+    "interop": 34,
+    "kernels": 50,
+    "metrics": 27,
+    "models": 131,
+    "nn": 34,
+    "reference": 9,
+    "runtime": 24,
+    "tasks": 10,
+    "testing": 13,
+    "text": 27,
+    "training": 16,
+    "views": 12,
+}
+
+
+def test_the_house_keeps_its_budgets():
+    assert len(FILES) <= MAX_FILES
+    tokens = dict.fromkeys(MAX_KILOTOKENS, 0)
+    for path in FILES:
+        tokens["" if path.parent == ROOT else place(path)] += count_tokens(path)
+    over = {name: n for name, n in tokens.items() if n > 1000 * MAX_KILOTOKENS[name]}
+    assert not over, "make room, or raise the budget and say why in the commit"
+
+
+def count_tokens(path):
+    with path.open("rb") as file:
+        return sum(token.type not in BLANK for token in tokenize.tokenize(file.readline))
+
+
+BLANK = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}

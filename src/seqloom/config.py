@@ -15,7 +15,6 @@ refused, and so is an option that would have no effect beside the others (`only_
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import types
 import typing
@@ -238,41 +237,6 @@ class SeriesConfig(Config):
         minimum=1,
         maximum=1_000_000,
     )
-
-
-def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:
-    """Find the fields made by `option` among the attributes of a class, each with its type."""
-    types_of = inspect.get_annotations(cls)
-    fields = {
-        name: value for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)
-    }
-    if untyped := [name for name in fields if name not in types_of]:
-        raise TypeError(
-            f"the option {untyped[0]} of {cls.__name__} has no type; write {untyped[0]}: float = "
-            f"option(...), "
-            "or int, str, bool"
-        )
-    return {name: (types_of[name], value) for name, value in fields.items()}
-
-
-def config_with(
-    base: type[Config], owner: type, options: dict[str, tuple[Any, Any]]
-) -> type[Config]:
-    """Make the config of a model class that declares these options itself, besides those of
-    `base`.
-    """
-    made = dataclasses.make_dataclass(
-        f"{owner.__name__}Config",
-        [(name, *rest) for name, rest in options.items()],
-        bases=(base,),
-        frozen=True,
-        kw_only=True,
-        namespace={"__module__": owner.__module__},
-    )
-    made.__qualname__ = (
-        f"{owner.__qualname__}.config_class"  # where copies in other processes look for it
-    )
-    return made
 
 
 def _defaults(cls: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.contracts.base import Fitting
+from seqloom.contracts.fitting import Fitting
 from seqloom.data.classification import as_labelled
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.classification.decisions import best_shift, best_temperature, shifted

@@ -18,7 +18,7 @@ from seqloom import (
     inspect,
     interop,
 )
-from seqloom.contracts.base import Fitting
+from seqloom.contracts.fitting import Fitting
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.classification.majority import Majority
 from seqloom.models.classification.neural_classifier import NeuralClassifier

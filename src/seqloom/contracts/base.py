@@ -12,11 +12,10 @@ gave it (`contracts/saving`).
 from __future__ import annotations
 
 import copy
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -25,10 +24,11 @@ import numpy as np
 
 from seqloom import progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
-from seqloom.config import Config, config_with, declared_options, make, parse_size
-from seqloom.contracts import saving
+from seqloom.config import Config, make, parse_size
+from seqloom.contracts import declaring, saving
+from seqloom.contracts.fitting import Fitting, refuse_idle, tokenizer_for
 from seqloom.contracts.saving import Kind, check_learnt
-from seqloom.contracts.starting import Origin, open_origin
+from seqloom.contracts.starting import open_origin
 from seqloom.data.corpus import Corpus
 from seqloom.describing import OptionsSignature, changed_options, docstring, scikit_learn_tags
 from seqloom.errors import (
@@ -44,26 +44,11 @@ from seqloom.frames import as_frame
 from seqloom.kernels.compiling import announce_compiling
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.text.tokenizer_directory import KINDS, choose_tokenizer
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Fitting:
-    """Arguments of `fit` besides the data: resources and training, which are never part of the model."""
-
-    valid: Any = (
-        None  # held out: ids for a language model, Labelled for a classifier, Tagged for a tagger
-    )
-    memory: int | None = None  # bytes that counting may use
-    train: TrainConfig | None = None
-    device: str | None = None
-    run: Path | None = None  # where checkpoints go
-    start: Origin | None = None  # the fitted model that training starts from
 
 
 class Model(ABC):
@@ -88,12 +73,12 @@ class Model(ABC):
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
         if "name" not in vars(cls) and not cls.__module__.startswith("seqloom.contracts."):
-            cls.name = _words(cls.__name__)
-        if options := declared_options(cls):
+            cls.name = declaring.model_name(cls.__name__)
+        if options := declaring.declared_options(cls):
             known = cls.config_class.__dataclass_fields__
-            cls.config_class = config_with(cls.config_class, cls, options)
+            cls.config_class = declaring.config_with(cls.config_class, cls, options)
             for name in options:
-                _show_option(cls, name, name in known)
+                declaring.show_option(cls, name, name in known)
         if cls._saves_attributes() != (cls.restore_arrays is Model.restore_arrays):
             raise TypeError(
                 f"{cls.__name__} writes one of arrays and restore_arrays; write both, or neither, "
@@ -103,7 +88,7 @@ class Model(ABC):
         cls.__doc__ = docstring(cls, cls.config_class)
 
     def __init__(self, config: Any = None, **options: Any) -> None:
-        _check_primitive(type(self))
+        declaring.check_primitive(type(self))
         self.config: Any = make(self.config_class, config, options)
         self.given_options = frozenset(options if config is None else changed_options(self.config))
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
@@ -318,27 +303,7 @@ class Model(ABC):
             device=device,
             run=Path(run) if run else None,
         )
-        given = {
-            "memory": how.memory,
-            "train": how.train,
-            "device": how.device,
-            "run": how.run,
-            "start": start,
-        }
-        idle = [
-            name
-            for name, value in given.items()
-            if value is not None and name not in self.config.fit_arguments
-        ]
-        if idle == ["start"] and hasattr(self.config, "start"):
-            raise ConfigError(
-                f"start is an option of {self.name} models: {type(self).__name__}(start=...)"
-            )
-        if idle:
-            raise ConfigError(
-                f"{self.name} models do not use {' and '.join(idle)} in fit; leave "
-                f"{'it' if len(idle) == 1 else 'them'} out"
-            )
+        refuse_idle(self, how, start)
         return how if start is None else replace(how, start=open_origin(start, self))
 
     @contextmanager
@@ -370,30 +335,7 @@ class Model(ABC):
             raise
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
-        c = self.config
-        default = type(c).__dataclass_fields__["min_count"].default
-        finished = (
-            c.vocab_file is not None or c.tokenizer not in KINDS
-        )  # which a default does not contradict
-        least = 1 if finished and c.min_count == default else c.min_count
-        chosen = {
-            "vocab_size": c.vocab_size,
-            "min_count": least,
-            "vocab_file": c.vocab_file,
-            "normalize": c.normalize,
-        }
-        inserts_marks = hasattr(
-            c, "marks"
-        )  # others would have rows for tokens that they never read
-        if inserts_marks:
-            chosen["marks"] = c.marks
-        if corpus.of_words and c.tokenizer in KINDS and c.tokenizer != "whitespace":
-            raise ConfigError(
-                f"the tokenizer {c.tokenizer!r} would split words given as lists; give texts, or "
-                "tokenizer='whitespace', which keeps words as they are"
-            )
-        tokenizer = corpus.read_by(lambda: choose_tokenizer(c.tokenizer, corpus, **chosen))
-        return tokenizer if inserts_marks else tokenizer.without_marks()
+        return tokenizer_for(self.config, corpus)
 
     # ---- persistence
 
@@ -490,47 +432,3 @@ class Model(ABC):
         )
         model.tokenizers, model.learnt = tokenizers, learnt
         return model
-
-
-def data_record(corpus: Corpus) -> dict[str, Any]:
-    """Return which text a model was fitted on, for its record; what has been read to the end is
-    not read again.
-    """
-    return {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
-
-
-def _words(name: str) -> str:
-    """Convert the name of a class to that of a model: BackoffBigram is backoff-bigram."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).strip("_").lower()
-
-
-def _check_primitive(cls: type[Model]) -> None:
-    contract = next(base for base in cls.__mro__ if "primitives" in vars(base))
-    if cls.primitives and all(
-        getattr(cls, name) is getattr(contract, name) for name in cls.primitives
-    ):
-        raise TypeError(
-            f"{cls.__name__} writes neither {' nor '.join(cls.primitives)}; write one of them"
-        )
-
-
-def _show_option(cls: type[Model], name: str, known: bool) -> None:
-    """Let an option that a class declares be read as `self.name`; `known`: one of its base, with
-    another default.
-    """
-    delattr(cls, name)
-    if known:
-        return
-    if callable(getattr(cls, name, None)) or name in (
-        "config",
-        "members",
-        "fitted",
-        "tokenizers",
-        "learnt",
-        "fit_info",
-    ):
-        raise TypeError(
-            f"{cls.__name__} cannot have an option named {name}: every model already has an "
-            f"attribute of that name"
-        )
-    setattr(cls, name, property(lambda self: getattr(self.config, name)))

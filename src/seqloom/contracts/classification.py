@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from seqloom import progress
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Model
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.saving import Kind, labels, one_of, optional
 from seqloom.contracts.slicing import slices_of_labelled
 from seqloom.contracts.starting import labels_of_start

@@ -7,7 +7,7 @@ before its origin (`data/forecasting_windows`), so no model can see the future.
 
 Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the
 model did not learn from, in units of how large errors were lately, so that intervals grow and
-shrink with them (`contracts/forecasts`). Where a model was mostly too high or too low there, an
+shrink with them (`contracts/forecast_errors`). Where a model was mostly too high or too low there, an
 interval still reaches as far as the forecast itself.
 """
 
@@ -23,22 +23,22 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.config import Config, SeriesConfig
+from seqloom.contracts import forecast_errors as errors
 from seqloom.contracts import forecasts
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Model
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.forecasts import (
-    MIN_DEVIATION,
     RATES,
     Ahead,
     Anomalies,
     Answers,
     Backtest,
     Forecast,
-    Unusual,
 )
 from seqloom.contracts.saving import Kind, names, optional, positive
 from seqloom.contracts.starting import columns_of_start
 from seqloom.data.forecasting import Series, as_series, second_of
-from seqloom.data.forecasting_windows import Prepared, Windows
+from seqloom.data.forecasting_windows import Prepared, Windows, begun
 from seqloom.data.times import Step
 from seqloom.describing import renamed
 from seqloom.errors import ConfigError, DataError, ModelError
@@ -49,10 +49,7 @@ from seqloom.metrics.result import Result, Signature
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
-HELD_OUT = 0.2  # of the data that intervals are learnt from, where no other is given
-JUDGED = 20_000  # forecasts that are looked at, evenly spread
 RATE = 0.001  # of false alarms
-RECENT, LATELY = 7, (48, 1000)  # seasons that are recent, and how many steps those may be
 
 
 class Forecaster(Model):
@@ -197,27 +194,14 @@ class Forecaster(Model):
                 self.learnt["window"] = self.choose_window(series)
             else:
                 self.scale |= {name: origin.scale[name] for name in forecasts.SCALED_BY}
-            learnt, kept = (series, held_out) if held_out is not None else self._tail(series)
+            learnt, kept = (
+                (series, held_out) if held_out is not None else errors.held_back(self, series)
+            )
             self.fit_series(learnt, replace(how, valid=kept))
-            self.scale |= forecasts.learn(self, learnt, kept)
+            self.scale |= errors.learn(self, learnt, kept)
             if held_out is None and not self.trained and len(learnt) < len(series):
                 self.fit_series(series, replace(how, valid=None))
         return self
-
-    def _tail(self, series: Series) -> tuple[Series, Series]:
-        """Split the series into what to learn from, and the last part, whose errors say how wide
-        intervals are.
-        """
-        shortest = min(len(track) - track.begin for track in series.tracks)
-        share = max(HELD_OUT, self.horizon / max(shortest, 1))
-        if (1 - share) * shortest < 2 * (self.window + self.horizon):
-            progress.say(
-                f"{series.name} is too short to hold out a part: its intervals come from errors on "
-                f"the training data "
-                "and may be too narrow"
-            )
-            return series, series
-        return series.between(0, 1 - share), series.between(1 - share, 1.0)
 
     # ---- windows
 
@@ -260,35 +244,11 @@ class Forecaster(Model):
             return chosen
         return chosen[np.linspace(0, len(chosen) - 1, most).astype(np.int64)]
 
-    def _answer(self, windows: Windows, horizon: int) -> tuple[np.ndarray, np.ndarray]:
-        point = np.asarray(self.forecast_windows(windows, horizon), np.float64)
-        wanted = (len(windows), horizon, len(self.columns))
-        if point.shape != wanted:
-            raise ModelError(f"forecast_windows gave the shape {point.shape} instead of {wanted}")
-        if not np.isfinite(point).all():
-            raise ModelError(
-                f"the {self.name} model forecasts values that are not finite; fit it again with other options"
-            )
-        spread = self.spread_windows(windows, horizon)
-        return point, np.ones(wanted) if spread is None else np.maximum(spread, MIN_DEVIATION)
-
     def answers(self, prepared: Prepared, origins: np.ndarray, horizon: int) -> Answers:
         """Compute forecasts from origins, and from those shortly before them, whose errors show the
         recent ones.
         """
-        low, high = int(origins[0]), int(origins[-1]) + 1
-        length = int(np.clip(RECENT * self.season, *LATELY))
-        first = max(low - length - self.horizon, min(self.window, low))
-        made = np.union1d(np.arange(first, high, max((high - first) // JUDGED, 1)), origins)
-        found = [self._answer(windows, self.horizon) for _, windows in prepared.windows(made)]
-        point, spread = (np.concatenate(part) for part in zip(*found))
-        errors = (prepared.truth(made, self.horizon) - point) / spread
-        asked = np.searchsorted(made, origins)
-        return Answers(
-            point[asked, :horizon],
-            spread[asked, :horizon],
-            lambda typical: forecasts.recent_errors(errors, made, origins, length, typical),
-        )
+        return errors.answers(self, prepared, origins, horizon)
 
     def _bands(self, answers: Answers) -> np.ndarray:
         """Return quantiles of what comes, (L, n, H, C); each interval holds the forecast itself."""
@@ -352,10 +312,13 @@ class Forecaster(Model):
         """
         self.check_fitted()
         since = renamed("since", since, "start", start)
-        ahead, series = self._ahead(horizon), self._begun(self.read_like(data), since)
+        ahead, series = (
+            self._ahead(horizon),
+            begun(self.read_like(data), since, self.learnt["until"]),
+        )
         parts: list[tuple[np.ndarray, ...]] = []
         apart = (max(map(len, series.tracks)) // ahead + 2) * ahead
-        each = max(JUDGED // len(series.tracks), 100)
+        each = max(errors.JUDGED // len(series.tracks), 100)
         for k, prepared in enumerate(self.prepared(series)):
             if len(origins := self.origins(prepared, ahead, each)):
                 made = self.answers(prepared, origins, ahead)
@@ -426,35 +389,10 @@ class Forecaster(Model):
                 "this model was fitted by an earlier version of seqloom, which scored steps in another way; "
                 "fit it again to find anomalies"
             )
-        series = self._begun(self.read_like(data), renamed("since", since, "start", start))
+        since = renamed("since", since, "start", start)
+        series = begun(self.read_like(data), since, self.learnt["until"])
         threshold = float(np.interp(-np.log10(rate), -np.log10(RATES), self.scale["thresholds"]))
-        found: list[Unusual] = []
-        scores, values = {}, {}
-        mean, std = self.scale["mean"], self.scale["std"]
-        for prepared in self.prepared(series):
-            origins = self.origins(prepared, 1)
-            point = np.concatenate(
-                [self._answer(windows, 1)[0][:, 0] for _, windows in prepared.windows(origins)]
-            )
-            off = forecasts.step_scores(
-                prepared.truth(origins, 1)[:, 0] - point, self.scale["step_error"]
-            )
-            score = off.max(axis=1, initial=0.0)
-            times, key = series.times(prepared.track)[origins], prepared.track.key
-            scores[key], values[key] = (times, score), prepared.track.values[origins]
-            for i in np.flatnonzero(score > threshold).tolist():
-                c = int(off[i].argmax())
-                found.append(
-                    Unusual(
-                        key,
-                        int(times[i]),
-                        self.columns[c],
-                        float(prepared.track.values[origins[i], c]),
-                        float(point[i, c] * std[c] + mean[c]),
-                        float(score[i]),
-                    )
-                )
-        return Anomalies(tuple(found), threshold, scores, series.clock, values, self.columns)
+        return errors.find_unusual(self, series, threshold)
 
     def signature(self, data: Series | None = None) -> Signature:
         """Return everything that the model's results depend on."""
@@ -488,31 +426,6 @@ class Forecaster(Model):
                 "of the same step, or say it (step=...)"
             )
         return series
-
-    def _begun(self, series: Series, since: Any) -> Series:
-        """Set the beginning of the series: the one that is given, or where the training data ended."""
-        first = min(track.first for track in series.tracks)
-        until = self.learnt["until"]
-        if since is not None:
-            second = second_of(since, series)
-        elif (
-            first <= until < series.last_time
-            and not series.clock.rows
-            and not any(track.begin for track in series.tracks)
-        ):
-            progress.say(
-                f"{series.name}: forecasting from {series.clock.show(until)} on, where the "
-                f"training data ended"
-            )
-            second = until + 1
-        else:
-            return series
-        begun = series.starting(second)
-        if not begun.tracks:
-            raise DataError(
-                f"{series.name} ends before {series.clock.show(second)}; give an earlier time"
-            )
-        return begun
 
     # ---- persistence, for models that write `arrays`
 

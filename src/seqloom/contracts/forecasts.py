@@ -2,13 +2,6 @@
 would have expected.
 
 What a forecaster keeps of its data: by what values are scaled, and how large errors usually are.
-
-How wide intervals are, and what is unusual: learnt from errors on a held-out part.
-
-Errors are taken in units of how large they were lately. How large they are comes from the held-out
-part alone, since a model may remember its training data. The shape of their distribution does not:
-where the held-out part is short, its tails are a matter of luck, so the last errors of the training
-part, made as large as the held-out ones, count beside them.
 """
 
 from __future__ import annotations
@@ -21,7 +14,6 @@ import numpy as np
 
 from seqloom.arrays import Spec
 from seqloom.data.forecasting import Series
-from seqloom.data.forecasting_windows import Prepared
 from seqloom.data.times import Clock
 from seqloom.errors import ConfigError, DataError
 from seqloom.frames import as_frame, html_table
@@ -29,7 +21,7 @@ from seqloom.metrics import forecasting
 from seqloom.metrics.tables import aligned
 
 if TYPE_CHECKING:
-    from seqloom.contracts.forecasting import Forecaster
+    pass
 
 
 MAX_ROWS_SHOWN = 40  # rows that are printed of a value
@@ -233,89 +225,24 @@ def scaling(series: Series, season: int) -> dict[str, np.ndarray]:
     known = np.concatenate([track.known[: len(track)] for track in series.tracks])
     return {
         "mean": mean,
-        "std": _positive(std),
-        "naive": _positive(seasonal),
+        "std": divisors(std),
+        "naive": divisors(seasonal),
         "known_mean": known.mean(axis=0),
-        "known_std": _positive(known.std(axis=0)),
+        "known_std": divisors(known.std(axis=0)),
     }
 
 
 def positive_means(values: np.ndarray) -> np.ndarray:
     """Return the mean of each column of (n, H, C), without NaN; 1 where nothing is left."""
     there = np.isfinite(values)
-    return _positive(
+    return divisors(
         np.where(there, values, 0.0).sum(axis=(0, 1)) / np.maximum(there.sum(axis=(0, 1)), 1)
     )
 
 
-def _positive(values: np.ndarray) -> np.ndarray:
+def divisors(values: np.ndarray) -> np.ndarray:
+    """Return the values, with 1 in place of those that nothing should be divided by."""
     return np.where(np.isfinite(values) & (values > MIN_DEVIATION), values, 1.0)
-
-
-def recent_errors(
-    errors: np.ndarray, made: np.ndarray, origins: np.ndarray, length: int, typical: np.ndarray
-) -> np.ndarray:
-    """Return how large errors were lately, (n, C): before each of `origins` the mean size of the
-    errors of the forecasts, of all horizons, for the last `length` steps. `errors` (m, H, C)
-    are those of forecasts from the origins `made` (m,), NaN where nothing came; `typical` (C,)
-    replaces what is not known.
-    """
-    horizon, columns = errors.shape[1:]
-    first = int(made.min())
-    steps = (made[:, None] + np.arange(horizon) - first).ravel()  # that each forecast is of
-    sizes = np.abs(errors).reshape(-1, columns)
-    there = np.isfinite(sizes)
-    size = max(int(steps.max()), int(origins.max()) - first) + 1
-    ends = np.clip(origins - first, 0, size)
-    found = np.empty((len(origins), columns))
-    for c in range(columns):
-        sums, counts = (
-            np.append(0.0, np.cumsum(np.bincount(steps, weights, minlength=size)))
-            for weights in (np.where(there[:, c], sizes[:, c], 0.0), there[:, c].astype(np.float64))
-        )
-        begins = np.maximum(ends - length, 0)
-        total, n = sums[ends] - sums[begins], (counts[ends] - counts[begins]) / horizon
-        found[:, c] = (total / horizon + TYPICAL_ERROR_STEPS * typical[c]) / (
-            n + TYPICAL_ERROR_STEPS
-        )
-    return np.maximum(found, MIN_DEVIATION)
-
-
-def error_quantiles(residuals: np.ndarray) -> np.ndarray:
-    """Return quantiles (L, H, C) of errors (n, H, C) on held-out data, in units of how large they
-    were lately.
-    """
-    found = forecasting.quantiles(residuals)
-    empty = ~np.isfinite(residuals).any(axis=0)  # horizons that are never seen
-    for h in range(1, residuals.shape[1]):
-        found[:, h, empty[h]] = found[:, h - 1, empty[h]]
-    return found
-
-
-def step_errors(errors: np.ndarray) -> dict[str, np.ndarray]:
-    """Compute from errors (n, C) one step ahead on held-out data their usual size in each column,
-    and thresholds of scores by the share of usual steps above them.
-    """
-    sizes = np.abs(errors)
-    usual = _positive(
-        np.array(
-            [
-                np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else 1.0
-                for column in sizes.T
-            ]
-        )
-    )
-    return {
-        "step_error": usual,
-        "thresholds": np.quantile(step_scores(errors, usual).max(axis=1), 1 - RATES),
-    }
-
-
-def step_scores(errors: np.ndarray, usual: np.ndarray) -> np.ndarray:
-    """Score how unexpected each value is, (n, C): its error in units of the usual one; 0 where it
-    is missing.
-    """
-    return np.nan_to_num(np.abs(errors) / usual)
 
 
 def specs(columns: int, known: int, horizon: int) -> dict[str, Spec]:
@@ -349,59 +276,3 @@ def score_specs(columns: int) -> dict[str, Spec]:
         "level": by_column,
         "alarms": by_rate,
     }
-
-
-# ---- calibration
-
-MAX_FORECASTS = 3000  # forecasts that intervals come from; of more, evenly spread ones
-
-Part = tuple[Prepared, np.ndarray]  # a series and the origins of forecasts
-
-
-def learn(model: Forecaster, learnt: Series, kept: Series) -> dict[str, np.ndarray]:
-    """Learn the quantiles of errors by horizon and column, and of the score of single steps, from
-    the held-out series `kept`.
-    """
-    parts = [
-        (one, origins)
-        for one in model.prepared(kept)
-        if len(origins := model.origins(one, 1, MAX_FORECASTS))
-    ]
-    if not parts:
-        raise DataError(f"{kept.name} has no steps to learn intervals from; give more")
-    first, residuals, typical = _errors(model, parts)
-    if (
-        learnt is not kept
-        and (more := MAX_FORECASTS - sum(len(origins) for _, origins in parts)) > 0
-    ):
-        parts = [
-            (one, whole[-more:])
-            for one in model.prepared(learnt)
-            if len(whole := (every := model.origins(one, 1))[every >= model.window])
-        ]
-        if parts:
-            before = _errors(model, parts)[1]
-            factor = positive_means(np.abs(residuals)) / positive_means(np.abs(before))
-            residuals = np.concatenate([factor * before, residuals])
-    return {
-        "residuals": error_quantiles(residuals),
-        "typical": typical,
-        **step_errors(first),
-    }
-
-
-def _errors(model: Forecaster, parts: list[Part]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return errors (n, C) one step ahead; those of all steps (n, H, C) in units of recent ones;
-    and the mean size in each column, in units of the spread that the model expects.
-    """
-    answers = [model.answers(prepared, origins, model.horizon) for prepared, origins in parts]
-    errors = np.concatenate(
-        [
-            prepared.truth(origins, model.horizon) - one.point
-            for (prepared, origins), one in zip(parts, answers)
-        ]
-    )
-    raw = errors / np.concatenate([one.spread for one in answers])
-    typical = positive_means(np.abs(raw))
-    lately = np.concatenate([one.recent(typical) for one in answers])
-    return errors[:, 0], raw / lately[:, None], typical

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from seqloom.config import TextConfig, Unit
-from seqloom.contracts.base import Fitting, Model, data_record
+from seqloom.contracts.base import Model
+from seqloom.contracts.fitting import Fitting, data_record
 from seqloom.contracts.reading import (
     PORTION,
     Reading,

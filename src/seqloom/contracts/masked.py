@@ -17,7 +17,8 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.config import Config, TextConfig
-from seqloom.contracts.base import Fitting, Model, data_record
+from seqloom.contracts.base import Model
+from seqloom.contracts.fitting import Fitting, data_record
 from seqloom.contracts.starting import check_tokenizer_alone
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, quoted

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
 import numpy as np
 
 from seqloom import progress
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Model
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.nearness import cosines_of_pairs, least_alike, nearest_texts, portions
 from seqloom.contracts.word_vectors import (
     Among,

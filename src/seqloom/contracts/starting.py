@@ -21,7 +21,8 @@ from seqloom.config import Config, in_words
 from seqloom.errors import ConfigError, DataError, quoted
 
 if TYPE_CHECKING:
-    from seqloom.contracts.base import Fitting, Model
+    from seqloom.contracts.base import Model
+    from seqloom.contracts.fitting import Fitting
     from seqloom.data.classification import Labelled
     from seqloom.data.forecasting import Series
     from seqloom.data.tagging import Tagged

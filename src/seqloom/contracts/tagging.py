@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from seqloom import progress
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Model
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.saving import Kind, names, one_of
 from seqloom.contracts.slicing import slices_of_tagged
 from seqloom.contracts.starting import tags_of_start

@@ -22,7 +22,8 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.config import make
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Model
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.saving import Kind, positive
 from seqloom.contracts.starting import check_numeric
 from seqloom.contracts.translations import (
@@ -30,14 +31,14 @@ from seqloom.contracts.translations import (
     ReadSources,
     Translation,
     TranslationConfig,
+    framed,
+    search_batch,
     token_counts,
 )
 from seqloom.data.translation import Parallel
-from seqloom.decoding.beam import BeamConfig, beam_search, forced_log_probs, greedy
+from seqloom.decoding.beam import BeamConfig, forced_log_probs
 from seqloom.decoding.configs import BeamOptions
-from seqloom.decoding.constraints import Without
 from seqloom.decoding.ensemble import Ensemble
-from seqloom.decoding.sampling import SamplingConfig, sample
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.result import Result, Signature
@@ -84,7 +85,7 @@ class Translator(Model):
         self, sources: Sources, how: TranslationConfig, nbest: int = 1
     ) -> list[list[Translation]]:
         """Return the best translations of each source, best first."""
-        return self._search(self.decoder(sources), range(len(sources)), how, nbest)
+        return search_batch(self, self.decoder(sources), range(len(sources)), how, nbest)
 
     def pair_log_probs(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
         """Return the natural-log probability of each token of each target, `</s>` last."""
@@ -193,7 +194,7 @@ class Translator(Model):
             raise DataError(f"expected a source or a list of them; got {type(source).__name__}")
         if isinstance(source, str):
             refuse_existing_file(source)
-        sources = _framed([source] if one else list(source))
+        sources = framed([source] if one else list(source))
         answers = self.translations(sources, how, nbest or 1, ensemble, scored=nbest is not None)
         self.remark_cut_off(answers.cut_off, len(answers), how)
         self.remark_long_sources(answers.long_sources, len(answers))
@@ -234,7 +235,8 @@ class Translator(Model):
                         found = self.translate_batch([part[i] for i in chosen], how, nbest)
                     else:
                         steppers = [each.decoder(chosen) for each in read]
-                        found = self._search(
+                        found = search_batch(
+                            self,
                             Ensemble(steppers) if ensemble else steppers[0],
                             [first + start + i for i in chosen],
                             how,
@@ -275,7 +277,7 @@ class Translator(Model):
         """
         one = isinstance(target, str)
         sources, targets = ([source], [target]) if one else (list(source), list(target))
-        sources = _framed(sources)
+        sources = framed(sources)
         scores = [float(log_probs.sum()) for log_probs in self.token_scores(sources, targets)]
         return scores[0] if one else scores
 
@@ -366,15 +368,6 @@ class Translator(Model):
             for target in targets
         ]
 
-    def _prefix_ids(self, prefix: str) -> np.ndarray:
-        ids = self.target_tokenizer.encode(prefix)
-        if self.target_tokenizer.unk_id in ids.tolist():
-            raise ConfigError(
-                f"prefix: {prefix!r} is not made of this model's target tokens "
-                f"({self.target_tokenizer.label()}), so no translation can begin with it"
-            )
-        return ids
-
     def _batches(self, read: ReadSources) -> list[list[int]]:
         """Return the indices of sources of like length, the longest first; a single batch stays as it
         is.
@@ -430,43 +423,6 @@ class Translator(Model):
                     "with the same target tokenizer"
                 )
 
-    def _search(
-        self,
-        stepper: Stepper,
-        numbers: Sequence[int],
-        how: TranslationConfig,
-        nbest: int,
-        scored: bool = True,
-    ) -> list[list[Translation]]:
-        if marks := self.target_tokenizer.declared_ids:  # which are no text
-            stepper = Without(stepper, marks)
-        if (
-            not scored
-            and how.search == "beam"
-            and how.beams == 1
-            and not how.coverage_penalty
-            and not how.prefix
-        ):
-            found = greedy(stepper, len(numbers), how.max_tokens or self.most_tokens)
-            return [
-                [Translation(self.target_tokenizer.decode(ids), np.nan, np.nan, finished, ids)]
-                for ids, finished in found
-            ]
-        nothing = [np.zeros(0, np.int64)] * len(numbers)
-        if how.search == "sample":
-            return [[translation] for translation in self._drawn(stepper, nothing, numbers, how)]
-        prefixes = [self._prefix_ids(how.prefix)] * len(numbers) if how.prefix else None
-        hypotheses = beam_search(stepper, nothing, self.beam_config(how, nbest), prefixes=prefixes)
-        return [
-            [
-                Translation(
-                    self.target_tokenizer.decode(h.ids), h.log_prob, h.score, h.finished, h.ids
-                )
-                for h in best
-            ]
-            for best in hypotheses
-        ]
-
     def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:
         """Return the options by which beam search finds what `translate` gives."""
         shared = {field.name: getattr(how, field.name) for field in fields(BeamOptions)}
@@ -475,38 +431,3 @@ class Translator(Model):
             nbest=nbest,
             max_tokens=self.token_limit(how),
         )
-
-    def _drawn(
-        self,
-        stepper: Stepper,
-        prompts: list[np.ndarray],
-        numbers: Sequence[int],
-        how: TranslationConfig,
-    ) -> list[Translation]:
-        config = SamplingConfig(
-            max_tokens=self.token_limit(how),
-            temperature=how.temperature,
-            top_k=how.top_k,
-            top_p=how.top_p,
-            seed=how.seed,
-        )
-        drawn = list(sample(stepper, prompts, config, numbers=numbers))
-        rows = [
-            np.array([int(ids[row]) for ids in drawn if ids[row] >= 0], np.int64)
-            for row in range(len(prompts))
-        ]
-        log_probs = [float(some.sum()) for some in forced_log_probs(stepper, rows)]
-        finished = [bool(len(ids)) and ids[-1] == stepper.eos_id for ids in rows]
-        ids = [row[:-1] if ended else row for row, ended in zip(rows, finished)]
-        return [
-            Translation(self.target_tokenizer.decode(some), total, total, ended, some)
-            for some, total, ended in zip(ids, log_probs, finished)
-        ]
-
-
-def _framed(sources: Sources) -> Sources:
-    """Convert each source that is a vector of features to an array of one step."""
-    return [
-        source[None] if isinstance(source, np.ndarray) and source.ndim == 1 else source
-        for source in sources
-    ]

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom.decoding.beam import beam_search, forced_log_probs, greedy
 from seqloom.decoding.configs import TranslationConfig as TranslationConfig
+from seqloom.decoding.constraints import Without
+from seqloom.decoding.sampling import SamplingConfig, sample
+from seqloom.errors import ConfigError
 from seqloom.text.coding import to_bytes
 from seqloom.text.tokenizer import Tokenizer
 
@@ -71,6 +75,14 @@ class ReadSources:
         return self.model.decoder([self.sources[i] for i in chosen])
 
 
+def framed(sources: list[Any]) -> list[Any]:
+    """Convert each source that is a vector of features to an array of one step."""
+    return [
+        source[None] if isinstance(source, np.ndarray) and source.ndim == 1 else source
+        for source in sources
+    ]
+
+
 def token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     """Count the tokens of each text, all at once: int64 (n,).
 
@@ -80,3 +92,85 @@ def token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     lines = "".join(f"{text.replace(chr(10), ' ')}\n" for text in texts)
     ids = tokenizer.encode_block(to_bytes(lines), True)
     return np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1) - 1
+
+
+def search_batch(
+    model: Translator,
+    stepper: Stepper,
+    numbers: Sequence[int],
+    how: TranslationConfig,
+    nbest: int,
+    scored: bool = True,
+) -> list[list[Translation]]:
+    """Return the best translations of each source of a Stepper; `numbers`: of the sources among all,
+    by which they are drawn. `scored` False: `log_prob` and `score` may be NaN.
+    """
+    if marks := model.target_tokenizer.declared_ids:  # which are no text
+        stepper = Without(stepper, marks)
+    if (
+        not scored
+        and how.search == "beam"
+        and how.beams == 1
+        and not how.coverage_penalty
+        and not how.prefix
+    ):
+        found = greedy(stepper, len(numbers), how.max_tokens or model.most_tokens)
+        return [
+            [Translation(model.target_tokenizer.decode(ids), np.nan, np.nan, finished, ids)]
+            for ids, finished in found
+        ]
+    nothing = [np.zeros(0, np.int64)] * len(numbers)
+    if how.search == "sample":
+        return [[translation] for translation in _drawn(model, stepper, nothing, numbers, how)]
+    prefixes = (
+        [_prefix_ids(model.target_tokenizer, how.prefix)] * len(numbers) if how.prefix else None
+    )
+    hypotheses = beam_search(stepper, nothing, model.beam_config(how, nbest), prefixes=prefixes)
+    return [
+        [
+            Translation(
+                model.target_tokenizer.decode(h.ids), h.log_prob, h.score, h.finished, h.ids
+            )
+            for h in best
+        ]
+        for best in hypotheses
+    ]
+
+
+def _drawn(
+    model: Translator,
+    stepper: Stepper,
+    prompts: list[np.ndarray],
+    numbers: Sequence[int],
+    how: TranslationConfig,
+) -> list[Translation]:
+    config = SamplingConfig(
+        max_tokens=model.token_limit(how),
+        temperature=how.temperature,
+        top_k=how.top_k,
+        top_p=how.top_p,
+        seed=how.seed,
+    )
+    drawn = list(sample(stepper, prompts, config, numbers=numbers))
+    rows = [
+        np.array([int(ids[row]) for ids in drawn if ids[row] >= 0], np.int64)
+        for row in range(len(prompts))
+    ]
+    log_probs = [float(some.sum()) for some in forced_log_probs(stepper, rows)]
+    finished = [bool(len(ids)) and ids[-1] == stepper.eos_id for ids in rows]
+    ids = [row[:-1] if ended else row for row, ended in zip(rows, finished)]
+    return [
+        Translation(model.target_tokenizer.decode(some), total, total, ended, some)
+        for some, total, ended in zip(ids, log_probs, finished)
+    ]
+
+
+def _prefix_ids(tokenizer: Tokenizer, prefix: str) -> np.ndarray:
+    """Encode what every translation is to begin with; refuse what the model has no tokens for."""
+    ids = tokenizer.encode(prefix)
+    if tokenizer.unk_id in ids.tolist():
+        raise ConfigError(
+            f"prefix: {prefix!r} is not made of this model's target tokens "
+            f"({tokenizer.label()}), so no translation can begin with it"
+        )
+    return ids

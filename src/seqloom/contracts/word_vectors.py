@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overlo
 import numpy as np
 
 from seqloom.arrays import MAX_WEIGHT
-from seqloom.contracts.base import Fitting, Model, data_record
+from seqloom.contracts.base import Model
+from seqloom.contracts.fitting import Fitting, data_record
 from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, least_alike, nearest_texts
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError

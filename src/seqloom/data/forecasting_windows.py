@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from seqloom.data.forecasting import Series, Track
+from seqloom import progress
+from seqloom.data.forecasting import Series, Track, second_of
 from seqloom.errors import DataError
 
 CELLS = 1 << 22  # numbers of the windows that are looked at together
@@ -119,6 +121,33 @@ class Prepared:
         """Return what came after origins, scaled, (n, ahead, C); NaN if missing or after the end."""
         padded = np.pad(self.values, ((0, ahead), (0, 0)), constant_values=np.nan)
         return sliding_window_view(padded, ahead, axis=0)[origins].swapaxes(1, 2)
+
+
+def begun(series: Series, since: Any, until: int) -> Series:
+    """Set the beginning of the series: the one that is given, or `until`, where the training
+    data ended.
+    """
+    first = min(track.first for track in series.tracks)
+    if since is not None:
+        second = second_of(since, series)
+    elif (
+        first <= until < series.last_time
+        and not series.clock.rows
+        and not any(track.begin for track in series.tracks)
+    ):
+        progress.say(
+            f"{series.name}: forecasting from {series.clock.show(until)} on, where the "
+            f"training data ended"
+        )
+        second = until + 1
+    else:
+        return series
+    begun = series.starting(second)
+    if not begun.tracks:
+        raise DataError(
+            f"{series.name} ends before {series.clock.show(second)}; give an earlier time"
+        )
+    return begun
 
 
 def _fill(values: np.ndarray) -> np.ndarray:

@@ -31,8 +31,8 @@ import numpy as np
 
 from seqloom import progress, registry
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting
 from seqloom.contracts.classification import Classifier
+from seqloom.contracts.fitting import Fitting
 from seqloom.data.classification import Labelled
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError, ModelError

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting
 from seqloom.contracts.classification import Classifier
+from seqloom.contracts.fitting import Fitting
 from seqloom.data.classification import Labelled
 from seqloom.models.classification.configs import MajorityConfig
 

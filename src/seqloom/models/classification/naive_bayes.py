@@ -32,8 +32,8 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting
 from seqloom.contracts.classification import Classifier
+from seqloom.contracts.fitting import Fitting
 from seqloom.data.classification import Labelled, as_labelled
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import check_scores

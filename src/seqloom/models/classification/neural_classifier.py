@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting
 from seqloom.contracts.classification import Classifier
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.saving import Kind, names, optional
 from seqloom.contracts.starting import check_numeric
 from seqloom.data.classification import Labelled

@@ -13,7 +13,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.saving import Kind, optional
 from seqloom.contracts.starting import Origin
 from seqloom.data.examples import hashed_order

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqloom.arrays import Length, Spec, pack_words, unpack_words
-from seqloom.contracts.base import Fitting
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.saving import Kind, names, optional
 from seqloom.contracts.starting import Origin
 from seqloom.contracts.tagging import Tagger

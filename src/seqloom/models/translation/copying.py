@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seqloom.contracts.base import Fitting
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.saving import Arrayless
 from seqloom.contracts.translation import Translator
 from seqloom.contracts.translations import Translation, TranslationConfig

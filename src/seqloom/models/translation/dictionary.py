@@ -33,7 +33,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.translation import Translator
 from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.data.translation import Parallel

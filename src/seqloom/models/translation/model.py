@@ -9,13 +9,14 @@ once, `start` and `step` go token by token; `output` predicts.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.config import MOST_TOKENS
-from seqloom.contracts.base import Fitting
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.saving import Kind
 from seqloom.contracts.translation import Translator
 from seqloom.contracts.translations import ReadSources
@@ -36,7 +37,6 @@ from seqloom.models.translation.pairs import (
     in_source_order,
     make_tokenizer,
     short_enough,
-    target_arrays,
     without_start,
 )
 from seqloom.runtime.readers import NumberReader, TokenReader
@@ -417,33 +417,16 @@ class TranslationModel(Mixin):
 
     def _forced(
         self, network: Any, sources: Encoded, targets: Encoded, trace: Trace | None = None
-    ) -> Any:
-        """Yield batch after batch of known targets: the numbers of the pairs, what predicts each token
+    ) -> Iterator[tuple[np.ndarray, Any, Any]]:
+        """Return batch after batch of known targets: the numbers of the pairs, what predicts each token
         (N, D), and the tokens (N,). The trace then has what the network added, from the first of
         `start_ids` on.
         """
-        import torch
+        from seqloom.models.translation.translation_net import forced_features
 
-        device = next(network.parameters()).device
         self.check_lengths(sources, "source")
         self.check_lengths(targets, "target")
-        both = Encoded({}, np.concatenate([[0], np.cumsum(sources.lengths + targets.lengths)]))
-        with torch.inference_mode():
-            for chosen in both.buckets(SCORED):
-                arrays, there = target_arrays(targets, chosen, self.start_ids)
-                batch = {
-                    name: torch.from_numpy(array).to(device)
-                    for name, array in sources.batch(chosen).items()
-                }
-                inputs, wanted, mask = (
-                    torch.from_numpy(array).to(device)
-                    for array in (arrays["inputs"], arrays["targets"], there)
-                )
-                before = (
-                    inputs.shape[1] - wanted.shape[1]
-                )  # predictions of what targets begin with are not wanted
-                features = network.features(network.encode(batch), inputs, trace)[:, before:]
-                yield chosen, features[mask], wanted[mask]
+        return forced_features(network, sources, targets, self.start_ids, SCORED, trace)
 
 
 def _part(number: int | None, many: int, what: str) -> slice:

@@ -15,7 +15,7 @@ so that it costs one more pass instead of one step after the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from seqloom.models.network.output_net import summed_loss
-from seqloom.models.translation.pairs import in_source_order
+from seqloom.models.sequence.inputs import Encoded
+from seqloom.models.translation.pairs import in_source_order, target_arrays
 from seqloom.trace import Trace
 from seqloom.training.devices import Tensors
 
@@ -105,6 +106,38 @@ class NetworkDecoder:
         """
         weights, lengths = state.looked.float().cpu().numpy(), self.lengths[state.source]
         return in_source_order(weights, lengths) if self.backwards else weights, lengths
+
+
+def forced_features(
+    network: Any,
+    sources: Encoded,
+    targets: Encoded,
+    start: Sequence[int],
+    most_tokens: int,
+    trace: Trace | None = None,
+) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+    """Yield batch after batch of known targets, of at most so many tokens: the numbers of the pairs,
+    what predicts each token (N, D), and the tokens (N,). The trace then has what the network added,
+    from the first of `start` on.
+    """
+    device = next(network.parameters()).device
+    both = Encoded({}, np.concatenate([[0], np.cumsum(sources.lengths + targets.lengths)]))
+    with torch.inference_mode():
+        for chosen in both.buckets(most_tokens):
+            arrays, there = target_arrays(targets, chosen, start)
+            batch = {
+                name: torch.from_numpy(array).to(device)
+                for name, array in sources.batch(chosen).items()
+            }
+            inputs, wanted, mask = (
+                torch.from_numpy(array).to(device)
+                for array in (arrays["inputs"], arrays["targets"], there)
+            )
+            before = (
+                inputs.shape[1] - wanted.shape[1]
+            )  # predictions of what targets begin with are not wanted
+            features = network.features(network.encode(batch), inputs, trace)[:, before:]
+            yield chosen, features[mask], wanted[mask]
 
 
 # ---- task net

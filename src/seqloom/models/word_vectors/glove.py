@@ -24,7 +24,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting
+from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.word_vectors import Embedder
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import parallel_map, parallel_run

@@ -11,7 +11,7 @@ import numpy as np
 
 from seqloom import storage
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting, data_record
+from seqloom.contracts.fitting import Fitting, data_record
 from seqloom.contracts.word_vectors import Embedder
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError
