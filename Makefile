@@ -24,6 +24,7 @@ fuzz: $(READY)
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check --quiet src tests benchmarks
 	$(BIN)/mypy
 
 $(READY): pyproject.toml constraints.txt

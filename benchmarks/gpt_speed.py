@@ -30,7 +30,10 @@ class Size(NamedTuple):
 
     def __str__(self) -> str:
         rate = f", dropout {self.dropout:g}" if self.dropout else ""
-        return f"GPT {self.layers} x {self.width}, T = {self.context}, batch {self.batch}, V = {VOCAB_SIZE:,}{rate}"
+        return (
+            f"GPT {self.layers} x {self.width}, T = {self.context}, batch {self.batch}, "
+            f"V = {VOCAB_SIZE:,}{rate}"
+        )
 
 
 LARGE, SMALL = sized(

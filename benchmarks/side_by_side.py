@@ -108,7 +108,8 @@ class Finished:
 LAUNCHER = """
 import resource, subprocess, sys, time
 start = time.perf_counter()
-done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+none = subprocess.DEVNULL
+done = subprocess.run(sys.argv[1:], stdin=none, stdout=none, stderr=subprocess.PIPE)
 spent = time.perf_counter() - start
 sys.stderr.buffer.write(done.stderr[-500:])
 print(spent, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)

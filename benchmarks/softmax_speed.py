@@ -93,7 +93,10 @@ def memory_rows() -> Iterator[Row]:
     for width in sized((200, 650), (8,)):
         need = {}
         for kind in ("ours", "full"):
-            code = f"from benchmarks.softmax_speed import print_peak; print_peak({kind!r}, {sized(50_000, 500)}, {width})"
+            code = (
+                "from benchmarks.softmax_speed import print_peak; "
+                f"print_peak({kind!r}, {sized(50_000, 500)}, {width})"
+            )
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
             if done.returncode != 0:
                 print(f"(skipped: peak memory, {done.stderr.strip().splitlines()[-1]})")

@@ -185,7 +185,8 @@ class Bench:
             del peers["lancaster"]  # ours is NLTK's
         for label, words in (("running", running), ("different", sorted(set(running)))):
             for name, make in peers.items():
-                mine, other = Stemmer(name).all(words), map(make().stem, words) if nltk else ()  # type: ignore[arg-type]
+                mine = Stemmer(name).all(words)  # type: ignore[arg-type]
+                other = map(make().stem, words) if nltk else ()
                 equal = np.mean([a == b for a, b in zip(mine, other)] or np.nan)
                 ratio = alternate(
                     lambda n=name, w=words: seconds(lambda: Stemmer(n).all(w)),
@@ -228,7 +229,8 @@ class Bench:
             print("(skipped: nltk or its WordNet data is not installed)")
         found = ""
         if theirs is not None:
-            found = f"NLTK WordNet, {np.mean([theirs(row[1], row[3]).lower() == row[2].lower() for row in rows]):.1%}"
+            right = [theirs(row[1], row[3]).lower() == row[2].lower() for row in rows]
+            found = f"NLTK WordNet, {np.mean(right):.1%}"
         yield (
             f"lemmas of {len(rows):,} nouns, verbs, adjectives, adverbs of UD English EWT test, "
             f"their part of "

@@ -236,7 +236,11 @@ def decoding(quick: bool, folder: Path) -> Iterator[Row]:
         )
         if (other := llama_cpp(bits, folder)) is not None:
             other(ids, tokens)
-            ratio = alternate(lambda ours=ours: ours()[0], lambda f=other: f(ids, tokens), times)  # type: ignore[misc]
+            ratio = alternate(
+                lambda ours=ours: ours()[0],  # type: ignore[misc]
+                lambda f=other: f(ids, tokens),  # type: ignore[misc]
+                times,
+            )
             yield (
                 f"SmolLM2-135M, {tokens} tokens, {bits} bits",
                 f"llama.cpp, {'Q8_0' if bits == 8 else 'Q4_1'}: "

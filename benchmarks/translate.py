@@ -211,4 +211,5 @@ def saved(name: str) -> Path:
 
 
 def trained(model: Any) -> str:
-    return f"{model.fit_info['steps']:,} steps, {model.fit_info['epochs']:.1f} epochs, seed {model.fit_info['train']['seed']}"
+    info = model.fit_info
+    return f"{info['steps']:,} steps, {info['epochs']:.1f} epochs, seed {info['train']['seed']}"

@@ -27,16 +27,17 @@ GENSIM = """
 import sys
 from gensim.models import Word2Vec
 text, out, sg, epochs, seed, rate = sys.argv[1:]
-model = Word2Vec(corpus_file=text, vector_size=100, window=5, negative=5, sg=int(sg), epochs=int(epochs), workers=2,
-                 min_count=5, seed=int(seed), alpha=float(rate))
+model = Word2Vec(corpus_file=text, vector_size=100, window=5, negative=5, sg=int(sg), epochs=int(epochs),
+                 workers=2, min_count=5, seed=int(seed), alpha=float(rate))
 model.wv.save_word2vec_format(out, binary=True)
 """
 FASTTEXT = """
 import sys
 import fasttext
 text, out, epochs = sys.argv[1:]
-model = fasttext.train_unsupervised(text, "skipgram", dim=100, ws=5, neg=5, epoch=int(epochs), minCount=5, bucket=2_000_000,
-                                    thread=12, lr=0.05, t=1e-4, verbose=0)  # it takes no seed; threads that race are one
+# It takes no seed; threads that race are one.
+model = fasttext.train_unsupervised(text, "skipgram", dim=100, ws=5, neg=5, epoch=int(epochs), minCount=5,
+                                    bucket=2_000_000, thread=12, lr=0.05, t=1e-4, verbose=0)
 model.save_model(out)
 """
 SETS = {

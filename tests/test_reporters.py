@@ -238,12 +238,12 @@ def test_compiling_is_heard_where_the_cache_is_empty(tmp_path):
     """Also in a thread that knows nothing of the reporter; with a full cache there is nothing to say."""
     code = (
         "import numpy as np\nfrom threading import Thread\nfrom seqloom import progress\n"
-        "from seqloom.kernels import cache, compiling\nfrom seqloom.reporters import PlainReporter\n"
+        "from seqloom.kernels import ngram_count, compiling\nfrom seqloom.reporters import PlainReporter\n"
         "class Timer:\n    cancel = lambda self: None\n    def __init__(self, _, call): self.start = call\n"
         "compiling.threading.Timer = Timer\n"  # whose time is over at once
         "compiling.announce_compiling()\nids, out = np.zeros(2, np.int64), np.zeros(2)\n"
         "with progress.reporting(PlainReporter()):\n"
-        "    thread = Thread(target=cache.window_counts, args=(ids, np.array([2]), 1, 1, out))\n"
+        "    thread = Thread(target=ngram_count.window_counts, args=(ids, np.array([2]), 1, 1, out))\n"
         "    thread.start(); thread.join()\n"
     )
     first, second = (

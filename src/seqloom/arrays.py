@@ -85,7 +85,8 @@ class Spec:
     def fault(self, array: np.ndarray) -> str:
         """Return what is wrong with an array, or an empty string."""
         if array.dtype.name not in self.dtype.split() or array.shape != self.shape:
-            return f"is {_kind(array.dtype.name, array.shape)} where {_kind(self.dtype, self.shape)} is needed"
+            found = _kind(array.dtype.name, array.shape)
+            return f"is {found} where {_kind(self.dtype, self.shape)} is needed"
         is_float = array.dtype.kind == "f"
         low, high = (-MAX_WEIGHT, MAX_WEIGHT) if is_float else (None, None)
         low, high = low if self.low is None else self.low, high if self.high is None else self.high
@@ -93,7 +94,8 @@ class Spec:
             return ""
         if (low is None or array.min() >= low) and (high is None or array.max() <= high):
             return ""
-        return f"has a value outside {'...' if low is None else f'{low:.9g}'} to {'...' if high is None else f'{high:.9g}'}"
+        lowest, highest = ("..." if end is None else f"{end:.9g}" for end in (low, high))
+        return f"has a value outside {lowest} to {highest}"
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray], specs: Mapping[str, Spec]) -> None:

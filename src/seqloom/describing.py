@@ -87,7 +87,8 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return what differs between two records of options, which may be grouped: each with the old
     and the new value.
 
-    >>> differences({"options": {"beams": 5, "seed": 0}, "json": False}, {"options": {"beams": 3, "seed": 0}, "json": True})
+    >>> old = {"options": {"beams": 5, "seed": 0}, "json": False}
+    >>> differences(old, {"options": {"beams": 3, "seed": 0}, "json": True})
     ['beams was 5, is 3', 'json was off, is on']
     """
     old, new = _flat(before), _flat(now)

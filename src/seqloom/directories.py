@@ -1,9 +1,9 @@
-"""Where seqloom keeps files of its own.
-
-A directory, or a file, written beside its place and renamed, so that it is there whole or not at all.
+"""A directory, or a file, written beside its place and renamed, so that it is there whole or not at all.
 
 What a killed process leaves behind is called `.name.PID-N.partial` and is swept by the next one
 that writes there.
+
+Where seqloom keeps files of its own.
 
 One process at a time: a lock that the kernel takes back when its process ends, however it ends.
 

@@ -99,8 +99,8 @@ def html_table(
 ) -> str:
     """Return an HTML table of text cells, with lines before and after it.
 
-    >>> html_table(["a"], [["1 < 2"]], after=["done"])
-    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1 &lt; 2</td></tr></tbody></table><div>done</div>'
+    >>> print(html_table(["a"], [["1 < 2"]], after=["done"]))
+    <table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1 &lt; 2</td></tr></tbody></table><div>done</div>
     """
 
     def line(cells: Sequence[str], tag: str) -> str:

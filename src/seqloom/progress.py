@@ -1,4 +1,13 @@
-"""The log of a training, kept in memory while a model is fitted, so that `model.history` has it afterwards.
+"""How long work reports on itself without the library ever printing.
+
+Library code opens a `task`; whoever runs it (the command line) may install a reporter that draws.
+Without one, nothing is shown, but in a notebook, where progress is shown unless `reporting(None)`
+asks for silence. The reporter travels in a context variable, as a logger would.
+
+    with progress.task("counting", total=n_bytes, unit="bytes") as bar:
+        bar.advance(4096)
+
+The log of a training, kept in memory while a model is fitted, so that `model.history` has it afterwards.
 
 Whoever trains (the engine of networks, the passes of word vectors, Baum-Welch) records each report;
 `Model.fit` listens.
@@ -7,15 +16,6 @@ Whoever trains (the engine of networks, the passes of word vectors, Baum-Welch) 
     ...     record({"step": 1, "loss": 2.5})
     >>> lines
     [{'step': 1, 'loss': 2.5}]
-
-How long work reports on itself without the library ever printing.
-
-Library code opens a `task`; whoever runs it (the command line) may install a reporter that draws.
-Without one, nothing is shown, but in a notebook, where progress is shown unless `reporting(None)`
-asks for silence. The reporter travels in a context variable, as a logger would.
-
-    with progress.task("counting", total=n_bytes, unit="bytes") as bar:
-        bar.advance(4096)
 """
 
 from __future__ import annotations

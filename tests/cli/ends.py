@@ -10,6 +10,8 @@ from tests.timed_lines import without_timed_lines
 
 PATIENCE = 300  # seconds after which a child hangs, however busy the machine is
 
+# The command, with a checkpoint as often as there can be one; it waits for us after every line of
+# its log.
 SLOW = """
 import sys
 import seqloom.models.{module} as learning
@@ -26,7 +28,7 @@ def slowly(self, values):
 Run.log = slowly
 from seqloom.cli.main import run
 run()
-"""  # the command, with a checkpoint as often as there can be one; it waits for us after every line of its log
+"""
 
 
 def _hears_ctrl_c():

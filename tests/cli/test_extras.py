@@ -110,7 +110,8 @@ with progress.reporting(PlainReporter()):
     for name in {models!r}:
         model = seqloom.load({place!r} + "/" + name)
         result = model.evaluate({text!r}, samples=0)
-        values[name] = [result["perplexity"], [list(map(float, row)) for row in model.token_scores({lines!r})]]
+        scores = model.token_scores({lines!r})
+        values[name] = [result["perplexity"], [list(map(float, row)) for row in scores]]
 print(json.dumps(values))
 """
 )

@@ -84,7 +84,10 @@ def test_a_bad_file_is_one_line(seqloom, tmp_path, raw, words):
 
 def test_a_conversation_and_a_draft(seqloom, tmp_path):
     pytest.importorskip("jinja2")
-    template = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}<|im_start|>"
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}"
+        "<|im_start|>"
+    )
     llama_file(tmp_path / "tiny.gguf", tokenizer__chat_template=template)
     assert seqloom("convert", "tiny.gguf", "model").code == 0
     assert (

@@ -518,7 +518,7 @@ def test_em_goes_on_to_the_bit_after_any_end(seqloom, place, tmp_path, monkeypat
         "-q",
         "-o",
     ]
-    slow = SLOW.format(module="hidden.learning")
+    slow = SLOW.format(module="hidden.chain")
     ended_with_checkpoint(
         end(slow, [*args, "m"], how, tmp_path, lines=11), how
     )  # in the second restart

@@ -134,7 +134,8 @@ def test_pictures(seqloom, place, tmp_path):
 
 def test_several_series_with_what_is_known_in_advance(seqloom, tmp_path):
     text = "day,shop,sold,holiday\n" + "".join(
-        f"2024-{1 + d // 28:02}-{1 + d % 28:02},{shop},{'' if d >= 84 else 10 * (d % 7 == 6) + k},{d % 7 == 6:d}\n"
+        f"2024-{1 + d // 28:02}-{1 + d % 28:02},{shop},"
+        f"{'' if d >= 84 else 10 * (d % 7 == 6) + k},{d % 7 == 6:d}\n"
         for k, shop in enumerate(("a", "b"))
         for d in range(91)
     )

@@ -265,7 +265,7 @@ run()
 
 
 def test_a_second_writer_is_refused_with_the_number_of_the_first(seqloom, tmp_path):
-    slow = SLOW.format(module="vectors.learning")
+    slow = SLOW.format(module="word_vectors.learning")
     with started(slow, (*VECTORS, "-o", "m", "--seed", 1), tmp_path, lines=2) as first:
         for more in ([], ["--restart"]):
             failed = seqloom(*VECTORS, "-o", "m", "--seed", 2, *more)
@@ -284,7 +284,7 @@ def test_a_second_writer_is_refused_with_the_number_of_the_first(seqloom, tmp_pa
 def test_a_killed_process_leaves_no_lock(seqloom, tmp_path):
     assert (
         end(
-            SLOW.format(module="vectors.learning"),
+            SLOW.format(module="word_vectors.learning"),
             (*VECTORS, "-o", "m"),
             signal.SIGKILL,
             tmp_path,
@@ -301,7 +301,7 @@ def test_a_killed_process_leaves_no_lock(seqloom, tmp_path):
 def test_what_another_run_left_without_a_checkpoint_is_not_mixed_in(seqloom, tmp_path, same):
     left = tmp_path / "m.run"
     with started(
-        SLOW.format(module="vectors.learning").replace("= 0.0, 1e9", "= 1e9, 1e9"),
+        SLOW.format(module="word_vectors.learning").replace("= 0.0, 1e9", "= 1e9, 1e9"),
         (*VECTORS, "-o", "m", "--seed", 1 if same else 2),
         tmp_path,
         lines=3,

@@ -157,7 +157,7 @@ def test_it_goes_on_to_the_bit_after_any_end(seqloom, text, name, how):
         "-o",
     ]
     ended_with_checkpoint(
-        end(SLOW.format(module="vectors.learning"), [*args, "m"], how, text, lines=5), how
+        end(SLOW.format(module="word_vectors.learning"), [*args, "m"], how, text, lines=5), how
     )
     assert left(text) == ["m.run", "pairs.tsv", "text.txt"]
     other = seqloom(*[9 if arg == 8 else arg for arg in args], "m")

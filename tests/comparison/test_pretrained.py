@@ -137,7 +137,10 @@ def test_table_report_and_json_carry_the_mark(saved):
     from seqloom.comparison.report import markdown
 
     found = compare(TEXT, rungs=RUNGS, pretrained=[saved / "strong"], work=saved / "work")
-    note = "* trained elsewhere, on unknown text that may contain the test part, so its result may be too good."
+    note = (
+        "* trained elsewhere, on unknown text that may contain the test part, "
+        "so its result may be too good."
+    )
     page = markdown(found)
     assert "| strong * | " in page
     assert note in page

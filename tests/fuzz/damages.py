@@ -270,7 +270,8 @@ def edit_json(draw: Draw, value: Any) -> str:
             else []
         )
         inner[path[-1]] = pick(draw, [*near, *near, *ODD])
-    return f"{way} {'.'.join(map(str, path))} {reprlib.repr(inner.get(path[-1])) if isinstance(inner, dict) else ''}"
+    now = reprlib.repr(inner.get(path[-1])) if isinstance(inner, dict) else ""
+    return f"{way} {'.'.join(map(str, path))} {now}"
 
 
 def damage_config(draw: Draw, place: Path) -> str:

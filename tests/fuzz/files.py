@@ -90,8 +90,8 @@ SOUND: dict[str, tuple[str, bytes]] = {  # kind: name, content
         "tokenizer.json",
         b'{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,'
         b'"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},'
-        b'"post_processor":null,"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},'
-        b'"merges":[["a","b"]]}}',
+        b'"post_processor":null,"decoder":{"type":"ByteLevel"},'
+        b'"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}}',
     ),
     "vocabulary": ("a.vocab", b"the\ncat\ndog\n"),
 }

@@ -19,8 +19,10 @@ from seqloom.training.config import TrainConfig
 
 HEAD = """# Reference: the command line
 
-Generated from the commands by `python -m tests.generated`; a test keeps it current. `seqloom COMMAND --help` shows the same.
-Results go to standard output, messages to standard error. Exit codes: 0, 1 (an error, in one line), 2 (wrong usage).
+Generated from the commands by `python -m tests.generated`; a test keeps it current. \
+`seqloom COMMAND --help` shows the same.
+Results go to standard output, messages to standard error. \
+Exit codes: 0, 1 (an error, in one line), 2 (wrong usage).
 """
 EVERY = ("as_json", "quiet", "debug")  # options that all commands have
 Rows = dict[str, tuple[str, str]]  # by parameter: the flag, and what it does

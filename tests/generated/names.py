@@ -15,7 +15,8 @@ from seqloom.registry import MODELS
 
 HEAD = """# Reference: Python
 
-Generated from `seqloom.__all__` by `python -m tests.generated`; a test keeps it current. `help(seqloom.NAME)` shows more. The
+Generated from `seqloom.__all__` by `python -m tests.generated`; a test keeps it current. \
+`help(seqloom.NAME)` shows more. The
 options of models are those of [`seqloom fit`](reference-cli.md#seqloom-fit), explained there.
 """
 WIDTH = 110

@@ -18,7 +18,8 @@ from tests.interop.tokenizer_directories import PROBES, TEXTS, sentencepiece_fil
 
 SAMPLE = (
     "It's WE'LL they'Re 1234567 a1b2  x\n\n\n y\r\n\t tab   end \u00a0Ünïcode naïve \u0663\u0664 "
-    "北京大学 한국어 ひらがな (braces)[]{}!!! -- ... $5.00 €é e\u0301 a_b @-@ http://x.y/z?q=1 \U0001f642 ǅ Σσς  "
+    "北京大学 한국어 ひらがな (braces)[]{}!!! -- ... $5.00 €é e\u0301 a_b @-@ "
+    "http://x.y/z?q=1 \U0001f642 ǅ Σσς  "
 )
 
 

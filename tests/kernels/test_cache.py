@@ -93,7 +93,10 @@ def test_directories_of_sources_that_are_gone_are_removed_beside_the_sources_alo
 
 
 CALLED = "from numba import njit\n@njit(cache=True)\ndef number():\n    return {}\n"
-CALLER = "from numba import njit\nfrom toys.called import number\n@njit(cache=True)\ndef twice():\n    return 2 * number()\n"
+CALLER = (
+    "from numba import njit\nfrom toys.called import number\n"
+    "@njit(cache=True)\ndef twice():\n    return 2 * number()\n"
+)
 PROGRAM = """
 import os, subprocess, sys
 from toys.caller import twice

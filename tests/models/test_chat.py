@@ -20,7 +20,8 @@ from tests.interop.llama_files import BOS, EOS, MARKS, llama_file
 
 pytest.importorskip("jinja2")
 
-TEMPLATE = """{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
+TEMPLATE = """{% for message in messages %}\
+{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
 You help.<|im_end|>
 ' }}{% endif %}{{'<|im_start|>' + message['role'] + '
 ' + message['content'] + '<|im_end|>' + '

@@ -175,7 +175,7 @@ import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from tests.models.test_composition import EIGHT, HEADS
 import torch._dynamo  # which every fork would import by itself
-from seqloom.models.sequence import task_net
+from seqloom.models.sequence import sequence_net
 from seqloom.training import loop
 
 loop.CHECKPOINT_SECONDS, real, calls = -1.0, loop._Loop._update, []

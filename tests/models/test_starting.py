@@ -594,7 +594,12 @@ def test_a_translator_remembers_the_longest_of_both():
 
 @pytest.mark.parametrize("name", ["gru", "classifier", "tagger"])
 @pytest.mark.parametrize("training", ["tuned", "frozen", "gradual"])
-def test_a_start_with_pretrained_vectors_needs_their_file_no_more(name, training, tmp_path, said):  # noqa: F811
+def test_a_start_with_pretrained_vectors_needs_their_file_no_more(
+    name,
+    training,
+    tmp_path,
+    said,  # noqa: F811
+):
     rng, words = np.random.default_rng(0), ["the", "cat", "good", "ada", "owl", "zebra"]
     WordVectors.of(words, rng.normal(size=(6, 5)).astype(np.float32)).save(tmp_path / "vectors")
     own = {**SMALL[name], **({"d_embed": None} if name == "gru" else {})}

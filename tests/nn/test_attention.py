@@ -338,7 +338,8 @@ from seqloom.nn.attention import Attention, Mask, padding_mask
 
 def use(kind, length):
     keep = (torch.arange(length) < length // 2).expand(2, -1)
-    mask = {"causal": Mask(causal=True), "window": Mask(causal=True, window=64), "padded": padding_mask(keep)}[kind]
+    masks = {"causal": Mask(causal=True), "window": Mask(causal=True, window=64)}
+    mask = masks.get(kind, padding_mask(keep))
     x = torch.randn(2, length, 32, requires_grad=True)
     layer(x, mask)[0].sum().backward()
 

@@ -540,7 +540,10 @@ def test_not_fitted() -> None:
 
 
 def test_importing_is_light() -> None:
-    code = "import sys, seqloom.text.tokenizer, seqloom.data.corpus; print({'numba', 'tokenizers'} & set(sys.modules))"
+    code = (
+        "import sys, seqloom.text.tokenizer, seqloom.data.corpus; "
+        "print({'numba', 'tokenizers'} & set(sys.modules))"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True

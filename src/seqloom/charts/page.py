@@ -36,7 +36,8 @@ p {{ margin: .4rem 0; max-width: 46rem; }}
 .chart {{ width: 100%; }}
 .wide {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .22rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid {theme.GRID}; }}
+th, td {{ padding: .22rem .45rem; text-align: right; white-space: nowrap;
+  border-bottom: 1px solid {theme.GRID}; }}
 th {{ font-weight: 600; vertical-align: bottom; }}
 th:first-child, td:first-child {{ text-align: left; position: sticky; left: 0; background: white;
   background-clip: padding-box; }}
@@ -49,7 +50,8 @@ code {{ font: .8rem {theme.MONO}; overflow-wrap: anywhere; }}
 
 DRAW = """
 for (const [id, spec] of Object.entries(JSON.parse(document.getElementById("charts").textContent)))
-  vegaEmbed("#" + id, spec, {renderer: "svg", actions: false, tooltip: {theme: "light"}}).catch(console.error);
+  vegaEmbed("#" + id, spec, {renderer: "svg", actions: false, tooltip: {theme: "light"}})
+    .catch(console.error);
 """
 
 

@@ -1,6 +1,6 @@
-"""Text in the pieces that a model paid for: tokens, joined where a character lies in several of them.
+"""A passage with every piece coloured by its cost: as a picture, and for a page with a choice between models.
 
-A passage with every piece coloured by its cost: as a picture, and for a page with a choice between models.
+Text in the pieces that a model paid for: tokens, joined where a character lies in several of them.
 
 Text in a terminal, every piece coloured by its cost, with a legend.
 
@@ -80,15 +80,18 @@ SIGNS = {"\n": "↵", "\t": "→", "\r": "␍"}
 
 STYLE = (
     f"""
-.passage {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 0 1.5rem; }}
+.passage {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr));
+  gap: 0 1.5rem; }}
 .passage select {{ font: inherit; padding: .15rem .4rem; margin: .4rem 0; max-width: 100%; }}
-.passage div {{ white-space: pre-wrap; font: 15px/1.55 {theme.MONO}; border: 1px solid {theme.GRID}; padding: .5rem; }}
+.passage div {{ white-space: pre-wrap; font: 15px/1.55 {theme.MONO}; border: 1px solid {theme.GRID};
+  padding: .5rem; }}
 .passage i {{ font-style: normal; padding: .1em 0; box-shadow: inset -1px 0 #ffffff99; }}
 .passage i:hover, .passage i.same {{ outline: 2px solid {theme.HUES[0]}; }}
 .ramp {{ display: flex; flex-wrap: wrap; gap: .2rem .6rem; font-size: .85rem; margin: .5rem 0; }}
 .ramp span {{ padding: 0 .5rem; border: 1px solid {theme.GRID}; }}
-.tip {{ position: fixed; display: none; z-index: 9; background: white; border: 1px solid #8a8a8a; padding: .25rem .5rem;
-  font: 13px/1.4 {theme.SANS}; box-shadow: 0 1px 5px #0004; pointer-events: none; white-space: pre; }}
+.tip {{ position: fixed; display: none; z-index: 9; background: white; border: 1px solid #8a8a8a;
+  padding: .25rem .5rem; font: 13px/1.4 {theme.SANS}; box-shadow: 0 1px 5px #0004; pointer-events: none;
+  white-space: pre; }}
 """
     + "".join(
         f".s{i} {{ background: {c}; color: {ink}; }}\n"
@@ -99,7 +102,8 @@ STYLE = (
 
 SCRIPT = """
 for (const root of document.querySelectorAll(".passage")) {
-  const data = JSON.parse(root.querySelector("script").textContent), tip = root.querySelector(".tip"), panes = [];
+  const data = JSON.parse(root.querySelector("script").textContent);
+  const tip = root.querySelector(".tip"), panes = [];
   const step = (bits, size) => data.borders.filter(b => bits / size >= b).length;
   const signs = {"\\n": "↵\\n", "\\t": "→\\t"};
   const shown = text => text.replace(/[\\n\\t]/g, c => signs[c]);
@@ -114,7 +118,8 @@ for (const root of document.querySelectorAll(".passage")) {
   }
   for (const section of root.querySelectorAll("section")) {
     const pane = {box: section.querySelector("div"), choice: section.querySelector("select")};
-    panes.push(pane); pane.choice.onchange = () => draw(pane, pane.choice.value); draw(pane, pane.choice.value);
+    panes.push(pane); pane.choice.onchange = () => draw(pane, pane.choice.value);
+    draw(pane, pane.choice.value);
   }
   const clear = () => {
     tip.style.display = "none"; root.querySelectorAll(".same").forEach(i => i.classList.remove("same"));
@@ -126,8 +131,9 @@ for (const root of document.querySelectorAll(".passage")) {
       const p = i.piece; if (p.from >= piece.to || p.to <= piece.from) continue;
       if (i !== event.target) i.classList.add("same");
       const chance = 100 * 2 ** -p.bits;
-      lines.push(pane.name + "  " + JSON.stringify(p.text) + "  " + (p.bits === null ? "begins before the passage" :
-        p.bits.toFixed(2) + " bits, " + (chance >= 0.1 ? chance.toPrecision(3) : chance.toExponential(1)) + " %"));
+      lines.push(pane.name + "  " + JSON.stringify(p.text) + "  " +
+        (p.bits === null ? "begins before the passage" : p.bits.toFixed(2) + " bits, " +
+          (chance >= 0.1 ? chance.toPrecision(3) : chance.toExponential(1)) + " %"));
     }
     tip.textContent = [...new Set(lines)].join("\\n"); tip.style.display = "block";
     const r = event.target.getClientRects()[0], w = tip.offsetWidth, h = tip.offsetHeight;

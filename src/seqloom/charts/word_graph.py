@@ -157,7 +157,10 @@ def _angle(x: Any, y: Any) -> str:
     clockwise from the top.
     """
     wide, high = (scale.domain[1] - scale.domain[0] for scale in (x, y))
-    return f"90 - atan2((datum.y2 - datum.y) * {HEIGHT / high}, (datum.x2 - datum.x) * width / {wide}) * 180 / PI"
+    return (
+        f"90 - atan2((datum.y2 - datum.y) * {HEIGHT / high}, "
+        f"(datum.x2 - datum.x) * width / {wide}) * 180 / PI"
+    )
 
 
 def _closing(

@@ -21,7 +21,9 @@ for _number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(_number, _end)
 
 from seqloom.cli.interruptions import CODES  # noqa: E402
-from seqloom.cli.main import run as _command  # noqa: E402  (loading it takes a while, in which a signal may come)
+
+# Loading this takes a while, in which a signal may come.
+from seqloom.cli.main import run as _command  # noqa: E402
 
 
 def run() -> None:

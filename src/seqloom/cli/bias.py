@@ -22,8 +22,10 @@ LISTED = 10  # words of a note
 @click.command(
     name="bias",
     epilog="""\b
-Tests: flowers-insects, instruments-weapons, names-pleasant, career-family, math-arts, science-arts, young-old.
-Lists: occupations, neutral (these and the words of the tests that ought not to lean), and the lists of the tests.
+Tests: flowers-insects, instruments-weapons, names-pleasant, career-family, math-arts, \
+science-arts, young-old.
+Lists: occupations, neutral (these and the words of the tests that ought not to lean), \
+and the lists of the tests.
 \b
 Examples:
   seqloom bias vectors

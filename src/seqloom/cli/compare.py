@@ -1,8 +1,8 @@
-"""A table that grows as rungs finish, with the bars of what is at work below it.
+"""`seqloom compare [DATA]`.
+
+A table that grows as rungs finish, with the bars of what is at work below it.
 
 On a terminal it is drawn again and again, in as many columns as fit; elsewhere it is printed once, whole.
-
-`seqloom compare [DATA]`.
 """
 
 from __future__ import annotations

@@ -19,14 +19,17 @@ from seqloom.interop.opening import FORM, form_of, quantised
 Examples:
   seqloom convert model.arpa.gz model            # ARPA to a seqloom model
   seqloom convert model model.arpa               # and back
-  seqloom convert glove.6B.50d.txt vectors       # word2vec, GloVe or fastText vectors to a model that loads at once
-  seqloom convert cc.en.300.bin english          # of fastText with its n-grams: unseen words have vectors, training goes on
+  seqloom convert glove.6B.50d.txt vectors       # word2vec, GloVe or fastText vectors to a model \
+that loads at once
+  seqloom convert cc.en.300.bin english          # of fastText with its n-grams: unseen words have \
+vectors, training goes on
   seqloom convert SmolLM2-135M-Instruct.Q4_1.gguf smollm2   # a Llama with its tokenizer, from a GGUF file
   seqloom convert SmolLM2-135M-Instruct.Q4_1.gguf small --bits 4   # the same with 4 bits per weight
   seqloom convert gpt2-directory gpt2            # a GPT-2 or Llama that transformers saved
   seqloom convert gpt2 again --form hugging-face # and back
   seqloom convert opus-mt-en-de translator       # a Marian, T5 or BART that transformers saved
-  seqloom convert g2p_en/checkpoint20.npz g2p    # the weights of g2p-en to a translator of words into phonemes
+  seqloom convert g2p_en/checkpoint20.npz g2p    # the weights of g2p-en to a translator of words \
+into phonemes
   seqloom convert model longer --context 1024    # the same gpt for longer texts
   seqloom convert vectors words.bin --form word2vec-binary
   seqloom convert glove.6B.50d.txt words.vec --form fasttext

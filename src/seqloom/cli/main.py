@@ -152,9 +152,18 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, SeqloomError):
         return " ".join(str(error).splitlines())
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG):
-        return f"the disk is full ({error.filename or 'while writing'}); make room and run the same command again"
+        return (
+            f"the disk is full ({error.filename or 'while writing'}); "
+            "make room and run the same command again"
+        )
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'input or output'}: {error.strerror}"
     if lacks_memory(error):
-        return "not enough memory; choose smaller sizes, use less text, or give fit --memory so that counting works on disk"
-    return f"unexpected {type(error).__name__}: {' '.join(str(error).split())} (run again with --debug for the trace)"
+        return (
+            "not enough memory; choose smaller sizes, use less text, or give fit --memory so that "
+            "counting works on disk"
+        )
+    return (
+        f"unexpected {type(error).__name__}: {' '.join(str(error).split())} "
+        "(run again with --debug for the trace)"
+    )

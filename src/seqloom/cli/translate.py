@@ -1,11 +1,11 @@
-"""A file of translations that is written line by line and can be continued after an interruption.
+"""`seqloom translate MODEL [TEXT]`.
+
+A file of translations that is written line by line and can be continued after an interruption.
 
 While it is incomplete it has the ending `.part` and, beside it, a small `.part.json` that says what
 it is made of, so that it is never continued with another model, other options or another text.
 Lines are written as soon as they are known; whatever ends the process, the complete lines stay, and
 half a line at the end is written again. The finished file takes its name at the end.
-
-`seqloom translate MODEL [TEXT]`.
 """
 
 from __future__ import annotations

@@ -304,7 +304,10 @@ def different_texts(models: Sequence[LanguageModel], tokenizers: Sequence[Tokeni
     if tokenizers[0] == tokenizers[1] and models[0].unit == models[1].unit:
         return ""
     cut = " and ".join(f"{t.label()} by {m.unit}" for m, t in zip(models, tokenizers))
-    return f"the settings cut the text differently ({cut}) and lose part of it, so they are of different texts"
+    return (
+        f"the settings cut the text differently ({cut}) and lose part of it, "
+        "so they are of different texts"
+    )
 
 
 def _token_scores(tokenizer: Tokenizer, test: Corpus) -> list[Score]:

@@ -1,7 +1,7 @@
-"""The comparison as one HTML page: the answer, the table, every chart, what only this task has,
-samples and signatures.
+"""The comparison as files: a page, a Markdown report, the numbers, and the pictures.
 
-The comparison as files: a page, a Markdown report, the numbers, and the pictures.
+The comparison as one HTML page: the answer, the table, every chart, what only this task has,
+samples and signatures.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ def robustness(
     for classifiers how many answers changed.
 
     >>> from seqloom import Majority
-    >>> rows = robustness(Majority().fit([("fun", "+"), ("dull", "-"), ("good", "+")]), [("Good", "+"), ("Bad", "-")])
+    >>> model = Majority().fit([("fun", "+"), ("dull", "-"), ("good", "+")])
+    >>> rows = robustness(model, [("Good", "+"), ("Bad", "-")])
     >>> [(row["perturbation"], row["difference"]) for row in rows.details["robustness"]][:2]
     [('typos', 0.0), ('lower', 0.0)]
     """

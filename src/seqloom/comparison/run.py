@@ -1,16 +1,16 @@
-"""How much memory a piece of work took at its peak.
-
-How long a rung would take, measured on a small part of the data before it is begun in earnest.
-
-Only for rungs that could take long: by a speed that all of them reach, most are known not to.
-
-`seqloom compare`: train every rung of a task's ladder on the same data and measure all of them on
+"""`seqloom compare`: train every rung of a task's ladder on the same data and measure all of them on
 the same held-out part.
 
 What a task is, is said by its `Ladder`; this is what all have in common. A finished rung is kept
 (its model and its result), so an interrupted comparison goes on where it stopped and a second one
 is only read. Values are kept by segment of the held-out part, so any two rungs can be compared in
 pairs.
+
+How much memory a piece of work took at its peak.
+
+How long a rung would take, measured on a small part of the data before it is begun in earnest.
+
+Only for rungs that could take long: by a speed that all of them reach, most are known not to.
 """
 
 from __future__ import annotations

@@ -197,7 +197,10 @@ class VectorLadder(Ladder):
         (pair,) = super().trial(attempts, parts, **fit).scores
         missing = [int(np.isnan(score.rows).sum()) for score in pair]
         first, second = (score._replace(rows=np.nan_to_num(score.rows)) for score in pair)
-        note = f"questions with a word without a vector count as wrong: {missing[0]:,} for A, {missing[1]:,} for B"
+        note = (
+            "questions with a word without a vector count as wrong: "
+            f"{missing[0]:,} for A, {missing[1]:,} for B"
+        )
         return Trial([(first, second)], (), (note,) if any(missing) else ())
 
     def warm_up(self) -> None:

@@ -206,7 +206,7 @@ class Model(ABC):
         return self.get_params()
 
     @property
-    def progress(self) -> Any:
+    def history(self) -> Any:
         """The log of its training, a row for each report: a frame of pandas or polars where one is
         installed, else a light table. Models that count have none. A loaded model has what was
         saved with it, which may be less.

@@ -136,10 +136,16 @@ class Classifier(Model):
         if not labelled.classes:
             raise DataError(f"no example of {labelled.name} has a label; give labelled examples")
         if len(classes) == 1 and not labelled.multi_label:
+            what = (
+                "pair"
+                if labelled.pairs
+                else "text"
+                if isinstance(labelled.examples[0], str)
+                else "series"
+            )
             progress.say(
                 f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be "
-                f"predicted for every "
-                f"{'pair' if labelled.pairs else 'text' if isinstance(labelled.examples[0], str) else 'series'}"
+                f"predicted for every {what}"
             )
         with self.learning(how):
             if how.start is None:

@@ -312,10 +312,8 @@ class Forecaster(Model):
         """
         self.check_fitted()
         since = renamed("since", since, "start", start)
-        ahead, series = (
-            self._ahead(horizon),
-            begun(self.read_like(data), since, self.learnt["until"]),
-        )
+        ahead = self._ahead(horizon)
+        series = begun(self.read_like(data), since, self.learnt["until"])
         parts: list[tuple[np.ndarray, ...]] = []
         apart = (max(map(len, series.tracks)) // ahead + 2) * ahead
         each = max(errors.JUDGED // len(series.tracks), 100)

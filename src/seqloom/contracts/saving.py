@@ -94,7 +94,10 @@ KEY = "attributes"  # in what a model learnt
 ARRAY = "$array"
 DEEPEST = 20  # lists in lists, and dicts
 MAX_JSON_INTEGER = 2**63  # whole numbers that JSON readers keep
-ADVICE = "keep it as an array, or as numbers, texts, lists or dicts with text keys; or write arrays() and restore_arrays()"
+ADVICE = (
+    "keep it as an array, or as numbers, texts, lists or dicts with text keys; "
+    "or write arrays() and restore_arrays()"
+)
 
 
 def collect(model: Any, known: Set[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

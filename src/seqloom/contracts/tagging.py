@@ -171,7 +171,8 @@ class Tagger(Model):
 
     def score(self, data: Any, tags: Any = None) -> float:
         """Return the accuracy by words."""
-        return float(self.evaluate(data, tags, samples=0, examples=0).metrics["accuracy"])  # type: ignore[arg-type]
+        found = self.evaluate(data, tags, samples=0, examples=0)
+        return float(found.metrics["accuracy"])  # type: ignore[arg-type]
 
     def evaluate(
         self,

@@ -1,9 +1,4 @@
-"""Fetching one file: resumable, checked, and never half there under its own name.
-
-What has arrived is kept as `<name>.partial`, and a later call asks the server for the rest (Range). Only a
-file of the right size and SHA-256 gets its name. Whatever goes wrong is one line that says what to do.
-
-Datasets by name: `data:ptb/train` wherever text is read.
+"""Datasets by name: `data:ptb/train` wherever text is read.
 
 A file is looked for below $SEQLOOM_DATA, then in the user's cache; what has a public address is downloaded
 there and checked. The list itself is `bundled/catalogue.toml`. Tiny Shakespeare comes with the package.
@@ -12,6 +7,11 @@ there and checked. The list itself is `bundled/catalogue.toml`. Tiny Shakespeare
     ['conll2003', 'dates', 'multi30k']
     >>> resolve("tinyshakespeare").stat().st_size
     1115394
+
+Fetching one file: resumable, checked, and never half there under its own name.
+
+What has arrived is kept as `<name>.partial`, and a later call asks the server for the rest (Range). Only a
+file of the right size and SHA-256 gets its name. Whatever goes wrong is one line that says what to do.
 """
 
 from __future__ import annotations

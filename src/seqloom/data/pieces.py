@@ -88,7 +88,10 @@ VARIABLE = "SEQLOOM_EXPANSION"
 EXPANSION = 200  # times its packed size
 MIN_UNPACKED_LIMIT = 100 << 20  # bytes that any file may unpack to
 
-_OPENERS: dict[str, Callable[..., IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
+_OPENERS: dict[str, Callable[..., IO[bytes]]] = {
+    ".gz": gzip.open,  # type: ignore[dict-item]
+    ".xz": lzma.open,
+}
 _PACKED = 1 << 10  # bytes of .zst at a time, each of which may become thirty thousand
 
 

@@ -309,7 +309,9 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
 
 
 def _too_wide(name: str, line: int, cells: int) -> DataError:
-    return DataError(f"{name}, line {line}: {cells:,} fields; a row can have {columns.MAX_COLUMNS:,}")
+    return DataError(
+        f"{name}, line {line}: {cells:,} fields; a row can have {columns.MAX_COLUMNS:,}"
+    )
 
 
 def _refuse(name: str, first: int, line: int, why: str) -> DataError:
@@ -356,7 +358,8 @@ class JsonLines:
     def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
         """Yield the values of the wanted columns."""
         document, shape = self.document, self.shape
-        scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # half of what `json.loads` costs for a short line
+        # Half of what `json.loads` costs for a short line.
+        scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
         paths = [columns.steps_to(column, self.names) for column in wanted]
         only = (
             paths[0][0] if len(paths) == len(paths[0]) == 1 and shape is dict else None

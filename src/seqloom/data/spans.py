@@ -103,7 +103,8 @@ def legal_transitions(tags: Sequence[str], scheme: Scheme) -> np.ndarray:
     """Return which tag may follow which, boolean [before, after] (K + 1, K + 1); the last row and
     column are the sentence boundary.
 
-    >>> legal_transitions(["O", "B-PER", "I-PER"], "bio").astype(int)[[0, 2, 3]]  # after O, after I-PER, at the beginning
+    >>> legal = legal_transitions(["O", "B-PER", "I-PER"], "bio").astype(int)
+    >>> legal[[0, 2, 3]]  # after O, after I-PER, at the beginning
     array([[1, 1, 0, 1],
            [1, 1, 1, 1],
            [1, 1, 0, 1]])
@@ -168,7 +169,8 @@ def fault(before: str, tag: str, scheme: str) -> str:
     if scheme == "iob1" and new == "B" and not goes_on:
         return f"{tag} after {before}, where a span begins with {_join('I', label)}"
     if scheme == "bioes" and old in ("B", "I") and not (goes_on and new in ("I", "E")):
-        return f"{before} {f'before {tag}' if tag else 'at the end'}, where its span needs {_join('E', old_label)}"
+        where = f"before {tag}" if tag else "at the end"
+        return f"{before} {where}, where its span needs {_join('E', old_label)}"
     if scheme == "bioes" and new in ("I", "E") and not goes_on:
         return f"{tag} after {before}, where a span begins with {_join('B', label)} or {_join('S', label)}"
     return ""

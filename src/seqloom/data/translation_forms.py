@@ -159,8 +159,10 @@ def line_names(first: str, second: str) -> tuple[str, str]:
     """Return the names of the sides: `train.en` and `train.de.gz` are en and de; `src.txt` and
     `tgt.txt` are src and tgt.
 
-    >>> line_names("data/train.en", "data/train.de.gz"), line_names("src.txt", "tgt.txt"), line_names("a/text", "b/text")
-    (('en', 'de'), ('src', 'tgt'), ('source', 'target'))
+    >>> line_names("data/train.en", "data/train.de.gz")
+    ('en', 'de')
+    >>> line_names("src.txt", "tgt.txt"), line_names("a/text", "b/text")
+    (('src', 'tgt'), ('source', 'target'))
     """
     paths = [Path(_unpacked(name)) for name in (first, second)]
     for names in ([path.suffix[1:] for path in paths], [path.stem for path in paths]):

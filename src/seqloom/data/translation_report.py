@@ -5,7 +5,8 @@ A pair counts for the first of these that holds. Words are what white space sepa
 Chinese character or Japanese kana, which nothing separates; the length of a numeric source is its
 frames, and not compared with the target's.
 
-    >>> data = Parallel.of([("a cat", "eine Katze"), ("Berlin", "Berlin"), ("a cat", "eine Katze"), ("", "nichts")])
+    >>> data = Parallel.of([("a cat", "eine Katze"), ("Berlin", "Berlin"), ("a cat", "eine Katze"),
+    ...                     ("", "nichts")])
     >>> report = report_pairs(data)
     >>> report.counts["copies"], report.counts["duplicates"], report.examples["duplicates"]
     (1, 1, [(3, 'a cat', 'eine Katze')])

@@ -86,8 +86,10 @@ def begin_with_labels(rows: list[list[str]], classes: Collection[str], length: i
     """Return whether each row has a label before its values: a class that is not a number or, if
     all series are known to have `length` values, a class before exactly that many.
 
-    >>> begin_with_labels([["walk", "1", "2"]], {"walk"}, None), begin_with_labels([["1", "5", "2"]], {"1"}, 2)
-    (True, True)
+    >>> begin_with_labels([["walk", "1", "2"]], {"walk"}, None)
+    True
+    >>> begin_with_labels([["1", "5", "2"]], {"1"}, 2)
+    True
     >>> begin_with_labels([["1", "5", "2"]], {"1"}, 3), begin_with_labels([["7", "5", "2"]], {"1"}, 2)
     (False, False)
     """

@@ -1,15 +1,4 @@
-"""Coverage penalty: hypotheses that leave parts of the source unattended score lower.
-
-Wu et al. 2016 ("Google's Neural Machine Translation System"), equation 14: with p_ij, how much
-attention the j-th target token pays to the i-th source token,
-
-    coverage(X, Y) = penalty * sum over i of log(min(sum over j of p_ij, 1))
-
-It is zero where each source token got a whole token's worth of attention, and it can only rise as a
-hypothesis grows; that is why beam search may ignore it when it asks what an open hypothesis can
-still reach. The end symbol is a target token here.
-
-Beam search: the sequences that a model finds most likely, many prompts at a time.
+"""Beam search: the sequences that a model finds most likely, many prompts at a time.
 
 The score of a hypothesis is its log-probability divided by a power of its length (Wu et al. 2016,
 "Google's Neural Machine Translation System", section 7): length ** penalty (`simple`) or ((5 +
@@ -28,6 +17,17 @@ the limit on the length, the earlier that is known.
 
 The step itself is a kernel (`kernels/beam`): with a vocabulary of thousands the search must not
 cost more than the model.
+
+Coverage penalty: hypotheses that leave parts of the source unattended score lower.
+
+Wu et al. 2016 ("Google's Neural Machine Translation System"), equation 14: with p_ij, how much
+attention the j-th target token pays to the i-th source token,
+
+    coverage(X, Y) = penalty * sum over i of log(min(sum over j of p_ij, 1))
+
+It is zero where each source token got a whole token's worth of attention, and it can only rise as a
+hypothesis grows; that is why beam search may ignore it when it asks what an open hypothesis can
+still reach. The end symbol is a target token here.
 
 Greedy search without scores: the likeliest token at every step, by any Stepper.
 
@@ -135,7 +135,8 @@ class BeamConfig(BeamOptions):
     def divisor(self, length: int) -> float:
         """Return the divisor of the log-probability of an output of this length, end symbol included.
 
-        >>> BeamConfig(length_penalty=1).divisor(7), BeamConfig(length_penalty=1, length_normalization="gnmt").divisor(7)
+        >>> gnmt = BeamConfig(length_penalty=1, length_normalization="gnmt")
+        >>> BeamConfig(length_penalty=1).divisor(7), gnmt.divisor(7)
         (7.0, 2.0)
         """
         base = (5 + length) / 6 if self.length_normalization == "gnmt" else float(length)

@@ -1,4 +1,9 @@
-"""From token bytes to text that can be shown at once: whole characters, and nothing past a stop string.
+"""Text in, text out: what ties the search over a Stepper, healing and stop strings to a tokenizer.
+
+A `Generator` is made of a Stepper and the tokenizer that belongs to it. Nothing of it changes after
+it was made, so threads share it.
+
+From token bytes to text that can be shown at once: whole characters, and nothing past a stop string.
 
 A token may end in the middle of a character, and a stop string may be spread over several tokens. So a
 tail that could still become one of the two is held back until the next tokens decide.
@@ -7,11 +12,6 @@ Ids in, ids out: one call for drawing and for beam search over any Stepper.
 
 Row i of `stepper.start(n)` is where prompt i begins. A language model begins all rows alike; a
 translator begins row i with source i, and its prompts are empty.
-
-Text in, text out: what ties the search over a Stepper, healing and stop strings to a tokenizer.
-
-A `Generator` is made of a Stepper and the tokenizer that belongs to it. Nothing of it changes after
-it was made, so threads share it.
 
 One decoder for all calls: made when it is first needed, then shared by all threads of a process.
 """

@@ -182,7 +182,10 @@ def _check_blanks(arena: np.ndarray, offsets: np.ndarray, sniffed: Sniffed, name
     ]
     if doubtful:
         line, word = doubtful[0]
-        said = f"{name}, line {line:,}: {word.decode('utf-8', 'backslashreplace')!r} stands before {sniffed.dimensions} numbers"
+        said = (
+            f"{name}, line {line:,}: {word.decode('utf-8', 'backslashreplace')!r} stands before "
+            f"{sniffed.dimensions} numbers"
+        )
         if 2 * len(doubtful) > len(offsets) - 1:
             raise DataError(
                 f"{said}; most lines have more, so the dimensions are not what the file says or seems to say"

@@ -1,4 +1,19 @@
-"""Character n-grams of words, hashed into buckets as fastText does (Bojanowski et al. 2017).
+"""Word n-grams of documents: counted for each class, looked up and summed, without a matrix of
+documents in between.
+
+Documents come as one array of word ids, int32, with END after each; UNKNOWN stands where a word is
+no feature, and no n-gram reaches over it. An n-gram is the pair (feature before its last word, last
+word) in one number of 64 bits:
+
+    key = code << 32 | word       where the code of a single word is its id, and that of n-gram g is
+    offset + g
+
+so keys are exact at any length, and an n-gram is reached only through its beginnings. `slots` finds
+g from the key: a table of a power of two, at most half full, -1 = empty, by open addressing. While
+counting, words and n-grams grow side by side, so the offset is GROWING, above all words; afterwards
+it is the number of words, and code = row.
+
+Character n-grams of words, hashed into buckets as fastText does (Bojanowski et al. 2017).
 
 A word stands between `<` and `>`. An n-gram counts characters, not bytes; for fastText the marks
 alone are none (`alone`: they are), and </s> has none. The hash is 32-bit FNV-1a over bytes that are
@@ -13,21 +28,6 @@ text without any other still has one. A feature's number is the id of a word, or
 an n-gram (uint32). Which numbers have a row, and which, is told by `bits`, one for each number, and
 `ranks`: how many bits are set before each 64 of them. For two million buckets that is 0.4 MB, which
 stays in the cache.
-
-Word n-grams of documents: counted for each class, looked up and summed, without a matrix of
-documents in between.
-
-Documents come as one array of word ids, int32, with END after each; UNKNOWN stands where a word is
-no feature, and no n-gram reaches over it. An n-gram is the pair (feature before its last word, last
-word) in one number of 64 bits:
-
-    key = code << 32 | word       where the code of a single word is its id, and that of n-gram g is
-    offset + g
-
-so keys are exact at any length, and an n-gram is reached only through its beginnings. `slots` finds
-g from the key: a table of a power of two, at most half full, -1 = empty, by open addressing. While
-counting, words and n-grams grow side by side, so the offset is GROWING, above all words; afterwards
-it is the number of words, and code = row.
 """
 
 from __future__ import annotations

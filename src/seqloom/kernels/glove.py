@@ -1,15 +1,4 @@
-"""Counting which words stand near which, row by row.
-
-Positions are sorted by their word once. All neighbours of one word are then found by looking around
-each of its positions and added up in one array over the vocabulary, which stays in the cache; so
-nothing is hashed and no pair is ever written down or sorted. Weights are whole numbers (see
-`models/word_vectors/cooccurrence.py`), so the order of additions is of no account. Of a symmetric
-table only columns >= row are counted; a word beside itself is seen from both of its positions,
-hence twice, as it should be.
-
-Slow twin: a double loop in `tests/models/test_cooccurrence.py`.
-
-GloVe (Pennington, Socher and Manning 2014): one block of cells after another, by AdaGrad.
+"""GloVe (Pennington, Socher and Manning 2014): one block of cells after another, by AdaGrad.
 
 A row of a table holds what belongs to one word: its vector, its bias and a one (for contexts a one
 and the bias), padded with zeros to `width` numbers, so that a single product of two rows is w.c +
@@ -19,6 +8,17 @@ infinite, so they stay what they are.
 
 Cells lie in blocks of (words, contexts) small enough for the cache. Each is three numbers of 32
 bits: both places inside the block, 16 bits each; log x; f(x).
+
+Counting which words stand near which, row by row.
+
+Positions are sorted by their word once. All neighbours of one word are then found by looking around
+each of its positions and added up in one array over the vocabulary, which stays in the cache; so
+nothing is hashed and no pair is ever written down or sorted. Weights are whole numbers (see
+`models/word_vectors/cooccurrence.py`), so the order of additions is of no account. Of a symmetric
+table only columns >= row are counted; a word beside itself is seen from both of its positions,
+hence twice, as it should be.
+
+Slow twin: a double loop in `tests/models/test_cooccurrence.py`.
 """
 
 import numpy as np

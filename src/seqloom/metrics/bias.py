@@ -1,17 +1,4 @@
-"""Word lists for measuring and removing bias, and the reading of own ones.
-
-The lists of the tests are those of Caliskan, Bryson and Narayanan 2017 (`Semantics derived
-automatically from language corpora contain human-like biases`, supplement), the defining pairs
-those of Bolukbasi et al. 2016 (`Man is to computer programmer as woman is to homemaker?`,
-appendix), names included. A file of own lists is a JSON object:
-
-    {"career": ["office", "salary"], "family": ["home", "wedding"], ...}      lists, as WEFE has
-    them {"pairs": [["he", "she"], ["man", "woman"]]}                              pairs {"tests":
-    {"work": ["career", "family", "he", "she"]}}                    a test: the names of X, Y, A and
-    B {"X": [...], "Y": [...], "A": [...], "B": [...]}                          one test alone, or
-    several such objects by name
-
-How far words lean: the word-embedding association test, and leanings along a direction.
+"""How far words lean: the word-embedding association test, and leanings along a direction.
 
 WEAT (Caliskan, Bryson and Narayanan 2017) asks whether the targets X lie nearer to the attributes
 A, and Y nearer to B. With s(w) = mean cos(w, a) - mean cos(w, b), equation by equation:
@@ -28,6 +15,19 @@ sums of subsets of one half of the words meet those of the other half, which nee
 Direct bias (Bolukbasi et al. 2016, section 5.2) is the mean |cos| of words that ought to be neutral
 with a direction. It says little about what neighbours still give away (Gonen and Goldberg 2019), so
 `told_by_neighbours` measures that too.
+
+Word lists for measuring and removing bias, and the reading of own ones.
+
+The lists of the tests are those of Caliskan, Bryson and Narayanan 2017 (`Semantics derived
+automatically from language corpora contain human-like biases`, supplement), the defining pairs
+those of Bolukbasi et al. 2016 (`Man is to computer programmer as woman is to homemaker?`,
+appendix), names included. A file of own lists is a JSON object:
+
+    {"career": ["office", "salary"], "family": ["home", "wedding"], ...}      lists, as WEFE has
+    them {"pairs": [["he", "she"], ["man", "woman"]]}                              pairs {"tests":
+    {"work": ["career", "family", "he", "she"]}}                    a test: the names of X, Y, A and
+    B {"X": [...], "Y": [...], "A": [...], "B": [...]}                          one test alone, or
+    several such objects by name
 """
 
 from __future__ import annotations
@@ -260,10 +260,10 @@ def weat(
     """Measure whether x is associated with a and y with b; `permutations` are sampled only if
     there are too many partitions.
 
+    >>> toys = {"he": (1, 0), "she": (0, 1), "ship": (3, 1), "war": (2, 1), "tea": (1, 3), "art": (1, 2)}
     >>> class Toy:
     ...     def knows(self, word): return True
-    ...     def rows(self, words): return np.array([{"he": (1, 0), "she": (0, 1), "ship": (3, 1), "war": (2, 1),
-    ...                                              "tea": (1, 3), "art": (1, 2)}[word] for word in words])
+    ...     def rows(self, words): return np.array([toys[word] for word in words])
     >>> found = weat(Toy(), ["ship", "war"], ["tea", "art"], ["he"], ["she"])
     >>> round(found.effect_size, 4), round(found.p_value, 4), found.partitions
     (1.7071, 0.1667, 6)

@@ -318,7 +318,8 @@ def evaluate_label_sets(
 ) -> Evaluation:
     """Compare probabilities (n, C), in the order of `classes`, with sets of labels.
 
-    >>> metrics, details, _ = evaluate_label_sets(["a", "b"], [["a"], ["a", "b"]], np.array([[0.9, 0.2], [0.8, 0.4]]), 0.5, samples=0)
+    >>> gold, probabilities = [["a"], ["a", "b"]], np.array([[0.9, 0.2], [0.8, 0.4]])
+    >>> metrics, details, _ = evaluate_label_sets(["a", "b"], gold, probabilities, 0.5, samples=0)
     >>> metrics["exact_match"], metrics["micro_f1"], metrics["hamming_loss"]
     (0.5, 0.8, 0.25)
     """

@@ -52,12 +52,15 @@ def evaluate_groups(
     each class, bool (n, C).
 
     >>> from seqloom.metrics.slices import by_name
-    >>> gold, said = np.array([[0, 1], [1, 0], [0, 1], [1, 0]], bool), np.array([[0, 1], [1, 0], [1, 0], [1, 0]], bool)
-    >>> metrics, details, _ = evaluate_groups(["no", "yes"], gold, said, by_name("from", ["a", "a", "b", "b"]), samples=0)
+    >>> gold = np.array([[0, 1], [1, 0], [0, 1], [1, 0]], bool)
+    >>> said = np.array([[0, 1], [1, 0], [1, 0], [1, 0]], bool)
+    >>> groups = by_name("from", ["a", "a", "b", "b"])
+    >>> metrics, details, _ = evaluate_groups(["no", "yes"], gold, said, groups, samples=0)
     >>> metrics
     {'accuracy_gap': 0.5, 'demographic_parity_gap': 0.5, 'equalised_odds_gap': 1.0}
-    >>> details["gaps"][1]
-    {'class': 'yes', 'demographic_parity': 0.5, 'true_positive_rate': 1.0, 'false_positive_rate': 0.0, 'equalised_odds': 1.0}
+    >>> details["gaps"][1]  # doctest: +NORMALIZE_WHITESPACE
+    {'class': 'yes', 'demographic_parity': 0.5, 'true_positive_rate': 1.0,
+     'false_positive_rate': 0.0, 'equalised_odds': 1.0}
     """
     if len(groups.names) < 2:
         raise DataError(

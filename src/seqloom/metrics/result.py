@@ -31,7 +31,8 @@ Value = float | int | str | bool | None | tuple[float, ...]
 class Signature:
     """Everything that a number depends on; what is None does not apply and is left out of the line.
 
-    >>> print(Signature(model="uniform", tokenizer="byte", data="ab12cd34", unit="stream", carry=True, version="1.0"))
+    >>> print(Signature(model="uniform", tokenizer="byte", data="ab12cd34", unit="stream",
+    ...                 carry=True, version="1.0"))
     model:uniform|tok:byte|data:ab12cd34|unit:stream|carry:yes|version:1.0
     """
 

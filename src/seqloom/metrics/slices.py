@@ -140,8 +140,8 @@ def slice_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each slice; `more`: further numbers of the examples at these indices.
 
-    >>> next(slice_rows(by_name("source", ["web", "mail", "web"]), {"accuracy": np.array([[1, 1], [0, 1], [0, 1]])},
-    ...                 samples=0))
+    >>> next(slice_rows(by_name("source", ["web", "mail", "web"]),
+    ...                 {"accuracy": np.array([[1, 1], [0, 1], [0, 1]])}, samples=0))
     {'by': 'source', 'slice': 'mail', 'size': 1, 'accuracy': 0.0}
     """
     order = np.argsort(slicing.places, kind="stable")

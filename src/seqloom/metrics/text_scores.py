@@ -287,7 +287,10 @@ def bleu(
         ]
     ).astype(np.float64)
     sums = statistics.sum(axis=0)
-    signature = f"nrefs:1|case:{'lc' if lowercase else 'mixed'}|eff:no|tok:{tokenize}|smooth:exp|version:{SACREBLEU}"
+    signature = (
+        f"nrefs:1|case:{'lc' if lowercase else 'mixed'}|eff:no|tok:{tokenize}|smooth:exp|"
+        f"version:{SACREBLEU}"
+    )
     details = {
         "precisions": [float(p) for p in _precisions(sums)],
         "brevity_penalty": float(_brevity_penalty(sums)),

@@ -1,4 +1,10 @@
-"""chrF of a corpus against one reference each, as sacrebleu computes it.
+"""Translations against references: how good they are as a whole, and by the length of the source.
+
+Lengths are counted in words, so that models with different tokens are compared on the same
+sentences; where most sources have fewer than five words (dates, names) in characters, and of
+sources that are arrays in frames.
+
+chrF of a corpus against one reference each, as sacrebleu computes it.
 
 Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation": precision and recall of
 character n-grams of one to six characters, averaged over the orders, with recall weighted twice
@@ -29,12 +35,6 @@ more edits than words. Words are what blanks separate, with their case and punct
     >>> score = word_error_rate(["the cat sat down"], ["a cat sat"])
     >>> round(score.value, 4), score.details
     (0.6667, {'substitutions': 1, 'deletions': 0, 'insertions': 1, 'hits': 2})
-
-Translations against references: how good they are as a whole, and by the length of the source.
-
-Lengths are counted in words, so that models with different tokens are compared on the same
-sentences; where most sources have fewer than five words (dates, names) in characters, and of
-sources that are arrays in frames.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""One vector for a whole sequence (B, T, D): its last state, the mean, the largest of each feature,
+"""Reader, encoder and head as one network: the composition behind every classifier, tagger and forecaster.
+
+A batch is a set of named tensors. Documents may be read in two levels (Yang et al. 2016): the rows
+of a batch are then their sentences, `counts` says how many each document has, and a second encoder
+reads the vectors of the sentences. Where a word is several steps, as of a published encoder,
+`places` says which of them the head reads.
+
+One vector for a whole sequence (B, T, D): its last state, the mean, the largest of each feature,
 or an attention mean.
 
 Attention (Yang et al. 2016, "Hierarchical Attention Networks"; Bahdanau et al. 2015): each step is
@@ -12,13 +19,6 @@ Losses are sums over examples or steps, each by its weight, as the training engi
 head that predicts labels pools the steps first (`nn.pooling`); a head that predicts tags may score
 whole sequences of them by a conditional random field (`nn.crf`), in which illegal tags never follow
 each other.
-
-Reader, encoder and head as one network: the composition behind every classifier, tagger and forecaster.
-
-A batch is a set of named tensors. Documents may be read in two levels (Yang et al. 2016): the rows
-of a batch are then their sentences, `counts` says how many each document has, and a second encoder
-reads the vectors of the sentences. Where a word is several steps, as of a published encoder,
-`places` says which of them the head reads.
 """
 
 from __future__ import annotations

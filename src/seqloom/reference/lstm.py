@@ -144,9 +144,10 @@ class LSTM:
     ) -> LSTMTrace:
         """Run every step of x (B, T, D), from `state` (zeros) on.
 
-        >>> lstm = LSTM({"w_x": np.zeros((4, 1)), "w_h": np.zeros((4, 1)), "b": np.array([-50.0, 50.0, 0.0, 50.0])})
+        >>> b = np.array([-50.0, 50.0, 0.0, 50.0])  # forget open, input closed: the cell keeps its value
+        >>> lstm = LSTM({"w_x": np.zeros((4, 1)), "w_h": np.zeros((4, 1)), "b": b})
         >>> start = np.zeros((1, 1)), np.full((1, 1), 3.0)
-        >>> lstm.forward(np.ones((1, 3, 1)), start).c.ravel()  # forget open, input closed: the cell keeps its value
+        >>> lstm.forward(np.ones((1, 3, 1)), start).c.ravel()
         array([3., 3., 3.])
         """
         x, state, mask = prepare(self.params, x, state, mask, n_states=2)

@@ -85,7 +85,8 @@ class RNN:
     ) -> RNNTrace:
         """Run every step of x (B, T, D), from `state` (zeros) on.
 
-        >>> half = RNN({"w_x": np.zeros((1, 1)), "w_h": np.array([[0.5]]), "b": np.zeros(1)}, activation="relu")
+        >>> params = {"w_x": np.zeros((1, 1)), "w_h": np.array([[0.5]]), "b": np.zeros(1)}
+        >>> half = RNN(params, activation="relu")
         >>> half.forward(np.zeros((1, 3, 1)), state=(np.ones((1, 1)),)).h.ravel()
         array([0.5  , 0.25 , 0.125])
         """

@@ -57,9 +57,10 @@ def attend(
     """Compute attention; `seen` is True where a query may see a key, and has the shape of the
     weights or one that broadcasts to it.
 
-    >>> attend(np.zeros((1, 2)), np.zeros((2, 2)), np.array([[1.0], [5.0]])).out  # all keys alike: the mean of the values
+    >>> q, k, v = np.zeros((1, 2)), np.zeros((2, 2)), np.array([[1.0], [5.0]])
+    >>> attend(q, k, v).out  # all keys alike: the mean of the values
     array([[3.]])
-    >>> attend(np.zeros((1, 2)), np.zeros((2, 2)), np.array([[1.0], [5.0]]), np.array([[False, False]])).out
+    >>> attend(q, k, v, np.array([[False, False]])).out
     array([[0.]])
     """
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])

@@ -1,6 +1,6 @@
-"""Scores of texts by language models: units that are scored together, or token by token.
+"""Language models: text in, likelihoods and text out.
 
-Language models: text in, likelihoods and text out.
+Scores of texts by language models: units that are scored together, or token by token.
 """
 
 from __future__ import annotations
@@ -186,7 +186,9 @@ class LanguageModeling(Task):
         corpus = self.read(paths, reading)
         difference = None if second is None else _difference(model, second, corpus)
         result = model.evaluate(corpus, dynamic=judging.dynamic, dynamic_lr=judging.dynamic_lr)
-        rows = [row._asdict() for row in model.sparsity(corpus)] if judging.sparsity else []  # type: ignore[attr-defined]
+        rows: list[dict[str, Any]] = []
+        if judging.sparsity:
+            rows = [row._asdict() for row in model.sparsity(corpus)]  # type: ignore[attr-defined]
         if judging.chart is not None:
             from seqloom.views import portrait
 
@@ -197,7 +199,8 @@ class LanguageModeling(Task):
             return Outcome(text, values)
         other = second.evaluate(corpus)
         return Outcome(
-            f"{place}\n{text}\n\n{judging.against}\n{other}\n\n{_sentence(difference, place, judging.against)}",
+            f"{place}\n{text}\n\n{judging.against}\n{other}\n\n"
+            f"{_sentence(difference, place, judging.against)}",
             values
             | {
                 "model": place,
@@ -303,7 +306,10 @@ def _difference(first: LanguageModel, second: LanguageModel, corpus: Corpus) -> 
 
 def _sentence(d: dict[str, Any], model: str, against: str) -> str:
     if not math.isfinite(d["difference"]):
-        return f"difference  {d['difference']} {d['unit']}: a token of probability zero, nothing more can be said"
+        return (
+            f"difference  {d['difference']} {d['unit']}: a token of probability zero, "
+            "nothing more can be said"
+        )
     if d["difference"] == 0:
         return f"difference  none ({d['unit']})"
     spread = (

@@ -106,7 +106,8 @@ def a_forecast_goes_on_where_the_data_ends(s: Specimen) -> None:
 
 def a_horizon_that_was_not_learnt_is_refused(s: Specimen) -> None:
     for horizon in (0, s.model.horizon + 1):
-        refuses(lambda: s.model.forecast(_own(s), horizon), ConfigError, f"the horizon {horizon}")  # noqa: B023
+        said = f"the horizon {horizon}"
+        refuses(lambda: s.model.forecast(_own(s), horizon), ConfigError, said)  # noqa: B023
 
 
 def intervals_lie_inside_each_other(s: Specimen) -> None:

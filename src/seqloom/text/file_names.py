@@ -1,8 +1,10 @@
 """A str is always data; one that looks like the name of a file is refused with advice, since its
 name would be read as text.
 
->>> looks_like_file("missing.txt"), looks_like_file("./notes"), looks_like_file("a.b"), looks_like_file("see notes.txt")
-(True, True, False, False)
+>>> looks_like_file("missing.txt"), looks_like_file("./notes")
+(True, True)
+>>> looks_like_file("a.b"), looks_like_file("see notes.txt")
+(False, False)
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ def write_tokens(tokenizer: Tokenizer, text: str, mask: str, ids: list[int]) -> 
     'a b'
     """
     finder = tokenizer.derived(f"finds {mask}", lambda: _finder(tokenizer, mask))
-    takes_blank = finder is not None and bool((finder._coder.added(mask) or {}).get("lstrip"))  # type: ignore[attr-defined]
+    added = None if finder is None else finder._coder.added(mask)  # type: ignore[attr-defined]
+    takes_blank = bool((added or {}).get("lstrip"))
     written, *parts = text.split(mask)
     for token, part in zip(ids, parts):
         name = tokenizer.token(token)

@@ -152,7 +152,10 @@ _UNK, _HIDDEN = "<unk>", "\ufdd0"  # a code point that is no character stands fo
 # Patterns begin with a plain class of rare characters, with what stands before it looked up
 # afterwards: so the
 # search runs over ordinary letters at the speed of a scan.
-_CURRENCY = "[$\u00a2-\u00a5\u058f\u060b\u09f2\u09f3\u0e3f\u17db\u20a0-\u20cf\ufe69\uff04\uffe0\uffe1\uffe5\uffe6]"
+_CURRENCY = (
+    "[$\u00a2-\u00a5\u058f\u060b\u09f2\u09f3\u0e3f\u17db\u20a0-\u20cf"
+    "\ufe69\uff04\uffe0\uffe1\uffe5\uffe6]"
+)
 _DIGITS = r"\d++(?:[.,]\d++)*+"
 _MONEY = re.compile(rf"{_CURRENCY} ?(?:{_DIGITS}|\.\d++)(?:[kmbtKMBT][nN]?)?(?!\w)")
 _NUMBER = re.compile(

@@ -14,7 +14,8 @@ A second pass finds longer ones (`new_york_times`). Connecting words neither beg
 but may stand inside (`bank of america`). Tokens are what white space separates, and phrases do not
 go over the end of a line.
 
-    >>> text = "san francisco is large . i saw san francisco once\\n" * 5 + "is it once large or was it small\\n" * 5
+    >>> text = "san francisco is large . i saw san francisco once\\n" * 5
+    >>> text += "is it once large or was it small\\n" * 5
     >>> phrases = Phrases.learn(text, min_count=2, threshold=1.5)
     >>> phrases.join("he went to san francisco by train")
     'he went to san_francisco by train'

@@ -51,7 +51,8 @@ _END = re.compile(
     rf"""
     (?P<wide>[\u3002\uff01\uff1f\uff61]+[{_CLOSING}]*\s*)              # Chinese and Japanese: always
   | (?P<mark>(?<![{_MARKS}])[{_MARKS}]++)
-    (?P<close>(?:[{_CLOSING}]|\ [:;=]['-]?[()DPp/|*]+(?!\w)|\ [)\]}}\u2019\u201d.](?=\s|\Z))*+)  # also a smile after it
+    (?P<close>(?:[{_CLOSING}]|\ [:;=]['-]?[()DPp/|*]+(?!\w)            # also a smile after it
+      |\ [)\]}}\u2019\u201d.](?=\s|\Z))*+)
     (?P<space>\s+)
   | (?P<paragraph>\n\s*\n\s*)
     """,

@@ -1,12 +1,4 @@
-"""Several processes that train one network (torchrun): which one this is, and what only the first one does.
-
-A single process is the first of one. Files are written by the first alone; what it decides, the
-others hear from it.
-
-Ctrl-C between two steps, not in the middle of one: the step is finished, the checkpoint written,
-then it is heard.
-
-The directory of a training run, from which it goes on after any interruption.
+"""The directory of a training run, from which it goes on after any interruption.
 
     run.json            what is trained: model and training options, data, number of steps log.jsonl
     one line for each report: step, loss, learning rate, gradient norm, tokens/s; evaluations
@@ -16,6 +8,14 @@ The directory of a training run, from which it goes on after any interruption.
 
 Files are written beside their place and renamed. A run of other options or data is never continued
 by mistake.
+
+Several processes that train one network (torchrun): which one this is, and what only the first one does.
+
+A single process is the first of one. Files are written by the first alone; what it decides, the
+others hear from it.
+
+Ctrl-C between two steps, not in the middle of one: the step is finished, the checkpoint written,
+then it is heard.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How many steps: given, from epochs, or from minutes by timing a few steps that are then thrown away.
-
-The training loop of every network.
+"""The training loop of every network.
 
 What a step does is a function of its number, the seed and the data; everything else that it depends
 on (weights, optimiser, carried state, random state, position) is in the checkpoint. So a run that
 was interrupted goes on to the same bits as one that was not, on the same machine with the same
 number of threads.
+
+How many steps: given, from epochs, or from minutes by timing a few steps that are then thrown away.
 """
 
 from __future__ import annotations

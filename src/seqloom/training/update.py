@@ -1,4 +1,6 @@
-"""Carried states: nested tuples of tensors, cut off from the graph, flattened for a checkpoint and
+"""One update of the weights: the same in training and where steps are timed.
+
+Carried states: nested tuples of tensors, cut off from the graph, flattened for a checkpoint and
 put together again.
 
 Cutting gradients that are too large, and a record of how often and where.
@@ -14,8 +16,6 @@ Which weights of a network learn later, more slowly or not at all: patterns of n
 A model has groups of its own (pretrained vectors that are frozen at first, the layers of a published
 encoder); the options `freeze`, `delay` and `lr_scale` of training overrule them weight by weight. Of several
 patterns that match a weight the first counts.
-
-One update of the weights: the same in training and where steps are timed.
 """
 
 from __future__ import annotations

@@ -16,7 +16,10 @@ from seqloom.models.word_vectors.projection import Method, map_pairs, map_words,
 TITLE = "Word vectors"
 TOP = 300  # words of a map by default
 NEAR = 12  # neighbours
-HINT = "The wheel zooms, dragging moves, a double click goes back. Names appear where there is room; each point has its own."
+HINT = (
+    "The wheel zooms, dragging moves, a double click goes back. Names appear where there is room; "
+    "each point has its own."
+)
 
 
 def word_map(

@@ -3,13 +3,22 @@
 Dividing log-probabilities by a temperature (Guo et al. 2017) makes them honest without changing
 which class is likeliest. A threshold other than one half is a shift of the log-odds; it is chosen
 where F1 is best: for two classes that of the rarer one, for several labels that of each label.
+
+Before that, what training aims at: indices of classes, weights of examples, and how good held-out
+answers are.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from seqloom.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seqloom.models.classification.configs import NeuralClassifierConfig
 
 TEMPERATURES = np.exp(np.linspace(np.log(0.1), np.log(10), 201))
 
@@ -35,10 +44,16 @@ def shifted(
     if temperature == 1.0 and shift is None:
         return log_probs
     added = np.zeros(log_probs.shape[1]) if shift is None else np.array(shift)
+    return log_probs_of((_odds(log_probs) if several else log_probs) / temperature + added, several)
+
+
+def log_probs_of(scores: np.ndarray, several: bool) -> np.ndarray:
+    """Return the log-probabilities of classes, float64 (n, C), from their scores; `several`: each by
+    itself.
+    """
+    scores = scores.astype(np.float64)
     if several:
-        odds = _odds(log_probs) / temperature + added
-        return -np.logaddexp(0, -odds)
-    scores = log_probs / temperature + added
+        return -np.logaddexp(0, -scores)
     return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
 
@@ -100,3 +115,66 @@ def _best_cut(odds: np.ndarray, wanted: np.ndarray) -> float:
     cuts = np.append((ranked[:-1] + ranked[1:]) / 2, ranked[-1] - 1.0)
     best = np.flatnonzero(ends & np.isclose(f1, f1[ends].max()))
     return float(-min(cuts[best], key=abs))
+
+
+# ---- training
+
+
+def label_targets(labels: Sequence[Any], classes: Sequence[Any], *, several: bool) -> np.ndarray:
+    """Return indices of the labels among the classes (n,), -1 for others; or which of several
+    there are (n, C).
+    """
+    places = {label: i for i, label in enumerate(classes)}
+    if not several:
+        return np.array([places.get(label, -1) for label in labels], np.int64)
+    table = np.zeros((len(labels), len(places)), np.int64)
+    for row, own in enumerate(labels):
+        table[
+            row,
+            [
+                places[label]
+                for label in (own if isinstance(own, tuple) else (own,))
+                if label in places
+            ],
+        ] = 1
+    return table
+
+
+def balanced_weights(targets: np.ndarray, classes: int) -> np.ndarray:
+    """Return the weight of each example, float32 (n,), by which all classes count the same."""
+    seen = np.maximum(np.bincount(targets, minlength=classes), 1)
+    per_class = len(targets) / (len(seen) * seen)
+    return per_class[targets].astype(np.float32)
+
+
+def quality(log_probs: np.ndarray, wanted: np.ndarray, *, several: bool, balanced: bool) -> float:
+    """Return what says how good held-out answers are: of several labels the loss, else the accuracy,
+    `balanced`: its mean over classes.
+    """
+    if several:
+        return float(
+            -np.where(wanted, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-7)))).mean()
+        )
+    right = log_probs.argmax(1) == wanted
+    return float(
+        np.mean([right[wanted == c].mean() for c in np.unique(wanted)])
+        if balanced
+        else right.mean()
+    )
+
+
+def check_decidable(
+    c: NeuralClassifierConfig, name: str, classes: int, *, several: bool, held_out: bool
+) -> None:
+    """Refuse options that ask for what cannot be chosen on the held-out part of the data `name`."""
+    if c.tune_threshold and not several and classes != 2:
+        raise ConfigError(
+            f"tune_threshold is for two classes or several labels; {name} has "
+            f"{classes} classes of "
+            "which each example has one"
+        )
+    if not held_out and (c.tune_threshold or c.calibrate != "none"):
+        raise ConfigError(
+            "calibrate and tune_threshold need held-out data, and none is held out; "
+            "give valid (--valid FILE)"
+        )

@@ -1,10 +1,4 @@
-"""Product quantisation of the rows of a classifier (Joulin et al. 2016, "FastText.zip", section 3).
-
-A row is its length times a direction; the direction is cut into pairs of dimensions, and each pair
-is the number, 8 bits, of the nearest of 256 centroids that k-means finds for it. Lengths are 256
-centroids of their own. So a row of D numbers takes D / 2 + 1 bytes instead of 4 D.
-
-fastText's classifier: the mean of the vectors of a text's words and word n-grams, and a linear
+"""fastText's classifier: the mean of the vectors of a text's words and word n-grams, and a linear
 layer on it (Joulin et al. 2016, "Bag of Tricks for Efficient Text Classification"). Nearly as good
 as networks on topics and sentiment, in seconds.
 
@@ -18,6 +12,12 @@ times smaller (`quantised.py`), `tune` looks for good settings (`tuning.py`).
     >>> model = FastTextClassifier().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
     >>> model.predict("a good day")
     '+'
+
+Product quantisation of the rows of a classifier (Joulin et al. 2016, "FastText.zip", section 3).
+
+A row is its length times a direction; the direction is cut into pairs of dimensions, and each pair
+is the number, 8 bits, of the nearest of 256 centroids that k-means finds for it. Lengths are 256
+centroids of their own. So a row of D numbers takes D / 2 + 1 bytes instead of 4 D.
 """
 
 from __future__ import annotations

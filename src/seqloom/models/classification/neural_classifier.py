@@ -20,42 +20,37 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts.classification import Classifier
 from seqloom.contracts.fitting import Fitting
 from seqloom.contracts.saving import Kind, names, optional
-from seqloom.contracts.starting import check_numeric
 from seqloom.data.classification import Labelled
-from seqloom.data.corpus import Corpus
 from seqloom.encoder_table import find_encoder
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.classification import explanation
+from seqloom.models.classification.beginning import begin
 from seqloom.models.classification.configs import NeuralClassifierConfig
 from seqloom.models.classification.decisions import (
+    balanced_weights,
     best_shift,
     best_temperature,
+    check_decidable,
     is_shift,
     is_temperature,
+    label_targets,
+    log_probs_of,
+    quality,
     shifted,
 )
 from seqloom.models.classification.explanation import Explanation
-from seqloom.models.network.first_layer import check_early, token_spellings
-from seqloom.models.sequence.configs import Sizes
 from seqloom.models.sequence.inputs import (
     Encoded,
     NumberInputs,
     TextInputs,
     as_row,
-    character_list,
-    check_numbers,
     is_numbers,
 )
 from seqloom.models.sequence.model import (
     SequenceModel,
-    embed_width,
     features_of,
-    first_layer,
-    further_words,
     held_out,
-    open_published,
     outputs,
-    take_published,
     train_sequence,
     without_torch,
 )
@@ -101,42 +96,11 @@ class NeuralClassifier(SequenceModel, Classifier):
     # ---- fitting
 
     def fit_examples(self, data: Labelled, how: Fitting) -> None:
-        from seqloom.models.sequence.sequence_net import InitialWeights
-
         labels = data.labels if data.multi_label else [(label,) for label in data.labels]
         data, valid = held_out(self.config.hold_out, data, how, data.examples, labels)
-        self._check_decisions(valid, data.name)
-        self._check_pairs_fit(data.name)
-        opened = None
-        if how.start is not None:
-            opened, start = take_published(self, how.start), self._continue(data)
-        elif self.config.published:
-            if not isinstance(data.examples[0], (str, tuple)):
-                raise ConfigError(
-                    f"encoder {self.config.encoder} reads texts, but {data.name} has numbers; give "
-                    f"one of the "
-                    "encoders that are trained here, such as bigru"
-                )
-            opened = open_published(self)
-            self.text_inputs()  # which refuses sizes that do not go together
-            self.learnt["sizes"] = Sizes(
-                opened.tokenizer.vocab_size, opened.published.layout.d_model
-            ).to_dict()
-            start = (
-                InitialWeights(given=opened.published.layout.d_model)
-                if self.config.frozen
-                else InitialWeights(weights=opened.weights)
-            )
-        elif isinstance(data.examples[0], str):
-            start = self._begin_with_texts(data.texts, (how.train or TrainConfig()).seed)
-        elif self.config.long == "sentences":
-            raise ConfigError(
-                f"long sentences reads texts, but {data.name} has numbers; give long windows, or leave it out"
-            )
-        else:
-            sizes, mean, scale = check_numbers(data.examples, data.name)
-            self.learnt["sizes"] = sizes.to_dict()
-            start = InitialWeights(mean=mean, scale=scale)
+        several, held = self.multi_label, valid is not None
+        check_decidable(self.config, data.name, len(self.classes), several=several, held_out=held)
+        opened, start = begin(self, data, how.start, (how.train or TrainConfig()).seed)
         train_sequence(
             self,
             lambda train, device: self._task(
@@ -149,77 +113,8 @@ class NeuralClassifier(SequenceModel, Classifier):
         if valid is not None:
             self._decide(valid)
 
-    def _continue(self, data: Labelled) -> InitialWeights:
-        """Return what a network that starts from another model, whose sizes it has, knows of the data."""
-        from seqloom.models.sequence.sequence_net import InitialWeights
-
-        c, sizes = self.config, self.sizes
-        for decided in ("temperature", "shift"):  # on the held-out data of that model
-            self.learnt.pop(decided, None)
-        numbers = not isinstance(data.examples[0], (str, tuple))
-        check_numeric(numbers, bool(sizes.columns), f"the examples of {data.name}")
-        if c.published:
-            return InitialWeights(given=sizes.d_embed if c.frozen else 0)
-        if numbers:
-            return InitialWeights()
-        encoded = TextInputs(self.tokenizer, max_length=c.max_length).encode(data.texts)
-        counts = np.bincount(encoded.steps["ids"], minlength=sizes.vocab_size)[: sizes.vocab_size]
-        return InitialWeights(
-            counts=counts, word_dropout=c.word_dropout, unk_id=self.tokenizer.unk_id
-        )
-
     def settled_options(self) -> dict[str, Any]:
         return super().settled_options() | {"pooling": self.config.pools}
-
-    def _check_pairs_fit(self, name: str) -> None:
-        """Refuse pairs of texts where the options are for single ones."""
-        c = self.config
-        if self.reads_pairs and not c.published:
-            raise ConfigError(
-                f"{name} has pairs of texts, but encoder {c.encoder} reads single texts; give the "
-                f"directory of a "
-                "converted encoder such as BERT (--encoder DIR), or join the two texts in one column"
-            )
-        if self.reads_pairs and c.long != "truncate":
-            raise ConfigError(
-                f"long {c.long} has no effect on pairs of texts, which are read at once; leave long out"
-            )
-
-    def _begin_with_texts(self, texts: list[str], seed: int) -> InitialWeights:
-        """Set tokenizer, characters and sizes; return what the network begins with."""
-        from seqloom.models.sequence.sequence_net import InitialWeights
-
-        c = self.config
-        check_early(c.pretrained, c.tokenizer)
-        tokenizer = self.tokenizer = self._make_tokenizer(Corpus.from_texts(texts))
-        size, characters = tokenizer.vocab_size, None
-        counts = np.bincount(
-            TextInputs(tokenizer, max_length=c.max_length).encode(texts).steps["ids"],
-            minlength=size,
-        )
-        check_early(c.pretrained, tokenizer.kind)
-        tokens = token_spellings(tokenizer)
-        first = first_layer(self, tokens, counts, seed) if c.pretrained else None
-        words, further = further_words(first, set(tokens).__contains__, c.pretrained_words)
-        if words:
-            from seqloom.text.coding import to_bytes
-
-            own = [spelling for i in range(size) if (spelling := tokenizer.token_bytes(i))]
-            self.tokenizer = tokenizer.extended([*own, *map(to_bytes, words)])
-        if c.characters != "none":
-            inputs = TextInputs(tokenizer, max_length=c.max_length, characters=())
-            characters = self.learnt["characters"] = character_list(inputs.tokens(texts)[2] or [])
-        n_characters = len(characters) + 2 if characters else 0
-        self.learnt["sizes"] = Sizes(
-            size, embed_width(c.d_embed, first), len(words), n_characters
-        ).to_dict()
-        return InitialWeights(
-            first=first,
-            further=further,
-            counts=counts,
-            word_dropout=c.word_dropout,
-            unk_id=tokenizer.unk_id,
-        )
 
     def _reading(
         self, opened: Opened | None, device: torch.device
@@ -254,9 +149,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         targets, several = self._targets(data), self.multi_label
         weights, balanced = None, self.config.class_weights == "balanced" and not several
         if balanced:
-            seen = np.maximum(np.bincount(targets, minlength=len(self.classes)), 1)
-            per_class = len(targets) / (len(seen) * seen)
-            weights = per_class[targets].astype(np.float32)
+            weights = balanced_weights(targets, len(self.classes))
 
         def losses(network: Any, batch: Any) -> torch.Tensor:
             scores = self.example_scores(network(batch.arrays), batch.arrays)
@@ -273,18 +166,7 @@ class NeuralClassifier(SequenceModel, Classifier):
 
             def judge(network: Any) -> float:
                 log_probs = self._log_probs(network, held)
-                if several:
-                    return float(
-                        -np.where(
-                            wanted, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-7)))
-                        ).mean()
-                    )
-                right = log_probs.argmax(1) == wanted
-                return float(
-                    np.mean([right[wanted == c].mean() for c in np.unique(wanted)])
-                    if balanced
-                    else right.mean()
-                )
+                return quality(log_probs, wanted, several=several, balanced=balanced)
 
         return SequenceTraining(
             example_batches(read(data.examples), train, targets, weights),
@@ -298,35 +180,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         """Return indices of the labels among the classes (n,), -1 for others; or which of several
         there are (n, C).
         """
-        places = {label: i for i, label in enumerate(self.classes)}
-        if not self.multi_label:
-            return np.array([places.get(label, -1) for label in data.labels], np.int64)
-        table = np.zeros((len(data), len(places)), np.int64)
-        for row, labels in enumerate(data.labels):
-            table[
-                row,
-                [
-                    places[label]
-                    for label in (labels if isinstance(labels, tuple) else (labels,))
-                    if label in places
-                ],
-            ] = 1
-        return table
-
-    def _check_decisions(self, valid: Labelled | None, name: str) -> None:
-        """Refuse what cannot be chosen on held-out data."""
-        c = self.config
-        if c.tune_threshold and not self.multi_label and len(self.classes) != 2:
-            raise ConfigError(
-                f"tune_threshold is for two classes or several labels; {name} has "
-                f"{len(self.classes)} classes of "
-                "which each example has one"
-            )
-        if valid is None and (c.tune_threshold or c.calibrate != "none"):
-            raise ConfigError(
-                "calibrate and tune_threshold need held-out data, and none is held out; "
-                "give valid (--valid FILE)"
-            )
+        return label_targets(data.labels, self.classes, several=self.multi_label)
 
     def _decide(self, valid: Labelled) -> None:
         """Choose temperature and threshold, from held-out data."""
@@ -472,7 +326,7 @@ class NeuralClassifier(SequenceModel, Classifier):
     def class_log_probs(self, examples: list[Any]) -> np.ndarray:
         encoded = self.encode(examples)
         if without_torch(self, len(examples)):
-            return self._settled(self._log_probs_of(self._scores(encoded)))
+            return self._settled(log_probs_of(self._scores(encoded), self.multi_label))
         return self._settled(self._log_probs(self.network(), encoded))
 
     def _scores(self, encoded: Encoded) -> np.ndarray:
@@ -488,13 +342,6 @@ class NeuralClassifier(SequenceModel, Classifier):
                 )
             found.append(scores)
         return np.concatenate(found) if found else np.empty((0, len(self.classes)), np.float32)
-
-    def _log_probs_of(self, scores: np.ndarray) -> np.ndarray:
-        """Return the log-probabilities of classes, float64 (E, C), from their scores."""
-        scores = scores.astype(np.float64)
-        if self.multi_label:
-            return -np.logaddexp(0, -scores)
-        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
     def stream(self) -> ClassStream:
         """Start a stream of probabilities for an example that is still coming in: `feed(word)`, or
@@ -514,9 +361,8 @@ class NeuralClassifier(SequenceModel, Classifier):
         parts = network.encoder, RunningPool(network.output.pooling)
 
         def probs(vector: np.ndarray) -> dict[Any, float]:
-            found = np.exp(self._settled(self._log_probs_of(network.output.linear(vector[None]))))[
-                0
-            ]
+            scores = network.output.linear(vector[None])
+            found = np.exp(self._settled(log_probs_of(scores, self.multi_label)))[0]
             return dict(zip(self.classes, found.tolist()))
 
         if self.sizes.columns:

@@ -19,7 +19,8 @@ the logarithm of the prior that `k` stands for) never falls; if it does by more 
 is a TrainingError and not a warning.
 
     >>> from seqloom.models.hidden.chain import CategoricalHMM
-    >>> ids = CategoricalHMM([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0.9, 0.1], [0.1, 0.9]]).sample(200, seed=1)[0]
+    >>> model = CategoricalHMM([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0.9, 0.1], [0.1, 0.9]])
+    >>> ids = model.sample(200, seed=1)[0]
     >>> fitted = baum_welch(lambda r: CategoricalHMM.random(2, 2, seed=r), ids, restarts=2, iterations=20)
     >>> all(a <= b + 1e-9 for a, b in zip(fitted.history, fitted.history[1:]))
     True
@@ -110,7 +111,8 @@ class CategoricalHMM(Markov):
         """Return the belief after a symbol was read, and how likely that symbol was; n symbols for n
         beliefs.
 
-        >>> rain = CategoricalHMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.9, 0.1], [0.2, 0.8]])  # umbrella seen, or not
+        >>> umbrella = [[0.9, 0.1], [0.2, 0.8]]  # seen, or not
+        >>> rain = CategoricalHMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], umbrella)
         >>> belief, p = rain.correct(rain.start, 0)  # the first step has nothing to predict from
         >>> belief, p = rain.correct(rain.predict(belief), 0)
         >>> belief.round(3).tolist(), round(float(p), 3)

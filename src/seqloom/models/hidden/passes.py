@@ -1,16 +1,16 @@
-"""Sequences packed by time for the kernels of hidden Markov models.
-
-A batch is a run of neighbouring sequences, sorted by falling length, whose tokens are laid out step
-by step (see kernels/hmm.py). Borders of batches depend on the lengths alone, so sums over batches
-do not depend on the threads. For emission counts over a large vocabulary a batch numbers only the
-symbols that occur in it.
-
-One batch through the kernels: scaled where that is exact, with logarithms where a step comes near zero.
+"""One batch through the kernels: scaled where that is exact, with logarithms where a step comes near zero.
 
 A kind of emissions hands over a `View` of a batch: how likely each row is in each state. Scaled
 passes are fast; a sequence in which some p(x_t | past) falls below kernels.hmm.TINY is done again
 by `log_pass`, so that outliers under a Gaussian, or probabilities of 1e-300, give what they should,
 and only the impossible is -inf.
+
+Sequences packed by time for the kernels of hidden Markov models.
+
+A batch is a run of neighbouring sequences, sorted by falling length, whose tokens are laid out step
+by step (see kernels/hmm.py). Borders of batches depend on the lengths alone, so sums over batches
+do not depend on the threads. For emission counts over a large vocabulary a batch numbers only the
+symbols that occur in it.
 
 Best taggings under a tag model of order two (trigrams of tags), as in Brants's TnT (2000).
 """

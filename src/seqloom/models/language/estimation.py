@@ -1,16 +1,16 @@
-"""Smoothing methods for n-gram models, each a small object that only chooses discounts.
+"""From counted levels to a back-off trie: adjusted counts, discounts, pruning, probabilities, links.
+
+One level after the other, from the unigrams up, because an n-gram's probability is interpolated
+with that of its suffix in the level below (Chen and Goodman 1998, section 2.7). With a `Workspace`
+on disk only one level is in memory at a time.
+
+Smoothing methods for n-gram models, each a small object that only chooses discounts.
 
 Chen and Goodman, "An empirical study of smoothing techniques for language modeling" (1998); modified
 Kneser-Ney is their section 4.3. All interpolate with the next lower order; the unigram interpolates with the
 uniform distribution, so an unknown word always has probability (maximum likelihood excepted).
 
 `weights(n)` receives the counts of counts of one order (n[1] n-grams seen once, ...) and the vocabulary size.
-
-From counted levels to a back-off trie: adjusted counts, discounts, pruning, probabilities, links.
-
-One level after the other, from the unigrams up, because an n-gram's probability is interpolated
-with that of its suffix in the level below (Chen and Goodman 1998, section 2.7). With a `Workspace`
-on disk only one level is in memory at a time.
 """
 
 from __future__ import annotations
@@ -396,7 +396,8 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
                 trie.inner_links[below:begin],
                 own,
             )
-            workspace.run(lambda s, run=run: run(*s), chunk_bounds(len(part.words), CHUNK))  # type: ignore[misc]
+            chunks = chunk_bounds(len(part.words), CHUNK)
+            workspace.run(lambda s, run=run: run(*s), chunks)  # type: ignore[misc]
         workspace.release(part.suffixes, contexts, leaves)
     return trie
 

@@ -1,7 +1,4 @@
-"""Answers in a conversation, for models whose weights came with a chat template; what of a long
-text they do not see.
-
-GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
+"""GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
 
 With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/gpt`). What
 stood before a text when such weights were trained is part of them: `learnt` has the `start` token
@@ -11,6 +8,9 @@ the start token alone, which no other token sees.
 It is trained on windows in random order. Text that is longer than its context is scored in windows
 that overlap by half, each token with at least half a context before it; stepping slides in the same
 way, so both agree.
+
+Answers in a conversation, for models whose weights came with a chat template; what of a long
+text they do not see.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Entropy pruning: leave out the n-grams that the model hardly needs (Stolcke 1998).
-
-An n-gram goes if the model without it, its back-off weight set anew, has a perplexity higher by less than the
-threshold (1e-8 is mild, 1e-6 strong). The highest order goes first; an n-gram that something follows stays.
-Unlike pruning by count this needs no counts, so it also works on models read from ARPA files.
-
-n-gram language models of any order.
+"""n-gram language models of any order.
 
 Text is counted (`counting`), smoothed (`smoothing`: modified Kneser-Ney by default; Chen and
 Goodman 1998) and kept as a back-off trie (`trie`), which equals KenLM's to 1e-5. The state is one node of the
 trie: the longest known suffix of what was read. Unknown words have the share that the unigram's smoothing
 leaves; each line is `<s> w1 .. wm </s>` and `<s>` is never predicted.
+
+Entropy pruning: leave out the n-grams that the model hardly needs (Stolcke 1998).
+
+An n-gram goes if the model without it, its back-off weight set anew, has a perplexity higher by less than the
+threshold (1e-8 is mild, 1e-6 strong). The highest order goes first; an n-gram that something follows stays.
+Unlike pruning by count this needs no counts, so it also works on models read from ARPA files.
 """
 
 from __future__ import annotations
@@ -276,7 +276,10 @@ def _announce(
         return
     floor = ""
     if workspace.limit > memory:
-        floor = f", more than --memory: the program, the tokenizer and the text alone take {resident() >> 20} MB"
+        floor = (
+            ", more than --memory: the program, the tokenizer and the text alone take "
+            f"{resident() >> 20} MB"
+        )
     progress.say(
         f"{work}: about {seconds * 2:.0f} s, working on disk with about {workspace.limit >> 20} MB "
         f"of memory{floor}; "

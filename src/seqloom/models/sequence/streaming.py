@@ -1,12 +1,12 @@
-"""Reader and encoder of a composed network without torch, from its options and sizes; what
-`building_net` does with torch.
-
-A sequence read as it comes in: one step in, one answer out, and the same work for every step,
+"""A sequence read as it comes in: one step in, one answer out, and the same work for every step,
 however many came before.
 
 What was read is kept as the states of the encoder (`runtime/encoders`) and, for a class, as the
 pooled vector so far (`runtime.composition.RunningPool`). So the answers are those that `predict`
 would give for what was read, and what would need later steps is refused.
+
+Reader and encoder of a composed network without torch, from its options and sizes; what
+`building_net` does with torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Which tag follows which: p(tag | one or two tags before), smoothed after Witten and Bell.
+"""Part-of-speech and name tagging by a hidden Markov model whose states are the tags (Church 1988;
+Brants 2000, "TnT").
+
+    best tags = argmax over tags of  sum log p(tag | the one or two before)  +  log p(word | tag)
+
+Both come from counts of tagged sentences (`transitions.py`, `lexicon.py`), so learning is one pass.
+The sentence's borders count as tags. Only tags that the lexicon finds possible for a word are
+tried, which changes nothing but the time.
+
+Which tag follows which: p(tag | one or two tags before), smoothed after Witten and Bell.
 
     p(c | a b) = (count(a b c) + d(a b) p(c | b)) / (count(a b) + d(a b)),   d: how many different
     tags were seen there
@@ -17,15 +26,6 @@ Endings are learnt from rare words, one vote for each word and tag, since unknow
 rare ones (Brants 2000, "TnT", section 2.3, and Samuelsson 1993). An HMM needs p(word | tag); by
 Bayes that is p(tag | word) p(word) / p(tag), and p(word) is the same for all tags, so `scores`
 leaves it out.
-
-Part-of-speech and name tagging by a hidden Markov model whose states are the tags (Church 1988;
-Brants 2000, "TnT").
-
-    best tags = argmax over tags of  sum log p(tag | the one or two before)  +  log p(word | tag)
-
-Both come from counts of tagged sentences (`transitions.py`, `lexicon.py`), so learning is one pass.
-The sentence's borders count as tags. Only tags that the lexicon finds possible for a word are
-tried, which changes nothing but the time.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A word that was not in the training data gets the tag that most words have that 
 (they are nearest to words that never came), or else the commonest of all. Of tags that are equally
 frequent, the first by name is taken.
 
-    >>> model = MostFrequentTag().fit([(["the", "run"], ["DET", "NOUN"]), (["run", "the", "run"], ["VERB", "DET", "NOUN"])])
+    >>> model = MostFrequentTag().fit([(["the", "run"], ["DET", "NOUN"]),
+    ...                                (["run", "the", "run"], ["VERB", "DET", "NOUN"])])
     >>> model.predict(["the", "run", "ended"])
     ['DET', 'NOUN', 'DET']
 """

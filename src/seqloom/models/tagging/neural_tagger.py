@@ -2,7 +2,8 @@
 field (Lample et al. 2016; Ma and Hovy 2016). Which encoder, whether characters are read and whether
 there is a CRF are options.
 
-    >>> model = NeuralTagger(crf=False).fit([(["the", "run"], ["DET", "NOUN"])] * 8, train=TrainConfig(steps=40))
+    >>> data = [(["the", "run"], ["DET", "NOUN"])] * 8
+    >>> model = NeuralTagger(crf=False).fit(data, train=TrainConfig(steps=40))
     >>> model.predict(["the", "run"])
     ['DET', 'NOUN']
 """

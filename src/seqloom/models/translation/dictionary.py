@@ -1,15 +1,4 @@
-"""IBM model 1: which words translate which, learned from pairs of sentences by EM.
-
-Brown et al. 1993, "The Mathematics of Statistical Machine Translation", section 4.1: each target
-word is the translation of one word of the source, any of them alike, or of the empty word, which
-every source has; t(f | e) are the only parameters. The likelihood has one maximum (apart from
-ties), so it matters not where EM begins: all words that met are alike at first.
-
-    >>> table = learn_table(Words.of([[1, 2, 0], [1, 3, 0]]), Words.of([[1, 2], [1, 3]]), 4, 4, iterations=50)[0]
-    >>> round(float(table.probabilities(np.array([2]), np.array([2]))[0, 0]), 2)
-    1.0
-
-`dictionary`: word for word, by the translations that IBM model 1 finds for each word (`lexical_table`).
+"""`dictionary`: word for word, by the translations that IBM model 1 finds for each word (`lexical_table`).
 
 Each word of the source is replaced in its place by its likeliest translation, so that blanks and
 order stay; a word that was never seen is copied, which suits names and numbers. Probabilities are
@@ -17,9 +6,22 @@ those of the model: the source's words, and the empty word in the place of `</s>
 likely to be translated next; the number of target words is geometric, and its mean grows with the
 length of the source. Alignments are the shares of the source words in each target word.
 
-    >>> model = Dictionary().fit([("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")] * 2)
+    >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
+    >>> model = Dictionary().fit(pairs * 2)
     >>> model.translate("das  Buch, ein Haus!"), model.dictionary("Haus", 1)[0][0]
     ('the  book, a house!', 'house')
+
+IBM model 1: which words translate which, learned from pairs of sentences by EM.
+
+Brown et al. 1993, "The Mathematics of Statistical Machine Translation", section 4.1: each target
+word is the translation of one word of the source, any of them alike, or of the empty word, which
+every source has; t(f | e) are the only parameters. The likelihood has one maximum (apart from
+ties), so it matters not where EM begins: all words that met are alike at first.
+
+    >>> sources, targets = Words.of([[1, 2, 0], [1, 3, 0]]), Words.of([[1, 2], [1, 3]])
+    >>> table = learn_table(sources, targets, 4, 4, iterations=50)[0]
+    >>> round(float(table.probabilities(np.array([2]), np.array([2]))[0, 0]), 2)
+    1.0
 """
 
 from __future__ import annotations

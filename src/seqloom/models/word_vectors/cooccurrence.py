@@ -274,8 +274,8 @@ class _Pile:
 
     def _write(self) -> None:
         try:
-            if self.file is None:
-                self.file = tempfile.TemporaryFile(prefix="seqloom-cells-")  # noqa: SIM115 - open until finish
+            if self.file is None:  # it stays open until finish
+                self.file = tempfile.TemporaryFile(prefix="seqloom-cells-")  # noqa: SIM115
             for piece in self.pieces:
                 self.file.write(piece.data)
             self.file.flush()

@@ -1,6 +1,6 @@
-"""What the trainers that have an input and an output matrix share.
+"""Text as places in a list of words, which is all that the trainers of vectors see of it.
 
-Text as places in a list of words, which is all that the trainers of vectors see of it.
+What the trainers that have an input and an output matrix share.
 """
 
 from __future__ import annotations

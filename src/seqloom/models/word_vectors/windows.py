@@ -1,6 +1,6 @@
-"""How words are drawn: which are read, which are noise, and the tree of hierarchical softmax.
+"""Training by windows: what word2vec and fastText have in common. The arithmetic is in kernels/word2vec.py.
 
-Training by windows: what word2vec and fastText have in common. The arithmetic is in kernels/word2vec.py.
+How words are drawn: which are read, which are noise, and the tree of hierarchical softmax.
 """
 
 from __future__ import annotations
