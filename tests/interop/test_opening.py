@@ -127,6 +127,11 @@ def test_what_lies_there(tmp_path):
     )
     path = fasttext_models.recorded("skipgram")[1]
     assert (form_of(path), interop.open(path).name) == ("fasttext", "fasttext")
+    packed = tmp_path / "packed.bin.gz"  # it cannot be mapped
+    packed.write_bytes(gzip.compress(Path(path).read_bytes()))
+    assert form_of(packed) == "vectors"
+    with pytest.raises(DataError, match="unpack it first"):
+        interop.open(packed)
 
 
 def test_what_is_refused(tmp_path):

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from seqloom.reference import GRU, LSTM, RNN
+from seqloom.runtime import encoders
+from seqloom.runtime.attention import Attention
 from seqloom.runtime.language import NPLMNet, NPLMStepper, RecurrentNet, RecurrentStepper
+from seqloom.runtime.outputs import FullSoftmax
 from seqloom.runtime.weights import Recorder, Weights
 
 V, E, H, EOS, ORDER = 11, 6, 5, 2, 4
@@ -105,3 +108,26 @@ def test_a_broken_model_is_noticed():
     arrays["recurrent.layers.0.w_x"][3, 1] = np.nan
     network = RecurrentNet(Weights(arrays), V, E, H, 2, cell="lstm", tied=False)
     assert np.isnan(RecurrentStepper(network, EOS).start(1)[1]).all()
+
+
+def test_tokens_that_are_never_written_leave_the_saved_bias_alone():
+    arrays = {"weight": np.ones((3, 2), np.float32), "bias": np.zeros(3, np.float32)}
+    log_probs = FullSoftmax(Weights(arrays), 2, 3, never=[1]).log_probs(np.ones((1, 2), np.float32))
+    assert np.isneginf(log_probs[0]).tolist() == [False, True, False]
+    assert arrays["bias"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("length", [encoders.ROTARY_ROOM + more for more in (-1, 0, 1)])
+def test_every_step_has_a_row_in_the_tables_of_rotary_positions(length, monkeypatch):
+    """The kernel does not look whether it has one."""
+    real, rooms = encoders.rotary_tables, []
+    monkeypatch.setattr(encoders, "rotary_tables", lambda room, *others: rooms.append(room) or real(2 * length, *others))
+    encoder = encoders.Transformer(Weights(drawn(lambda w: encoders.Transformer(w, 4, 8, 1))), 4, 8, 1)
+    encoder(np.ones((length, 4), np.float32), np.array([0, length]))
+    assert rooms[0] >= length
+
+
+def test_what_reads_a_memory_has_inputs_of_16_bits():
+    """Its errors would be in every step that looks at it; a query is used once."""
+    attention = Attention(Weights(drawn(lambda w: Attention(w, 8, 2)), eight_bit=True), 8, 2)
+    assert (attention.memory.fine, attention.query.fine) == (True, False)
