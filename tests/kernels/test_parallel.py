@@ -6,7 +6,7 @@ import time
 import pytest
 
 from seqloom.kernels import parallel
-from seqloom.kernels.parallel import chunk_bounds, parallel_map, thread_count
+from seqloom.kernels.parallel import chunk_bounds, parallel_map, text_batches, thread_count
 
 
 def test_number_of_threads(monkeypatch):
@@ -33,3 +33,10 @@ def test_results_of_a_map_are_in_order(monkeypatch, threads):
     assert list(parallel_map(slower_first, iter(range(23)))) == [item * item for item in range(23)]
     with pytest.raises(ZeroDivisionError):
         list(parallel_map(lambda item: 1 // (item - 7), range(23)))
+
+
+def test_no_text_is_lost_between_batches():
+    """Those at the end too, which do not fill one."""
+    texts = ["abc", "de", "f", "ghij", "k"]
+    assert [list(batch) for batch in text_batches(texts, 6)] == [["abc", "de"], ["f", "ghij"], ["k"]]
+    assert list(text_batches([])) == []
