@@ -38,5 +38,9 @@ def test_results_of_a_map_are_in_order(monkeypatch, threads):
 def test_no_text_is_lost_between_batches():
     """Those at the end too, which do not fill one."""
     texts = ["abc", "de", "f", "ghij", "k"]
-    assert [list(batch) for batch in text_batches(texts, 6)] == [["abc", "de"], ["f", "ghij"], ["k"]]
+    assert [list(batch) for batch in text_batches(texts, 6)] == [
+        ["abc", "de"],
+        ["f", "ghij"],
+        ["k"],
+    ]
     assert list(text_batches([])) == []

@@ -121,8 +121,14 @@ def test_tokens_that_are_never_written_leave_the_saved_bias_alone():
 def test_every_step_has_a_row_in_the_tables_of_rotary_positions(length, monkeypatch):
     """The kernel does not look whether it has one."""
     real, rooms = encoders.rotary_tables, []
-    monkeypatch.setattr(encoders, "rotary_tables", lambda room, *others: rooms.append(room) or real(2 * length, *others))
-    encoder = encoders.Transformer(Weights(drawn(lambda w: encoders.Transformer(w, 4, 8, 1))), 4, 8, 1)
+    monkeypatch.setattr(
+        encoders,
+        "rotary_tables",
+        lambda room, *others: rooms.append(room) or real(2 * length, *others),
+    )
+    encoder = encoders.Transformer(
+        Weights(drawn(lambda w: encoders.Transformer(w, 4, 8, 1))), 4, 8, 1
+    )
     encoder(np.ones((length, 4), np.float32), np.array([0, length]))
     assert rooms[0] >= length
 
