@@ -47,7 +47,7 @@ LEVELS = {
     "reporters": 0,
     "forks": 0,
     "describing": 0,
-    "trace": 0,
+    "traces": 0,
     "encoder_table": 0,
     "_version": 0,
 }
@@ -512,7 +512,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 400
+MAX_FILES = 405
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 17,
     "charts": 27,

@@ -170,7 +170,7 @@ def test_an_option_in_the_wrong_place_is_named_beside_registered_classes(toy):
 
 
 def test_a_trace_has_its_gates(toy):
-    from seqloom.trace import Trace
+    from seqloom.traces import Trace
 
     model = language(toy).fit(TEXT, train=TrainConfig(steps=2))
     stepper, trace = model.stepper(), Trace()

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 
 def test_all_is_kept_by_name():
@@ -79,5 +79,5 @@ def test_where_nothing_is_traced_no_part_is():
 
 
 def test_it_needs_neither_torch_nor_numba():
-    code = "import sys, seqloom.trace; sys.exit(bool({'torch', 'numba'} & sys.modules.keys()))"
+    code = "import sys, seqloom.traces; sys.exit(bool({'torch', 'numba'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

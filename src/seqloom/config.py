@@ -147,7 +147,7 @@ class Config:
         useless = {name for name, _ in idle(cls, defaults(cls) | values)}
         return cls.from_dict({name: value for name, value in values.items() if name not in useless})
 
-    def in_force(self, *, trained: bool = True) -> dict[str, Any]:
+    def effective_options(self, *, trained: bool = True) -> dict[str, Any]:
         """Return the options that have an effect beside the others, as plain values; `trained`:
         whether there was a training here.
         """

@@ -68,7 +68,9 @@ MODELS: dict[str, Entry] = {
         "mixture:Mixture", "weighted mean of other language models, with weights from EM"
     ),
     "majority": _other(
-        "classification.majority:Majority", "classifier", "always the most frequent class: the baseline"
+        "classification.majority:Majority",
+        "classifier",
+        "always the most frequent class: the baseline",
     ),
     "naive-bayes": _other(
         "classification.naive_bayes:NaiveBayes",
@@ -136,7 +138,9 @@ MODELS: dict[str, Entry] = {
         "encoder with a vector for each text, such as MiniLM; by convert",
         fitted=False,
     ),
-    "naive": _other("forecasting.repeating:Naive", "forecaster", "the last value again: the baseline"),
+    "naive": _other(
+        "forecasting.repeating:Naive", "forecaster", "the last value again: the baseline"
+    ),
     "seasonal-naive": _other(
         "forecasting.repeating:SeasonalNaive", "forecaster", "the last season again"
     ),

@@ -164,7 +164,7 @@ class BarReporter:
         from rich.progress import BarColumn, Progress, TextColumn
         from rich.text import Text
 
-        class Fitting(TextColumn):
+        class FitOptions(TextColumn):
             """As many of the remarks between commas as a line has room for; none is squeezed."""
 
             def render(self, task: Any) -> Text:
@@ -183,7 +183,7 @@ class BarReporter:
             TextColumn("{task.description}"),
             BarColumn(BAR),
             *texts,
-            Fitting(""),
+            FitOptions(""),
             console=console,
             transient=True,
             redirect_stdout=False,

@@ -119,7 +119,7 @@ def write_model(model: Any, place: Path) -> None:
     (place / CONFIG).write_text(
         json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
     )
-    options = model.config.in_force(trained="train" in model.fit_info)
+    options = model.config.effective_options(trained="train" in model.fit_info)
     (place / CARD).write_text(card(config | {"config": options}), encoding="utf-8")
 
 

@@ -79,9 +79,9 @@ def test_parts_that_are_brought_follow_each_other(place):
     first, second, third = (
         series.between(a, b).alone() for a, b in ((0, 200), (200, 240), (240, 300))
     )
-    brought = compare(first, valid=second, test=third, rungs=["naive", "linear"], work=place)
-    by_hand = brought.bench.fitted["linear"].evaluate(series.between(240, 300), samples=0)
-    assert brought.results[1].value == pytest.approx(by_hand["mse"])
+    given_splits = compare(first, valid=second, test=third, rungs=["naive", "linear"], work=place)
+    by_hand = given_splits.bench.fitted["linear"].evaluate(series.between(240, 300), samples=0)
+    assert given_splits.results[1].value == pytest.approx(by_hand["mse"])
     own = compare(series, rungs=["naive", Naive(horizon=2)], work=place)
     assert "it forecasts 2 steps, this comparison 21" in own.skipped[0].reason
 

@@ -152,7 +152,7 @@ def test_many_targets_of_a_source_are_judged_by_their_probability(tmp_path):
     ]
     data = Parallel.of(names)
     parts = TranslationLadder().split(data, None, None)
-    assert type(TranslationLadder().suited(parts)) is ManyLadder
+    assert type(TranslationLadder().specialised_for(parts)) is ManyLadder
     own = Seq2Seq(tokenizer="char", d_hidden=8, d_embed=8).fit(
         parts.train, train=TrainConfig(steps=5)
     )
@@ -190,12 +190,12 @@ def test_arrays_are_compared_without_rungs_that_need_words(tmp_path):
         place = tmp_path / "x.npy", tmp_path / "y.txt"
         assert pairs_in(place) == "x.npy has arrays, for which y.txt may have texts"
         parts = TranslationLadder().split(read_parallel(place), None, None)
-        assert [rung.name for rung in TranslationLadder().suited(parts).rungs] == [
+        assert [rung.name for rung in TranslationLadder().specialised_for(parts).rungs] == [
             "plain",
             "attention",
             "transformer",
         ]
-        assert type(TranslationLadder().suited(parts)) is ladder
+        assert type(TranslationLadder().specialised_for(parts)) is ladder
     own = Seq2Seq(tokenizer="char", d_hidden=8, d_embed=8).fit(
         parts.train, train=TrainConfig(steps=2)
     )

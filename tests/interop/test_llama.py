@@ -75,7 +75,7 @@ def test_networks_and_steps_agree_on_long_texts_and_in_stretches(model):
     for cuts in ([1], [2, 3], [12, 13, 30], [5, 25]):
         parts, state = [], None
         for part in np.split(ids, cuts):
-            found, state = model.stretch_log_probs(part, state)
+            found, state = model.continue_log_probs(part, state)
             parts.append(found)
         assert np.allclose(np.concatenate(parts), whole, atol=1e-5)
 

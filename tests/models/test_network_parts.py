@@ -12,7 +12,7 @@ from torch import nn
 
 from seqloom import LSTM
 from seqloom.arrays import check_arrays
-from seqloom.contracts import Fitting
+from seqloom.contracts import FitOptions
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.neural import settled
 from seqloom.models.network.first_layer import (
@@ -95,7 +95,7 @@ class Classify:
 
 
 def trained(task, how=None, groups=(), **facts):
-    how = how or Fitting(train=TrainConfig(steps=60, lr=0.05))
+    how = how or FitOptions(train=TrainConfig(steps=60, lr=0.05))
     config, device = prepare("bags", how)
     return train_network(task, config, device, run=how.run, facts=facts, groups=groups)
 
@@ -128,7 +128,7 @@ def test_the_network_is_where_it_is_wanted():
 
 def test_frozen_and_delayed_vectors():
     for steps, moved in ((3, False), (4, True)):
-        how = Fitting(train=TrainConfig(steps=steps, lr=0.05))
+        how = FitOptions(train=TrainConfig(steps=steps, lr=0.05))
         network, _ = trained(
             Classify(evaluated=False), how, groups=[DelayedGroup(("embedding.weight",), 3.0)]
         )
@@ -139,7 +139,7 @@ def test_frozen_and_delayed_vectors():
 
 
 def test_a_run_is_continued_only_with_the_same_facts(tmp_path):
-    how = Fitting(train=TrainConfig(steps=3), run=tmp_path / "run")
+    how = FitOptions(train=TrainConfig(steps=3), run=tmp_path / "run")
     trained(Classify(), how, data="a")
     trained(Classify(), how, data="a")
     with pytest.raises(ConfigError, match="unfinished run with other settings"):
@@ -170,7 +170,7 @@ def test_refused_before_training():
     with pytest.raises(ConfigError, match="patience and schedule plateau need held-out data"):
         check_held_out(TrainConfig(patience=2, schedule="plateau"))
     with pytest.raises(ConfigError, match="device 'nowhere' cannot be used"):
-        prepare("bags", Fitting(device="nowhere"))
+        prepare("bags", FitOptions(device="nowhere"))
 
 
 def test_ranks_are_integers_that_all_differ():

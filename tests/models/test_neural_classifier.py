@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.data.classification import as_labelled
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.classification.decisions import best_shift, best_temperature, shifted
@@ -382,6 +382,6 @@ def test_a_share_of_the_examples_is_held_out(share, kept):
     assert (model.fit_info["best_step"] is not None) == bool(kept)
     data = as_labelled(pairs)
     train, held = held_out(
-        share, data, Fitting(), data.examples, [(label,) for label in data.labels]
+        share, data, FitOptions(), data.examples, [(label,) for label in data.labels]
     )
     assert (len(train), 0 if held is None else len(held)) == (60 - kept, kept)

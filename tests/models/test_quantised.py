@@ -153,8 +153,8 @@ def test_scoring_stepping_and_prompts_agree(small):
         atol=0.05,
     )
     whole = small.sequence_log_probs(ids, np.array([60]))
-    first, state = small.stretch_log_probs(ids[:25], None)
-    second, _ = small.stretch_log_probs(ids[25:], state)
+    first, state = small.continue_log_probs(ids[:25], None)
+    second, _ = small.continue_log_probs(ids[25:], state)
     assert np.allclose(np.concatenate([first, second]), whole, atol=0.05)
     features, log_probs = small.sequence_features(ids, np.array([60]))
     assert np.array_equal(log_probs, whole)

@@ -18,7 +18,7 @@ from seqloom import (
     inspect,
     interop,
 )
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.classification.majority import Majority
 from seqloom.models.classification.neural_classifier import NeuralClassifier
@@ -186,7 +186,7 @@ def test_equal_pairs_are_held_out_together(place):
     )
     model = NeuralClassifier(encoder=place, frozen=True)
     train, valid = held_out(
-        model.config.hold_out, data, Fitting(), data.examples, [(x,) for x in data.labels]
+        model.config.hold_out, data, FitOptions(), data.examples, [(x,) for x in data.labels]
     )
     assert len(train) + len(valid) == 120
     assert not set(train.examples) & set(valid.examples)

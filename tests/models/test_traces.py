@@ -24,7 +24,7 @@ from seqloom.nn.composition import (
 )
 from seqloom.nn.encoders import make_encoder
 from seqloom.nn.readers import TokenReader
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 IDS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0], [7, 8, 1, 0]])
 BATCH = {"ids": IDS, "lengths": torch.tensor([4, 2, 3])}

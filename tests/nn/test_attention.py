@@ -25,7 +25,7 @@ from seqloom.nn.attention import (
     seen_keys,
 )
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, causal_places
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 D, HEADS, D_MLP = 12, 3, 20
 CAUSAL = Mask(causal=True)

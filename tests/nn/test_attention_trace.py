@@ -21,7 +21,7 @@ from seqloom.nn.encoders import make_encoder
 from seqloom.nn.position import alibi_slopes, rotary_angles, rotate
 from seqloom.nn.readers import TokenReader
 from seqloom.nn.transformer import GPTNet
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 from tests.nn import test_seq2seq as recurrent
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "relative", "none")

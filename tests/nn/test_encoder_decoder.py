@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from seqloom.nn.encoder_decoder import EncoderDecoder
 from seqloom.nn.position import sinusoids
 from seqloom.nn.readers import NumberReader, TokenReader
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:enable_nested_tensor"

@@ -13,7 +13,7 @@ from seqloom.nn.recurrent import RecurrentStack
 from seqloom.reference.gru import GRU
 from seqloom.reference.lstm import LSTM
 from seqloom.reference.rnn import RNN
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 D, H, LAYERS, STEPS = 4, 5, 2, 6
 GATES = {"lstm": "ifgo", "gru": "rzn", "rnn": ""}

@@ -13,7 +13,7 @@ from seqloom.nn.encoders import make_encoder
 from seqloom.nn.memory import SCORES
 from seqloom.nn.readers import NumberReader, TokenReader
 from seqloom.nn.seq2seq import Seq2Seq, summary_of
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 V, D = 11, 6
 SOURCES = {"ids": torch.tensor([[1, 2, 3, 4, 5], [6, 7, 8, 0, 0]]), "lengths": torch.tensor([5, 3])}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seqloom.models.masked.inputs import Input, pad_together, read_inputs
 from seqloom.models.translation.pairs import Decoder
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 from tests.runtime.networks import WORDS
 
 Pairs = Iterator[tuple[str, np.ndarray, np.ndarray]]  # what it is, without torch, with torch

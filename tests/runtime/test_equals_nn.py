@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 from tests.runtime.answers import (
     draw_ids,
     encode_examples,

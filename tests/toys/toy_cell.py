@@ -20,7 +20,7 @@ from seqloom.models.language.neural import NeuralLanguageModel
 from seqloom.models.language.recurrent import IDLE, RecurrentLayers
 from seqloom.registry import register
 from seqloom.runtime import cells
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 if TYPE_CHECKING:
     MinGRUCell: Any

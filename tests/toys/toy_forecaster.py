@@ -65,8 +65,8 @@ class ToyForecaster(Model):
         device: str | None = None,
         run: Any = None,
     ) -> ToyForecaster:
-        how = self.fitting(memory, train, device, run, valid)
-        config, place = prepare(self.name, how)
+        options = self.fit_options(memory, train, device, run, valid)
+        config, place = prepare(self.name, options)
         with self.learning():
             self.learnt = {"scale": float(np.abs(data.values).max()) or 1.0}
             self.fit_info = {
@@ -78,7 +78,7 @@ class ToyForecaster(Model):
                 _LinearTask(self, data, valid),
                 config,
                 place,
-                run=how.run,
+                run=options.run,
                 facts={"data": data.fingerprint, **self.config.to_dict()},
             )
             self.weights = {

@@ -66,8 +66,8 @@ class ToyTranslator(Model):
         device: str | None = None,
         run: Any = None,
     ) -> ToyTranslator:
-        how = self.fitting(memory, train, device, run, valid)
-        config, place = prepare(self.name, how)
+        options = self.fit_options(memory, train, device, run, valid)
+        config, place = prepare(self.name, options)
         with self.learning():
             self.tokenizers = {
                 "source": Tokenizer(kind="char").fit(data.sources),
@@ -82,7 +82,7 @@ class ToyTranslator(Model):
                 _PairsTask(self, data, valid),
                 config,
                 place,
-                run=how.run,
+                run=options.run,
                 facts={"data": data.fingerprint, **self.config.to_dict()},
             )
             self.weights = {

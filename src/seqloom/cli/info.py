@@ -76,7 +76,7 @@ def _in_force(config: dict[str, Any]) -> dict[str, Any]:
         options = (
             config_class(config["model"])
             .from_saved(config["config"])
-            .in_force(trained="train" in fit)
+            .effective_options(trained="train" in fit)
         )
     except ConfigError:  # loading it would say what is wrong
         return config

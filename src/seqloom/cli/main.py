@@ -38,13 +38,19 @@ LAST = {
 }
 RENAMED = {"--learning-rate": "--lr"}  # options by their earlier names
 
+# Files that are called otherwise, as they would hide the standard library's from their neighbours.
+FILES = {"inspect": "inspecting", "tokenize": "tokenizing"}
+
 
 def commands() -> dict[str, Command]:
     """Return all commands by name: the general ones, and between them those of each task. Names of
     two words are views of `inspect`.
     """
     first, last = (
-        {name: Command(f"seqloom.cli.{name}:command", help) for name, help in part.items()}
+        {
+            name: Command(f"seqloom.cli.{FILES.get(name, name)}:command", help)
+            for name, help in part.items()
+        }
         for part in (FIRST, LAST)
     )
     between = {

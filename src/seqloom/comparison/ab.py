@@ -225,7 +225,7 @@ def ab(
         )
     whole = ladder.read(data)
     parts, runs = _parts(ladder, whole, valid, folds, len(seeds))
-    ladder = ladder.suited(parts[0])
+    ladder = ladder.specialised_for(parts[0])
     chosen: list[tuple[Parts, dict[str, Any]]] = [
         (parts[-1], {"seed": seed}) for seed in seeds
     ] or [(p, {}) for p in parts]
@@ -304,7 +304,7 @@ def _parts(
     """Return training and held-out parts, and what they are in words."""
     if valid is not None:
         held = ladder.read_held_out(valid)
-        parts, how = ladder.brought(data, None, held), f"judged on {held.name}"
+        parts, how = ladder.given_splits(data, None, held), f"judged on {held.name}"
         assert parts is not None
         made = [parts]
     else:

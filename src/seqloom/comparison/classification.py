@@ -261,7 +261,7 @@ class ClassificationLadder(AnnotatedLadder):
         order, may_begin = hashed_order(data.examples)
         return np.array(order, np.int64), np.ones(len(order)), may_begin
 
-    def suited(self, parts: Parts) -> Ladder:
+    def specialised_for(self, parts: Parts) -> Ladder:
         return self if isinstance(parts.train.examples[0], str) else NumberLadder()
 
     def overlap(self, parts: Parts) -> float:

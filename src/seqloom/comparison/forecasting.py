@@ -164,9 +164,9 @@ class ForecastingLadder(Ladder):
                 )
         return replace(parts, description=f"{parts.description}, {ahead} steps ahead")
 
-    def brought(self, data: Series, valid: Series | None, test: Series | None) -> Parts | None:
+    def given_splits(self, data: Series, valid: Series | None, test: Series | None) -> Parts | None:
         """Each part follows the one before."""
-        if (parts := super().brought(data, valid, test)) is None:
+        if (parts := super().given_splits(data, valid, test)) is None:
             return None
         after = None if parts.valid is None else parts.valid.following(data)
         return replace(
@@ -184,7 +184,7 @@ class ForecastingLadder(Ladder):
 
     def _cut(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
         since = self.options.since
-        if (parts := self.brought(data, valid, test)) is not None:
+        if (parts := self.given_splits(data, valid, test)) is not None:
             if since is not None:
                 raise ConfigError(
                     "since says where the test part of the data begins, but other data was "
@@ -212,7 +212,7 @@ class ForecastingLadder(Ladder):
     def _horizon(self, parts: Parts) -> int:
         return self.options.horizon or horizon_of(parts.train)
 
-    def suited(self, parts: Parts) -> ForecastingLadder:
+    def specialised_for(self, parts: Parts) -> ForecastingLadder:
         made = copy.copy(self)
         made.ahead = self._horizon(parts)
         made.options = replace(self.options, horizon=made.ahead)

@@ -175,13 +175,13 @@ class Ladder(ABC):
                 f"{data.name}: {len(data)} {self.resampled} are too few to compare models; give at least "
                 f"{self.smallest}"
             )
-        return self.brought(data, valid, test) or self.cut(data)
+        return self.given_splits(data, valid, test) or self.cut(data)
 
     def cut(self, data: Any) -> Parts:
         """The parts, where no held-out data was given."""
         raise NotImplementedError
 
-    def brought(self, data: Any, valid: Any, test: Any) -> Parts | None:
+    def given_splits(self, data: Any, valid: Any, test: Any) -> Parts | None:
         """Return the parts where held-out data was given, else None; with one of the two, rungs are
         evaluated on it.
         """
@@ -221,7 +221,7 @@ class Ladder(ABC):
         """Return a short name of the data, for people."""
         return str(data.name)
 
-    def suited(self, parts: Parts) -> Ladder:
+    def specialised_for(self, parts: Parts) -> Ladder:
         """Return the ladder itself, or a variant that suits this data better."""
         return self
 

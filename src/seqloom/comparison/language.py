@@ -91,7 +91,7 @@ class LanguageLadder(Ladder):
                 f"{data.name}: {data.n_bytes} bytes are too few to compare models; give at least "
                 f"{MIN_BYTES:,}"
             )
-        if (parts := self.brought(data, valid, test)) is None:
+        if (parts := self.given_splits(data, valid, test)) is None:
             splits = data.split(FRACTIONS)
             return Parts(splits.train, splits.valid, splits.test, splits.description)
         if parts.valid is not None:

@@ -66,7 +66,7 @@ def robustness(
     )
     change: Any = perturb_tagged if isinstance(model, Tagger) else perturb_labelled
     model.remark_training_data(given.name, given.fingerprint)
-    ladder = ladders.of_task(model.task).suited(Parts(given, None, given, ""))
+    ladder = ladders.of_task(model.task).specialised_for(Parts(given, None, given, ""))
     clean, rows = _judge(ladder, model, given), []
     with progress.task("perturbing", len(perturb), "kinds") as bar:
         for kind in perturb:

@@ -157,16 +157,16 @@ def compare(
     """
     ladder, why = _ladder(data, task, rungs)
     ladder = _with_options(ladder, options)
-    brought = [(Path(place), _open(ladder, place)) for place in pretrained]
+    given_splits = [(Path(place), _open(ladder, place)) for place in pretrained]
     wanted = _choose(ladder, rungs)  # refused before anything is read
     whole = ladder.read(data)
     parts = ladder.split(
         whole, *(None if part is None else ladder.read_held_out(part) for part in (valid, test))
     )
-    general, ladder = ladder, ladder.suited(parts)
+    general, ladder = ladder, ladder.specialised_for(parts)
     if ladder.rungs != general.rungs:
         wanted = _choose(ladder, rungs)
-    for place, model in brought:
+    for place, model in given_splits:
         wanted.append(Rung.pretrained(model, place, [r.name for r in wanted]))
         model.remark_training_data(ladder.short_name(whole), whole.fingerprint)
     if why:

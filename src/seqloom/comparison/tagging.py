@@ -104,7 +104,7 @@ class TaggingLadder(AnnotatedLadder):
         )
         return "each word has a tag" if both else ""
 
-    def suited(self, parts: Parts) -> Ladder:
+    def specialised_for(self, parts: Parts) -> Ladder:
         return SpanLadder() if parts.train.scheme else self
 
     def cut(self, data: Tagged) -> Parts:

@@ -151,7 +151,7 @@ class TranslationLadder(Ladder):
             else ""
         )
 
-    def suited(self, parts: Parts) -> Ladder:
+    def specialised_for(self, parts: Parts) -> Ladder:
         made = (
             ManyLadder()
             if has_many_targets(parts.train)

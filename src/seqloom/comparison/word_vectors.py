@@ -121,7 +121,7 @@ class VectorLadder(Ladder):
             )
         return Parts(data, None, test, f"asked {test.name}")
 
-    def suited(self, parts: Parts) -> Ladder:
+    def specialised_for(self, parts: Parts) -> Ladder:
         first, *others = parts.test.files
         columns = (
             *(

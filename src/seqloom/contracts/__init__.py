@@ -13,7 +13,7 @@ MaskedModel     mask_log_probs(rows)           fill, score, evaluate
 
 from seqloom.contracts.base import Model as Model
 from seqloom.contracts.classification import Classifier as Classifier
-from seqloom.contracts.fitting import Fitting as Fitting
+from seqloom.contracts.fitting import FitOptions as FitOptions
 from seqloom.contracts.forecasting import Forecaster as Forecaster
 from seqloom.contracts.language import LanguageModel as LanguageModel
 from seqloom.contracts.masked import MaskedModel as MaskedModel

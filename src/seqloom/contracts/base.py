@@ -26,7 +26,7 @@ from seqloom import progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, make, parse_size
 from seqloom.contracts import declaring, saving
-from seqloom.contracts.fitting import Fitting, refuse_idle, tokenizer_for
+from seqloom.contracts.fitting import FitOptions, refuse_idle, tokenizer_for
 from seqloom.contracts.saving import Kind, check_learnt
 from seqloom.contracts.starting import open_origin
 from seqloom.data.corpus import Corpus
@@ -99,7 +99,8 @@ class Model(ABC):
         options = ", ".join(
             f"{name}={value!r}" for name, value in changed_options(self.config).items()
         )
-        return f"<{type(self).__name__}({options}), {f'fitted: {self.summary()}' if self.fitted else 'not fitted'}>"
+        state = f"fitted: {self.summary()}" if self.fitted else "not fitted"
+        return f"<{type(self).__name__}({options}), {state}>"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options and their values, as in scikit-learn."""
@@ -283,7 +284,7 @@ class Model(ABC):
     def _check_train(self, train: TrainConfig | None) -> None:  # noqa: B027 - most have none
         """Refuse options of training that have no effect on this kind of model."""
 
-    def fitting(
+    def fit_options(
         self,
         memory: int | str | None,
         train: TrainConfig | None,
@@ -291,23 +292,23 @@ class Model(ABC):
         run: str | Path | None,
         valid: Any = None,
         start: Any = None,
-    ) -> Fitting:
+    ) -> FitOptions:
         """Return the arguments of `fit` besides the data; refuse those that this kind of model does
         not use.
         """
         self._check_train(train)
-        how = Fitting(
+        options = FitOptions(
             valid=valid,
             memory=parse_size(memory),
             train=train,
             device=device,
             run=Path(run) if run else None,
         )
-        refuse_idle(self, how, start)
-        return how if start is None else replace(how, start=open_origin(start, self))
+        refuse_idle(self, options, start)
+        return options if start is None else replace(options, start=open_origin(start, self))
 
     @contextmanager
-    def learning(self, how: Fitting | None = None) -> Iterator[None]:
+    def learning(self, options: FitOptions | None = None) -> Iterator[None]:
         """Return a context in which the model is fitted; after an error it is not fitted.
 
         It begins with nothing learnt, or with the options, tokenizers and learnt values of the model to start
@@ -315,9 +316,9 @@ class Model(ABC):
         """
         before = self.config
         self._forget()
-        if how is not None and how.start is not None:
-            origin = how.start.model
-            self.config, self.tokenizers = how.start.config, dict(origin.tokenizers)
+        if options is not None and options.start is not None:
+            origin = options.start.model
+            self.config, self.tokenizers = options.start.config, dict(origin.tokenizers)
             self.learnt = copy.deepcopy(origin.learnt)
         announce_compiling()
         try:

@@ -19,7 +19,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Kind, labels, one_of, optional
 from seqloom.contracts.slicing import slices_of_labelled
 from seqloom.contracts.starting import labels_of_start
@@ -83,7 +83,7 @@ class Classifier(Model):
     learns_pairs: ClassVar[bool] = False  # whether it can learn from pairs of texts
 
     @abstractmethod
-    def fit_examples(self, data: Labelled, how: Fitting) -> None:
+    def fit_examples(self, data: Labelled, options: FitOptions) -> None:
         """Learn from examples with labels; `classes` is already there, and sorted."""
 
     @abstractmethod
@@ -121,12 +121,12 @@ class Classifier(Model):
         training starts from.
         """
         labelled = as_labelled(data, labels)
-        how = self.fitting(memory, train, device, run, start=start)
-        if how.start is not None:
-            labelled = labels_of_start(labelled, how.start)
-        classes = labelled.classes if how.start is None else how.start.model.classes
+        options = self.fit_options(memory, train, device, run, start=start)
+        if options.start is not None:
+            labelled = labels_of_start(labelled, options.start)
+        classes = labelled.classes if options.start is None else options.start.model.classes
         held_out = None if valid is None else as_labelled(valid).like(classes)
-        how = replace(how, valid=held_out)
+        options = replace(options, valid=held_out)
         if labelled.multi_label and not self.learns_several:
             raise ConfigError(
                 f"{labelled.name} has examples with several labels, but {self.name} models learn one per "
@@ -147,8 +147,8 @@ class Classifier(Model):
                 f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be "
                 f"predicted for every {what}"
             )
-        with self.learning(how):
-            if how.start is None:
+        with self.learning(options):
+            if options.start is None:
                 self.learnt = {
                     "classes": labelled.classes,
                     **({"multi_label": True} if labelled.multi_label else {}),
@@ -160,7 +160,7 @@ class Classifier(Model):
                 "texts": len(labelled),
                 "lengths": length_record(list(map(extent, labelled.examples))),
             }
-            self.fit_examples(labelled, how)
+            self.fit_examples(labelled, options)
         return self
 
     def _check_pairs(self, data: Labelled, held_out: Labelled | None) -> None:

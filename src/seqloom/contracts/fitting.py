@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fitting:
+class FitOptions:
     """Arguments of `fit` besides the data: resources and training, which are never part of the model."""
 
     valid: Any = (
@@ -33,13 +33,13 @@ class Fitting:
     start: Origin | None = None  # the fitted model that training starts from
 
 
-def refuse_idle(model: Model, how: Fitting, start: Any) -> None:
+def refuse_idle(model: Model, options: FitOptions, start: Any) -> None:
     """Refuse the arguments of `fit` that this kind of model does not use."""
     given = {
-        "memory": how.memory,
-        "train": how.train,
-        "device": how.device,
-        "run": how.run,
+        "memory": options.memory,
+        "train": options.train,
+        "device": options.device,
+        "run": options.run,
         "start": start,
     }
     idle = [

@@ -26,7 +26,7 @@ from seqloom.config import Config, SeriesConfig
 from seqloom.contracts import forecast_errors as errors
 from seqloom.contracts import forecasts
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.forecasts import (
     RATES,
     Ahead,
@@ -79,7 +79,7 @@ class Forecaster(Model):
     # ---- what a model writes
 
     @abstractmethod
-    def fit_series(self, data: Series, how: Fitting) -> None:
+    def fit_series(self, data: Series, options: FitOptions) -> None:
         """Learn from series; `windows_of(data)` cuts them into windows, scaled, with what came after each."""
 
     @abstractmethod
@@ -152,10 +152,10 @@ class Forecaster(Model):
         from.
         """
         series = as_series(data)
-        how = self.fitting(memory, train, device, run, start=start)
-        origin = None if how.start is None else how.start.model
-        if how.start is not None:
-            series = columns_of_start(series, how.start)
+        options = self.fit_options(memory, train, device, run, start=start)
+        origin = None if options.start is None else options.start.model
+        if options.start is not None:
+            series = columns_of_start(series, options.start)
         held_out = (
             None
             if valid is None
@@ -163,14 +163,14 @@ class Forecaster(Model):
             .like(series.columns, series.known_columns)
             .following(series)
         )
-        how = replace(how, valid=held_out)
+        options = replace(options, valid=held_out)
         horizon = self.horizon if origin is None else origin.horizon
         if len(series) < horizon + 2:
             raise DataError(
                 f"{series.name} has {len(series)} steps, too few to learn to forecast {horizon}; "
                 "give more, or a smaller horizon"
             )
-        with self.learning(how):
+        with self.learning(options):
             if origin is None:
                 self.learnt = {
                     "columns": list(series.columns),
@@ -197,10 +197,10 @@ class Forecaster(Model):
             learnt, kept = (
                 (series, held_out) if held_out is not None else errors.held_back(self, series)
             )
-            self.fit_series(learnt, replace(how, valid=kept))
+            self.fit_series(learnt, replace(options, valid=kept))
             self.scale |= errors.learn(self, learnt, kept)
             if held_out is None and not self.trained and len(learnt) < len(series):
-                self.fit_series(series, replace(how, valid=None))
+                self.fit_series(series, replace(options, valid=None))
         return self
 
     # ---- windows
@@ -265,7 +265,8 @@ class Forecaster(Model):
     def summary(self) -> str:
         steps, series = self.recorded("steps_seen", 0), self.recorded("series", 1)
         which = f"{series:,} series, " if series > 1 else ""
-        return f"{which}{steps:,} steps of {self.step}, {len(self.columns)} column{'s' * (len(self.columns) != 1)}"
+        columns = len(self.columns)
+        return f"{which}{steps:,} steps of {self.step}, {columns} column{'s' * (columns != 1)}"
 
     def forecast(
         self, history: Any, horizon: int | None = None, *, since: Any = None, start: Any = None

@@ -26,7 +26,7 @@ import numpy as np
 
 from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import Fitting, data_record
+from seqloom.contracts.fitting import FitOptions, data_record
 from seqloom.contracts.reading import (
     PORTION,
     Reading,
@@ -99,7 +99,7 @@ class LanguageModel(Model):
     # ---- what a model writes
 
     @abstractmethod
-    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+    def fit_ids(self, ids: np.ndarray, options: FitOptions) -> None:
         """Learn from token ids; every unit is closed by `</s>`."""
 
     def next_log_probs(self, context: np.ndarray) -> np.ndarray:
@@ -146,7 +146,7 @@ class LanguageModel(Model):
         """Return the number of tokens of a long text to score at a time."""
         return PORTION
 
-    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+    def continue_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         """Return the log-probabilities of the next stretch of one sequence, and the state to hand in
         with the one after it; None at its beginning.
         """
@@ -179,16 +179,16 @@ class LanguageModel(Model):
         `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on;
         `start`: a saved model of the same kind, whose weights, tokenizer and options training starts from.
         """
-        how = self.fitting(memory, train, device, run, start=start)
-        check_tokenizer_alone(tokenizer, how)
+        options = self.fit_options(memory, train, device, run, start=start)
+        check_tokenizer_alone(tokenizer, options)
         corpus = as_corpus(data)
-        with self.learning(how):
-            if how.start is None:
+        with self.learning(options):
+            if options.start is None:
                 self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
             if valid is not None and self.trained:  # others have no use for it
-                how = replace(
-                    how, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
+                options = replace(
+                    options, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
                 )
             self.fit_info = {
                 **data_record(corpus),
@@ -197,7 +197,7 @@ class LanguageModel(Model):
             }
             if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
                 self.fit_info["data_files"] = [digest[:16] for digest in files]
-            self.fit_ids(ids, how)
+            self.fit_ids(ids, options)
         self._decoders = Decoders()  # not before: what was made meanwhile is of the old weights
         return self
 

@@ -18,7 +18,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.config import Config, TextConfig
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import Fitting, data_record
+from seqloom.contracts.fitting import FitOptions, data_record
 from seqloom.contracts.starting import check_tokenizer_alone
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, quoted
@@ -59,7 +59,7 @@ class MaskedModel(Model):
     # ---- what a model writes
 
     @abstractmethod
-    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
+    def fit_corpus(self, corpus: Corpus, options: FitOptions) -> None:
         """Learn from a text; the tokenizer is already there."""
 
     def mask_log_probs(self, rows: list[Row]) -> list[np.ndarray]:
@@ -98,15 +98,15 @@ class MaskedModel(Model):
 
         `start`: a saved model of the same kind, whose weights, tokenizer and options training starts from.
         """
-        how = self.fitting(
+        options = self.fit_options(
             memory, train, device, run, None if valid is None else as_corpus(valid), start
         )
-        check_tokenizer_alone(tokenizer, how)
+        check_tokenizer_alone(tokenizer, options)
         corpus = as_corpus(data)
-        with self.learning(how):
-            if how.start is None:
+        with self.learning(options):
+            if options.start is None:
                 self.tokenizer = tokenizer or self._make_tokenizer(corpus)
-            self.fit_corpus(corpus, how)
+            self.fit_corpus(corpus, options)
             self.fit_info = {
                 **data_record(corpus),
                 **self.fit_info,

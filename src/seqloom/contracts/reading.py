@@ -57,7 +57,7 @@ class TextReading:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _stretch(self, ids: np.ndarray) -> np.ndarray:
-        log_probs, self.state = self.model.stretch_log_probs(ids, self.state)
+        log_probs, self.state = self.model.continue_log_probs(ids, self.state)
         return log_probs
 
 

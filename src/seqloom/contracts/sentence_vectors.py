@@ -17,7 +17,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.nearness import cosines_of_pairs, least_alike, nearest_texts, portions
 from seqloom.contracts.word_vectors import (
     Among,
@@ -57,7 +57,7 @@ class TextEmbedder(Model):
         """Return how many numbers a vector has."""
         return int(self.embed("").shape[0])
 
-    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
+    def fit_corpus(self, corpus: Corpus, options: FitOptions) -> None:
         """Learn from text."""
         raise ConfigError(f"{self.name} models do not learn from text")
 
@@ -77,7 +77,9 @@ class TextEmbedder(Model):
         """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of
         units, which are texts.
         """
-        fit_corpus(self, as_corpus(data), self.fitting(memory, train, device, run, valid, start))
+        fit_corpus(
+            self, as_corpus(data), self.fit_options(memory, train, device, run, valid, start)
+        )
         return self
 
     def summary(self) -> str:

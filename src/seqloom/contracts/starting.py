@@ -22,7 +22,7 @@ from seqloom.errors import ConfigError, DataError, quoted
 
 if TYPE_CHECKING:
     from seqloom.contracts.base import Model
-    from seqloom.contracts.fitting import Fitting
+    from seqloom.contracts.fitting import FitOptions
     from seqloom.data.classification import Labelled
     from seqloom.data.forecasting import Series
     from seqloom.data.tagging import Tagged
@@ -102,9 +102,9 @@ def merged_options(found: Any, given: Mapping[str, Any], place: str) -> Config:
     return type(config).continued(inherited, wanted)
 
 
-def check_tokenizer_alone(tokenizer: Any, how: Fitting) -> None:
+def check_tokenizer_alone(tokenizer: Any, options: FitOptions) -> None:
     """Refuse a tokenizer beside a model to start from, which brings its own."""
-    if tokenizer is not None and how.start is not None:
+    if tokenizer is not None and options.start is not None:
         raise ConfigError(
             "start and tokenizer cannot be given together: the tokenizer of the model to start "
             "from is taken over"

@@ -18,7 +18,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Kind, names, one_of
 from seqloom.contracts.slicing import slices_of_tagged
 from seqloom.contracts.starting import tags_of_start
@@ -63,7 +63,7 @@ class Tagger(Model):
     # ---- what a model writes
 
     @abstractmethod
-    def fit_sentences(self, data: Tagged, how: Fitting) -> None:
+    def fit_sentences(self, data: Tagged, options: FitOptions) -> None:
         """Learn from tagged sentences; `tags` is already there, and sorted."""
 
     def tag(self, words: list[str]) -> list[str]:
@@ -109,22 +109,22 @@ class Tagger(Model):
         `start`: of a network, a saved model of the same kind, whose weights, words, tags and options training
         starts from.
         """
-        how = self.fitting(
+        options = self.fit_options(
             memory, train, device, run, None if valid is None else as_tagged(valid), start
         )
         given = as_tagged(data, tags)
         if not given.n_words:
             raise DataError(f"{given.name} has no words to learn from; give sentences with some")
-        if len(given.tagset) == 1 and how.start is None:
+        if len(given.tagset) == 1 and options.start is None:
             progress.say(
                 f"{given.name} has only one tag, {given.tagset[0]!r}, which will be predicted for every word"
             )
-        if how.start is None:
+        if options.start is None:
             work = given.converted(self.works_in) if given.scheme and self.works_in else given
         else:
-            work = tags_of_start(given, how.start)
-        with self.learning(how):
-            if how.start is None:
+            work = tags_of_start(given, options.start)
+        with self.learning(options):
+            if options.start is None:
                 self.learnt = {
                     "tags": given.tagset,
                     "scheme": given.scheme,
@@ -138,7 +138,7 @@ class Tagger(Model):
                 "words": given.n_words,
                 "lengths": length_record(list(map(len, given.sentences))),
             }
-            self.fit_sentences(work, how)
+            self.fit_sentences(work, options)
         return self
 
     # ---- the verbs

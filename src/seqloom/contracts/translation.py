@@ -23,7 +23,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.config import make
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Kind, positive
 from seqloom.contracts.starting import check_numeric
 from seqloom.contracts.translations import (
@@ -68,7 +68,7 @@ class Translator(Model):
     # ---- what a model writes
 
     @abstractmethod
-    def fit_pairs(self, data: Parallel, how: Fitting) -> None:
+    def fit_pairs(self, data: Parallel, options: FitOptions) -> None:
         """Learn from pairs; it sets `tokenizers["source"]` (if sources are texts) and
         `tokenizers["target"]`.
         """
@@ -123,16 +123,16 @@ class Translator(Model):
         """
         pairs = Parallel.of(data, targets)
         held_out = None if valid is None else Parallel.of(valid)
-        how = self.fitting(memory, train, device, run, held_out, start)
+        options = self.fit_options(memory, train, device, run, held_out, start)
         if held_out is not None and held_out.numeric != pairs.numeric:
             raise DataError(
                 f"the sources of {pairs.name} and of {held_out.name} must both be texts or both be numbers"
             )
-        if how.start is not None:
+        if options.start is not None:
             check_numeric(
-                pairs.numeric, how.start.model.reads_numbers, f"the sources of {pairs.name}"
+                pairs.numeric, options.start.model.reads_numbers, f"the sources of {pairs.name}"
             )
-        with self.learning(how):
+        with self.learning(options):
             self.fit_info = {
                 "data": pairs.name,
                 "data_hash": pairs.fingerprint[:16],
@@ -140,7 +140,7 @@ class Translator(Model):
                 "source": pairs.source_name,
                 "target": pairs.target_name,
             }
-            self.fit_pairs(pairs, how)
+            self.fit_pairs(pairs, options)
             if (
                 "longest_source" not in self.learnt
             ):  # a model that has counted them, or left out pairs, knows better

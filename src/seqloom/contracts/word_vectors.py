@@ -17,7 +17,7 @@ import numpy as np
 
 from seqloom.arrays import MAX_WEIGHT
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import Fitting, data_record
+from seqloom.contracts.fitting import FitOptions, data_record
 from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, least_alike, nearest_texts
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
@@ -52,7 +52,7 @@ class Embedder(Model):
         """Return vectors (n, D) of out-of-vocabulary words; None: the model has none for them."""
         return None
 
-    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
+    def fit_corpus(self, corpus: Corpus, options: FitOptions) -> None:
         """Learn from text."""
         raise ConfigError(f"{self.name} models do not learn from text")
 
@@ -75,7 +75,9 @@ class Embedder(Model):
         `start`: of a network, a saved model of the same kind whose weights training starts from; word vectors
         have an option of that name.
         """
-        fit_corpus(self, as_corpus(data), self.fitting(memory, train, device, run, valid, start))
+        fit_corpus(
+            self, as_corpus(data), self.fit_options(memory, train, device, run, valid, start)
+        )
         return self
 
     @property
@@ -386,10 +388,10 @@ class Embedder(Model):
         return make_signature(self, data, extras)
 
 
-def fit_corpus(model: Any, corpus: Corpus, how: Fitting) -> None:
+def fit_corpus(model: Any, corpus: Corpus, options: FitOptions) -> None:
     """Let an embedder of words or texts learn, and note what from."""
-    with model.learning(how):
-        model.fit_corpus(corpus, how)
+    with model.learning(options):
+        model.fit_corpus(corpus, options)
         model.fit_info = {
             **data_record(corpus),
             **model.fit_info,

@@ -24,10 +24,9 @@ Conflict", equations 16 and 22.
     delta_w = log (a_w + k_w) / (A + k - a_w - k_w)  -  log (b_w + k_w) / (B + k - b_w - k_w),   z_w
     = delta_w / its deviation
 
-a_w of A texts with an error have the word, b_w of B texts without. The prior k_w follows the
-frequency of the word in both together, one text a word on average, so a word that is merely rare
-does not come first. Words are what stands between white space, in lower case and without
-punctuation around them, and count once a text.
+a_w of A texts with an error have the word, b_w of B texts without. The prior k_w follows the frequency of the
+word in both together, one text a word on average, so a word that is merely rare does not come first. Words
+are what stands between white space, in lower case and without punctuation around them, and count once a text.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from seqloom.nn.layers import MakeLinear, dropout, linear_rows
 from seqloom.nn.position import relative_rows, relative_scores, rotate
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, heads, S, d_head)
 

@@ -26,7 +26,7 @@ from seqloom.nn.encoders import Encoder, cleared, present
 from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.readers import Arrays
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Activation, Block, make_norm
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 
 class MaskedHead(nn.Module):

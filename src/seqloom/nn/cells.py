@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seqloom.nn.layers import MakeLinear, register_matrix
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 State = tuple[Tensor, ...]  # h, and c in the LSTM; each (B, H), or h (B, P) with a projection
 Kind = Literal["rnn", "lstm", "gru"]

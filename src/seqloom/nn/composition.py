@@ -36,7 +36,7 @@ from seqloom.nn.encoders import Encoder, present
 from seqloom.nn.initialisation import xavier
 from seqloom.nn.layers import MakeLinear, dropout, original
 from seqloom.nn.readers import Arrays
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 PoolingName = Literal["last", "mean", "max", "attention"]
 POOLINGS = ("last", "mean", "max", "attention")

@@ -49,7 +49,7 @@ from seqloom.nn.transformer import (
     causal_places,
     make_norm,
 )
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 Positions = Literal["sinusoidal", "learned", "t5"]
 

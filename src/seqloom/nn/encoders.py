@@ -23,7 +23,7 @@ from seqloom.nn.layers import MakeLinear, dropout, original, own_weights
 from seqloom.nn.position import rotary_angles
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 
 class Encoder(nn.Module):

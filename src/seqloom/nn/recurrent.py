@@ -28,7 +28,7 @@ from seqloom.nn import fused
 from seqloom.nn.cells import Activation, Cell, LSTMCell, Reset, State, Update
 from seqloom.nn.initialisation import initialise
 from seqloom.nn.layers import MakeLinear, check_rate, draw_mask, locked_dropout, weight_drop
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 States = tuple[State, ...]  # one a layer
 

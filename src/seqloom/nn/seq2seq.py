@@ -29,7 +29,7 @@ from seqloom.nn.memory import BY_WIDTH, MemoryAttention, Score
 from seqloom.nn.outputs import FullSoftmax
 from seqloom.nn.readers import Arrays
 from seqloom.nn.recurrent import RecurrentStack, States
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 
 class Memory(NamedTuple):

@@ -27,7 +27,7 @@ from torch.utils.checkpoint import checkpoint as recomputed
 from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Past, Places, seen_keys
 from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoids
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 Positions = Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"]
 Norm = Literal["pre", "post"]

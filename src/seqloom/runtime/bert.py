@@ -16,7 +16,7 @@ from seqloom.runtime.outputs import FullSoftmax
 from seqloom.runtime.position import positions_in
 from seqloom.runtime.transformer import Block, BlockOptions, normed, take_norm
 from seqloom.runtime.weights import Linear, Weights
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 
 class BertNet:

@@ -24,7 +24,7 @@ from seqloom.kernels.recurrent import (
     rnn_step,
 )
 from seqloom.runtime.weights import NONE, Linear, Weights
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 State = tuple[np.ndarray, ...]  # h (n, H), or (n, P) with a projection; for an LSTM also c (n, H)
 

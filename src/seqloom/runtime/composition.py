@@ -15,7 +15,7 @@ from seqloom.kernels.maths import POOLING, TANH, activate, pool_rows
 from seqloom.runtime.declarations import Examples
 from seqloom.runtime.encoders import Encoder
 from seqloom.runtime.weights import Linear, Weights
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 
 class Pooling:

@@ -25,7 +25,7 @@ from seqloom.runtime.position import bucket_biases, positions_in, sinusoids
 from seqloom.runtime.readers import read_sources
 from seqloom.runtime.transformer import Block, BlockOptions, normed
 from seqloom.runtime.weights import Linear, Weights
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 INITIAL_POSITIONS = 64  # sinusoids that are made at first; doubled whenever a target is longer
 

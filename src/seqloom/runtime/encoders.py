@@ -19,7 +19,7 @@ from seqloom.runtime.position import positions_in, rotary_tables
 from seqloom.runtime.recurrent import RecurrentStack
 from seqloom.runtime.transformer import Block, BlockOptions, normed
 from seqloom.runtime.weights import Linear, Weights
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 ROTARY_ROOM = 64  # positions that tables are made for at first; doubled until they suffice
 

@@ -12,7 +12,7 @@ import numpy as np
 from seqloom.encoder_table import ENCODERS
 from seqloom.kernels.maths import RELU, activate
 from seqloom.runtime.weights import Linear, Weights
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 MIN_DEVIATION = 1e-4  # of a standard deviation
 

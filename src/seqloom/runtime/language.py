@@ -19,7 +19,7 @@ from seqloom.runtime.outputs import AdaptiveSoftmax, FullSoftmax, take_output
 from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.transformer import GPTNet
 from seqloom.runtime.weights import Linear, Weights
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 Output = FullSoftmax | AdaptiveSoftmax
 PROMPT_TOKENS_PER_PASS = 4096  # tokens of prompts that are read in one pass

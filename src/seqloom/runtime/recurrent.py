@@ -13,7 +13,7 @@ from seqloom.encoder_table import find_cell
 from seqloom.kernels.recurrent import walk_layer
 from seqloom.runtime.cells import Cell, Sequences, State
 from seqloom.runtime.weights import Weights
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 States = tuple[
     State, ...

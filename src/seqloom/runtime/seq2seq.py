@@ -24,7 +24,7 @@ from seqloom.runtime.outputs import FullSoftmax
 from seqloom.runtime.readers import read_sources
 from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.weights import NONE, Linear, Weights
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 SMALL = (
     1 << 22

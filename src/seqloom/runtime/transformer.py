@@ -26,7 +26,7 @@ from seqloom.runtime.attention import Attention, Cache, Pages
 from seqloom.runtime.outputs import take_output
 from seqloom.runtime.position import alibi_biases, rotary_tables, sinusoids
 from seqloom.runtime.weights import NONE, Linear, Weights
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 
 NO_ROTATION = Rotation(
     np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64)

@@ -258,7 +258,8 @@ class Tokenizer:
             "unigram": published,
             "char": "maps unseen characters to <unk>",
         }
-        return f"{self.kind!r} {changes.get(self.kind, 'maps unseen words to <unk> or drops white space')} (use byte or bpe)"
+        usual = "maps unseen words to <unk> or drops white space"
+        return f"{self.kind!r} {changes.get(self.kind, usual)} (use byte or bpe)"
 
     @property
     def joiner(self) -> bytes:

@@ -32,7 +32,7 @@ import numpy as np
 from seqloom import progress, registry
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.classification import Classifier
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.data.classification import Labelled
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError, ModelError
@@ -161,18 +161,18 @@ class FastTextClassifier(Classifier):
 
     # ---- fitting
 
-    def fit_examples(self, data: Labelled, how: Fitting) -> None:
+    def fit_examples(self, data: Labelled, options: FitOptions) -> None:
         self._check_ngrams()
         if self.config.tune:
-            if how.valid is None:
+            if options.valid is None:
                 raise ConfigError(
                     "tune needs held-out texts to judge settings by; give valid (--valid FILE)"
                 )
-            tuning = Tuning(self, data, how.valid)
+            tuning = Tuning(self, data, options.valid)
             self._take(tuning.run())
             self.fit_info["tuning"] = tuning.summary()
         else:
-            self.learn(data, how.run)
+            self.learn(data, options.run)
         if self.config.quantise:
             self._quantise()
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.classification import Classifier
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.data.classification import Labelled
 from seqloom.models.classification.configs import MajorityConfig
 
@@ -32,7 +32,7 @@ class Majority(Classifier):
     def parameters(self) -> int:
         return len(self.classes)
 
-    def fit_examples(self, data: Labelled, how: Fitting) -> None:
+    def fit_examples(self, data: Labelled, options: FitOptions) -> None:
         places = {name: i for i, name in enumerate(self.classes)}
         self.counts = np.bincount([places[label] for label in data.labels], minlength=len(places))
 

@@ -33,7 +33,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.classification import Classifier
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.data.classification import Labelled, as_labelled
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import check_scores
@@ -61,9 +61,9 @@ class NaiveBayes(Classifier):
 
     # ---- fitting
 
-    def fit_examples(self, data: Labelled, how: Fitting) -> None:
-        self._pending, self._valid = False, how.valid
-        self._check_valid(how.valid)
+    def fit_examples(self, data: Labelled, options: FitOptions) -> None:
+        self._pending, self._valid = False, options.valid
+        self._check_valid(options.valid)
         try:
             self._counting = self._new_counts(data.texts)
             self._count(data)

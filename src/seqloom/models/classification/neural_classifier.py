@@ -5,7 +5,8 @@ Which encoder is an option, so that the mean of word vectors, a CNN, an LSTM and
 compared like with like. It reads texts, or arrays of numbers (T,) or (T, C): sensors, heartbeats,
 frames of audio; on a published encoder also pairs of texts.
 
-    >>> model = NeuralClassifier(encoder="bag").fit([("good fun", "+"), ("dull", "-")] * 8, train=TrainConfig(steps=40))
+    >>> pairs = [("good fun", "+"), ("dull", "-")] * 8
+    >>> model = NeuralClassifier(encoder="bag").fit(pairs, train=TrainConfig(steps=40))
     >>> model.predict("good")
     '+'
 """
@@ -18,7 +19,7 @@ import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.classification import Classifier
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Kind, names, optional
 from seqloom.data.classification import Labelled
 from seqloom.encoder_table import find_encoder
@@ -95,18 +96,18 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     # ---- fitting
 
-    def fit_examples(self, data: Labelled, how: Fitting) -> None:
+    def fit_examples(self, data: Labelled, options: FitOptions) -> None:
         labels = data.labels if data.multi_label else [(label,) for label in data.labels]
-        data, valid = held_out(self.config.hold_out, data, how, data.examples, labels)
+        data, valid = held_out(self.config.hold_out, data, options, data.examples, labels)
         several, held = self.multi_label, valid is not None
         check_decidable(self.config, data.name, len(self.classes), several=several, held_out=held)
-        opened, start = begin(self, data, how.start, (how.train or TrainConfig()).seed)
+        opened, start = begin(self, data, options.start, (options.train or TrainConfig()).seed)
         train_sequence(
             self,
             lambda train, device: self._task(
                 data, valid, start, train, self._reading(opened, device)
             ),
-            how,
+            options,
             valid,
             opened,
         )

@@ -84,7 +84,7 @@ class Search:
         self.spans, self.best, self.best_accuracy = spans, first, -1.0
         self.draw = np.random.default_rng([seed, 7])
 
-    def fitting(self, settings: Settings, accuracy: float) -> bool:
+    def fit_options(self, settings: Settings, accuracy: float) -> bool:
         """Keep the settings if they are the best so far, and return whether they are."""
         better = accuracy > self.best_accuracy
         if better:
@@ -180,7 +180,7 @@ class Tuning:
         took = time.monotonic() - start
         self.costs.append(took / _work(config))
         self.trials.append({**settings, "accuracy": accuracy})
-        if self.search.fitting(settings, accuracy):
+        if self.search.fit_options(settings, accuracy):
             self.best = model
         progress.say(
             f"trial {len(self.trials)}, {took:.1f} s: accuracy {accuracy:.2%}, best "

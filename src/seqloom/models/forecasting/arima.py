@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts import Fitting, Forecaster
+from seqloom.contracts import FitOptions, Forecaster
 from seqloom.contracts.saving import Kind, one_of
 from seqloom.data.forecasting import Series
 from seqloom.data.forecasting_windows import Windows
@@ -76,7 +76,7 @@ class Arima(Forecaster):
         values = _seasonal(np.where(np.isfinite(values), values, 0.0)[None], self._cycle)[0]
         return int(np.diff(values, axis=0).var() < values.var())
 
-    def fit_series(self, data: Series, how: Fitting) -> None:
+    def fit_series(self, data: Series, options: FitOptions) -> None:
         lost = self.differences + (self._cycle if self._cycle > 1 else 0) + self.config.ar
         if self.window <= lost + 2:
             raise DataError(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts import Fitting, Forecaster
+from seqloom.contracts import FitOptions, Forecaster
 from seqloom.data.forecasting import Series
 from seqloom.data.forecasting_windows import Windows
 from seqloom.models.forecasting.configs import ExponentialSmoothingConfig, seasons_back
@@ -50,7 +50,7 @@ class ExponentialSmoothing(Forecaster):
     def _cycle(self) -> int:
         return self.season if self.config.seasonal else 1
 
-    def fit_series(self, data: Series, how: Fitting) -> None:
+    def fit_series(self, data: Series, options: FitOptions) -> None:
         parts = self.windows_of(data, most=LOOKED_AT)
         past = np.concatenate([windows.past for windows, _ in parts])[:LOOKED_AT]
         truth = np.concatenate([after for _, after in parts])[:LOOKED_AT]

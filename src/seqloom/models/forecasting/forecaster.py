@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts import Fitting, Forecaster
+from seqloom.contracts import FitOptions, Forecaster
 from seqloom.contracts.saving import Kind, one_of, positive
 from seqloom.data.forecasting import Series
 from seqloom.data.forecasting_windows import Windows
@@ -92,17 +92,17 @@ class NeuralForecaster(NetworkModel, Forecaster):
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
 
-    def fit_series(self, data: Series, how: Fitting) -> None:
-        config, device = prepare(self.name, how)
+    def fit_series(self, data: Series, options: FitOptions) -> None:
+        config, device = prepare(self.name, options)
         from seqloom.models.forecasting.forecaster_net import ForecastTraining
 
-        valid = how.valid if how.valid is not data else None
+        valid = options.valid if options.valid is not data else None
         train_model(
             self,
             ForecastTraining(self, data, valid, config),
             config,
             device,
-            how,
+            options,
             valid=None if valid is None else valid.fingerprint,
         )
 

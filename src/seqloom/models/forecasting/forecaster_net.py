@@ -26,7 +26,7 @@ from seqloom.encoder_table import find_encoder
 from seqloom.errors import DataError
 from seqloom.models.forecasting.configs import REACH
 from seqloom.nn.composition import xavier_linear
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 from seqloom.training.batches import Batch, Batches, Examples
 from seqloom.training.trainable import Criterion
 

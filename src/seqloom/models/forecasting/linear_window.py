@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts import Fitting, Forecaster
+from seqloom.contracts import FitOptions, Forecaster
 from seqloom.data.forecasting import Series
 from seqloom.data.forecasting_windows import Windows
 from seqloom.errors import DataError
@@ -35,7 +35,7 @@ class LinearWindow(Forecaster):
         longest = max(map(len, data.tracks))
         return self.config.window or max(min(seasons_back(self.season, 48), longest // 6), 1)
 
-    def fit_series(self, data: Series, how: Fitting) -> None:
+    def fit_series(self, data: Series, options: FitOptions) -> None:
         columns, shared = len(self.columns), self.config.weights == "shared"
         size = self.window + self.horizon * len(self.learnt["known_columns"]) + 1
         groups = 1 if shared else columns

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts import Fitting, Forecaster
+from seqloom.contracts import FitOptions, Forecaster
 from seqloom.data.forecasting import Series
 from seqloom.data.forecasting_windows import Windows
 from seqloom.models.forecasting.configs import NaiveConfig, SeasonalNaiveConfig
@@ -29,7 +29,7 @@ else:
 class Repeating(Mixin):
     """The window again and again; there is nothing to learn but how large the errors are."""
 
-    def fit_series(self, data: Series, how: Fitting) -> None:
+    def fit_series(self, data: Series, options: FitOptions) -> None:
         """Do nothing."""
 
     def forecast_windows(self, windows: Windows, horizon: int) -> np.ndarray:

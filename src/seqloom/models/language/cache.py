@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.contracts.saving import Arrayless
 from seqloom.models.language.configs import CacheConfig
 
@@ -21,7 +21,7 @@ class Cache(Arrayless, LanguageModel):
     name = "cache"
     config_class = CacheConfig
 
-    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+    def fit_ids(self, ids: np.ndarray, options: FitOptions) -> None:
         pass
 
     @property

@@ -322,9 +322,9 @@ class GPT(NeuralLanguageModel, LanguageModel):
             else super().sequence_log_probs(ids, lengths)
         )
 
-    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+    def continue_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         if not self.bits:
-            return super().stretch_log_probs(ids, state)
+            return super().continue_log_probs(ids, state)
         past = Past() if state is None else state
         return self._read(ids, np.array([len(ids)]), past)[1], past
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.contracts.reading import PORTION
 from seqloom.metrics.language import unit_lengths
 from seqloom.models.hidden.chain import CategoricalHMM
@@ -51,7 +51,7 @@ class HMM(LanguageModel):
     def label(self) -> str:
         return f"hmm{self.config.states}"
 
-    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+    def fit_ids(self, ids: np.ndarray, options: FitOptions) -> None:
         from seqloom.models.hidden.chain import learn
 
         c, tokenizer = self.config, self.tokenizer
@@ -72,7 +72,7 @@ class HMM(LanguageModel):
             restarts=c.restarts,
             k=c.k,
             seed=c.seed,
-            run=how.run,
+            run=options.run,
             facts=facts,
         )
         self.fit_info |= report
@@ -84,7 +84,7 @@ class HMM(LanguageModel):
     def portion(self) -> int:
         return max(PORTION // self.config.states, STRETCH)
 
-    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+    def continue_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         if state is not None and not state.any():  # the impossible has happened
             return np.full(len(ids), -np.inf, np.float32), state
         chain = self.chain if state is None else replace(self.chain, start=state)

@@ -40,7 +40,7 @@ from seqloom.nn.initialisation import initialise
 from seqloom.nn.layers import VariationalDropout, word_dropout
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.nn.transformer import GPTNet
-from seqloom.trace import Trace, within
+from seqloom.traces import Trace, within
 from seqloom.training.batches import Batches
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import Tensors

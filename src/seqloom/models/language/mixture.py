@@ -14,7 +14,7 @@ import numpy as np
 from seqloom import progress, storage
 from seqloom.arrays import Length, Spec
 from seqloom.config import Unit
-from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.contracts.reading import Reading
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import Stepper
@@ -77,7 +77,7 @@ class Mixture(LanguageModel):
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         return self._members()[0].tokenizer
 
-    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+    def fit_ids(self, ids: np.ndarray, options: FitOptions) -> None:
         members = self._members()
         if self.tokenizer != members[0].tokenizer:
             raise ConfigError(

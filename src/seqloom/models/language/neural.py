@@ -18,7 +18,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.contracts.reading import continued_by_steps
 from seqloom.contracts.saving import Kind, optional, positive
 from seqloom.decoding.stepper import check_scores
@@ -176,12 +176,12 @@ class NeuralLanguageModel(Mixin):
         check_early(self.config.pretrained, self.config.tokenizer)
         return super()._make_tokenizer(corpus)
 
-    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
-        config, device = prepare(self.name, how)
+    def fit_ids(self, ids: np.ndarray, options: FitOptions) -> None:
+        config, device = prepare(self.name, options)
         from seqloom.models.language.language_net import LanguageTraining
         from seqloom.training.trainable import DelayedGroup
 
-        ids, valid = (ids, how.valid) if how.valid is not None else self._held_out(ids)
+        ids, valid = (ids, options.valid) if options.valid is not None else self._held_out(ids)
         if valid is None or not len(valid):
             check_held_out(config)
         first = self._first_layer(ids, config.seed)
@@ -207,7 +207,7 @@ class NeuralLanguageModel(Mixin):
         if self.config.pretrained_training == "gradual":
             groups = [DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)]
         task = LanguageTraining(self, batches, size, ids, valid, config, first)
-        train_model(self, task, config, device, how, groups, **facts)
+        train_model(self, task, config, device, options, groups, **facts)
 
     def _first_layer(self, ids: np.ndarray, seed: int) -> FirstLayer | None:
         c, counts = self.config, np.bincount(ids, minlength=self.tokenizer.vocab_size)
@@ -327,7 +327,7 @@ class NeuralLanguageModel(Mixin):
             self.flat_log_probs(self.network(), np.asarray(ids), np.asarray(lengths))
         )
 
-    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+    def continue_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         if self.reads_by_steps():
             log_probs, state = continued_by_steps(self, ids, state)
             return check_scores(log_probs), state

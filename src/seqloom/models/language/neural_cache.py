@@ -22,7 +22,7 @@ import numpy as np
 from seqloom import progress, storage
 from seqloom.arrays import Length, Spec
 from seqloom.config import Unit
-from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import Stepper, check_scores
 from seqloom.errors import ConfigError, ModelError
@@ -104,7 +104,7 @@ class NeuralCache(LanguageModel):
 
     # ---- fitting
 
-    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+    def fit_ids(self, ids: np.ndarray, options: FitOptions) -> None:
         member, c = self._member(), self.config
         if self.tokenizer != member.tokenizer:
             raise ConfigError(
@@ -169,7 +169,7 @@ class NeuralCache(LanguageModel):
     def portion(self) -> int:
         return MAX_VECTORS
 
-    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+    def continue_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         past, vectors, words = state or (Past(), None, np.zeros(0, np.int64))
         features, log_probs = self._member().sequence_features(ids, np.array([len(ids)]), past)
         vectors, words = (

@@ -21,7 +21,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.stepper import check_scores, check_sums
@@ -151,7 +151,7 @@ class NGram(LanguageModel):
     config_class = NGramConfig
     trie: Trie
 
-    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+    def fit_ids(self, ids: np.ndarray, options: FitOptions) -> None:
         c, tokenizer = self.config, self.tokenizer
         longest = (
             int(np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1).max(initial=0)) + 1
@@ -163,11 +163,13 @@ class NGram(LanguageModel):
                 f"the order is {c.order}; use a lower order, another unit, or more text"
             )
         need = memory_needed(len(ids), c.order)
-        on_disk = how.memory is not None and need > how.memory
+        on_disk = options.memory is not None and need > options.memory
         workspace = (
-            Workspace.within(how.memory) if how.memory is not None and on_disk else Workspace()
+            Workspace.within(options.memory)
+            if options.memory is not None and on_disk
+            else Workspace()
         )
-        _announce(len(ids), c.order, need, workspace, how.memory)
+        _announce(len(ids), c.order, need, workspace, options.memory)
         counted = count_ngrams(ids, c.order, tokenizer.vocab_size, tokenizer.eos_id, workspace)
         self.trie, weights = build(counted, smoothing_named(c.smoothing, c.k), c.prune, workspace)
         if c.prune_entropy:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.contracts.saving import Arrayless
 from seqloom.models.language.configs import UniformConfig
 
@@ -25,7 +25,7 @@ class Uniform(Arrayless, LanguageModel):
     def context(self) -> int:
         return 0
 
-    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+    def fit_ids(self, ids: np.ndarray, options: FitOptions) -> None:
         pass
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:

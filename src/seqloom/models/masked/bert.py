@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from seqloom import progress
-from seqloom.contracts import Fitting, MaskedModel
+from seqloom.contracts import FitOptions, MaskedModel
 from seqloom.contracts.masked import Row, Text
 from seqloom.contracts.saving import Kind
 from seqloom.data.corpus import Corpus
@@ -142,7 +142,7 @@ class Bert(NetworkModel, MaskedModel):
             "bert models are not trained here; convert published weights: seqloom convert DIR OUT"
         )
 
-    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
+    def fit_corpus(self, corpus: Corpus, options: FitOptions) -> None:
         raise NotImplementedError
 
     # ---- guessing

@@ -23,7 +23,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.contracts import Fitting
+from seqloom.contracts import FitOptions
 from seqloom.contracts.base import Model
 from seqloom.contracts.saving import Kind, one_of, optional
 from seqloom.contracts.starting import Origin
@@ -200,14 +200,14 @@ def remark_frozen_vectors(start: Origin) -> None:
         )
 
 
-def prepare(name: str, how: Fitting) -> tuple[TrainConfig, torch.device]:
+def prepare(name: str, options: FitOptions) -> tuple[TrainConfig, torch.device]:
     """Return the training options and the device for the model of that name; refuse what this
     machine cannot do.
     """
     require_torch(name)
     from seqloom.training.devices import check_precision, find_device
 
-    config, device = how.train or TrainConfig(), find_device(how.device)
+    config, device = options.train or TrainConfig(), find_device(options.device)
     check_precision(config, device)
     return config, device
 
@@ -267,7 +267,7 @@ def train_model(
     task: Trainable,
     config: TrainConfig,
     device: torch.device,
-    how: Fitting,
+    options: FitOptions,
     groups: Sequence[DelayedGroup] = (),
     **facts: Any,
 ) -> None:
@@ -280,7 +280,7 @@ def train_model(
         "data": model.fit_info["data_hash"],
     }
     network, record = train_network(
-        task, config, device, run=how.run, facts=facts, groups=groups, start=how.start
+        task, config, device, run=options.run, facts=facts, groups=groups, start=options.start
     )
     model.net.keep(network)
     model.fit_info |= record

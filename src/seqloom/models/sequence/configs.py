@@ -155,7 +155,7 @@ class EncoderConfig(PretrainedConfig):
         if name == "encoder" and self.published:
             check_directory(self.encoder)
 
-    def in_force(self, *, trained: bool = True) -> dict[str, Any]:
+    def effective_options(self, *, trained: bool = True) -> dict[str, Any]:
         without = (
             ("frozen", "encoder_lr", "gradual", "frozen_for")
             if not self.published
@@ -165,7 +165,7 @@ class EncoderConfig(PretrainedConfig):
         )
         return {
             name: value
-            for name, value in super().in_force(trained=trained).items()
+            for name, value in super().effective_options(trained=trained).items()
             if name not in without
         }
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Kind, optional
 from seqloom.contracts.starting import Origin
 from seqloom.data.examples import hashed_order
@@ -137,14 +137,18 @@ def outputs(model: SequenceModel, encoded: Encoded) -> Iterator[tuple[Examples, 
 
 
 def held_out(
-    share: float, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]
+    share: float,
+    data: Any,
+    options: FitOptions,
+    examples: list[Any],
+    kinds: Sequence[Iterable[Any]],
 ) -> tuple[Any, Any]:
     """Return training and held-out data: as given, or a part in hashed order, equal examples
     together. `kinds`: labels or tags of each example; those that no other has are kept for
     training.
     """
-    if how.valid is not None and len(how.valid):
-        return data, how.valid
+    if options.valid is not None and len(options.valid):
+        return data, options.valid
     if len(examples) < MIN_EXAMPLES_TO_HOLD_OUT or not share:
         return data, None
     order, may_begin = hashed_order(examples)
@@ -187,7 +191,7 @@ def embed_width(given: int | None, first: FirstLayer | None) -> int:
 def train_sequence(
     model: SequenceModel,
     make_task: Callable[[TrainConfig, torch.device], SequenceTraining],
-    how: Fitting,
+    options: FitOptions,
     valid: Any,
     opened: Opened | None = None,
 ) -> None:
@@ -196,7 +200,7 @@ def train_sequence(
     """
     from seqloom.training.trainable import DelayedGroup
 
-    config, device = prepare(model.name, how)
+    config, device = prepare(model.name, options)
     if valid is None:
         check_held_out(config)
     c, published = model.config, model.published
@@ -210,17 +214,19 @@ def train_sequence(
         task.enough_epochs, task.evaluations = EPOCHS, EVALUATIONS
     elif c.pretrained is not None and c.pretrained_training == "gradual":
         groups = [DelayedGroup(("reader.embedding.weight",), c.pretrained_frozen_for)]
-    if how.start is not None and opened is not None and c.frozen:  # the head alone is trained
+    if options.start is not None and opened is not None and c.frozen:  # the head alone is trained
         head = {
-            name: weight for name, weight in how.start.weights.items() if name not in opened.weights
+            name: weight
+            for name, weight in options.start.weights.items()
+            if name not in opened.weights
         }
-        how = replace(how, start=replace(how.start, weights=head))
+        options = replace(options, start=replace(options.start, weights=head))
     train_model(
         model,
         task,
         config,
         device,
-        how,
+        options,
         groups,
         valid=None if valid is None else valid.fingerprint,
         vectors=model.fit_info.get("pretrained", {}).get("vectors"),

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.arrays import Length, Spec, pack_words, unpack_words
-from seqloom.contracts import Fitting, Tagger
+from seqloom.contracts import FitOptions, Tagger
 from seqloom.data.spans import Scheme
 from seqloom.data.tagging import Tagged
 from seqloom.errors import ConfigError, ModelError
@@ -186,7 +186,7 @@ class HMMTagger(Tagger):
 
     # ---- learning
 
-    def fit_sentences(self, data: Tagged, how: Fitting) -> None:
+    def fit_sentences(self, data: Tagged, options: FitOptions) -> None:
         tags = {tag: i for i, tag in enumerate(self.tags)}
         if len(tags) > MOST_TAGS:
             raise ConfigError(

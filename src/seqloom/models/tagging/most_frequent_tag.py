@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from seqloom.arrays import Length, Spec, pack_words, unpack_words
-from seqloom.contracts import Fitting, Tagger
+from seqloom.contracts import FitOptions, Tagger
 from seqloom.data.tagging import Tagged
 from seqloom.models.tagging.configs import MostFrequentTagConfig
 
@@ -33,7 +33,7 @@ class MostFrequentTag(Tagger):
     def knows(self, word: str) -> bool:
         return word in self.rows
 
-    def fit_sentences(self, data: Tagged, how: Fitting) -> None:
+    def fit_sentences(self, data: Tagged, options: FitOptions) -> None:
         tags = {tag: i for i, tag in enumerate(self.tags)}
         self.rows = {}
         words = np.array(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqloom.arrays import Length, Spec, pack_words, unpack_words
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Kind, names, optional
 from seqloom.contracts.starting import Origin
 from seqloom.contracts.tagging import Tagger
@@ -80,21 +80,21 @@ class NeuralTagger(SequenceModel, Tagger):
 
     # ---- fitting
 
-    def fit_sentences(self, data: Tagged, how: Fitting) -> None:
+    def fit_sentences(self, data: Tagged, options: FitOptions) -> None:
         from seqloom.models.sequence.sequence_net import InitialWeights
 
         c, opened = self.config, None
         if data.scheme and self.works_in is None:
             data = data.converted(data.scheme)  # steps that break the scheme would be impossible
         data, valid = held_out(
-            self.config.hold_out, data, how, list(zip(data.sentences, data.tags)), data.tags
+            self.config.hold_out, data, options, list(zip(data.sentences, data.tags)), data.tags
         )
-        inside = self.works_in if how.start is None else self.learnt["working_scheme"]
+        inside = self.works_in if options.start is None else self.learnt["working_scheme"]
         if valid is not None and valid.scheme and inside:
             valid = valid.converted(inside)
-        if how.start is not None:
-            opened, start = take_published(self, how.start), self._continue(data, how.start)
-            self._train(data, valid, start, how, opened)
+        if options.start is not None:
+            opened, start = take_published(self, options.start), self._continue(data, options.start)
+            self._train(data, valid, start, options, opened)
             return
         if c.published:
             opened = open_published(self)
@@ -109,7 +109,7 @@ class NeuralTagger(SequenceModel, Tagger):
         ]
         seen = np.array([counts.get(word, 0) for word in kept])
         first = (
-            first_layer(self, kept, seen, (how.train or TrainConfig()).seed)
+            first_layer(self, kept, seen, (options.train or TrainConfig()).seed)
             if c.pretrained
             else None
         )
@@ -133,20 +133,20 @@ class NeuralTagger(SequenceModel, Tagger):
                 if c.frozen
                 else InitialWeights(weights=opened.weights)
             )
-        self._train(data, valid, start, how, opened)
+        self._train(data, valid, start, options, opened)
 
     def _train(
         self,
         data: Tagged,
         valid: Tagged | None,
         start: InitialWeights,
-        how: Fitting,
+        options: FitOptions,
         opened: Opened | None,
     ) -> None:
         def task(train: TrainConfig, device: torch.device) -> SequenceTraining:
             return self._task(data, valid, start, train, self._reading(opened, device))
 
-        train_sequence(self, task, how, valid, opened)
+        train_sequence(self, task, options, valid, opened)
 
     def _continue(self, data: Tagged, origin: Origin) -> InitialWeights:
         """Take over the words of the model to start from; return what the network knows of them in the

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Arrayless
 from seqloom.contracts.translation import Translator
 from seqloom.contracts.translations import Translation, TranslationConfig
@@ -27,7 +27,7 @@ class Copy(Arrayless, Translator):
     config_class = CopyConfig
     starts_without_numba = True
 
-    def fit_pairs(self, data: Parallel, how: Fitting) -> None:
+    def fit_pairs(self, data: Parallel, options: FitOptions) -> None:
         _ = data.source_texts  # arrays cannot be copied into a text
         bytes_ = Tokenizer(kind="byte")
         self.tokenizers = {"source": bytes_, "target": bytes_}

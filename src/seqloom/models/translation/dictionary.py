@@ -35,7 +35,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.translation import Translator
 from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.data.translation import Parallel
@@ -228,7 +228,7 @@ class Dictionary(Translator):
 
     # ---- fitting
 
-    def fit_pairs(self, data: Parallel, how: Fitting) -> None:
+    def fit_pairs(self, data: Parallel, options: FitOptions) -> None:
         c = self.config
         for side, texts in (("source", data.source_texts), ("target", data.targets)):
             self.tokenizers[side] = Tokenizer(kind=c.tokenizer, min_count=c.min_count).fit(texts)

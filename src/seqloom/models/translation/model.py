@@ -16,7 +16,7 @@ import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.config import MOST_TOKENS
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Kind
 from seqloom.contracts.translation import Translator
 from seqloom.contracts.translations import ReadSources
@@ -41,7 +41,7 @@ from seqloom.models.translation.pairs import (
 )
 from seqloom.runtime.readers import NumberReader, TokenReader
 from seqloom.runtime.weights import Weights
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 
 if TYPE_CHECKING:
     import torch
@@ -114,16 +114,16 @@ class TranslationModel(Mixin):
         """Return the sizes of the sources."""
         return read_sizes(self.learnt)
 
-    def fit_pairs(self, data: Parallel, how: Fitting) -> None:
-        texts, held_texts = hold_out(data, how.valid)
-        start = self._begin(texts) if how.start is None else None
+    def fit_pairs(self, data: Parallel, options: FitOptions) -> None:
+        texts, held_texts = hold_out(data, options.valid)
+        start = self._begin(texts) if options.start is None else None
         train = self._encode_pairs(texts)
         longest_target = int(train.targets.lengths.max())
         most = self.config.max_length
         if self.longest is not None:  # positions for what a target begins with as well
             most = min(most, self.longest - len(self.start_ids) + 1)
         train = short_enough(train, most)
-        config, device = prepare(self.name, how)
+        config, device = prepare(self.name, options)
         held = None
         if held_texts is None:
             check_held_out(config)
@@ -131,7 +131,7 @@ class TranslationModel(Mixin):
             held = self._encode_pairs(held_texts)
             self.check_lengths(held.sources, "held-out source")
             self.check_lengths(held.targets, "held-out target")
-            if held_texts is not how.valid:  # but a part of the data
+            if held_texts is not options.valid:  # but a part of the data
                 longest_target = max(longest_target, int(held.targets.lengths.max()))
         longest_source = int(train.sources.lengths.max()) - self.marks_of_sources or 1
         for name, longest in (
@@ -146,7 +146,7 @@ class TranslationModel(Mixin):
             self._task(train, held, start, config),
             config,
             device,
-            how,
+            options,
             valid=None if held is None else held.data.fingerprint,
         )
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from seqloom.models.network.output_net import summed_loss
 from seqloom.models.sequence.inputs import Encoded
 from seqloom.models.translation.pairs import in_source_order, target_arrays
-from seqloom.trace import Trace
+from seqloom.traces import Trace
 from seqloom.training.devices import Tensors
 
 

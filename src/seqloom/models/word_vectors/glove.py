@@ -24,7 +24,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.fitting import Fitting
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.word_vectors import Embedder
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import parallel_map, parallel_run
@@ -57,7 +57,7 @@ class Glove(TrainedVectors, Embedder):
         return f"glove{self.config.dimensions}"
 
     def _learn(
-        self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]
+        self, text: TrainingText, options: FitOptions, earlier: Self | None, facts: dict[str, Any]
     ) -> None:
         """Learn from the pairs of the text. With an earlier model, its words, contexts and biases are
         the starting point; AdaGrad starts anew.
@@ -73,9 +73,9 @@ class Glove(TrainedVectors, Embedder):
             window=c.window,
             symmetric=c.symmetric,
             weighting=c.weighting,
-            memory=how.memory,
+            memory=options.memory,
         )
-        learning = Factorisation(cells, c, how.memory)
+        learning = Factorisation(cells, c, options.memory)
         self.fit_info["cells"] = cells.count
         del cells
         if earlier is not None:
@@ -84,7 +84,12 @@ class Glove(TrainedVectors, Embedder):
             "learning vectors", learning.rounds(), c.epochs, "cells", "weighted squares per pair"
         )
         losses = learn(
-            passes, learning.round, learning.tables, deterministic=True, run=how.run, facts=facts
+            passes,
+            learning.round,
+            learning.tables,
+            deterministic=True,
+            run=options.run,
+            facts=facts,
         )
         self.input, self.output, self.biases = learning.result()
         self.fit_info |= {"epochs": len(losses), "losses": losses}

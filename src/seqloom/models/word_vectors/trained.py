@@ -11,7 +11,7 @@ import numpy as np
 
 from seqloom import storage
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.fitting import Fitting, data_record
+from seqloom.contracts.fitting import FitOptions, data_record
 from seqloom.contracts.word_vectors import Embedder
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError
@@ -66,7 +66,7 @@ class TrainedVectors(Mixin):
     # ---- learning
 
     def _learn(
-        self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]
+        self, text: TrainingText, options: FitOptions, earlier: Self | None, facts: dict[str, Any]
     ) -> None:
         """Learn the words of a text, from an earlier model or from nothing; checkpoints are told
         apart by `facts`.
@@ -84,7 +84,7 @@ class TrainedVectors(Mixin):
             ):  # a tree begins anew, since it has other nodes
                 outputs[places, : c.dimensions] = earlier.output
         losses = train_windows(
-            text.stream, bags, inputs, outputs, text.counts, c, run=how.run, facts=facts
+            text.stream, bags, inputs, outputs, text.counts, c, run=options.run, facts=facts
         )
         self.input, self.output = (
             inputs[:, : c.dimensions].copy(),
@@ -93,12 +93,14 @@ class TrainedVectors(Mixin):
         self.layout = self.layout.learnt(self.input, bags, buckets)
         self.fit_info["losses"] = losses
 
-    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
+    def fit_corpus(self, corpus: Corpus, options: FitOptions) -> None:
         start = self.config.start
         earlier = storage.load(start) if start is not None else None
         if earlier is not None and type(earlier) is not type(self):
             raise ConfigError(f"start must be a saved {self.name} model; {start} is {earlier.name}")
-        self._train_on(corpus, how, earlier, earlier.recorded("data_hash", "") if earlier else None)
+        self._train_on(
+            corpus, options, earlier, earlier.recorded("data_hash", "") if earlier else None
+        )
 
     def partial_fit(
         self, data: Any, *, memory: int | str | None = None, run: str | Path | None = None
@@ -113,7 +115,7 @@ class TrainedVectors(Mixin):
         corpus, before, start = as_corpus(data), dict(self.__dict__), self.recorded("data_hash", "")
         self.fit_info = {}
         try:
-            self._train_on(corpus, self.fitting(memory, None, None, run), self, start)
+            self._train_on(corpus, self.fit_options(memory, None, None, run), self, start)
             self.fit_info = {**data_record(corpus), **self.fit_info}
         except BaseException:
             self.__dict__.clear()
@@ -122,7 +124,7 @@ class TrainedVectors(Mixin):
         return self
 
     def _train_on(
-        self, corpus: Corpus, how: Fitting, earlier: Self | None, start: str | None
+        self, corpus: Corpus, options: FitOptions, earlier: Self | None, start: str | None
     ) -> None:
         """Train on the corpus. `start`: the hash of the data that was learnt before."""
         check_text(corpus)
@@ -132,7 +134,7 @@ class TrainedVectors(Mixin):
             tokenizer = tokenizer.extended(
                 [earlier.words.spelling(i) for i in range(len(earlier.words))]
             )
-        stream = read_words(corpus, tokenizer, self.config.unit, how.memory)
+        stream = read_words(corpus, tokenizer, self.config.unit, options.memory)
         if not stream.has_neighbours():
             raise DataError(
                 f"no two words of {corpus.name} are next to each other in one {self.config.unit}; "
@@ -150,7 +152,7 @@ class TrainedVectors(Mixin):
             "words": len(stream.words),
             "start": start,
         }
-        self._learn(TrainingText(stream, counts, places), how, earlier, facts)
+        self._learn(TrainingText(stream, counts, places), options, earlier, facts)
         self.tokenizer, self.words, self.counts, self._vectors = (
             tokenizer,
             stream.words,

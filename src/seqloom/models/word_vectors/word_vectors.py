@@ -114,7 +114,7 @@ class WordVectors(Embedder):
         start: Any = None,
     ) -> Self:
         """Take finished vectors: a pair (words, matrix)."""
-        self.fitting(memory, train, device, run, valid, start)
+        self.fit_options(memory, train, device, run, valid, start)
         if not isinstance(data, tuple) or len(data) != 2:
             raise ConfigError(
                 "finished vectors are made from a pair (words, matrix); fit word2vec, glove or "
