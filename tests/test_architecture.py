@@ -42,6 +42,7 @@ LEVELS = {
     "errors": 0,
     "progress": 0,
     "arrays": 0,
+    "batching": 0,
     "directories": 0,
     "frames": 0,
     "reporters": 0,
@@ -514,7 +515,7 @@ def test_nothing_hides_the_standard_library(path):
 
 MAX_FILES = 405
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
-    "": 17,
+    "": 18,
     "charts": 27,
     "cli": 25,
     "comparison": 32,
@@ -524,7 +525,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "interop": 34,
     "kernels": 50,
     "metrics": 27,
-    "models": 131,
+    "models": 130,
     "nn": 34,
     "reference": 9,
     "runtime": 24,

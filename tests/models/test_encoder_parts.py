@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from seqloom import Tokenizer
+from seqloom.batching import like_lengths
 from seqloom.errors import ModelError
 from seqloom.models.masked.configs import EncoderLayout
-from seqloom.models.masked.inputs import Input, Marks, batches, cut_to, encoder_shapes, pad_together
+from seqloom.models.masked.inputs import Input, Marks, cut_to, encoder_shapes, pad_together
 from seqloom.text.masks import HIDDEN, encode_masked, write_tokens
 from tests.fuzz.specimens import random_encoder
 
@@ -78,7 +79,7 @@ def test_pairs_are_cut_at_the_longer_text_first():
 
 def test_batches_hold_every_row_once_and_not_too_many_tokens():
     lengths = np.random.default_rng(0).integers(1, 50, 200).tolist()
-    groups = list(batches(lengths, 120))
+    groups = like_lengths(lengths, 120)
     assert sorted(place for group in groups for place in group) == list(range(200))
     assert all(len(group) * max(lengths[place] for place in group) <= 120 for group in groups)
     assert sum(

@@ -17,6 +17,7 @@ import numpy as np
 
 from seqloom import registry, tasks
 from seqloom.arrays import Spec
+from seqloom.batching import pad
 from seqloom.cli.options import common, emit, stdin_lines
 from seqloom.config import TRAINS, Config, option
 from seqloom.contracts.base import Model
@@ -26,7 +27,7 @@ from seqloom.metrics.result import Result, Signature
 from seqloom.models.network.network import prepare, train_network
 from seqloom.tasks.task import Command, Task
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.training.batches import Batch, Examples, padded
+from seqloom.training.batches import Batch, Examples
 from seqloom.training.config import TrainConfig
 
 
@@ -216,8 +217,8 @@ class _PairsTask:
         self.batches = Examples([len(t) for t in self.targets], self._collate, batch_size=8)
 
     def _collate(self, chosen: np.ndarray) -> Batch:
-        sources, source_mask = padded([self.sources[i] for i in chosen])
-        targets, mask = padded([self.targets[i] for i in chosen])
+        sources, source_mask = pad([self.sources[i] for i in chosen])
+        targets, mask = pad([self.targets[i] for i in chosen])
         return Batch(
             {"sources": sources, "source_mask": source_mask, "targets": targets}, mask=mask
         )

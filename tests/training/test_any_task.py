@@ -12,9 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn
 
+from seqloom.batching import pad
 from seqloom.errors import TrainingError
 from seqloom.training import loop
-from seqloom.training.batches import Batch, Examples, padded
+from seqloom.training.batches import Batch, Examples
 from seqloom.training.checkpoint import Run, read_log
 from seqloom.training.config import TrainConfig
 from seqloom.training.trainable import Criterion
@@ -44,8 +45,8 @@ class Lines:
         self.criterion, self.valid = criterion or Criterion("MSE"), valid
 
     def _collate(self, chosen):
-        inputs, mask = padded([SERIES[i] for i in chosen])
-        weights, _ = padded([self.weights[i] for i in chosen])
+        inputs, mask = pad([SERIES[i] for i in chosen])
+        weights, _ = pad([self.weights[i] for i in chosen])
         return Batch({"inputs": inputs, "targets": inputs @ TRUE}, mask=mask, weights=weights)
 
     def build(self):

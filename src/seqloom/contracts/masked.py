@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from seqloom import progress
+from seqloom.batching import Span, runs
 from seqloom.config import Config, TextConfig
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions, data_record
@@ -329,15 +330,9 @@ def _each_hidden(rows: Iterable[Row]) -> Iterator[tuple[Row, int]]:
                 yield (*row[:i], masked, *row[i + 1 :]), int(ids[place])
 
 
-def _portions(lengths: list[int], hidden: list[int], vocab_size: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of rows that are guessed together, so that neither their tokens nor
+def _portions(lengths: list[int], hidden: list[int], vocab_size: int) -> list[Span]:
+    """Return the start and end of rows that are guessed together, so that neither their tokens nor
     their probabilities are too many.
     """
-    low, tokens, cells = 0, 0, 0
-    for i, (length, places) in enumerate(zip(lengths, hidden)):
-        if i > low and (tokens + length > TOKENS_PER_PASS or cells + places * vocab_size > CELLS):
-            yield low, i
-            low, tokens, cells = i, 0, 0
-        tokens, cells = tokens + length, cells + places * vocab_size
-    if low < len(lengths):
-        yield low, len(lengths)
+    tokens, cells = np.array(lengths) * (CELLS // TOKENS_PER_PASS), np.array(hidden) * vocab_size
+    return runs(np.maximum(tokens, cells), CELLS)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from seqloom import batching
 from seqloom.errors import ConfigError, DataError, quoted
 
 Neighbours = list[tuple[str, float]]  # texts and their cosines, the nearest first
@@ -21,21 +22,16 @@ TEXTS_PER_BATCH, CHARACTERS_PER_BATCH = (
 
 
 def portions(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield neighbouring texts, so many at a time that memory depends neither on their number nor
+    """Return neighbouring texts, so many at a time that memory depends neither on their number nor
     on their length.
     """
-    group: list[str] = []
-    length = 0
-    for text in texts:
+
+    def length(text: str) -> int:
         if not isinstance(text, str):
             raise DataError(f"expected texts; got {quoted(text)}")
-        group.append(text)
-        length += len(text)
-        if len(group) == TEXTS_PER_BATCH or length > CHARACTERS_PER_BATCH:
-            yield group
-            group, length = [], 0
-    if group:
-        yield group
+        return len(text)
+
+    return batching.portions(texts, CHARACTERS_PER_BATCH, TEXTS_PER_BATCH, length)
 
 
 def units(vectors: np.ndarray) -> np.ndarray:

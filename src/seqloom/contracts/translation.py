@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from seqloom import progress
+from seqloom.batching import like_lengths
 from seqloom.config import make
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
@@ -299,9 +300,8 @@ class Translator(Model):
                 f"{len(targets):,} targets"
             )
         answers: dict[int, T] = {}
-        order = np.argsort([len(target) for target in targets], kind="stable")
-        for low in range(0, len(order), BATCH):
-            chosen = order[low : low + BATCH].tolist()
+        for group in like_lengths([len(target) for target in targets], rows=BATCH):
+            chosen = group.tolist()
             answers |= zip(chosen, what([sources[i] for i in chosen], [targets[i] for i in chosen]))
         return [answers[i] for i in range(len(sources))]
 
@@ -374,13 +374,8 @@ class Translator(Model):
         """
         if len(read.sources) <= BATCH:
             return [list(range(len(read.sources)))]
-        lengths = (
-            read.lengths
-            if self.writes_tokens
-            else np.array([len(source) for source in read.sources])
-        )
-        order = np.argsort(-lengths, kind="stable").tolist()
-        return [order[low : low + BATCH] for low in range(0, len(order), BATCH)]
+        lengths = read.lengths if self.writes_tokens else [len(source) for source in read.sources]
+        return [group.tolist() for group in like_lengths(lengths, rows=BATCH)]
 
     def check_sources(self, sources: Sources) -> None:
         for i, source in enumerate(sources):

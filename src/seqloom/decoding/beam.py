@@ -43,6 +43,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from seqloom.batching import there
 from seqloom.config import MAX_INTEGER, option
 from seqloom.decoding.configs import BeamOptions
 from seqloom.decoding.constraints import Prefixes, postpone_end, restrict
@@ -96,8 +97,9 @@ def log_coverage(sums: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     >>> log_coverage(np.array([[1.5, 0.5, 0.0]]), np.array([2])).round(4).tolist()
     [-0.6931]
     """
-    there = np.arange(sums.shape[1]) < lengths[:, None]
-    return np.where(there, np.log(np.clip(sums, MIN_ATTENTION, 1.0)), 0.0).sum(axis=1)
+    return np.where(
+        there(lengths, sums.shape[1]), np.log(np.clip(sums, MIN_ATTENTION, 1.0)), 0.0
+    ).sum(axis=1)
 
 
 # ---- beam
@@ -278,7 +280,7 @@ class _Beam:
 
         counts, scores, log_probs, origins = self.results
         tokens, rows = (np.concatenate(arrays) for arrays in zip(*self.chosen))
-        lengths = np.where(np.arange(origins.shape[1]) < counts[:, None], origins[:, :, 0], 0)
+        lengths = np.where(there(counts, origins.shape[1]), origins[:, :, 0], 0)
         ids = np.empty(lengths.sum(), np.int64)
         trace(
             tokens,

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqloom.batching import pad
 from seqloom.decoding.stepper import State, Stepper, check_scores, prefill, select
 from seqloom.errors import ConfigError
 
@@ -68,10 +69,8 @@ class Prefixes:
                     f"prefix {number} has {len(row)} tokens, but the output may have {limit} with its end; "
                     "raise max_tokens or shorten the prefix"
                 )
-        self.longest = max((len(row) for row in rows), default=0)
-        self.ids = np.full((len(rows), self.longest), -1, np.int64)  # -1: free
-        for number, row in enumerate(rows):
-            self.ids[number, : len(row)] = row
+        self.ids, _ = pad(rows, -1)  # -1: free
+        self.longest = self.ids.shape[1]
 
     def force(self, log_probs: np.ndarray, prompt: np.ndarray, position: int) -> np.ndarray:
         """Leave only the forced token at this position to the rows of prompts (R,) that have one.

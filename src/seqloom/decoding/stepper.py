@@ -33,6 +33,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from seqloom.batching import like_lengths
 from seqloom.errors import ModelError
 
 State = Any  # a nested tuple of arrays, batch first
@@ -212,10 +213,7 @@ def log_probs_by_steps(
     """
     starts = np.cumsum(lengths) - lengths
     out = np.empty(len(ids), np.float32)
-    by_length = np.argsort(-lengths, kind="stable")
-    for group in np.array_split(by_length, max(-(-len(lengths) // batch), 1)):
-        if len(group) == 0:
-            continue
+    for group in like_lengths(lengths, rows=batch):
         state, log_probs = stepper.start(len(group))
         rows = len(group)
         for t in range(int(lengths[group[0]])):

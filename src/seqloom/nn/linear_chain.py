@@ -19,6 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
+from seqloom.batching import by_step
 from seqloom.kernels.parallel import chunk_bounds, parallel_map
 
 CHUNK_VALUES = 1 << 18  # steps times tags of one chunk: its beliefs stay near the processor
@@ -307,13 +308,8 @@ class _Packed:
         self.shape = emissions.shape
         _, steps, k = emissions.shape
         self.flat = np.ascontiguousarray(emissions).reshape(-1, k)
-        self.order = np.argsort(-lengths, kind="stable")
+        self.order, self.offsets = by_step(lengths)
         self.lengths = lengths[self.order]
-        longest = int(self.lengths[0]) if len(lengths) else 0
-        alive = (
-            len(lengths) - np.cumsum(np.bincount(lengths, minlength=longest + 1))[:longest]
-        )  # sequences that have a step t
-        self.offsets = np.concatenate([[0], np.cumsum(alive)]).astype(np.int64)
         self.where = np.empty(self.offsets[-1], np.int64)  # of a row in `flat`
         pack(self.order * steps, self.offsets, self.where)
         self.rows = np.arange(len(self.where))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from seqloom.batching import longest_first
 from seqloom.kernels.maths import norm_rows
 from seqloom.kernels.recurrent import (
     EPSILON,
@@ -56,7 +57,7 @@ class Sequences(NamedTuple):
         offsets = np.ascontiguousarray(offsets, np.int64)
         if len(offsets) == 2:
             return cls(offsets, np.zeros(1, np.int64))
-        return cls(offsets, np.argsort(-np.diff(offsets), kind="stable"))
+        return cls(offsets, longest_first(np.diff(offsets)))
 
 
 class Cell:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqloom.batching import runs
 from seqloom.kernels.maths import TANH, activate
 from seqloom.runtime.attention import Cache
 from seqloom.runtime.outputs import AdaptiveSoftmax, FullSoftmax, take_output
@@ -291,11 +292,8 @@ class GPTStepper(Starting):
         pages, counts = self.network.pages, np.array([len(window) for window in windows], np.int64)
         cache = pages.extend(pages.start(len(windows)), windows)
         features = np.zeros((len(windows), self.width), np.float32)
-        ends = np.cumsum(counts)
-        for group in np.split(
-            np.arange(len(windows)), np.flatnonzero(np.diff(ends // PROMPT_TOKENS_PER_PASS)) + 1
-        ):
-            some = group[counts[group] > 0]
+        for low, high in runs(counts, PROMPT_TOKENS_PER_PASS):
+            some = low + np.flatnonzero(counts[low:high])
             if len(some):
                 part = Cache(*(leaf[some] for leaf in cache))
                 hidden = self.network.features(

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from seqloom.batching import offsets, there
 from seqloom.kernels.maths import LAST, character_maxima, pool_rows
 from seqloom.runtime.bert import BertNet
 from seqloom.runtime.cells import Sequences
@@ -51,10 +52,9 @@ class CharacterReader:
             out = np.zeros((len(ids), self.d_out), np.float32)
             character_maxima(ids, lengths, self.taps, self.bias, out)
             return out
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        inside = np.arange(ids.shape[1]) < lengths[:, None]
-        states, _ = self.recurrent.walk(self.embedding[ids[inside]], Sequences.at(offsets))
-        return pool_rows(states, offsets, LAST, self.d_out // 2)
+        borders, inside = offsets(lengths), there(lengths, ids.shape[1])
+        states, _ = self.recurrent.walk(self.embedding[ids[inside]], Sequences.at(borders))
+        return pool_rows(states, borders, LAST, self.d_out // 2)
 
 
 class TokenReader:

@@ -259,28 +259,26 @@ def batched(texts: Iterable[Any], n_bytes: int | None, unit: str) -> Iterator[li
     """Yield batches of texts, or of tuples of them, so small that memory does not depend on how
     many there are or how long; with progress over all of them.
     """
+    from seqloom.batching import portions
     from seqloom.progress import task
 
-    batch: list[Any] = []
-    done, size = 0, 0
+    def parts(one: Any) -> tuple[str, ...]:
+        return (one,) if isinstance(one, str) else one
+
+    def size(one: Any) -> int:
+        return sum(map(len, parts(one)))
+
+    done = 0
     with task("predicting", n_bytes, "bytes") as bar:
-        for text in texts:
-            batch.append(text)
-            size += len(text) if isinstance(text, str) else sum(map(len, text))
-            if len(batch) == BATCH or size > MAX_CHARACTERS:
-                yield batch
-                done += len(batch)
-                bar.note(f"{done:,} {unit}")
-                bar.advance(
-                    sum(
-                        len(part.encode("utf-8", "surrogatepass")) + 1
-                        for one in batch
-                        for part in ((one,) if isinstance(one, str) else one)
-                    )
-                )
-                batch, size = [], 0
-        if batch:
+        for batch in portions(texts, MAX_CHARACTERS, BATCH, size):
             yield batch
+            done += len(batch)
+            bar.note(f"{done:,} {unit}")
+            bar.advance(
+                sum(
+                    len(p.encode("utf-8", "surrogatepass")) + 1 for one in batch for p in parts(one)
+                )
+            )
 
 
 def read_held_out_text(path: str, reading: TextReading) -> Any:

@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from seqloom.batching import cut, like_lengths, longest_first, ranges
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.language import unit_lengths
 
@@ -88,7 +88,7 @@ class Examples:
         lengths: Sequence[int] | np.ndarray,
         collate: Callable[[np.ndarray], Batch],
         *,
-        batch_size: int = 32,
+        batch_size: int | None = 32,
         most_steps: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -96,52 +96,38 @@ class Examples:
         these numbers. `most_steps`: of a batch with its padding; where examples are long, there are
         fewer of them in it.
         """
-        self.lengths, self.collate, self.batch_size, self.seed = (
-            np.asarray(lengths),
-            collate,
-            batch_size,
-            seed,
-        )
+        self.lengths, self.collate, self.seed = np.asarray(lengths), collate, seed
+        self.most = most_steps, batch_size
         if not len(self.lengths):
             raise DataError("there are no examples to learn from")
-        self.borders = self._cut(most_steps)
         self._epoch: tuple[int, list[np.ndarray]] | None = None
 
-    def _cut(self, most_steps: int | None) -> list[int]:
-        """Find where batches begin among the examples by length, the longest first."""
-        lengths, borders = np.sort(self.lengths)[::-1], [0]
-        while borders[-1] < len(lengths):
-            longest = max(int(lengths[borders[-1]]), 1)
-            many = (
-                self.batch_size
-                if most_steps is None
-                else min(self.batch_size, max(most_steps // longest, 1))
-            )
-            borders.append(min(borders[-1] + many, len(lengths)))
-        return borders
-
     def length(self, cursor: Cursor) -> int:
-        return len(self.borders) - 1
+        return len(self.groups(cursor[0]))
 
     def share(self, cursor: Cursor) -> float:
         return cursor[1] / self.length(cursor)
 
     def batch(self, cursor: Cursor) -> Batch:
         epoch, number = cursor
-        groups = self._groups(epoch)
+        groups = self.groups(epoch)
         end = number + 1 == len(groups)
         return replace(
             self.collate(groups[number]), following=(epoch + 1, 0) if end else (epoch, number + 1)
         )
 
-    def _groups(self, epoch: int) -> list[np.ndarray]:
+    def groups(self, epoch: int) -> list[np.ndarray]:
+        """Return the numbers of the examples in each batch."""
         if self._epoch is None or self._epoch[0] != epoch:
             rng = np.random.default_rng([self.seed, epoch])
-            order = rng.permutation(len(self.lengths))
-            order = order[np.argsort(-self.lengths[order], kind="stable")]
-            groups = [order[low:high] for low, high in pairwise(self.borders)]
+            groups = self.deal(rng)
             self._epoch = epoch, [groups[i] for i in rng.permutation(len(groups))]
         return self._epoch[1]
+
+    def deal(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return the batches of an epoch, which are then read in random order."""
+        order = rng.permutation(len(self.lengths))
+        return [order[group] for group in like_lengths(self.lengths[order], *self.most)]
 
 
 class Corrupted:
@@ -170,21 +156,6 @@ class Corrupted:
         made = self.batches.batch(cursor)
         changed = self.corrupt(made, np.random.default_rng([_CORRUPTION, self.seed, *cursor]))
         return replace(changed, following=made.following, fresh=made.fresh)
-
-
-def padded(rows: Sequence[np.ndarray], fill: float = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Pad rows of unequal length on the right to (B, T, ...), and return which steps are theirs
-    (B, T).
-    """
-    longest = max(map(len, rows))
-    first = np.asarray(rows[0])
-    values, mask = (
-        np.full((len(rows), longest, *first.shape[1:]), fill, first.dtype),
-        np.zeros((len(rows), longest), bool),
-    )
-    for i, row in enumerate(rows):
-        values[i, : len(row)], mask[i, : len(row)] = row, True
-    return values, mask
 
 
 # ---- windows
@@ -367,25 +338,18 @@ class Separate:
         )
         pieces = -(-(self.lengths + shift) // self.longest)
         of = np.repeat(np.arange(len(pieces)), pieces)  # the unit of each piece
-        number = np.arange(len(of)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        number = ranges(np.zeros_like(pieces), pieces)
         low = (np.cumsum(self.lengths) - self.lengths)[of]
         starts = low + np.maximum(number * self.longest - shift[of], 0)
         ends = low + np.minimum((number + 1) * self.longest - shift[of], self.lengths[of])
         order = rng.permutation(len(of))
-        order = order[
-            np.argsort((starts - ends)[order], kind="stable")
-        ]  # the longest first, like ones in random order
-        groups, at = [], 0
-        while at < len(order):
-            width = min(int(ends[order[at]] - starts[order[at]]), self.window)
-            many = self.batch_size or max(
-                self.rows * self.window // width, 1
-            )  # of as many tokens, whatever their length
-            groups.append(order[at : at + many])
-            at += many
+        order = order[longest_first((ends - starts)[order])]  # like ones in random order
+        together = None if self.batch_size else self.rows * self.window  # tokens of a window
+        widths = np.minimum(ends - starts, self.window)[order]
+        cuts = cut(widths, together, self.batch_size)
         steps = []
-        for chosen in rng.permutation(len(groups)):
-            group = groups[chosen]
+        for chosen in rng.permutation(len(cuts)):
+            group = order[slice(*cuts[chosen])]
             size = _varied(self.window, rng) if self.vary else self.window
             steps += [
                 (group, at, size) for at in range(0, int(ends[group[0]] - starts[group[0]]), size)

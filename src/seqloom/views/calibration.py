@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom import progress
+from seqloom.batching import like_lengths
 from seqloom.charts.calibration import Forecasts, reliability
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import as_corpus
@@ -135,10 +136,7 @@ def forecasts(
     begin, first, last = _stretches(
         model, ids, max(min(positions, FORECASTS // stepper.vocab_size), 1)
     )
-    order = np.argsort(
-        begin - last, kind="stable"
-    )  # those of like length together, the longest first
-    batches = np.array_split(order, min(-(-len(order) * stepper.vocab_size // CELLS), len(order)))
+    batches = like_lengths(last - begin, rows=max(CELLS // stepper.vocab_size, 1))
     with progress.task(
         "calibration", int(sum((last - begin)[batch[0]] for batch in batches)), "steps"
     ) as bar:

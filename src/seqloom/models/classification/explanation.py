@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom.batching import ranges, there
 from seqloom.errors import ConfigError
 from seqloom.models.sequence.inputs import spelled_tokens, windows
 
@@ -140,8 +141,8 @@ def token_shares(
         total += gradient.view(len(shares), *x.shape).sum(0)
     with torch.no_grad():
         whole, nothing = float(odds(x, 1)[0]), float(odds(torch.zeros_like(x), 1)[0])
-    there = np.arange(x.shape[1]) < arrays["lengths"][:, None]
-    return (total * x / points).sum(2).cpu().numpy()[there], whole, nothing
+    shares = (total * x / points).sum(2).cpu().numpy()
+    return shares[there(arrays["lengths"], x.shape[1])], whole, nothing
 
 
 def explain(model: NeuralClassifier, text: Any, n: int, label: Any, against: Any) -> Explanation:
@@ -203,7 +204,7 @@ def steps_in_text(model: NeuralClassifier, text: Any) -> tuple[np.ndarray, list[
     words = spelled_tokens(model.tokenizer, text)
     if c.long == "windows":
         starts, stops, _ = windows(np.array([0]), np.array([len(words)]), c.max_length)
-        return np.concatenate([np.arange(a, b) for a, b in zip(starts, stops)]), words
+        return ranges(starts, stops - starts), words
     words = words[: c.max_length]
     return np.arange(len(words)), words
 

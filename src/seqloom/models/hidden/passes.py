@@ -24,6 +24,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from seqloom.batching import by_step
 from seqloom.errors import ConfigError, DataError
 
 BATCH_VALUES = 1 << 18  # tokens times states of one batch: its beliefs stay near the processor
@@ -97,9 +98,7 @@ class Packer:
         from seqloom.kernels.hmm import pack
 
         own = self.lengths[slice(*span)]
-        order = np.argsort(-own, kind="stable")
-        per_step = len(own) - np.cumsum(np.bincount(own))[:-1]  # sequences longer than t
-        offsets = np.concatenate([[0], np.cumsum(per_step)])
+        order, offsets = by_step(own)
         where = np.empty(offsets[-1], np.int64)
         pack(self.begins[slice(*span)][order], offsets, where)
         symbols, known = self._symbols(where)

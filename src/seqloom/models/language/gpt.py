@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqloom import progress
+from seqloom.batching import like_lengths
 from seqloom.contracts.language import LanguageModel, draft_of
 from seqloom.contracts.saving import Kind, natural, one_of, optional
 from seqloom.decoding.stepper import check_scores
@@ -108,19 +109,14 @@ class Windows:
         places in the ids.
         """
         ids, known = past.joined(ids), len(past.ids)
-        windows = sorted(self.spans(lengths, past.read, known), key=lambda w: w[0] - w[1])
-        for rows in _groups(windows, together):
-            longest = rows[0][1] - rows[0][0]
-            inputs = np.full((len(rows), longest), self.start_id, np.int64)
-            keep = np.zeros((len(rows), longest), bool)
-            for row, (start, end, first, begins) in enumerate(rows):
-                inputs[row, begins : end - start] = ids[start + begins - 1 : end - 1]
-                keep[row, first - start : end - start] = True
-            yield (
-                inputs,
-                keep,
-                np.concatenate([np.arange(first, end) for _, end, first, _ in rows]) - known,
-            )
+        spans = np.array(self.spans(lengths, past.read, known), np.int64).reshape(-1, 4)
+        for chosen in like_lengths(spans[:, 1] - spans[:, 0], together):
+            start, end, first, begins = spans[chosen].T[..., None]
+            at = start + np.arange((end - start)[0, 0])  # (B, T)
+            before = ids[np.minimum(at, len(ids)) - 1]
+            inputs = np.where((at < start + begins) | (at >= end), self.start_id, before)
+            keep = (at >= first) & (at < end)
+            yield inputs, keep, at[keep] - known
         past.advance(
             ids[known:], 2 * self.context
         )  # the window that was broken off, and the token before it
@@ -157,16 +153,6 @@ class Windows:
             yield at + low, at + high, at + first, 0 if low else begins
             if high == length:
                 break
-
-
-def _groups(windows: list[Span], most: int) -> list[list[Span]]:
-    """Put as many windows together as have `most` tokens."""
-    groups: list[list[Span]] = []
-    for window in windows:
-        if not groups or (len(groups[-1]) + 1) * (groups[-1][0][1] - groups[-1][0][0]) > most:
-            groups.append([])
-        groups[-1].append(window)
-    return groups
 
 
 class GPTLayers(Layers):

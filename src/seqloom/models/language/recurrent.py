@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom.batching import longest_first, there
 from seqloom.contracts.language import LanguageModel
 from seqloom.encoder_table import find_cell
 from seqloom.errors import ConfigError
@@ -126,8 +127,7 @@ class RecurrentLayers(Layers):
 
         device = next(network.parameters()).device
         eos, starts, chunk = model.tokenizer.eos_id, np.cumsum(lengths) - lengths, together or CHUNK
-        by_length = np.argsort(-lengths, kind="stable")
-        for group in np.array_split(by_length, max(-(-len(lengths) // ROWS), 1)):
+        for group in np.array_split(longest_first(lengths), max(-(-len(lengths) // ROWS), 1)):
             state, before = (past.state, past.ids) if past else (None, ids[:0])
             for at in range(0, int(lengths[group].max(initial=0)), chunk):
                 group = group[lengths[group] > at]
@@ -144,7 +144,7 @@ class RecurrentLayers(Layers):
                 )
                 state = None if state is None else detached(leading(state, len(group)))
                 features, state = network(torch.from_numpy(inputs).to(device), state)
-                wanted = np.arange(sizes.max()) < sizes[:, None]
+                wanted = there(sizes)
                 yield places[wanted], features[torch.from_numpy(wanted).to(device)]
             if past:
                 past.state = detached(state)

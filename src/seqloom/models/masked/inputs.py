@@ -11,11 +11,12 @@ like lengths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from seqloom.batching import like_lengths, offsets, pad, runs
 from seqloom.contracts.saving import Kind, natural, one_of, optional
 from seqloom.errors import DataError, ModelError
 from seqloom.models.masked.configs import SHAPE, EncoderLayout
@@ -118,36 +119,13 @@ def cut_to(row: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, ...]:
     return row[0][:first], row[1][: most - first]
 
 
-def batches(lengths: Sequence[int], together: int = TOKENS_PER_PASS) -> Iterator[list[int]]:
-    """Yield indices of rows of similar length that are read together, so that little is padded."""
-    group: list[int] = []
-    longest = 0
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        if group and (len(group) + 1) * longest > together:
-            yield group
-            group = []
-        if not group:
-            longest = lengths[place]
-        group.append(place)
-    if group:
-        yield group
-
-
 def pad_together(
-    inputs: Iterable[Input], pad: int
+    inputs: Sequence[Input], mark: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return ids and types (B, T) of rows padded on the right, and which are tokens; None where
     nothing was padded.
     """
-    rows = list(inputs)
-    lengths = np.array([len(row.ids) for row in rows])
-    shape = (len(rows), int(lengths.max()))
-    ids, types = np.full(shape, pad, np.int64), np.zeros(shape, np.int64)
-    keep = np.arange(shape[1]) < lengths[:, None]
-    ids[keep], types[keep] = (
-        np.concatenate([row.ids for row in rows]),
-        np.concatenate([row.types for row in rows]),
-    )
+    (ids, keep), (types, _) = (pad(part, value) for part, value in zip(zip(*inputs), (mark, 0)))
     return ids, types, None if keep.all() else keep
 
 
@@ -183,34 +161,26 @@ def encoder_shapes(layout: EncoderLayout, vocab_size: int) -> Shapes:
 
 def read_inputs(network: BertNet, inputs: Sequence[Input]) -> tuple[np.ndarray, np.ndarray]:
     """Return the vectors (N, D) of all tokens of these texts, and the offsets (B + 1,) of the texts."""
-    offsets = np.zeros(len(inputs) + 1, np.int64)
-    np.cumsum([len(one.ids) for one in inputs], out=offsets[1:])
+    borders = offsets([len(one.ids) for one in inputs])
     ids, types = (np.concatenate(part) for part in zip(*inputs))
-    return network(ids, offsets, types), offsets
+    return network(ids, borders, types), borders
 
 
-def groups(inputs: Sequence[Input]) -> Iterator[Sequence[Input]]:
-    """Yield neighbouring texts that are read together; where they are divided depends on the texts alone."""
-    start = tokens = 0
-    for i, one in enumerate(inputs):
-        if i > start and tokens + len(one.ids) > GROUP:
-            yield inputs[start:i]
-            start, tokens = i, 0
-        tokens += len(one.ids)
-    if start < len(inputs):
-        yield inputs[start:]
+def groups(inputs: Sequence[Input]) -> list[Sequence[Input]]:
+    """Return neighbouring texts that are read together; where they are divided depends on the texts alone."""
+    return [inputs[low:high] for low, high in runs([len(one.ids) for one in inputs], GROUP)]
 
 
 class Read(NamedTuple):
     """What an encoder made of some texts at once."""
 
-    places: list[int]  # of the texts among those asked
+    places: np.ndarray  # of the texts among those asked
     hidden: torch.Tensor  # (B, T, D), on the network's device; padded on the right
     keep: torch.Tensor | None  # bool (B, T), False where padded; None: nowhere
 
 
 def read(
-    network: bert.BertNet, inputs: Sequence[Input], pad: int, together: int = TOKENS_PER_PASS
+    network: bert.BertNet, inputs: Sequence[Input], mark: int, together: int = TOKENS_PER_PASS
 ) -> Iterator[Read]:
     """Yield the vectors of the last layer, batch by batch, with gradients unless the caller turns
     them off.
@@ -218,8 +188,8 @@ def read(
     import torch
 
     device = network.embedding.weight.device
-    for places in batches([len(one.ids) for one in inputs], together):
-        ids, types, keep = pad_together((inputs[place] for place in places), pad)
+    for places in like_lengths([len(one.ids) for one in inputs], together):
+        ids, types, keep = pad_together([inputs[place] for place in places], mark)
         kept = None if keep is None else torch.from_numpy(keep).to(device)
         yield Read(
             places,
@@ -228,13 +198,13 @@ def read(
         )
 
 
-def hidden_states(network: bert.BertNet, inputs: Sequence[Input], pad: int) -> list[np.ndarray]:
+def hidden_states(network: bert.BertNet, inputs: Sequence[Input], mark: int) -> list[np.ndarray]:
     """Return the vectors (T, D) of each text, those of its marks included."""
     import torch
 
     found: list[np.ndarray] = [np.empty((0, 0), np.float32)] * len(inputs)
     with torch.inference_mode():
-        for places, hidden, _ in read(network, inputs, pad):
+        for places, hidden, _ in read(network, inputs, mark):
             rows = hidden.float().cpu().numpy()
             for row, place in enumerate(places):
                 found[place] = rows[row, : len(inputs[place].ids)].copy()

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
+from seqloom.batching import like_lengths, offsets, pad_flat, ranges, runs
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.classification.features import check_texts, join
 from seqloom.models.sequence.configs import Sizes
@@ -52,10 +52,8 @@ class Spellings:
         """
         cut = [word[:longest] for word in words]
         lengths = np.fromiter(map(len, cut), np.int64, len(cut))
-        ids = np.full((len(cut), max(int(lengths.max(initial=0)), 1)), PADDING, np.int32)
-        places = np.arange(ids.shape[1]) < lengths[:, None]
-        ids[places] = [known.get(char, 1) for word in cut for char in word]
-        return cls(ids, lengths)
+        ids = np.array([known.get(char, 1) for word in cut for char in word], np.int32)
+        return cls(pad_flat(ids, lengths, PADDING, least=1)[0], lengths)
 
 
 @dataclass(frozen=True)
@@ -72,11 +70,7 @@ class Encoded:
     first_row: np.ndarray = field(init=False)  # (E + 1,)
 
     def __post_init__(self) -> None:
-        rows = (
-            np.arange(len(self.borders))
-            if self.counts is None
-            else np.concatenate([[0], np.cumsum(self.counts)])
-        )
+        rows = np.arange(len(self.borders)) if self.counts is None else offsets(self.counts)
         object.__setattr__(self, "first_row", rows)
 
     def __len__(self) -> int:
@@ -96,12 +90,14 @@ class Encoded:
         """
         assert self.counts is None
         assert self.words is None
-        lengths = self.borders[chosen + 1] - self.borders[chosen]
-        borders = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.repeat(self.borders[chosen] - borders[:-1], lengths) + np.arange(borders[-1])
-        return Encoded(
-            {name: values[places] for name, values in self.steps.items()}, borders, self.spellings
-        )
+        lengths, steps = self._rows(chosen)
+        return Encoded(steps, offsets(lengths), self.spellings)
+
+    def _rows(self, rows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return the lengths of these rows, and their steps one after the other."""
+        lengths = np.diff(self.borders)[rows]
+        places = ranges(self.borders[rows], lengths)
+        return lengths, {name: values[places] for name, values in self.steps.items()}
 
     def batch(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of a batch of these examples."""
@@ -109,29 +105,19 @@ class Encoded:
         arrays: dict[str, np.ndarray] = {}
         if self.counts is not None:
             arrays["counts"] = self.counts[chosen].astype(np.int64)
-            rows = np.concatenate(
-                [np.arange(self.first_row[i], self.first_row[i + 1]) for i in chosen.tolist()]
-            )
-        starts, lengths = self.borders[rows], self.borders[rows + 1] - self.borders[rows]
-        steps = np.arange(max(int(lengths.max(initial=0)), 1))
-        there = steps < lengths[:, None]
-        places = np.where(there, starts[:, None] + steps, 0)
-        arrays["lengths"] = lengths.astype(np.int64)
-        for name, values in self.steps.items():
-            taken = (
-                values[places]
-                if len(values)
-                else np.zeros((*places.shape, *values.shape[1:]), values.dtype)
-            )
-            taken[~there] = 0
-            arrays[name] = taken.astype(np.int64) if taken.dtype.kind in "iu" else taken
+            rows = ranges(self.first_row[chosen], arrays["counts"])
+        arrays["lengths"], steps = self._rows(rows)
+        for name, values in steps.items():
+            values = values.astype(np.int64) if values.dtype.kind in "iu" else values
+            arrays[name], _ = pad_flat(values, arrays["lengths"], least=1)
         if self.words is not None:
             of_words = self.words.batch(chosen)
             arrays |= {**of_words, "lengths": arrays["lengths"], "word_counts": of_words["lengths"]}
         if self.spellings is not None:
             used, where = np.unique(arrays["words"], return_inverse=True)
             lengths = self.spellings.lengths[used]
-            arrays["words"], arrays["spelling_lengths"] = where.reshape(places.shape), lengths
+            arrays["words"] = where.reshape(arrays["words"].shape)
+            arrays["spelling_lengths"] = lengths
             arrays["spellings"] = self.spellings.ids[
                 used, : max(int(lengths.max(initial=0)), 1)
             ].astype(np.int64)
@@ -141,8 +127,8 @@ class Encoded:
         """Return the examples from `low` to `high` as networks without torch read them: without padding."""
         high = len(self) if high is None else high
         first_row = self.first_row[low : high + 1]
-        offsets = self.borders[first_row[0] : first_row[-1] + 1]
-        begin, end = int(offsets[0]), int(offsets[-1])
+        borders = self.borders[first_row[0] : first_row[-1] + 1]
+        begin, end = int(borders[0]), int(borders[-1])
         steps = {name: values[begin:end] for name, values in self.steps.items()}
         places = word_offsets = None
         if self.words is not None:
@@ -153,36 +139,25 @@ class Encoded:
             rows = first_row[example] + self.words.steps["rows"][of_words]
             places = self.borders[rows] + self.words.steps["places"][of_words] - begin
         return Examples(
-            steps, offsets - begin, first_row - first_row[0], self.spellings, places, word_offsets
+            steps, borders - begin, first_row - first_row[0], self.spellings, places, word_offsets
         )
 
     def groups(self, most_steps: int = 1 << 11) -> list[tuple[int, int]]:
         """Return neighbouring examples that are read together, from and to; where they are divided
         depends on them alone.
         """
-        ends, bounds = self.borders[self.first_row], [0]
-        for i in range(1, len(self) + 1):
-            if i == len(self) or ends[i + 1] - ends[bounds[-1]] > most_steps:
-                bounds.append(i)
-        return list(pairwise(bounds))
+        return runs(self.lengths, most_steps)
 
     def buckets(self, most_steps: int = 1 << 13, most_rows: int = 256) -> list[np.ndarray]:
         """Return all examples in batches of similar length, the longest first, each of at most so many
         steps with its padding.
         """
-        lengths = self.lengths
-        order = np.argsort(-lengths, kind="stable")
-        groups, at = [], 0
-        while at < len(order):
-            many = int(np.clip(most_steps // max(int(lengths[order[at]]), 1), 1, most_rows))
-            groups.append(order[at : at + many])
-            at += many
-        return groups
+        return like_lengths(self.lengths, most_steps, most_rows)
 
 
 def flat(rows: Sequence[np.ndarray], dtype: type = np.int64) -> tuple[np.ndarray, np.ndarray]:
     """Join rows one after the other, and return them with their offsets."""
-    borders = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    borders = offsets([len(row) for row in rows])
     return (np.concatenate(rows) if len(rows) else np.zeros(0, dtype)), borders
 
 
@@ -229,9 +204,7 @@ class TextInputs:
             starts, stops, counts = windows(starts, stops, self.max_length)
         if counts is not None or (stops - starts).max(initial=0) > self.max_length:
             stops = np.minimum(stops, starts + self.max_length)
-            places, borders = flat(
-                [np.arange(a, b) for a, b in zip(starts.tolist(), stops.tolist())]
-            )
+            places, borders = ranges(starts, stops - starts), offsets(stops - starts)
             steps = {name: values[places] for name, values in steps.items()}
         return Encoded(steps, borders, None if spelled is None else self.spellings(spelled), counts)
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from seqloom.batching import there
 from seqloom.encoder_table import find_encoder
 from seqloom.errors import ConfigError
 from seqloom.models.masked.encoder_net import build_encoder
@@ -214,9 +215,7 @@ def example_batches(
                     **({} if weights is None else {"weights": weights[chosen]}),
                 }
             )
-        return Batch(
-            arrays, mask=np.arange(arrays["targets"].shape[1]) < tagged_steps(arrays)[:, None]
-        )
+        return Batch(arrays, mask=there(tagged_steps(arrays), arrays["targets"].shape[1]))
 
     return Examples(
         encoded.lengths,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from seqloom import progress
+from seqloom.batching import cut, there
 from seqloom.contracts.translations import ReadSources
 from seqloom.data.examples import hashed_order
 from seqloom.data.translation import Parallel, undivided
@@ -33,6 +34,7 @@ from seqloom.runtime.declarations import Examples
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.tokenizer_directory import choose_tokenizer
 from seqloom.training.batches import Batch, Cursor
+from seqloom.training.batches import Examples as ExampleBatches
 
 if TYPE_CHECKING:
     from seqloom.models.translation.model import TranslationModel
@@ -123,11 +125,10 @@ def target_arrays(
     inputs = np.concatenate(
         [np.tile(np.array(start, np.int64), (len(ids), 1)), ids[:, :-1]], axis=1
     )
-    there = np.arange(ids.shape[1]) < batch["lengths"][:, None]
-    return {"targets": ids, "inputs": inputs}, there
+    return {"targets": ids, "inputs": inputs}, there(batch["lengths"], ids.shape[1])
 
 
-class PairBatches:
+class PairBatches(ExampleBatches):
     """Batches of pairs for the training engine, in a new order in each epoch."""
 
     def __init__(
@@ -144,71 +145,35 @@ class PairBatches:
         `most_tokens`: of both sides of a batch with its padding; `batch_size`: instead, how many
         pairs.
         """
-        self.sources, self.targets, self.start, self.seed = sources, targets, start, seed
-        self.most_tokens, self.batch_size = most_tokens, batch_size
-        self._epoch: tuple[int, list[np.ndarray]] | None = None
-
-    def length(self, cursor: Cursor) -> int:
-        return len(self.groups(cursor[0]))
-
-    def share(self, cursor: Cursor) -> float:
-        return cursor[1] / self.length(cursor)
+        super().__init__(
+            np.stack([sources.lengths, targets.lengths], 1),
+            self.pairs,
+            batch_size=batch_size,
+            most_steps=most_tokens if batch_size is None else None,
+            seed=seed,
+        )
+        self.sources, self.targets, self.start = sources, targets, start
 
     def batch(self, cursor: Cursor) -> Batch:
-        epoch, number = cursor
-        groups = self.groups(epoch)
-        end = number + 1 == len(groups)
-        made = self.collate(groups[number])
-        return replace(
-            made,
-            arrays={**made.arrays, "epochs": np.array([epoch + number / len(groups)], np.float32)},
-            following=(epoch + 1, 0) if end else (epoch, number + 1),
-        )
+        made = super().batch(cursor)
+        epochs = np.array([cursor[0] + self.share(cursor)], np.float32)
+        return replace(made, arrays={**made.arrays, "epochs": epochs})
 
-    def collate(self, chosen: np.ndarray) -> Batch:
-        arrays, there = target_arrays(self.targets, chosen, self.start)
-        return Batch({**self.sources.batch(chosen), **arrays}, mask=None if there.all() else there)
+    def pairs(self, chosen: np.ndarray) -> Batch:
+        """Return the batch of these pairs."""
+        arrays, mask = target_arrays(self.targets, chosen, self.start)
+        return Batch({**self.sources.batch(chosen), **arrays}, mask=None if mask.all() else mask)
 
-    def groups(self, epoch: int) -> list[np.ndarray]:
-        """Return the indices of the pairs in each batch."""
-        if self._epoch is None or self._epoch[0] != epoch:
-            rng = np.random.default_rng([self.seed, epoch])
-            sources, targets = self.sources.lengths, self.targets.lengths
-            by_source = np.where(targets % 2, sources, -sources) + rng.random(len(targets))
-            order = np.lexsort((by_source, targets))
-            groups = [
-                order[low:high]
-                for low, high in self._cuts(sources[order].tolist(), targets[order].tolist())
-            ]
-            self._epoch = epoch, [groups[i] for i in rng.permutation(len(groups))]
-        return self._epoch[1]
-
-    def _cuts(self, sources: list[int], targets: list[int]) -> list[tuple[int, int]]:
-        """Return where each batch starts and ends, for pairs of these lengths."""
-        cuts, low, longest_source, longest_target = [], 0, 0, 0
-        for i, (source, target) in enumerate(zip(sources, targets)):
-            longest_source, longest_target = (
-                max(longest_source, source),
-                max(longest_target, target),
-            )
-            many = i - low + 1
-            full = (
-                many * (longest_source + longest_target) > self.most_tokens
-                if self.batch_size is None
-                else many > self.batch_size
-            )
-            if full and i > low:
-                cuts.append((low, i))
-                low, longest_source, longest_target = i, source, target
-        return [*cuts, (low, len(sources))]
+    def deal(self, rng: np.random.Generator) -> list[np.ndarray]:
+        sources, targets = self.lengths.T
+        by_source = np.where(targets % 2, sources, -sources) + rng.random(len(targets))
+        order = np.lexsort((by_source, targets))
+        return [order[low:high] for low, high in cut(self.lengths[order], *self.most)]
 
     def waste(self, epoch: int = 0) -> float:
         """Return the share of padding in all batches of an epoch."""
-        real = filled = 0
-        for group in self.groups(epoch):
-            for lengths in (self.sources.lengths[group], self.targets.lengths[group]):
-                real, filled = real + int(lengths.sum()), filled + len(group) * int(lengths.max())
-        return 1 - real / max(filled, 1)
+        filled = sum(len(group) * self.lengths[group].max(0).sum() for group in self.groups(epoch))
+        return 1 - float(self.lengths.sum() / max(filled, 1))
 
 
 # ---- decoder

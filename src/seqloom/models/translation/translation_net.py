@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seqloom.batching import like_lengths
 from seqloom.models.network.output_net import summed_loss
 from seqloom.models.sequence.inputs import Encoded
 from seqloom.models.translation.pairs import in_source_order, target_arrays
@@ -108,6 +109,9 @@ class NetworkDecoder:
         return in_source_order(weights, lengths) if self.backwards else weights, lengths
 
 
+PAIRS = 256  # at most in one pass
+
+
 def forced_features(
     network: Any,
     sources: Encoded,
@@ -121,9 +125,8 @@ def forced_features(
     from the first of `start` on.
     """
     device = next(network.parameters()).device
-    both = Encoded({}, np.concatenate([[0], np.cumsum(sources.lengths + targets.lengths)]))
     with torch.inference_mode():
-        for chosen in both.buckets(most_tokens):
+        for chosen in like_lengths(sources.lengths + targets.lengths, most_tokens, PAIRS):
             arrays, there = target_arrays(targets, chosen, start)
             batch = {
                 name: torch.from_numpy(array).to(device)
