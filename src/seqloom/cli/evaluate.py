@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _configs(task: Task) -> tuple[type[Config], type[Config]]:
-    return task.judging, task.reading
+    return task.evaluation, task.reading
 
 
 @click.command(
@@ -50,6 +50,6 @@ def command(model: str, data: tuple[str, ...], as_json: bool, **options: Any) ->
     """
     loaded = tasks.open_model("evaluate", model)
     task = tasks.of(loaded)
-    judging, reading = options_of(task, model, _configs(task), options, _configs)
-    outcome = task.evaluate(loaded, model, data, reading, judging)
+    evaluation, reading = options_of(task, model, _configs(task), options, _configs)
+    outcome = task.evaluate(loaded, model, data, reading, evaluation)
     emit(outcome.values) if as_json else click.echo(outcome.text)

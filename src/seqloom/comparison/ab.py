@@ -88,24 +88,26 @@ class ABResult:
     @property
     def winner(self) -> str | None:
         """Return `a` or `b` where the task's own metric differs clearly (p below 0.05), else None."""
-        judged = self.figures[0]
-        if not judged.better or judged.p_value is None or not judged.p_value < 0.05:
+        evaluation = self.figures[0]
+        if not evaluation.better or evaluation.p_value is None or not evaluation.p_value < 0.05:
             return None
-        return "b" if (judged.difference > 0) == (judged.better == "higher") else "a"
+        return "b" if (evaluation.difference > 0) == (evaluation.better == "higher") else "a"
 
     def sentence(self) -> str:
         """Say what the task's own metric shows; empty where it is not compared."""
-        judged = self.figures[0]
-        if not judged.better:
+        evaluation = self.figures[0]
+        if not evaluation.better:
             return ""
         sure = (
             ""
-            if judged.p_value is None or math.isnan(judged.p_value)
-            else f", p = {judged.p_value:.2g}"
+            if evaluation.p_value is None or math.isnan(evaluation.p_value)
+            else f", p = {evaluation.p_value:.2g}"
         )
         if self.winner is None:
-            return f"no clear difference in {judged.name}{sure}"
-        return f"{self.winner.upper()} is better: {judged.name} {judged.difference:+.4f}{sure}"
+            return f"no clear difference in {evaluation.name}{sure}"
+        return (
+            f"{self.winner.upper()} is better: {evaluation.name} {evaluation.difference:+.4f}{sure}"
+        )
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table, cell by cell, a heading first."""

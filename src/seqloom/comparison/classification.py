@@ -15,7 +15,7 @@ from seqloom.charts.calibration import Forecasts, reliability
 from seqloom.charts.comparison import Measure
 from seqloom.charts.heat import confusion_chart
 from seqloom.comparison.bench import Bench, Rung, unfitted
-from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score, columns
+from seqloom.comparison.ladder import FRACTIONS, Column, Evaluation, Ladder, Parts, Score, columns
 from seqloom.comparison.pictures import best_of_groups
 from seqloom.data.classification import Labelled, as_labelled
 from seqloom.data.examples import example_digest, has_labels, hashed_order, hashed_parts
@@ -280,14 +280,14 @@ class ClassificationLadder(AnnotatedLadder):
     def refuses(self, model: Any) -> str:
         return "it predicts several labels for an example" if model.multi_label else ""
 
-    def judge(self, model: Any, parts: Parts) -> Judged:
+    def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         test = parts.test
         start = time.perf_counter()
         log_probs = model.log_probs(test.examples)
         seconds = time.perf_counter() - start
         said = model.labels_of(np.exp(log_probs))
         if model.multi_label:
-            return Judged({}, _several_labels(test.labels, said), len(test), seconds, said)
+            return Evaluation({}, _several_labels(test.labels, said), len(test), seconds, said)
         names, gold = list(map(str, model.classes)), list(map(str, test.labels))
         metrics, _, _ = classification.evaluate_labels(
             names, gold, [""] * len(test), log_probs, samples=0, examples=0
@@ -304,7 +304,7 @@ class ClassificationLadder(AnnotatedLadder):
             key: metrics[key]
             for key in ("accuracy", "macro_f1", "nats_per_text", "calibration_error", "texts")
         }
-        return Judged(measures, scores, len(test), seconds, said)
+        return Evaluation(measures, scores, len(test), seconds, said)
 
     def warm_up(self) -> None:
         texts = [("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")]

@@ -20,7 +20,16 @@ import numpy as np
 from seqloom.charts.comparison import Measure
 from seqloom.charts.forecasting import Line, forecast_chart
 from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
-from seqloom.comparison.ladder import FOLDS, Column, Judged, Ladder, Parts, Score, Trial, columns
+from seqloom.comparison.ladder import (
+    FOLDS,
+    Column,
+    Evaluation,
+    Ladder,
+    Parts,
+    Score,
+    Trial,
+    columns,
+)
 from seqloom.data.forecasting import Series, as_series, second_of
 from seqloom.data.recognise import times_in
 from seqloom.encoder_table import has_encoder
@@ -233,7 +242,7 @@ class ForecastingLadder(Ladder):
             else None
         )
 
-    def judge(self, model: Any, parts: Parts) -> Judged:
+    def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         ahead = self.ahead
         if model.horizon < ahead:
             raise NotPossible(
@@ -257,7 +266,7 @@ class ForecastingLadder(Ladder):
             Score(name, columns(*forecasting.segments(each, done.origins, ahead)), better="lower")
             for name, each in (("MSE", errors), ("MAE", np.sqrt(np.abs(errors))))
         ]
-        return Judged(metrics, scores, len(done.truth), seconds)
+        return Evaluation(metrics, scores, len(done.truth), seconds)
 
     def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
         """Forecast as many steps as both models can."""

@@ -68,7 +68,7 @@ class Score(NamedTuple):
     better: Literal["lower", "higher", ""] = "higher"
 
 
-class Judged(NamedTuple):
+class Evaluation(NamedTuple):
     """A fitted model on the test part."""
 
     measures: dict[str, Any]  # plain values by name, the ladder's measure first
@@ -241,7 +241,7 @@ class Ladder(ABC):
         return None
 
     @abstractmethod
-    def judge(self, model: Any, parts: Parts) -> Judged:
+    def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         """Evaluate a fitted model on the test part."""
 
     def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
@@ -250,7 +250,7 @@ class Ladder(ABC):
             attempt.fit(**{name: each[i] for name, each in fit.items()})
             for i, attempt in enumerate(attempts)
         ]
-        first, second = (self.judge(model, parts).scores for model in models)
+        first, second = (self.evaluate(model, parts).scores for model in models)
         return Trial([pair for pair in zip(first, second) if pair[0].name == pair[1].name])
 
     def refuses(self, model: Any) -> str:
@@ -261,7 +261,7 @@ class Ladder(ABC):
 
     def quality(self, model: Any, parts: Parts) -> float:
         """Return only the measure."""
-        return float(next(iter(self.judge(model, parts).measures.values())))
+        return float(next(iter(self.evaluate(model, parts).measures.values())))
 
     def smaller(self, train: Any, part: int) -> Any:
         """Return the first 1/part of training data; None where that is too little."""

@@ -17,7 +17,7 @@ from seqloom.comparison.ladder import (
     FRACTIONS,
     Column,
     Count,
-    Judged,
+    Evaluation,
     Ladder,
     Parts,
     Score,
@@ -137,7 +137,7 @@ class LanguageLadder(Ladder):
             else f"its bits per byte would be those of an easier text: {tokenizer.loses()}"
         )
 
-    def judge(self, model: Any, parts: Parts) -> Judged:
+    def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         tokenizer = model.tokenizer
         try:
             ids = encode_corpus(tokenizer, parts.test, unit=model.unit)
@@ -157,7 +157,7 @@ class LanguageLadder(Ladder):
             "perplexity": language.perplexity(log_probs),
             "tokens": len(ids),
         }
-        return Judged(measures, [score], len(ids), seconds)
+        return Evaluation(measures, [score], len(ids), seconds)
 
     def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
         """Add what can be said of any two tokenizers; where one loses text and the other is

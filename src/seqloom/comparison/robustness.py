@@ -13,7 +13,7 @@ from typing import Any
 
 from seqloom import progress
 from seqloom.comparison import ladder as ladders
-from seqloom.comparison.ladder import Judged, Ladder, Parts
+from seqloom.comparison.ladder import Evaluation, Ladder, Parts
 from seqloom.contracts import Classifier, Tagger
 from seqloom.data.classification import Labelled, as_labelled
 from seqloom.data.perturb import PERTURBATIONS, TYPO_RATE, perturb_labelled, perturb_tagged
@@ -67,14 +67,14 @@ def robustness(
     change: Any = perturb_tagged if isinstance(model, Tagger) else perturb_labelled
     model.remark_training_data(given.name, given.fingerprint)
     ladder = ladders.of_task(model.task).specialised_for(Parts(given, None, given, ""))
-    clean, rows = _judge(ladder, model, given), []
+    clean, rows = _evaluate(ladder, model, given), []
     with progress.task("perturbing", len(perturb), "kinds") as bar:
         for kind in perturb:
             changed = change(given, kind, typo_rate=typo_rate, seed=seed)
             rows.append(
                 {
                     "perturbation": kind,
-                    **_row(clean, _judge(ladder, model, changed), samples),
+                    **_row(clean, _evaluate(ladder, model, changed), samples),
                     "changed": _share(_examples(given), _examples(changed)),
                 }
             )
@@ -91,16 +91,16 @@ def robustness(
     )
 
 
-def _judge(ladder: Ladder, model: Any, data: Any) -> Judged:
-    return ladder.judge(model, Parts(None, None, data, ""))
+def _evaluate(ladder: Ladder, model: Any, data: Any) -> Evaluation:
+    return ladder.evaluate(model, Parts(None, None, data, ""))
 
 
-def _metric(judged: Judged) -> dict[str, float]:
-    score = judged.scores[0]
+def _metric(evaluation: Evaluation) -> dict[str, float]:
+    score = evaluation.scores[0]
     return {score.name.replace(" ", "_").lower(): ratio(score.rows)}
 
 
-def _row(clean: Judged, changed: Judged, samples: int) -> dict[str, Any]:
+def _row(clean: Evaluation, changed: Evaluation, samples: int) -> dict[str, Any]:
     difference = paired_rows(changed.scores[0].rows, clean.scores[0].rows, samples=samples)
     row = {
         **_metric(changed),

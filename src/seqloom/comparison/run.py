@@ -300,8 +300,8 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
     seconds = time.perf_counter() - start
     if why := ladder.refuses(model):
         raise NotPossible(why)
-    judged = ladder.judge(model, parts)
-    rows = judged.scores[0].rows
+    evaluation = ladder.evaluate(model, parts)
+    rows = evaluation.scores[0].rows
     extra = bench.tokenizers[rung.tokenizer][1] if rung.tokenizer else 0.0
     trained, record = (
         not rung.finished,
@@ -310,13 +310,13 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
     result = RungResult(
         name=rung.name,
         family=rung.family,
-        measures=judged.measures,
+        measures=evaluation.measures,
         interval=ladder.interval(rows),
         tokenizer=model.tokenizer_label(),
         parameters=model.parameters,
         train_seconds=seconds + extra if trained else None,
         train_speed=ladder.learnt_units(model, parts) / max(seconds, 1e-9) if trained else None,
-        score_speed=judged.scored / max(judged.seconds, 1e-9),
+        score_speed=evaluation.scored / max(evaluation.seconds, 1e-9),
         peak_memory=memory.peak if trained else None,
         disk=None,
         sample=ladder.sample(model, rung, bench.seed),

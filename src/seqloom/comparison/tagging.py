@@ -14,7 +14,7 @@ import numpy as np
 from seqloom.charts.comparison import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.classification import AnnotatedLadder
-from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score, columns
+from seqloom.comparison.ladder import FRACTIONS, Column, Evaluation, Ladder, Parts, Score, columns
 from seqloom.data.recognise import tags_in
 from seqloom.data.tagging import Tagged, as_tagged
 from seqloom.encoder_table import has_encoder
@@ -130,7 +130,7 @@ class TaggingLadder(AnnotatedLadder):
         ]  # shorter ones come again by chance
         return sum(words in known for words in asked) / len(asked) if asked else 0.0
 
-    def judge(self, model: Any, parts: Parts) -> Judged:
+    def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         test, scheme = parts.test, model.learnt["scheme"]
         gold = test.converted(scheme) if test.scheme and scheme else test
         start = time.perf_counter()
@@ -142,7 +142,7 @@ class TaggingLadder(AnnotatedLadder):
         )
         first = self.measure.key
         measures = {first: metrics[first], **{k: v for k, v in metrics.items() if k != first}}
-        return Judged(measures, self.scores(gold, predicted, model), gold.n_words, seconds)
+        return Evaluation(measures, self.scores(gold, predicted, model), gold.n_words, seconds)
 
     def scores(self, gold: Tagged, predicted: list[list[str]], model: Any) -> list[Score]:
         """By sentence, without empty ones: words that are right, and of these the unknown ones,

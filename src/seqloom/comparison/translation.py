@@ -20,7 +20,7 @@ import numpy as np
 from seqloom.charts.comparison import Measure
 from seqloom.charts.translation import length_chart
 from seqloom.comparison.bench import Bench, Rung, unfitted
-from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score
+from seqloom.comparison.ladder import FRACTIONS, Column, Evaluation, Ladder, Parts, Score
 from seqloom.data.examples import hashed_order, hashed_parts
 from seqloom.data.recognise import pairs_in
 from seqloom.data.translation import (
@@ -179,7 +179,7 @@ class TranslationLadder(Ladder):
     def overlap(self, parts: Parts) -> float:
         return float(known_pairs(parts.test, parts.train).mean())
 
-    def judge(self, model: Any, parts: Parts) -> Judged:
+    def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         test = parts.test
         start = time.perf_counter()
         said = model.translate(test.sources, beams=1)
@@ -194,7 +194,7 @@ class TranslationLadder(Ladder):
             self.measure.key: first,
             **{key: scores[key] for key in ("bleu", "chrf", "exact_match")},
         }
-        return Judged(measures, [_score(one) for one in named.values()], len(test), seconds)
+        return Evaluation(measures, [_score(one) for one in named.values()], len(test), seconds)
 
     def signature(self, model: Any, parts: Parts) -> str:
         from seqloom.decoding.configs import TranslationConfig
@@ -306,7 +306,7 @@ class ManyLadder(TranslationLadder):
     formula = staticmethod(mean_of)
     shown: ClassVar[dict[str, Any]] = {"search": "sample"}
 
-    def judge(self, model: Any, parts: Parts) -> Judged:
+    def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         test = parts.test
         start = time.perf_counter()
         log_probs = model.token_scores(test.sources, test.targets)
@@ -319,7 +319,7 @@ class ManyLadder(TranslationLadder):
             "nats_per_token": float(nats.sum()) / sum(map(len, log_probs)),
             "pairs": len(test),
         }
-        return Judged(measures, [_score(score)], len(test), seconds)
+        return Evaluation(measures, [_score(score)], len(test), seconds)
 
     def signature(self, model: Any, parts: Parts) -> str:
         return str(model.signature(parts.test))

@@ -19,7 +19,7 @@ import numpy as np
 
 from seqloom.charts.comparison import Measure
 from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung, unfitted
-from seqloom.comparison.ladder import Column, Judged, Ladder, Parts, Score, Trial
+from seqloom.comparison.ladder import Column, Evaluation, Ladder, Parts, Score, Trial
 from seqloom.data.corpus import Corpus, as_corpus, bundled
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
@@ -150,7 +150,7 @@ class VectorLadder(Ladder):
     def signature(self, model: Any, parts: Parts) -> str:
         return str(model.signature(parts.test.fingerprint))
 
-    def judge(self, model: Any, parts: Parts) -> Judged:
+    def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         first, *others = parts.test.files
         start = time.perf_counter()
         outcomes = model.outcomes(first)
@@ -173,7 +173,7 @@ class VectorLadder(Ladder):
             "missing": missing,
             "questions": len(outcomes),
         }
-        return Judged(measures, [score], len(outcomes), seconds)
+        return Evaluation(measures, [score], len(outcomes), seconds)
 
     def value(self, rows: np.ndarray) -> float:
         """Return the measure; questions without an answer are left out."""

@@ -29,7 +29,7 @@ from seqloom.contracts.word_vectors import (
 )
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError, quoted
-from seqloom.metrics import word_vectors as judging
+from seqloom.metrics import word_vectors as measures
 from seqloom.metrics.result import Result, Signature
 from seqloom.metrics.sentence_vectors import as_pairs
 
@@ -190,7 +190,7 @@ class TextEmbedder(Model):
         """
         self.check_fitted()
         pairs = as_pairs(data)
-        metrics, details, notes = judging.evaluate_pairs(pairs, str, self.similarity)
+        metrics, details, notes = measures.evaluate_pairs(pairs, str, self.similarity)
         return Result(metrics, self.signature(pairs.fingerprint), notes, details)
 
     def outcomes(
@@ -198,7 +198,7 @@ class TextEmbedder(Model):
     ) -> np.ndarray:
         """Return the cosine of each pair."""
         self.check_fitted()
-        return judging.pair_cosines(as_pairs(data), str, self.similarity)
+        return measures.pair_cosines(as_pairs(data), str, self.similarity)
 
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
         """Return everything that the model's results depend on."""

@@ -21,7 +21,7 @@ from seqloom.contracts.fitting import FitOptions, data_record
 from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, least_alike, nearest_texts
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
-from seqloom.metrics import word_vectors as judging
+from seqloom.metrics import word_vectors as measures
 from seqloom.metrics.result import Result, Signature
 from seqloom.text.vocabulary import SPLITTERS, split
 
@@ -335,17 +335,17 @@ class Embedder(Model):
         """Compute accuracy on analogies, by section, or rank correlation with human similarity scores
         (Spearman).
 
-        `data`: a file or a judging.Questions; which of the two it is shows in its lines. Analogies
+        `data`: a file or a measures.Questions; which of the two it is shows in its lines. Analogies
         are asked among the first `among` words, similarities of all.
         """
         self.check_fitted()
-        questions = judging.as_questions(data)
+        questions = measures.as_questions(data)
         if questions.kind == "similarity":
-            metrics, details, notes = judging.evaluate_pairs(
+            metrics, details, notes = measures.evaluate_pairs(
                 questions, self._known, self.similarity
             )
             return Result(metrics, self.signature(questions.fingerprint), notes, details)
-        metrics, details, notes = judging.evaluate_analogies(
+        metrics, details, notes = measures.evaluate_analogies(
             questions, *self._asking(among, method)
         )
         return Result(
@@ -362,17 +362,17 @@ class Embedder(Model):
         cosine of a pair; NaN where a word has no vector.
         """
         self.check_fitted()
-        questions = judging.as_questions(data)
+        questions = measures.as_questions(data)
         if questions.kind == "similarity":
-            return judging.pair_cosines(questions, self._known, self.similarity)
-        return judging.analogy_outcomes(questions, *self._asking(among, method))
+            return measures.pair_cosines(questions, self._known, self.similarity)
+        return measures.analogy_outcomes(questions, *self._asking(among, method))
 
     def _known(self, word: str) -> str | None:
         return word if self.knows(word) else None
 
     def _asking(
         self, among: int | None, method: Literal["add", "mul"]
-    ) -> tuple[judging.Spell, judging.Answer]:
+    ) -> tuple[measures.Spell, measures.Answer]:
         """Return functions that spell words and answer analogies among the first words."""
         words, limit = self.vectors.words, len(self.vectors.words) if among is None else among
         return (

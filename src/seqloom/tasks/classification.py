@@ -12,7 +12,7 @@ from seqloom.config import MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError
 from seqloom.tasks.task import (
     Command,
-    Judging,
+    EvaluationOptions,
     Outcome,
     Predicting,
     Task,
@@ -58,7 +58,7 @@ class LabelledReading(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SliceJudging(Judging):
+class SliceEvaluation(EvaluationOptions):
     """Options of `evaluate` that classifiers and taggers share."""
 
     slice_by: tuple[str, ...] = option(
@@ -76,7 +76,7 @@ class SliceJudging(Judging):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelJudging(SliceJudging):
+class LabelEvaluation(SliceEvaluation):
     group_by: str | None = option(
         None,
         "Classifiers: rates of the groups in this column and the gaps between them.",
@@ -160,9 +160,9 @@ class Classification(Task):
         "directory with one folder a class, or a label and a series of numbers a line; none, or -, "
         "is standard input."
     )
-    reading, judging, predicting, perturbing = (
+    reading, evaluation, predicting, perturbing = (
         LabelledReading,
-        LabelJudging,
+        LabelEvaluation,
         Classifying,
         Perturbing,
     )
@@ -173,20 +173,24 @@ class Classification(Task):
 
         return read_labelled(list(paths) or ["-"], **reading.to_dict())
 
-    def judge(
-        self, model: Any, paths: tuple[str, ...], reading: LabelledReading, judging: LabelJudging
+    def evaluate_paths(
+        self,
+        model: Any,
+        paths: tuple[str, ...],
+        reading: LabelledReading,
+        evaluation: LabelEvaluation,
     ) -> Result:
         from seqloom.data.classification import read_labelled
         from seqloom.metrics.slices import further_columns
 
-        columns = further_columns(judging.slice_by, judging.group_by)
+        columns = further_columns(evaluation.slice_by, evaluation.group_by)
         data = read_labelled(list(paths) or ["-"], columns=columns, **reading.to_dict())
         return model.evaluate(
             data,
-            slice_by=judging.slice_by,
-            group_by=judging.group_by,
-            error_words=judging.error_words,
-            latency=judging.latency,
+            slice_by=evaluation.slice_by,
+            group_by=evaluation.group_by,
+            error_words=evaluation.error_words,
+            latency=evaluation.latency,
         )
 
     def predict(

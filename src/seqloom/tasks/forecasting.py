@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import MAX_INTEGER, Config, option
-from seqloom.tasks.task import Command, Judging, Outcome, Task, check_chart, shown, strict_option
+from seqloom.tasks.task import (
+    Command,
+    EvaluationOptions,
+    Outcome,
+    Task,
+    check_chart,
+    shown,
+    strict_option,
+)
 
 if TYPE_CHECKING:
     from seqloom.contracts import Forecaster
@@ -50,7 +58,7 @@ class SeriesReading(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeriesJudging(Judging):
+class SeriesEvaluation(EvaluationOptions):
     """Options of `evaluate`."""
 
     chart: str | None = option(
@@ -108,7 +116,7 @@ class Forecasting(Task):
         "Data that follows: intervals are learned from the errors on it; networks choose their "
         "best weights by it."
     )
-    reading, judging, comparing = SeriesReading, SeriesJudging, SeriesComparing
+    reading, evaluation, comparing = SeriesReading, SeriesEvaluation, SeriesComparing
     ladder = "seqloom.comparison.forecasting:ForecastingLadder"
     commands: ClassVar = {
         "forecast": Command(
@@ -139,13 +147,13 @@ class Forecasting(Task):
         place: str,
         paths: tuple[str, ...],
         reading: SeriesReading,
-        judging: Any,
+        evaluation: Any,
     ) -> Outcome:
-        check_chart(judging.chart)
+        check_chart(evaluation.chart)
         data = self.read(paths, reading, model)
-        result = model.evaluate(data, horizon=judging.horizon, since=judging.since)
-        if judging.chart is not None:
+        result = model.evaluate(data, horizon=evaluation.horizon, since=evaluation.since)
+        if evaluation.chart is not None:
             from seqloom.views import forecast
 
-            forecast(model, data, horizon=judging.horizon, backtest=True).save(judging.chart)
+            forecast(model, data, horizon=evaluation.horizon, backtest=True).save(evaluation.chart)
         return shown(result)

@@ -126,7 +126,7 @@ def _many(model: LanguageModel, texts: Iterator[tuple[str, str]]) -> Iterator[tu
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageJudging(Config):
+class LanguageEvaluation(Config):
     only_with: ClassVar[OnlyWith] = {"dynamic_lr": {"dynamic": (True,)}}
 
     against: str | None = option(
@@ -162,7 +162,7 @@ class LanguageModeling(Task):
     ladder = "seqloom.comparison.language:LanguageLadder"
     data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
     valid_help = "Held-out text to evaluate the model on after fitting."
-    reading, judging, scoring = TextReading, LanguageJudging, TextReading
+    reading, evaluation, scoring = TextReading, LanguageEvaluation, TextReading
     commands: ClassVar = {
         "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
         "generate": Command("seqloom.cli.generate:command", "Write text with a model."),
@@ -180,32 +180,34 @@ class LanguageModeling(Task):
         place: str,
         paths: tuple[str, ...],
         reading: TextReading,
-        judging: LanguageJudging,
+        evaluation: LanguageEvaluation,
     ) -> Outcome:
-        second = self._check(model, judging)
+        second = self._check(model, evaluation)
         corpus = self.read(paths, reading)
         difference = None if second is None else _difference(model, second, corpus)
-        result = model.evaluate(corpus, dynamic=judging.dynamic, dynamic_lr=judging.dynamic_lr)
+        result = model.evaluate(
+            corpus, dynamic=evaluation.dynamic, dynamic_lr=evaluation.dynamic_lr
+        )
         rows: list[dict[str, Any]] = []
-        if judging.sparsity:
+        if evaluation.sparsity:
             rows = [row._asdict() for row in model.sparsity(corpus)]  # type: ignore[attr-defined]
-        if judging.chart is not None:
+        if evaluation.chart is not None:
             from seqloom.views import portrait
 
-            portrait(model, corpus).save(judging.chart)
+            portrait(model, corpus).save(evaluation.chart)
         text = str(result) + (f"\n\n{_sparsity_table(rows)}" if rows else "")
         values = result.to_dict() | ({"sparsity": rows} if rows else {})
-        if second is None or difference is None or judging.against is None:
+        if second is None or difference is None or evaluation.against is None:
             return Outcome(text, values)
         other = second.evaluate(corpus)
         return Outcome(
-            f"{place}\n{text}\n\n{judging.against}\n{other}\n\n"
-            f"{_sentence(difference, place, judging.against)}",
+            f"{place}\n{text}\n\n{evaluation.against}\n{other}\n\n"
+            f"{_sentence(difference, place, evaluation.against)}",
             values
             | {
                 "model": place,
                 "difference": difference,
-                "against": {"model": judging.against, **other.to_dict()},
+                "against": {"model": evaluation.against, **other.to_dict()},
             },
         )
 
@@ -243,24 +245,25 @@ class LanguageModeling(Task):
             {"ngrams": model.sizes},
         )
 
-    def _check(self, model: LanguageModel, judging: LanguageJudging) -> LanguageModel | None:
+    def _check(self, model: LanguageModel, evaluation: LanguageEvaluation) -> LanguageModel | None:
         """Refuse, before anything is read, what this model cannot do; the second model, if there is one."""
-        check_chart(judging.chart)
-        if judging.dynamic and (judging.against is not None or judging.chart is not None):
+        check_chart(evaluation.chart)
+        if evaluation.dynamic and (evaluation.against is not None or evaluation.chart is not None):
             raise ConfigError(
                 "--against and --chart use the model as saved; leave out --dynamic, or evaluate one at a "
                 "time"
             )
-        if judging.sparsity and not hasattr(model, "sparsity"):
+        if evaluation.sparsity and not hasattr(model, "sparsity"):
             raise ConfigError(f"--sparsity is for n-gram models; this model is {model.name}")
-        if judging.against is None:
+        if evaluation.against is None:
             return None
         from seqloom.storage import load
 
-        second = load(judging.against)
+        second = load(evaluation.against)
         if second.task != self.name:
             raise ConfigError(
-                f"--against compares language models; {judging.against} is for another task ({second.task})"
+                f"--against compares language models; {evaluation.against} is for another "
+                f"task ({second.task})"
             )
         return second
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedJudging(Config):
+class MaskedEvaluation(Config):
     """Nothing to choose."""
 
 
@@ -35,7 +35,7 @@ class MaskedModeling(Task):
         "files, directories or patterns, a text a line; none, or -, is standard input.",
     )
     valid_help = "Held-out text to evaluate the model on after fitting."
-    reading, judging, scoring = TextReading, MaskedJudging, TextReading
+    reading, evaluation, scoring = TextReading, MaskedEvaluation, TextReading
     commands: ClassVar = {
         "fill": Command("seqloom.cli.fill:command", "What may stand where a text has a mask."),
         "score": Command("seqloom.cli.score:command", "Log-probability of each line or token."),
@@ -50,7 +50,7 @@ class MaskedModeling(Task):
         place: str,
         paths: tuple[str, ...],
         reading: TextReading,
-        judging: Any,
+        evaluation: Any,
     ) -> Outcome:
         return shown(model.evaluate(self.read(paths, reading)))
 

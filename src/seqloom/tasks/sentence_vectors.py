@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.errors import ConfigError
 from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_text, shown
-from seqloom.tasks.word_vectors import VectorJudging
+from seqloom.tasks.word_vectors import VectorEvaluation
 
 if TYPE_CHECKING:
     from seqloom.contracts import TextEmbedder
@@ -22,7 +22,7 @@ class SentenceVectorsTask(Task):
         "files, directories or patterns, a text a line; none, or -, is standard input.",
     )
     valid_help = "Pairs of texts with scores to evaluate the vectors on after fitting."
-    reading, judging = TextReading, VectorJudging
+    reading, evaluation = TextReading, VectorEvaluation
     commands: ClassVar = {
         "nearest": Command(
             "seqloom.cli.nearest:command", "Words near a word, or texts near a text."
@@ -43,9 +43,9 @@ class SentenceVectorsTask(Task):
         place: str,
         paths: tuple[str, ...],
         reading: TextReading,
-        judging: VectorJudging,
+        evaluation: VectorEvaluation,
     ) -> Outcome:
-        if judging.on is None:
+        if evaluation.on is None:
             raise ConfigError(
                 f"{place} holds sentence vectors; give --on FILE with pairs of texts and scores"
             )
@@ -53,7 +53,7 @@ class SentenceVectorsTask(Task):
             raise ConfigError(
                 "sentence vectors are evaluated on --on FILE only; leave out TEXT and other options"
             )
-        return shown(model.evaluate(Path(judging.on)))
+        return shown(model.evaluate(Path(evaluation.on)))
 
     def converted(self, model: TextEmbedder) -> Outcome:
         return Outcome(model.summary(), {"model": model.name, "dimensions": model.dimensions})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, option
-from seqloom.tasks.classification import PREDICT, ROBUSTNESS, Perturbing, SliceJudging
+from seqloom.tasks.classification import PREDICT, ROBUSTNESS, Perturbing, SliceEvaluation
 from seqloom.tasks.task import Outcome, Predicting, Task, strict_option, text_batches
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class Tagging(Task):
     data_help = (
         "sentences with tags: CoNLL columns, CoNLL-U, or word/TAG; none, or -, is standard input."
     )
-    reading, judging, predicting, perturbing = (
+    reading, evaluation, predicting, perturbing = (
         TaggedReading,
-        SliceJudging,
+        SliceEvaluation,
         TaggingOptions,
         Perturbing,
     )
@@ -63,11 +63,15 @@ class Tagging(Task):
 
         return read_tagged(list(paths) or ["-"], **reading.to_dict())
 
-    def judge(
-        self, model: Tagger, paths: tuple[str, ...], reading: TaggedReading, judging: SliceJudging
+    def evaluate_paths(
+        self,
+        model: Tagger,
+        paths: tuple[str, ...],
+        reading: TaggedReading,
+        evaluation: SliceEvaluation,
     ) -> Result:
         return model.evaluate(
-            self.read(paths, reading), slice_by=judging.slice_by, latency=judging.latency
+            self.read(paths, reading), slice_by=evaluation.slice_by, latency=evaluation.latency
         )
 
     def predict(

@@ -79,7 +79,7 @@ class Predicting(TextReading):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judging(Config):
+class EvaluationOptions(Config):
     """Options of `evaluate` for most tasks."""
 
     chart: str | None = option(None, "Draw the errors: .png, .svg, .html.", metavar="FILE")
@@ -92,7 +92,7 @@ class Task(ABC):
     data_help: ClassVar[str]
     valid_help: ClassVar[str] = "Held-out data to evaluate the model on after fitting."
     reading: ClassVar[type[Config]]  # options of `read`
-    judging: ClassVar[type[Config]] = Judging  # options of `evaluate` besides those
+    evaluation: ClassVar[type[Config]] = EvaluationOptions  # options of `evaluate` besides those
     predicting: ClassVar[type[Predicting] | None] = (
         None  # options of `predict`, where there is such a thing
     )
@@ -115,16 +115,18 @@ class Task(ABC):
         return self.read((path,), reading)
 
     def evaluate(
-        self, model: Any, place: str, paths: tuple[str, ...], reading: Any, judging: Any
+        self, model: Any, place: str, paths: tuple[str, ...], reading: Any, evaluation: Any
     ) -> Outcome:
         """Evaluate the model saved at `place` on data; draw what there is to see, if asked."""
-        check_chart(judging.chart)
-        result = self.judge(model, paths, reading, judging)
-        if judging.chart is not None:
-            self.chart(result).save(judging.chart)
+        check_chart(evaluation.chart)
+        result = self.evaluate_paths(model, paths, reading, evaluation)
+        if evaluation.chart is not None:
+            self.chart(result).save(evaluation.chart)
         return shown(result)
 
-    def judge(self, model: Any, paths: tuple[str, ...], reading: Any, judging: Any) -> Any:
+    def evaluate_paths(
+        self, model: Any, paths: tuple[str, ...], reading: Any, evaluation: Any
+    ) -> Any:
         """Return the result of a model on data."""
         return model.evaluate(self.read(paths, reading))
 

@@ -53,7 +53,7 @@ class PairsFiltering(PairsReading):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsJudging(TranslationConfig):
+class PairsEvaluation(TranslationConfig):
     """Options of `evaluate`: how to translate, and the chart."""
 
     chart: str | None = option(
@@ -69,7 +69,7 @@ class Translating(Task):
         "targets, or two files "
         "with a source and its target in the same line; none, or -, is standard input."
     )
-    reading, judging, scoring = PairsFiltering, PairsJudging, PairsReading
+    reading, evaluation, scoring = PairsFiltering, PairsEvaluation, PairsReading
     commands: ClassVar = {
         "translate": Command("seqloom.cli.translate:command", "Translate each line of a text."),
         "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
@@ -108,14 +108,14 @@ class Translating(Task):
             ),
         )
 
-    def judge(
+    def evaluate_paths(
         self,
         model: Translator,
         paths: tuple[str, ...],
         reading: PairsReading,
-        judging: PairsJudging,
+        evaluation: PairsEvaluation,
     ) -> Result:
-        return model.evaluate(self.read(paths, reading), how=judging)
+        return model.evaluate(self.read(paths, reading), how=evaluation)
 
     def chart(self, result: Result) -> Sheet:
         from seqloom.views import quality_by_length

@@ -12,7 +12,7 @@ from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_text, s
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorJudging(Config):
+class VectorEvaluation(Config):
     on: str | None = option(
         None,
         "For word vectors: analogies (Google's format) or word pairs with similarities; for "
@@ -26,7 +26,7 @@ class WordVectorsTask(Task):
     ladder = "seqloom.comparison.word_vectors:VectorLadder"
     data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
     valid_help = "Analogies or word similarities to evaluate the vectors on after fitting."
-    reading, judging = TextReading, VectorJudging
+    reading, evaluation = TextReading, VectorEvaluation
     file_forms = ("word2vec", "word2vec-binary", "glove", "fasttext")
     commands: ClassVar = {
         "nearest": Command(
@@ -52,9 +52,9 @@ class WordVectorsTask(Task):
         place: str,
         paths: tuple[str, ...],
         reading: TextReading,
-        judging: VectorJudging,
+        evaluation: VectorEvaluation,
     ) -> Outcome:
-        if judging.on is None:
+        if evaluation.on is None:
             raise ConfigError(
                 f"{place} holds word vectors; give --on FILE with analogies or similarities"
             )
@@ -62,7 +62,7 @@ class WordVectorsTask(Task):
             raise ConfigError(
                 "word vectors are evaluated on --on FILE only; leave out TEXT and other options"
             )
-        return shown(model.evaluate(Path(judging.on)))
+        return shown(model.evaluate(Path(evaluation.on)))
 
     foreign_forms: ClassVar[tuple[str, ...]] = ("fasttext", "vectors")
 
