@@ -222,16 +222,16 @@ def test_a_file_that_lies_is_refused_in_one_line(make, raw, words):
     refused(words, lambda: make(model__safetensors=raw))
 
 
-def test_a_million_tensors(make):
+def test_more_tensors_than_can_be_read(make):
     header = (
         b"{"
         + b",".join(
-            b'"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}' % i for i in range(1_000_000)
+            b'"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}' % i for i in range(100_001)
         )
         + b"}"
     )
     refused(
-        "it has 1,000,000 tensors; at most 100,000 can be read",
+        "it has 100,001 tensors; at most 100,000 can be read",
         lambda: make(model__safetensors=tensors(header)),
     )
 
