@@ -2,7 +2,7 @@
 
 The score of a hypothesis is its log-probability divided by a power of its length (Wu et al. 2016,
 "Google's Neural Machine Translation System", section 7): length ** penalty (`simple`) or ((5 +
-length) / 6) ** penalty (`gnmt`), plus a coverage penalty if asked for (`coverage`). A length
+length) / 6) ** penalty (`gnmt`), plus a coverage penalty if asked for. A length
 penalty of 0 is the bare log-probability, which in wide beams favours ever shorter outputs; 1 with
 `simple` is the mean per token.
 

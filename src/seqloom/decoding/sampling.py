@@ -82,9 +82,10 @@ def sample(
 ) -> Iterator[np.ndarray]:
     """Continue each prompt; yield the next ids of all rows, int64 (n,), as soon as they are known.
 
-    A row that ends yields `eos_id` once and -1 from then on. The stream stops when all rows have ended or
-    after `max_tokens`. `first_allowed[row]` lists the ids that may come first in that row (see `healing`).
-    `numbers[row]` is the number that the row draws by, its place in the batch unless given.
+    A row that ends yields `eos_id` once and -1 from then on. The stream stops when all rows have
+    ended or after `max_tokens`. `first_allowed[row]` lists the ids that may come first in that row
+    (see `constraints`). `numbers[row]` is the number that the row draws by, its place in the batch
+    unless given.
     """
     n = len(prompts)
     if n == 0:

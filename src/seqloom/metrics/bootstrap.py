@@ -1,11 +1,12 @@
 """How sure a number is: bootstrap intervals over segments, and a paired test of two models.
 
-Tokens next to each other are not independent, so whole segments (lines, documents, blocks; see `segments`)
-are resampled, after Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation",
-section 3. The statistic is a ratio of sums (nats over bytes): segments are drawn with both their nats and
-their bytes, so long ones weigh more, as they do in the number itself. The p-value of a difference comes
-from flipping the sign of each segment's difference at random (Fisher's randomisation test), which asks how
-often two equal models would seem this far apart.
+Tokens next to each other are not independent, so whole segments (lines, documents, blocks; see
+`metrics/language`) are resampled, after Koehn 2004, "Statistical Significance Tests for Machine
+Translation Evaluation", section 3. The statistic is a ratio of sums (nats over bytes): segments are
+drawn with both their nats and their bytes, so long ones weigh more, as they do in the number
+itself. The p-value of a difference comes from flipping the sign of each segment's difference at
+random (Fisher's randomisation test), which asks how often two equal models would seem this far
+apart.
 
 What cannot be known is NaN: the spread of a single segment, and of differences with infinite costs.
 """

@@ -16,7 +16,7 @@ sequence gives zeros.
 Heads: what an encoder's vectors become. A label or several for the sequence, or a tag for each step.
 
 Losses are sums over examples or steps, each by its weight, as the training engine wants them. A
-head that predicts labels pools the steps first (`nn.pooling`); a head that predicts tags may score
+head that predicts labels pools the steps first; a head that predicts tags may score
 whole sequences of them by a conditional random field (`nn.crf`), in which illegal tags never follow
 each other.
 """

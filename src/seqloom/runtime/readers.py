@@ -1,5 +1,5 @@
 """Readers: what comes in, as vectors (N, d_out) for an encoder.
-`nn.readers`, `nn.readers` and `nn.bert` without torch.
+`nn.readers` and the reader of `nn.bert` without torch.
 
 Steps are flat named arrays, with a row for each step:
 `ids`, `values`, `words` (the place of each word among the spellings).

@@ -1,4 +1,4 @@
-"""Word vectors: text in, a vector for each word out; judged by questions instead of held-out text."""
+"""Word vectors: text in, a vector for each word out; evaluated on questions instead of held-out text."""
 
 from __future__ import annotations
 
@@ -21,12 +21,37 @@ class VectorEvaluation(Config):
     )
 
 
-class WordVectorsTask(Task):
+class VectorsTask(Task):
+    """Vectors of words or texts, which are evaluated on a file of questions."""
+
+    reading, evaluation = TextReading, VectorEvaluation
+    questions: ClassVar[str]
+
+    read = staticmethod(read_text)
+
+    def evaluate(
+        self,
+        model: Any,
+        place: str,
+        paths: tuple[str, ...],
+        reading: TextReading,
+        evaluation: VectorEvaluation,
+    ) -> Outcome:
+        if evaluation.on is None:
+            raise ConfigError(f"{place} holds {self.name}; give --on FILE with {self.questions}")
+        if paths or reading != TextReading():
+            raise ConfigError(
+                f"{self.name} are evaluated on --on FILE only; leave out TEXT and other options"
+            )
+        return shown(model.evaluate(Path(evaluation.on)))
+
+
+class WordVectorsTask(VectorsTask):
     name, phrase = "word vectors", "word vectors"
     ladder = "seqloom.comparison.word_vectors:VectorLadder"
     data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
     valid_help = "Analogies or word similarities to evaluate the vectors on after fitting."
-    reading, evaluation = TextReading, VectorEvaluation
+    questions = "analogies or similarities"
     file_forms = ("word2vec", "word2vec-binary", "glove", "fasttext")
     commands: ClassVar = {
         "nearest": Command(
@@ -39,30 +64,10 @@ class WordVectorsTask(Task):
         ),
     }
 
-    read = staticmethod(read_text)
-
     def read_valid(self, path: str, reading: TextReading) -> Any:
         from seqloom.metrics.word_vectors import as_questions
 
         return as_questions(Path(path))
-
-    def evaluate(
-        self,
-        model: Any,
-        place: str,
-        paths: tuple[str, ...],
-        reading: TextReading,
-        evaluation: VectorEvaluation,
-    ) -> Outcome:
-        if evaluation.on is None:
-            raise ConfigError(
-                f"{place} holds word vectors; give --on FILE with analogies or similarities"
-            )
-        if paths or reading != TextReading():
-            raise ConfigError(
-                "word vectors are evaluated on --on FILE only; leave out TEXT and other options"
-            )
-        return shown(model.evaluate(Path(evaluation.on)))
 
     foreign_forms: ClassVar[tuple[str, ...]] = ("fasttext", "vectors")
 

@@ -25,11 +25,18 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.charts import passage as terminal
 from seqloom.charts import theme
 from seqloom.charts.costs import along, histogram
 from seqloom.charts.page import Charts, Page, Sheet, with_headings
-from seqloom.charts.passage import SCRIPT, STYLE, Piece, passage_html, whole_characters
+from seqloom.charts.passage import (
+    SCRIPT,
+    STYLE,
+    Piece,
+    legend,
+    passage_html,
+    show,
+    whole_characters,
+)
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
@@ -238,8 +245,8 @@ def _one_above_two(charts: Charts) -> Any:
 def surprise(model: LanguageModel, text: str, *, colour: bool = True) -> str:
     """Return the text for a terminal, coloured by what each token costs, below a legend."""
     borders, unit = scale(model)
-    shown = terminal.show(pieces(model, text), borders, colour=colour)
-    return terminal.legend(borders, unit, colour=colour) + "\n" + shown
+    shown = show(pieces(model, text), borders, colour=colour)
+    return legend(borders, unit, colour=colour) + "\n" + shown
 
 
 def scale(model: LanguageModel) -> tuple[tuple[float, ...], str]:

@@ -1,6 +1,6 @@
 """n-gram language models of any order.
 
-Text is counted (`counting`), smoothed (`smoothing`: modified Kneser-Ney by default; Chen and
+Text is counted (`counting`), smoothed (`estimation`: modified Kneser-Ney by default; Chen and
 Goodman 1998) and kept as a back-off trie (`trie`), which equals KenLM's to 1e-5. The state is one node of the
 trie: the longest known suffix of what was read. Unknown words have the share that the unigram's smoothing
 leaves; each line is `<s> w1 .. wm </s>` and `<s>` is never predicted.

@@ -1,7 +1,7 @@
 """An n-gram model as arrays: a back-off trie in level order (see kernels/ngram_query for its layout).
 
 It scores, steps and gives distributions, and knows ids only, no text. `estimation` makes it from counts,
-`explicit` from given probabilities.
+`from_levels` from given probabilities.
 
 A back-off trie from n-grams that are given with their probabilities, as in an ARPA file.
 

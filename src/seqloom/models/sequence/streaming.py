@@ -6,7 +6,7 @@ pooled vector so far (`runtime.composition.RunningPool`). So the answers are tho
 would give for what was read, and what would need later steps is refused.
 
 Reader and encoder of a composed network without torch, from its options and sizes; what
-`building_net` does with torch.
+`sequence_net` does with torch.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ Brants 2000, "TnT").
 
     best tags = argmax over tags of  sum log p(tag | the one or two before)  +  log p(word | tag)
 
-Both come from counts of tagged sentences (`transitions.py`, `lexicon.py`), so learning is one pass.
+Both come from counts of tagged sentences (transitions and lexicon below), so learning is one pass.
 The sentence's borders count as tags. Only tags that the lexicon finds possible for a word are
 tried, which changes nothing but the time.
 

@@ -1,4 +1,4 @@
-"""`dictionary`: word for word, by the translations that IBM model 1 finds for each word (`lexical_table`).
+"""`dictionary`: word for word, by the translations that IBM model 1 finds for each word (`learn_table`).
 
 Each word of the source is replaced in its place by its likeliest translation, so that blanks and
 order stay; a word that was never seen is copied, which suits names and numbers. Probabilities are
