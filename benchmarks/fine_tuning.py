@@ -261,11 +261,11 @@ class Remembered:
     def of(self, encoded: Any) -> np.ndarray:
         from seqloom.models.sequence.inputs import Encoded, flat
 
-        rows = np.split(encoded.steps["ids"], encoded.borders[1:-1])
+        rows = np.split(encoded.steps["ids"], encoded.row_offsets[1:-1])
         new = list({row.tobytes(): row for row in rows if row.tobytes() not in self.known}.values())
         if new:
-            ids, borders = flat(new)
-            vectors = self.compute(Encoded({"ids": ids}, borders)).steps["values"]
+            ids, row_offsets = flat(new)
+            vectors = self.compute(Encoded({"ids": ids}, row_offsets)).steps["values"]
             self.known |= {row.tobytes(): vector for row, vector in zip(new, vectors)}
             keys = [np.frombuffer(key, np.int64) for key in self.known]
             np.savez(

@@ -272,14 +272,14 @@ class Bench:
                     paragraphs[-1].append(line[9:].strip())
         ours, gold, both = 0, 0, 0
         for paragraph in filter(None, paragraphs):
-            borders = [
+            row_offsets = [
                 set(np.cumsum([len("".join(s.split())) for s in found])[:-1].tolist())
                 for found in (sentences(" ".join(paragraph)), paragraph)
             ]
             ours, gold, both = (
-                ours + len(borders[0]),
-                gold + len(borders[1]),
-                both + len(borders[0] & borders[1]),
+                ours + len(row_offsets[0]),
+                gold + len(row_offsets[1]),
+                both + len(row_offsets[0] & row_offsets[1]),
             )
         yield (
             "sentences of UD English EWT test (web text, much of it without full stops)",

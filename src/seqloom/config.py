@@ -104,7 +104,7 @@ class Config:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        for name, other in idle(type(self), values):
+        for name, other in unused_options(type(self), values):
             self._check_exists(other)
             allowed, actual = conditions(type(self))[name][other], getattr(self, other)
             wanted = (
@@ -144,7 +144,7 @@ class Config:
         """Make the config of a saved model, dropping options without effect, which earlier versions
         accepted.
         """
-        useless = {name for name, _ in idle(cls, defaults(cls) | values)}
+        useless = {name for name, _ in unused_options(cls, defaults(cls) | values)}
         return cls.from_dict({name: value for name, value in values.items() if name not in useless})
 
     def effective_options(self, *, trained: bool = True) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class Config:
     def continued(cls, inherited: dict[str, Any], given: typing.Mapping[str, Any]) -> Self:
         """Return the given options and those inherited ones that have an effect beside them."""
         values = {**inherited, **given}
-        useless = {name for name, _ in idle(cls, defaults(cls) | values)} - given.keys()
+        useless = {name for name, _ in unused_options(cls, defaults(cls) | values)} - given.keys()
         return cls.from_dict({name: value for name, value in values.items() if name not in useless})
 
     def may_change(self, name: str) -> bool:
@@ -269,7 +269,7 @@ def unused(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def idle(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
+def unused_options(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the `unused` options that differ from their default."""
     return [
         (name, other) for name, other in unused(cls, values) if values[name] != defaults(cls)[name]

@@ -12,8 +12,8 @@ stop_lists = st.lists(st.text("abc", min_size=1, max_size=4), max_size=3)
 
 
 def pieces(whole, cuts):
-    borders = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
-    return [whole[low:high] for low, high in itertools.pairwise(borders)]
+    row_offsets = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    return [whole[low:high] for low, high in itertools.pairwise(row_offsets)]
 
 
 def first_stop(text, stops):

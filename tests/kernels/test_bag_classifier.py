@@ -15,12 +15,14 @@ NONE = np.zeros(0, np.int64)
 
 def features(ids, longest=1, words=100, buckets=1000, spelled=NONE, ends=NONE):
     ids = np.array(ids, np.int32)
-    out, borders = (
+    out, row_offsets = (
         np.empty(len(ids) * longest + len(spelled), np.uint32),
         np.zeros(np.sum(ids == END) + 1, np.int64),
     )
-    n = bag_features.list_bag_features(ids, 0, longest, words, buckets, spelled, ends, out, borders)
-    return [out[a:b].tolist() for a, b in pairwise(borders)], n
+    n = bag_features.list_bag_features(
+        ids, 0, longest, words, buckets, spelled, ends, out, row_offsets
+    )
+    return [out[a:b].tolist() for a, b in pairwise(row_offsets)], n
 
 
 # ---- features
@@ -82,12 +84,12 @@ def test_rows_are_ranks_of_the_marked_numbers():
     bag_features.marked(bits, again)
     assert (again == numbers).all()
     asked = draw.integers(0, 5000, 3000).astype(np.uint32)
-    borders = np.array([0, 10, 10, 1500, 3000])
+    row_offsets = np.array([0, 10, 10, 1500, 3000])
     rows = np.empty(3000, np.int32)
-    n = bag_features.find_rows(asked, borders, bits, ranks, rows)
+    n = bag_features.find_rows(asked, row_offsets, bits, ranks, rows)
     known = np.isin(asked, numbers)
     assert (rows[:n] == np.searchsorted(numbers, asked[known])).all()
-    assert borders.tolist() == [0, *(known[:b].sum() for b in (10, 10, 1500, 3000))]
+    assert row_offsets.tolist() == [0, *(known[:b].sum() for b in (10, 10, 1500, 3000))]
 
 
 # ---- learning
@@ -95,10 +97,10 @@ def test_rows_are_ranks_of_the_marked_numbers():
 
 def problem(classes, seed=0, texts=40, rows=30, width=16):
     draw = np.random.default_rng(seed)
-    borders = np.concatenate([[0], np.cumsum(draw.integers(1, 12, texts))])
-    made = draw.integers(0, rows, borders[-1]).astype(np.int32)
+    row_offsets = np.concatenate([[0], np.cumsum(draw.integers(1, 12, texts))])
+    made = draw.integers(0, rows, row_offsets[-1]).astype(np.int32)
     labels = draw.integers(0, classes, texts).astype(np.int32)
-    return made, borders, labels, draw.normal(size=(rows, width)).astype(np.float32), draw
+    return made, row_offsets, labels, draw.normal(size=(rows, width)).astype(np.float32), draw
 
 
 def log_probs(h, Y, tree):
@@ -115,11 +117,14 @@ def log_probs(h, Y, tree):
     return np.array(found)
 
 
-def plain_train(order, rows, borders, labels, X, Y, tree, first, last):
+def plain_train(order, rows, row_offsets, labels, X, Y, tree, first, last):
     """The same descent, one text after the other, with the gradient by central differences of the loss."""
     X, Y, loss = X.astype(np.float64), Y.astype(np.float64), 0.0
     for i, doc in enumerate(order):
-        rate, mine = first + (last - first) * i / len(order), rows[borders[doc] : borders[doc + 1]]
+        rate, mine = (
+            first + (last - first) * i / len(order),
+            rows[row_offsets[doc] : row_offsets[doc + 1]],
+        )
         h = X[mine].mean(axis=0)
         loss -= log_probs(h, Y, tree)[labels[doc]]
         dh = differences(lambda v, Y=Y, label=labels[doc]: -log_probs(v, Y, tree)[label], h)
@@ -144,12 +149,12 @@ def differences(function, at, step=1e-5):
 
 @pytest.mark.parametrize(("classes", "with_tree"), [(2, False), (5, False), (2, True), (5, True)])
 def test_training_follows_the_gradient(classes, with_tree):
-    rows, borders, labels, X, draw = problem(classes)
+    rows, row_offsets, labels, X, draw = problem(classes)
     tree = huffman(np.bincount(labels, minlength=classes) if with_tree else np.zeros(0, np.int64))
     Y = draw.normal(size=(classes - with_tree, X.shape[1])).astype(np.float32)
     order = draw.permutation(len(labels))
-    loss, wantedX, wantedY = plain_train(order, rows, borders, labels, X, Y, tree, 0.5, 0.1)
-    found, n = bag_classifier.train(order, rows, borders, labels, X, Y, *tree, 0.5, 0.1)
+    loss, wantedX, wantedY = plain_train(order, rows, row_offsets, labels, X, Y, tree, 0.5, 0.1)
+    found, n = bag_classifier.train(order, rows, row_offsets, labels, X, Y, *tree, 0.5, 0.1)
     assert n == len(order)
     assert found == pytest.approx(loss, rel=1e-5)
     assert abs(X - wantedX).max() < 2e-5
@@ -158,14 +163,14 @@ def test_training_follows_the_gradient(classes, with_tree):
 
 @pytest.mark.parametrize("width", [16, 7])
 def test_scores_are_the_products_with_the_mean(width):
-    rows, borders, _, X, draw = problem(3, width=width)
-    borders = np.insert(borders, 3, borders[3])  # a text without features
+    rows, row_offsets, _, X, draw = problem(3, width=width)
+    row_offsets = np.insert(row_offsets, 3, row_offsets[3])  # a text without features
     Y = draw.normal(size=(3, width)).astype(np.float32)
-    out = np.empty((len(borders) - 1, 3))
-    bag_classifier.score(rows, borders, X, Y, out)
+    out = np.empty((len(row_offsets) - 1, 3))
+    bag_classifier.score(rows, row_offsets, X, Y, out)
     wanted = [
         Y.astype(float) @ X[rows[a:b]].astype(float).mean(axis=0) if b > a else np.zeros(3)
-        for a, b in pairwise(borders)
+        for a, b in pairwise(row_offsets)
     ]
     assert abs(out - wanted).max() < 1e-5
     assert not out[3].any()

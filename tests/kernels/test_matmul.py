@@ -50,7 +50,7 @@ def test_kernels_multiply_as_python_does(kernel, n):
         pack(weight),
         pack(weight, bias),
         *(each.tiles() for each in quantised),
-        *(each.tiles(bias, fine=True) for each in quantised),
+        *(each.tiles(bias, inputs_16_bit=True) for each in quantised),
     ]
     for matrix in matrices:
         np.testing.assert_array_equal(kernel(matrix, x), linear(matrix, x))
@@ -59,13 +59,15 @@ def test_kernels_multiply_as_python_does(kernel, n):
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("fine", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 9])
-def test_quantised_matrices_have_the_same_name(bits, fine, n):
+def test_quantised_matrices_have_the_same_name(bits, inputs_16_bit, n):
     weight, x, bias = normal(70, 96), normal(n, 96, seed=1), normal(70, seed=2)
     quantised = Quantised.of(weight, bits)
-    matrix = quantised.tiles(bias, fine=fine)
+    matrix = quantised.tiles(bias, inputs_16_bit=inputs_16_bit)
     found = linear(matrix, x)
     assert found.shape == (n, 70)
-    np.testing.assert_allclose(found, x @ quantised.floats().T + bias, atol=0.01 if fine else 0.5)
+    np.testing.assert_allclose(
+        found, x @ quantised.floats().T + bias, atol=0.01 if inputs_16_bit else 0.5
+    )
     with shared_by(2):
         np.testing.assert_array_equal(linear(matrix, x), found)
     np.testing.assert_array_equal(linear(matrix, np.asfortranarray(x)), found)
@@ -88,7 +90,7 @@ def test_rows_that_do_not_lie_side_by_side():
     [
         pack,
         lambda weight, bias: Quantised.of(weight, 8).tiles(bias),
-        lambda weight, bias: Quantised.of(weight, 4).tiles(bias, fine=True),
+        lambda weight, bias: Quantised.of(weight, 4).tiles(bias, inputs_16_bit=True),
     ],
     ids=["float32", "8 bits", "4 bits, 16 of the inputs"],
 )

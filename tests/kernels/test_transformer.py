@@ -36,7 +36,7 @@ def matrix(rows, columns, seed, kind="float32"):
     if kind == "float32":
         return pack(weight, bias), weight, bias
     quantised = Quantised.of(weight, 8)
-    return quantised.tiles(bias, fine=True), quantised.floats(), bias
+    return quantised.tiles(bias, inputs_16_bit=True), quantised.floats(), bias
 
 
 def norm_of(kind):

@@ -11,20 +11,20 @@ def test_sums_equal_the_obvious_loop(sizes, data):
     ends = np.cumsum(sizes, dtype=np.int64)
     total = max(1, sum(sizes))
     inner = data.draw(st.sets(st.integers(1, total), max_size=4))
-    borders = np.array(sorted(inner | {total}))
+    row_offsets = np.array(sorted(inner | {total}))
     costs = np.arange(1.0, len(sizes) + 1)
-    expected = np.zeros(len(borders))
+    expected = np.zeros(len(row_offsets))
     for i, end in enumerate(ends.tolist()):
         byte = end - sizes[i] if sizes[i] else max(end - 1, 0)
-        expected[next(s for s, border in enumerate(borders) if byte < border)] += costs[i]
-    assert segment_sums(costs, ends, borders).tolist() == expected.tolist()
+        expected[next(s for s, border in enumerate(row_offsets) if byte < border)] += costs[i]
+    assert segment_sums(costs, ends, row_offsets).tolist() == expected.tolist()
 
 
 def test_different_tokens_same_segments():
-    borders = np.array([5, 10])
-    by_byte = segment_sums(np.ones(11), np.array([*range(1, 11), 10]), borders)
+    row_offsets = np.array([5, 10])
+    by_byte = segment_sums(np.ones(11), np.array([*range(1, 11), 10]), row_offsets)
     by_three = segment_sums(
-        np.array([3.0, 3.0, 3.0, 1.0, 1.0]), np.array([3, 6, 9, 10, 10]), borders
+        np.array([3.0, 3.0, 3.0, 1.0, 1.0]), np.array([3, 6, 9, 10, 10]), row_offsets
     )
     assert by_byte.tolist() == [5, 6]  # the end symbol has no byte and belongs to the last segment
     assert by_three.tolist() == [6, 5]  # a token counts where it starts
@@ -47,9 +47,9 @@ def test_bad_offsets():
         segment_sums(np.ones(2), np.array([4, 8]), np.array([4]))
     with pytest.raises(ValueError, match="2 costs for 1"):
         segment_sums(np.ones(2), np.array([4]), np.array([4]))
-    for ends, borders in (([4, 3], [4]), ([3, 4], [4, 4])):
+    for ends, row_offsets in (([4, 3], [4]), ([3, 4], [4, 4])):
         with pytest.raises(ValueError, match="rise"):
-            segment_sums(np.ones(2), np.array(ends), np.array(borders))
+            segment_sums(np.ones(2), np.array(ends), np.array(row_offsets))
 
 
 @given(

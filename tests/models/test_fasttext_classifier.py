@@ -101,11 +101,11 @@ def test_character_ngrams_reach_words_never_seen(data):
     plain = FastTextClassifier(dimensions=20, epochs=20).fit(train)
     probs = plain.predict_proba(asked)
     assert (probs == probs[0]).all()  # nothing is known of these words
-    (features, borders), (word,) = (
+    (features, row_offsets), (word,) = (
         model._reader.features(["sail", "zzsail"]),
         model._reader.features(["sail"])[:1],
     )
-    known, unknown = (set(features[a:b].tolist()) for a, b in pairwise(borders))
+    known, unknown = (set(features[a:b].tolist()) for a, b in pairwise(row_offsets))
     assert known == set(word.tolist())
     assert len(known & unknown) == 1 + 6  # the end; sai ail il> sail ail> sail>
 

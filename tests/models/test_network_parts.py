@@ -29,8 +29,8 @@ from seqloom.models.network.network import (
     TrainedNetwork,
     array_specs,
     check_held_out,
-    check_idle,
     prepare,
+    refuse_unused,
     train_network,
 )
 from seqloom.models.word_vectors.word_vectors import WordVectors
@@ -162,10 +162,10 @@ def test_the_caller_says_what_a_token_costs():
 
 
 def test_refused_before_training():
-    check_idle("bags", None, {"recompute": "it is small"})
-    check_idle("bags", TrainConfig(), {"recompute": "it is small"})
+    refuse_unused("bags", None, {"recompute": "it is small"})
+    refuse_unused("bags", TrainConfig(), {"recompute": "it is small"})
     with pytest.raises(ConfigError, match="recompute has no effect on bags: it is small"):
-        check_idle("bags", TrainConfig(recompute=True), {"recompute": "it is small"})
+        refuse_unused("bags", TrainConfig(recompute=True), {"recompute": "it is small"})
     check_held_out(TrainConfig())
     with pytest.raises(ConfigError, match="patience and schedule plateau need held-out data"):
         check_held_out(TrainConfig(patience=2, schedule="plateau"))

@@ -86,8 +86,11 @@ def assert_same(ours, theirs, sources):
     ):
         (own, log_probs), (other, expected) = states
         assert np.allclose(log_probs, expected, atol=1e-4)
-        (looked, lengths), (weights, their_lengths) = ours.attention(own), theirs.attention(other)
-        assert np.allclose(looked, weights[:, : looked.shape[1]], atol=1e-4)
+        (attention_weights, lengths), (weights, their_lengths) = (
+            ours.attention(own),
+            theirs.attention(other),
+        )
+        assert np.allclose(attention_weights, weights[:, : attention_weights.shape[1]], atol=1e-4)
         assert lengths.tolist() == their_lengths.tolist()
         if rows is not None:
             own, other = (select(state, np.array(rows)) for state in (own, other))
@@ -112,7 +115,7 @@ def test_what_converted_weights_begin_with_and_never_write():
     assert np.isneginf(log_probs[:, [1, 5]]).all()
     assert np.allclose(np.exp(log_probs).sum(1), 1, atol=1e-5)
     assert not np.allclose(log_probs[:, 2], plain.start(5)[1][:, 2], atol=1e-2)
-    assert model.encode_sources(["ab", ""]).borders.tolist() == [0, 4, 6]
+    assert model.encode_sources(["ab", ""]).row_offsets.tolist() == [0, 4, 6]
     targets = ["abf", "", "c"]
     by_steps = forced_log_probs(model.decoder(SOURCES[:3]), model.target_ids(targets))
     for ours, theirs in zip(model.pair_log_probs(SOURCES[:3], targets), by_steps, strict=True):

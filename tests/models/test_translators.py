@@ -383,9 +383,9 @@ def test_it_learns_to_turn_words_around(name):
     assert model.translate([source for source, _ in PAIRS[:30]]) == [
         target for _, target in PAIRS[:30]
     ]
-    looked = model.alignments(["abcde"], ["edcba"])[0]
+    attention_weights = model.alignments(["abcde"], ["edcba"])[0]
     if name == "seq2seq":
-        assert looked.shape == (6, 6)
+        assert attention_weights.shape == (6, 6)
 
 
 @pytest.mark.parametrize("options", [{}, {"scheduled_sampling": "linear", "dropout": 0.3}])

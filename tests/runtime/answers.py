@@ -161,12 +161,12 @@ def translation_pairs(model: Any, steps: int = 7) -> Pairs:
         expected = network.output.log_probs(features.flatten(0, 1)).unflatten(
             0, features.shape[:2]
         )[:, len(first) - 1 :]
-    ours, looked = _forced(model, encoded.examples(), targets)
+    ours, attention_weights = _forced(model, encoded.examples(), targets)
     yield "log-probabilities", ours, expected.numpy()
     if trace:
         weights = torch.cat(list(trace.values()), 1).mean(1)[:, len(first) - 1 :]  # (B, T, S)
-        yield "looked at", looked, weights[:, :, : looked.shape[2]].numpy()
-        assert not weights[:, :, looked.shape[2] :].any()
+        yield "looked at", attention_weights, weights[:, :, : attention_weights.shape[2]].numpy()
+        assert not weights[:, :, attention_weights.shape[2] :].any()
     for i in (0, 2):
         alone, _ = _forced(model, encoded.examples(i, i + 1), targets[i : i + 1])
         yield f"source {i} alone", alone, expected.numpy()[i : i + 1]
@@ -177,12 +177,12 @@ def _forced(model: Any, sources: Any, targets: np.ndarray) -> tuple[np.ndarray, 
         model.runtime(), sources, model.target_tokenizer.eos_id, start=model.start_ids
     )
     state, log_probs = decoder.start(len(targets))
-    found, looked = [log_probs], [state.looked]
+    found, attention_weights = [log_probs], [state.attention_weights]
     for t in range(targets.shape[1]):
         state, log_probs = decoder.step(state, targets[:, t])
         found.append(log_probs)
-        looked.append(state.looked)
-    return np.stack(found, 1), np.stack(looked, 1)
+        attention_weights.append(state.attention_weights)
+    return np.stack(found, 1), np.stack(attention_weights, 1)
 
 
 # ---- encoders

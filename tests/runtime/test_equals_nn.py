@@ -66,7 +66,7 @@ def test_fewer_bits(bits, case):
     its matrices alone.
     """
     model = CASES[case]().quantised(bits)
-    model.fine = True
+    model.inputs_16_bit = True
     for what, found, expected in language_pairs(model, 9) if case in LANGUAGE else pairs(model):
         assert far(found, expected) < ROUNDED_16, what
 
@@ -74,7 +74,7 @@ def test_fewer_bits(bits, case):
 @pytest.mark.parametrize("case", [*LANGUAGE, *TRANSLATORS])
 def test_fewer_bits_of_inputs(case):
     model = CASES[case]().quantised(8)
-    assert not model.fine
+    assert not model.inputs_16_bit
     for what, found, expected in (
         language_pairs(model, 9) if case in LANGUAGE else translation_pairs(model, 3)
     ):

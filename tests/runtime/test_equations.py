@@ -136,4 +136,4 @@ def test_every_step_has_a_row_in_the_tables_of_rotary_positions(length, monkeypa
 def test_what_reads_a_memory_has_inputs_of_16_bits():
     """Its errors would be in every step that looks at it; a query is used once."""
     attention = Attention(Weights(drawn(lambda w: Attention(w, 8, 2)), eight_bit=True), 8, 2)
-    assert (attention.memory.fine, attention.query.fine) == (True, False)
+    assert (attention.memory.inputs_16_bit, attention.query.inputs_16_bit) == (True, False)

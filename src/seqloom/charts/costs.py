@@ -108,23 +108,23 @@ def histogram(bits: np.ndarray) -> Any:
 
 
 def cost_shares(
-    bits: np.ndarray, borders: Sequence[float] = (0.5, 1, 2, 4, 6, 8, 12, 16)
+    bits: np.ndarray, bounds: Sequence[float] = (0.5, 1, 2, 4, 6, 8, 12, 16)
 ) -> list[dict[str, Any]]:
     """Return for each range of cost its share of the tokens and of all finite bits.
 
     >>> cost_shares(np.array([1.0, 3.0]), [2])
     [{'cost': '< 2', 'tokens': 0.5, 'bits': 0.25}, {'cost': '2+', 'tokens': 0.5, 'bits': 0.75}]
     """
-    where = np.searchsorted(borders, bits, side="right")
+    where = np.searchsorted(bounds, bits, side="right")
     finite = np.where(np.isfinite(bits), bits, 0.0)
     tokens, sums = (
-        np.bincount(where, minlength=len(borders) + 1),
-        np.bincount(where, finite, len(borders) + 1),
+        np.bincount(where, minlength=len(bounds) + 1),
+        np.bincount(where, finite, len(bounds) + 1),
     )
     names = [
-        f"< {borders[0]:g}",
-        *(f"{a:g}–{b:g}" for a, b in itertools.pairwise(borders)),
-        f"{borders[-1]:g}+",
+        f"< {bounds[0]:g}",
+        *(f"{a:g}–{b:g}" for a, b in itertools.pairwise(bounds)),
+        f"{bounds[-1]:g}+",
     ]
     return [
         {"cost": name, "tokens": float(n / len(bits)), "bits": float(s / max(finite.sum(), 1e-12))}

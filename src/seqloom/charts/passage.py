@@ -104,7 +104,7 @@ SCRIPT = """
 for (const root of document.querySelectorAll(".passage")) {
   const data = JSON.parse(root.querySelector("script").textContent);
   const tip = root.querySelector(".tip"), panes = [];
-  const step = (bits, size) => data.borders.filter(b => bits / size >= b).length;
+  const step = (bits, size) => data.bounds.filter(b => bits / size >= b).length;
   const signs = {"\\n": "↵\\n", "\\t": "→\\t"};
   const shown = text => text.replace(/[\\n\\t]/g, c => signs[c]);
   function draw(pane, name) {
@@ -150,7 +150,7 @@ def passage_html(pieces: Mapping[str, Sequence[Piece]], shown: Sequence[str]) ->
     SCRIPT once per page.
     """
     data = {
-        "borders": list(theme.BITS),
+        "bounds": list(theme.BITS),
         "pieces": {
             name: [
                 [p.text, round(p.bits, 2) if math.isfinite(p.bits) else None, p.weight] for p in its
@@ -263,17 +263,15 @@ def wanted(
     )
 
 
-def legend(
-    borders: Sequence[float] = theme.BITS, unit: str = "byte", *, colour: bool = True
-) -> str:
+def legend(bounds: Sequence[float] = theme.BITS, unit: str = "byte", *, colour: bool = True) -> str:
     """Return one line that says what the colours or digits mean."""
-    names = theme.steps_named(borders)
+    names = theme.steps_named(bounds)
     shown = [_paint(f" {name} ", i) if colour else f"{i}: {name}" for i, name in enumerate(names)]
     return f"bits per {unit}: " + (" " if colour else ", ").join(shown)
 
 
 def show(
-    pieces: Sequence[Piece], borders: Sequence[float] = theme.BITS, *, colour: bool = True
+    pieces: Sequence[Piece], bounds: Sequence[float] = theme.BITS, *, colour: bool = True
 ) -> str:
     r"""Show the text with a background for each piece, or without colours with a digit below each
     character.
@@ -286,7 +284,7 @@ def show(
     """
     runs: list[tuple[int, str]] = []  # neighbours of one colour share their codes
     for piece in pieces:
-        step = theme.step(piece.level, borders)
+        step = theme.step(piece.level, bounds)
         if runs and runs[-1][0] == step:
             runs[-1] = step, runs[-1][1] + visible(piece.text)
         else:

@@ -53,23 +53,23 @@ TERMINAL = (
 TERMINAL_INK = (16, 16, 16, 16, 231, 231)
 
 
-def step(bits: float, borders: Sequence[float] = BITS) -> int:
+def step(bits: float, bounds: Sequence[float] = BITS) -> int:
     """Return which colour of the ramp a cost has.
 
     >>> [step(b) for b in (0.1, 0.5, 3.0, 99.0)]
     [0, 1, 3, 5]
     """
-    return bisect_right(borders, bits)
+    return bisect_right(bounds, bits)
 
 
-def steps_named(borders: Sequence[float] = BITS) -> list[str]:
+def steps_named(bounds: Sequence[float] = BITS) -> list[str]:
     """Return what each colour of the ramp means.
 
     >>> steps_named()
     ['under 0.5', '0.5 to 1', '1 to 2', '2 to 4', '4 to 8', '8 and more']
     """
-    inner = [f"{a:g} to {b:g}" for a, b in itertools.pairwise(borders)]
-    return [f"under {borders[0]:g}", *inner, f"{borders[-1]:g} and more"]
+    inner = [f"{a:g} to {b:g}" for a, b in itertools.pairwise(bounds)]
+    return [f"under {bounds[0]:g}", *inner, f"{bounds[-1]:g} and more"]
 
 
 def group_colours(groups: Sequence[str]) -> dict[str, str]:

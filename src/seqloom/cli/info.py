@@ -81,10 +81,14 @@ def _in_force(config: dict[str, Any]) -> dict[str, Any]:
     except ConfigError:  # loading it would say what is wrong
         return config
     if isinstance(fit.get("train"), dict):
-        idle = {name for name, _ in unused(TrainConfig, TrainConfig().to_dict() | fit["train"])}
-        idle |= set(getattr(model_class(config["model"]), "idle_train", ()))
+        unused_options = {
+            name for name, _ in unused(TrainConfig, TrainConfig().to_dict() | fit["train"])
+        }
+        unused_options |= set(getattr(model_class(config["model"]), "unused_training_options", ()))
         fit = fit | {
-            "train": {name: value for name, value in fit["train"].items() if name not in idle}
+            "train": {
+                name: value for name, value in fit["train"].items() if name not in unused_options
+            }
         }
     return config | {"config": options, "fit": fit}
 

@@ -88,10 +88,10 @@ def _show_coloured(model: LanguageModel, corpus: Corpus, forced: bool) -> None:
     from seqloom.tasks.language import units
     from seqloom.views.language import pieces, scale
 
-    borders, per = scale(model)
+    bounds, per = scale(model)
     painted = wanted(sys.stdout, forced=forced)
-    click.echo(legend(borders, per, colour=painted), color=painted)
+    click.echo(legend(bounds, per, colour=painted), color=painted)
     for unit in units(corpus, model.unit):
         click.echo(
-            show(pieces(model, unit), borders, colour=painted).removesuffix("\n"), color=painted
+            show(pieces(model, unit), bounds, colour=painted).removesuffix("\n"), color=painted
         )

@@ -185,10 +185,10 @@ class ForecastingLadder(Ladder):
     def folds(self, data: Series, n: int | None) -> list[Parts]:
         """The data in one part more: each but the first is forecast, after learning from all before it."""
         n = n or max(2, min(FOLDS, len(data) // 2))
-        borders = [k / (n + 1) for k in range(1, n + 2)]
+        bounds = [k / (n + 1) for k in range(1, n + 2)]
         return [
             Parts(data.between(0, low), None, data.between(low, high), "")
-            for low, high in pairwise(borders)
+            for low, high in pairwise(bounds)
         ]
 
     def _cut(self, data: Series, valid: Series | None, test: Series | None) -> Parts:

@@ -391,7 +391,7 @@ def cuts(
     at = np.searchsorted(ends / max(ends[-1], 1), np.arange(1, n) / n + 1e-9, side="right").tolist()
     if may_begin is not None:
         at = [next((i for i in range(place, count) if may_begin[i]), count) for place in at]
-    borders = list(pairwise([0, *at, count]))
-    if not all(low < high for low, high in borders):
+    bounds = list(pairwise([0, *at, count]))
+    if not all(low < high for low, high in bounds):
         raise DataError(f"the {what} are too uneven for {n} folds; give fewer folds")
-    return borders
+    return bounds

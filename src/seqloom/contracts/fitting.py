@@ -42,19 +42,19 @@ def refuse_idle(model: Model, options: FitOptions, start: Any) -> None:
         "run": options.run,
         "start": start,
     }
-    idle = [
+    unused = [
         name
         for name, value in given.items()
         if value is not None and name not in model.config.fit_arguments
     ]
-    if idle == ["start"] and hasattr(model.config, "start"):
+    if unused == ["start"] and hasattr(model.config, "start"):
         raise ConfigError(
             f"start is an option of {model.name} models: {type(model).__name__}(start=...)"
         )
-    if idle:
+    if unused:
         raise ConfigError(
-            f"{model.name} models do not use {' and '.join(idle)} in fit; leave "
-            f"{'it' if len(idle) == 1 else 'them'} out"
+            f"{model.name} models do not use {' and '.join(unused)} in fit; leave "
+            f"{'it' if len(unused) == 1 else 'them'} out"
         )
 
 

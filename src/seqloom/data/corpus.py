@@ -173,7 +173,7 @@ class Corpus(DocumentList):
             end = int(self._ends[place])
             if (base := end - self._contents[place].size) == end:
                 continue
-            borders = [
+            bounds = [
                 0,
                 *(
                     min(max(self._border(base + round((end - base) * share), place), base), end)
@@ -182,7 +182,7 @@ class Corpus(DocumentList):
                 ),
                 end - base,
             ]
-            for part, low, high in zip(parts, borders, borders[1:]):
+            for part, low, high in zip(parts, bounds, bounds[1:]):
                 if low < high:
                     part.append(self.documents[place].part(low, high))
         return parts

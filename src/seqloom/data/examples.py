@@ -346,11 +346,11 @@ def hashed_parts(examples: Sequence[Any], fractions: Sequence[float]) -> list[np
     [32, 4, 4]
     """
     order, may_begin = hashed_order(examples)
-    borders = [0]
+    bounds = [0]
     for share in np.cumsum(fractions)[:-1]:
-        at = min(max(round(share * len(order)), borders[-1] + 1), len(order) - 1)
-        borders.append(next((i for i in range(at, len(order)) if may_begin[i]), len(order) - 1))
-    parts = [np.array(order[a:b], np.int64) for a, b in pairwise([*borders, len(order)])]
+        at = min(max(round(share * len(order)), bounds[-1] + 1), len(order) - 1)
+        bounds.append(next((i for i in range(at, len(order)) if may_begin[i]), len(order) - 1))
+    parts = [np.array(order[a:b], np.int64) for a, b in pairwise([*bounds, len(order)])]
     if not all(map(len, parts)):
         raise DataError(
             "too few of the examples differ from each other to hold some out; give data with more "

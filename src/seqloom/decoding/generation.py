@@ -162,14 +162,14 @@ def search(
         drawn = list(sample(stepper, prompts, config, first_allowed=first_allowed))
         return [[int(ids[row]) for ids in drawn if ids[row] >= 0] for row in range(len(prompts))]
     used = ("max_tokens", "min_tokens", "seed", "allow_eos")
-    idle = [
+    unused = [
         f.name
         for f in fields(config)
         if f.name not in used and getattr(config, f.name) != f.default
     ]
-    if idle:
+    if unused:
         raise ConfigError(
-            f"beam search does not sample, so {', '.join(idle)} has no effect; drop it or beams"
+            f"beam search does not sample, so {', '.join(unused)} has no effect; drop it or beams"
         )
     how = BeamConfig(
         beams=beams,

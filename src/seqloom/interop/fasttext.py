@@ -368,5 +368,5 @@ class _Reader:
             )
         values = np.frombuffer(self.take(4 * dim * CENTROIDS), "<f4")
         widths = [width] * (count - 1) + [last]
-        borders = np.cumsum([0, *widths]) * CENTROIDS
-        return [values[low:high].reshape(CENTROIDS, -1) for low, high in pairwise(borders)]
+        row_offsets = np.cumsum([0, *widths]) * CENTROIDS
+        return [values[low:high].reshape(CENTROIDS, -1) for low, high in pairwise(row_offsets)]

@@ -122,7 +122,7 @@ def _learn_tree(hidden, Y, low, high, nodes, turns, rate, move):
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def train(order, rows, borders, labels, X, Y, ends, nodes, turns, first, last):
+def train(order, rows, row_offsets, labels, X, Y, ends, nodes, turns, first, last):
     """Learn from the texts `order`, the rate falling from `first` to `last`; X and Y change in place.
 
     ends, nodes, turns: the tree, nodes[ends[c - 1]:ends[c]] for class c; empty for softmax. Returns
@@ -134,14 +134,14 @@ def train(order, rows, borders, labels, X, Y, ends, nodes, turns, first, last):
     loss, learnt = 0.0, 0
     for i in range(len(order)):
         doc = order[i]
-        low, high = borders[doc], borders[doc + 1]
+        low, high = row_offsets[doc], row_offsets[doc + 1]
         if low == high:
             continue
         rate = np.float32(first + (last - first) * i / len(order))
         _mean(X, rows, low, high, hidden)
         if i + 1 < len(order):  # the beginning of the next text, while there is arithmetic to do
-            after = borders[order[i + 1]]
-            for k in range(after, min(after + _AHEAD, borders[order[i + 1] + 1])):
+            after = row_offsets[order[i + 1]]
+            for k in range(after, min(after + _AHEAD, row_offsets[order[i + 1] + 1])):
                 prefetch_row(X, rows[k])
         label = labels[doc]
         if len(ends):
@@ -169,14 +169,14 @@ def train(order, rows, borders, labels, X, Y, ends, nodes, turns, first, last):
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def score(rows, borders, X, Y, out):
+def score(rows, row_offsets, X, Y, out):
     """Compute out (n, C) = Y h of each text; zeros if it has no feature."""
     hidden = np.empty(X.shape[1], np.float32)
     for doc in range(len(out)):
-        if borders[doc] == borders[doc + 1]:
+        if row_offsets[doc] == row_offsets[doc + 1]:
             out[doc] = 0
             continue
-        _mean(X, rows, borders[doc], borders[doc + 1], hidden)
+        _mean(X, rows, row_offsets[doc], row_offsets[doc + 1], hidden)
         for c in range(len(Y)):
             s = _ZERO
             for d in range(len(hidden)):
@@ -185,7 +185,7 @@ def score(rows, borders, X, Y, out):
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def score_codes(rows, borders, codes, centroids, norm_codes, norms, Y, out):
+def score_codes(rows, row_offsets, codes, centroids, norm_codes, norms, Y, out):
     """Compute the scores if a row is a length, norms[norm_codes[row]], times one of 256 centroids
     for each two dimensions.
 
@@ -195,7 +195,7 @@ def score_codes(rows, borders, codes, centroids, norm_codes, norms, Y, out):
     parts = codes.shape[1]
     hidden = np.empty(2 * parts, np.float32)
     for doc in range(len(out)):
-        low, high = borders[doc], borders[doc + 1]
+        low, high = row_offsets[doc], row_offsets[doc + 1]
         hidden[:] = 0
         for k in range(low, high):
             row = rows[k]

@@ -124,8 +124,8 @@ _HALF = np.uint64(32)
 
 
 @njit(nogil=True, cache=True)
-def list_bag_features(ids, end, longest, words, buckets, spelled, spelled_ends, out, borders):
-    """The features of every text into `out`, text after text; borders (n + 1,) begins with 0.
+def list_bag_features(ids, end, longest, words, buckets, spelled, spelled_ends, out, row_offsets):
+    """The features of every text into `out`, text after text; row_offsets (n + 1,) begins with 0.
     Returns how many there are.
 
     `end`: the number of the end of a text. `words`: V. `spelled`: buckets of the character n-grams
@@ -154,7 +154,7 @@ def list_bag_features(ids, end, longest, words, buckets, spelled, spelled_ends, 
                     break
         elif w == END:
             doc += 1
-            borders[doc] = n
+            row_offsets[doc] = n
     return n
 
 
@@ -198,21 +198,21 @@ def marked(bits, out):
 
 
 @njit(nogil=True, cache=True)
-def find_rows(features, borders, bits, ranks, rows):
-    """Find the rows of features; those without one are left out, and the borders (n + 1,) move.
+def find_rows(features, row_offsets, bits, ranks, rows):
+    """Find the rows of features; those without one are left out, and row_offsets (n + 1,) move.
     Return how many there are.
     """
     n = 0
-    low = borders[0]
-    for doc in range(len(borders) - 1):
-        for k in range(low, borders[doc + 1]):
+    low = row_offsets[0]
+    for doc in range(len(row_offsets) - 1):
+        for k in range(low, row_offsets[doc + 1]):
             f = np.int64(features[k])
             word, bit = bits[f >> 6], np.uint64(1) << np.uint64(f & 63)
             if word & bit:
                 rows[n] = ranks[f >> 6] + _count(word & (bit - np.uint64(1)))
                 n += 1
-        low = borders[doc + 1]
-        borders[doc + 1] = n
+        low = row_offsets[doc + 1]
+        row_offsets[doc + 1] = n
     return n
 
 
@@ -243,8 +243,8 @@ def _shift(slots):
 
 
 @njit(nogil=True, cache=True)
-def gather(data, starts, stops, chosen, arena, borders):
-    """Copy the chosen ones of the stretches `data[start:stop]` one after another; borders (n + 1,)
+def gather(data, starts, stops, chosen, arena, row_offsets):
+    """Copy the chosen ones of the stretches `data[start:stop]` one after another; row_offsets (n + 1,)
     begins with 0.
     """
     at = 0
@@ -252,7 +252,7 @@ def gather(data, starts, stops, chosen, arena, borders):
         for i in range(starts[chosen[k]], stops[chosen[k]]):
             arena[at] = data[i]
             at += 1
-        borders[k + 1] = at
+        row_offsets[k + 1] = at
 
 
 @njit(nogil=True, cache=True)

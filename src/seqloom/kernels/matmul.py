@@ -230,7 +230,7 @@ def _linear_in_kernels(matrix, x):
         matrix.minimum,
         matrix.bias,
         matrix.rows,
-        matrix.fine,
+        matrix.inputs_16_bit,
         matrix.team,
         x,
     )
@@ -249,7 +249,7 @@ def _linear_into_in_kernels(matrix, x, out):
         multiply_panels(matrix.panels, matrix.bias, x, 0, len(matrix.panels), out)
 
     def tiles(matrix, x, out):
-        numbers, scales, sums = round_inputs(x, matrix.scale.shape[1], matrix.fine)
+        numbers, scales, sums = round_inputs(x, matrix.scale.shape[1], matrix.inputs_16_bit)
         multiply_tiles(matrix, numbers, scales, sums, 0, len(matrix.scale), out)
 
     return panels if matrix.instance_class is Panels else tiles

@@ -64,7 +64,7 @@ class Tiles(NamedTuple):
     bias: np.ndarray  # float32 (16 T,), or empty
     rows: int  # R
     # the numbers that it is multiplied with have 16 bits instead of 8, for networks whose errors add up
-    fine: bool
+    inputs_16_bit: bool
     team: np.ndarray = TEAM  # who may share the product
 
 
@@ -81,10 +81,10 @@ class TilesJob(NamedTuple):
     out: np.ndarray
 
 
-def _tile_product(rows, fine):
+def _tile_product(rows, inputs_16_bit):
     """Make `tile(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)`: out[first:first + rows, 16 of
-    the tile], where rows beyond the last are the last one again; `fine`: x has 16 bits, the high halves of a
-    row before the low ones.
+    the tile], where rows beyond the last are the last one again; `inputs_16_bit`: x has 16 bits, the high
+    halves of a row before the low ones.
     """
 
     def code(context, builder, signature, arguments):
@@ -105,7 +105,7 @@ def _tile_product(rows, fine):
         for m in range(1, rows):
             place = builder.add(first, size(m))
             at.append(builder.select(builder.icmp_signed("<", place, last), place, last))
-        numbers = [builder.mul(row, size(2)) for row in at] if fine else at
+        numbers = [builder.mul(row, size(2)) for row in at] if inputs_16_bit else at
         low = [builder.add(row, size(1)) for row in numbers]
         sums = [cgutils.alloca_once_value(builder, constant(FLOATS, 0.0)) for _ in range(rows)]
 
@@ -166,23 +166,27 @@ def _tile_product(rows, fine):
             for group, fours in enumerate(load_weights(block)):
                 for m, row in enumerate(numbers):
                     totals[m] = add_group(
-                        totals[m], fours, low[m] if fine else row, loop.index, 4 * group
+                        totals[m], fours, low[m] if inputs_16_bit else row, loop.index, 4 * group
                     )
-                    if fine:
+                    if inputs_16_bit:
                         high[m] = add_group(high[m], fours, row, loop.index, 4 * group)
-            if fine:
+            if inputs_16_bit:
                 totals = [
                     builder.add(total, builder.shl(value, constant(WORDS, 8)))
                     for total, value in zip(totals, high)
                 ]
             for m, place in enumerate(places):
-                factor = None if fine else builder.load(builder.gep(x_scale.data, [place]))
-                both = scales if fine else builder.fmul(scales, splat(builder, factor, FLOATS))
+                factor = None if inputs_16_bit else builder.load(builder.gep(x_scale.data, [place]))
+                both = (
+                    scales
+                    if inputs_16_bit
+                    else builder.fmul(scales, splat(builder, factor, FLOATS))
+                )
                 change = builder.fmul(builder.sitofp(totals[m], FLOATS), both, flags=("contract",))
                 value = builder.fadd(builder.load(sums[m]), change, flags=("contract",))
                 if four_bits:
                     shift = builder.sitofp(x_sums[m], _FLOAT)
-                    shift = shift if fine else builder.fmul(factor, shift)
+                    shift = shift if inputs_16_bit else builder.fmul(factor, shift)
                     shifted = builder.fmul(
                         minima, splat(builder, shift, FLOATS), flags=("contract",)
                     )
@@ -191,7 +195,7 @@ def _tile_product(rows, fine):
         for m, row in enumerate(at):
             offset = builder.add(builder.mul(row, stride), builder.mul(tile, size(TILE)))
             value = builder.load(sums[m])
-            if fine:
+            if inputs_16_bit:
                 factor = builder.load(builder.gep(x_scale.data, [builder.mul(row, n_blocks)]))
                 value = builder.fmul(value, splat(builder, factor, FLOATS))
             builder.store(value, pointer(out, offset, FLOATS), align=1)
@@ -278,12 +282,12 @@ def round_rows_finely(x, out, scale, total):
 
 
 @njit(nogil=True, cache=True)
-def round_inputs(x, blocks, fine):
+def round_inputs(x, blocks, inputs_16_bit):
     """Return what `multiply_tiles` takes of rows (n, K): numbers, scales and sums."""
     n = len(x)
     scales, sums = np.empty((n, blocks), np.float32), np.empty((n, blocks), np.int32)
-    numbers = np.empty((2 * n if fine else n, blocks * BLOCK), np.int8)
-    if fine:
+    numbers = np.empty((2 * n if inputs_16_bit else n, blocks * BLOCK), np.int8)
+    if inputs_16_bit:
         round_rows_finely(x, numbers, scales, sums)
     else:
         round_rows(x, numbers, scales, sums)
@@ -300,7 +304,7 @@ def multiply_tiles(matrix, x, x_scale, x_sum, low, high, out):
         row = 0
         while row < n:
             left = n - row
-            if matrix.fine:
+            if matrix.inputs_16_bit:
                 if left > SOME:
                     _fine_many(weight, scale, minimum, tile, x, x_scale, x_sum, row, out)
                 elif left > 1:
@@ -329,12 +333,12 @@ def _do_tiles(job, low, high):
 
 
 @njit(nogil=True, cache=True)
-def linear_tiles(weight, scale, minimum, bias, rows, fine, team, x):
+def linear_tiles(weight, scale, minimum, bias, rows, inputs_16_bit, team, x):
     """Return rows x (n, K) times the transpose of a matrix in tiles, plus its bias: a new array (n, R)."""
     tiles, blocks, _ = scale.shape
     out = np.empty((len(x), tiles * TILE), np.float32)
-    numbers, scales, sums = round_inputs(x, blocks, fine)
-    matrix = Tiles(weight, scale, minimum, bias, rows, fine, team)
+    numbers, scales, sums = round_inputs(x, blocks, inputs_16_bit)
+    matrix = Tiles(weight, scale, minimum, bias, rows, inputs_16_bit, team)
     work = product_work(weight.size // 4, len(x))  # four are multiplied at once
     share(team, TilesJob(matrix, numbers, scales, sums, out), tiles, work)
     return out if out.shape[1] == rows else out[:, :rows].copy()

@@ -120,7 +120,7 @@ def search_one(matrix, inverse, small, scales, rests, first, last, query, best, 
         unit[j] = np.int16(near)
         query_rest += np.float64(query[j] - near * step) ** 2
     spare = np.float32(2 * np.sqrt(query_rest)) + _SLACK  # |scale * small| < 2
-    looked = 0
+    examined = 0
     totals = np.empty(_CHUNK, np.int32)
     for low in range(first, last, _CHUNK):
         part = small[low : min(low + _CHUNK, last)]
@@ -129,7 +129,7 @@ def search_one(matrix, inverse, small, scales, rests, first, last, query, best, 
             i = low + r
             if np.float32(totals[r]) * (scales[i] * step) + (rests[i] + spare) < best[0]:
                 continue
-            looked += 1
+            examined += 1
             exact = np.float32(0)
             for j in range(width):
                 exact += matrix[i, j] * query[j]
@@ -137,7 +137,7 @@ def search_one(matrix, inverse, small, scales, rests, first, last, query, best, 
             if exact > best[0]:  # a later row never beats an earlier one of the same score
                 best[0], rows[0] = exact, i
                 _sink(best, rows, k)
-    return looked
+    return examined
 
 
 @njit(nogil=True, cache=True)

@@ -181,8 +181,8 @@ def kinds_of_errors(
         return
     pairs = np.stack([gold[wrong], predicted[wrong]])  # (2, errors)
     order = np.lexsort(pairs[::-1])  # stable: places of a pair stay in the order of the data
-    borders = np.flatnonzero(np.diff(pairs[:, order], axis=1).any(axis=0)) + 1
-    groups = np.split(wrong[order], borders)
+    bounds = np.flatnonzero(np.diff(pairs[:, order], axis=1).any(axis=0)) + 1
+    groups = np.split(wrong[order], bounds)
     for places in sorted(groups, key=len, reverse=True):
         yield int(gold[places[0]]), int(predicted[places[0]]), places
 

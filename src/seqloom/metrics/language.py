@@ -46,19 +46,19 @@ def segment_sums(
     >>> segment_sums(np.array([1.0, 2.0, 4.0]), np.array([3, 6, 8]), np.array([4, 8]))
     array([3., 4.])
     """
-    ends, borders = np.asarray(token_end_byte, np.int64), np.asarray(segment_end_byte, np.int64)
+    ends, bounds = np.asarray(token_end_byte, np.int64), np.asarray(segment_end_byte, np.int64)
     if len(token_nats) != len(ends):
         raise ValueError(f"{len(token_nats)} costs for {len(ends)} tokens")
-    if (np.diff(ends, prepend=first_byte) < 0).any() or (np.diff(borders, prepend=0) <= 0).any():
+    if (np.diff(ends, prepend=first_byte) < 0).any() or (np.diff(bounds, prepend=0) <= 0).any():
         raise ValueError("token ends must not fall, and segment ends must rise")
     starts = np.concatenate([[first_byte], ends[:-1]]) if len(ends) else ends
     starts = np.where(starts == ends, np.maximum(ends - 1, 0), starts)
     owner = np.searchsorted(
-        borders, starts, side="right"
-    )  # segment s holds the bytes borders[s-1]..borders[s]-1
-    if len(owner) and owner[-1] >= len(borders):
+        bounds, starts, side="right"
+    )  # segment s holds the bytes bounds[s-1]..bounds[s]-1
+    if len(owner) and owner[-1] >= len(bounds):
         raise ValueError(f"a token starts at byte {starts[-1]}, after the end of the last segment")
-    return np.bincount(owner, weights=np.asarray(token_nats, np.float64), minlength=len(borders))
+    return np.bincount(owner, weights=np.asarray(token_nats, np.float64), minlength=len(bounds))
 
 
 def line_segments(data: bytes, *, minimum: int = 1, block: int = 1000) -> np.ndarray:
@@ -158,8 +158,8 @@ class SegmentCosts:
 
     def __init__(self, tokenizer: Tokenizer, unit: str, corpus: Corpus) -> None:
         self.tokenizer, self.unit = tokenizer, unit
-        self.borders = _borders(corpus, unit) if tokenizer.lossless else np.zeros(0, np.int64)
-        self.sums = np.zeros(len(self.borders))
+        self.bounds = _segment_bounds(corpus, unit) if tokenizer.lossless else np.zeros(0, np.int64)
+        self.sums = np.zeros(len(self.bounds))
         self.read = 0  # bytes, or tokens where bytes are lost
         self.parts: list[tuple[np.ndarray, np.ndarray]] = []
         self.open = False  # whether the last part goes on
@@ -172,13 +172,13 @@ class SegmentCosts:
 
     def result(self) -> tuple[np.ndarray, np.ndarray]:
         if self.tokenizer.lossless:
-            return self.sums, np.diff(self.borders, prepend=0).astype(np.float64)
+            return self.sums, np.diff(self.bounds, prepend=0).astype(np.float64)
         costs, weights = (np.concatenate(part) for part in zip(*self.parts))
         return costs, weights
 
     def _add_bytes(self, ids: np.ndarray, costs: np.ndarray) -> None:
         ends = self.read + np.cumsum(token_widths(self.tokenizer, self.unit, ids))
-        self.sums += segment_sums(costs, ends, self.borders, self.read)
+        self.sums += segment_sums(costs, ends, self.bounds, self.read)
         self.read = int(ends[-1])
 
     def _add_tokens(self, ids: np.ndarray, costs: np.ndarray) -> None:
@@ -208,16 +208,16 @@ def segment_costs(
     return costs.result()
 
 
-def _borders(corpus: Corpus, unit: str) -> np.ndarray:
+def _segment_bounds(corpus: Corpus, unit: str) -> np.ndarray:
     total = corpus_bytes(corpus, unit)
-    borders = segment_ends(_bytes(corpus, unit), total)
+    bounds = segment_ends(_bytes(corpus, unit), total)
     if (
-        len(borders) < MIN_SEGMENTS
+        len(bounds) < MIN_SEGMENTS
     ):  # hardly any lines: stretches of a hundredth say at least something of the spread
-        borders = segment_ends(
+        bounds = segment_ends(
             _bytes(corpus, unit), total, block=max((corpus.n_bytes or 0) // 100, 1)
         )
-    return borders
+    return bounds
 
 
 def _bytes(corpus: Corpus, unit: str) -> Iterator[bytes]:

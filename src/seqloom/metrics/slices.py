@@ -100,21 +100,21 @@ def by_length(unit: str, lengths: np.ndarray, training: Mapping[str, int]) -> Sl
     >>> by_length("words", np.array([3, 4, 9]), {"p95": 4, "longest": 8})[1:]
     (['3', '4', '9'], array([0, 1, 2]), {'9': 1.0})
     """
-    borders = {
+    bounds = {
         share: training[key]
         for key, share in (("p95", LONG), ("longest", 1.0))
         if type(training.get(key)) is int
     }
     ends = np.quantile(lengths, np.arange(1, BINS) / BINS, method="inverted_cdf")
     apart = [
-        end for end in ends if not borders.get(LONG, end) < end <= borders.get(1.0, end)
+        end for end in ends if not bounds.get(LONG, end) < end <= bounds.get(1.0, end)
     ]  # what is long is one bin
-    made = _binned(f"length in {unit}", lengths, [*apart, *borders.values()], "{:,g}".format)
+    made = _binned(f"length in {unit}", lengths, [*apart, *bounds.values()], "{:,g}".format)
     longer: dict[str, float] = {}
     for place, name in enumerate(made.names):
         beyond = [
             share
-            for share, border in borders.items()
+            for share, border in bounds.items()
             if lengths[made.places == place].min() > border
         ]
         longer |= {name: max(beyond)} if beyond else {}

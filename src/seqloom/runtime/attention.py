@@ -169,4 +169,6 @@ class Attention:
     @property
     def memory(self) -> Linear:
         """Return the layer that makes the keys and values of a memory."""
-        return self.qkv.rows(slice(self.heads.n_heads * self.heads.d_head, None), fine=True)
+        return self.qkv.rows(
+            slice(self.heads.n_heads * self.heads.d_head, None), inputs_16_bit=True
+        )

@@ -35,7 +35,9 @@ class DecoderState(NamedTuple):
 
     source: np.ndarray  # (n,) int64: which of the sources a row belongs to
     cache: Cache
-    looked: np.ndarray  # (n, S): weights of the source steps behind the last log-probabilities
+    attention_weights: (
+        np.ndarray
+    )  # (n, S): weights of the source steps behind the last log-probabilities
 
 
 class Memory(NamedTuple):
@@ -238,7 +240,7 @@ class EncoderDecoder:
         starts, ones = np.arange(n), np.ones(n, np.int64)
         tokens = Tokens(cache.addresses, starts, ones, cache.lengths)
         over = Tokens(sources.pages[state.source], starts, ones, sources.lengths[state.source])
-        looked = np.zeros((n, memory.longest), np.float32)
+        attention_weights = np.zeros((n, memory.longest), np.float32)
         weights = np.zeros((n, heads, memory.longest), np.float32)
         for layer, block in enumerate(self.decoder):
             block(
@@ -248,10 +250,10 @@ class EncoderDecoder:
                 causal=True,
                 by_distance=self.decoder_entrance.by_distance,
                 memory=over,
-                looked=weights,
+                attention_weights=weights,
                 trace=within(trace, f"decoder.{layer}"),
             )
-            looked += weights.mean(axis=1)
+            attention_weights += weights.mean(axis=1)
         x = normed(x, self.decoder_norm)
-        looked /= np.float32(len(self.decoder))
-        return x * self.output_scale, DecoderState(state.source, cache, looked)
+        attention_weights /= np.float32(len(self.decoder))
+        return x * self.output_scale, DecoderState(state.source, cache, attention_weights)

@@ -44,7 +44,10 @@ class FullSoftmax:
                 "a tied output has the shape of its embedding"
             )
             self.linear = Linear(
-                tied, fine=weights.fine, eight_bit=weights.eight_bit, name="embedding.weight"
+                tied,
+                inputs_16_bit=weights.inputs_16_bit,
+                eight_bit=weights.eight_bit,
+                name="embedding.weight",
             )
 
     def log_probs(self, features: np.ndarray) -> np.ndarray:

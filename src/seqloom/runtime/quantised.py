@@ -148,8 +148,8 @@ class Quantised:
     def of(cls, weight: np.ndarray, bits: int, name: str = "") -> Quantised:
         return Blocks.of(weight, bits, name).tiles()
 
-    def tiles(self, bias: np.ndarray | None = None, *, fine: bool = False) -> Tiles:
-        """Return what kernels take; `fine`: for inputs of 16 bits."""
+    def tiles(self, bias: np.ndarray | None = None, *, inputs_16_bit: bool = False) -> Tiles:
+        """Return what kernels take; `inputs_16_bit`: for inputs of 16 bits."""
         room = len(self.scale) * TILE
         full = NO_BIAS
         if bias is not None and len(bias):
@@ -161,7 +161,7 @@ class Quantised:
             self.minimum.view(np.uint16),
             full,
             len(self),
-            fine,
+            inputs_16_bit,
         )
 
     def part(self, rows: slice) -> Quantised:

@@ -52,9 +52,9 @@ class CharacterReader:
             out = np.zeros((len(ids), self.d_out), np.float32)
             character_maxima(ids, lengths, self.taps, self.bias, out)
             return out
-        borders, inside = offsets(lengths), there(lengths, ids.shape[1])
-        states, _ = self.recurrent.walk(self.embedding[ids[inside]], Sequences.at(borders))
-        return pool_rows(states, borders, LAST, self.d_out // 2)
+        row_offsets, inside = offsets(lengths), there(lengths, ids.shape[1])
+        states, _ = self.recurrent.walk(self.embedding[ids[inside]], Sequences.at(row_offsets))
+        return pool_rows(states, row_offsets, LAST, self.d_out // 2)
 
 
 class TokenReader:

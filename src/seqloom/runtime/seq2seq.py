@@ -42,7 +42,7 @@ class DecoderState(NamedTuple):
         np.ndarray
     )  # (n, S): what each source step was given so far, where it is used; else (n, 0)
     # (n, S): weights of the source steps behind the last log-probabilities; (n, 0) without attention
-    looked: np.ndarray
+    attention_weights: np.ndarray
 
 
 class Memory(NamedTuple):
@@ -261,14 +261,17 @@ class Seq2Seq:
         if self.w_fed is not None:
             gates += self.w_fed(state.fed)
         features, layers = self.decoder.step_gates(gates, state.layers, within(trace, "decoder"))
-        coverage, looked = state.coverage.copy(), np.zeros(state.looked.shape, np.float32)
+        coverage, attention_weights = (
+            state.coverage.copy(),
+            np.zeros(state.attention_weights.shape, np.float32),
+        )
         if self.readout is not None and self.attention is not None:
             features = self.attention(
-                features, self.readout, memory, state.source, coverage, looked
+                features, self.readout, memory, state.source, coverage, attention_weights
             )
         elif self.readout is not None:
             features = activate(self.readout(features), TANH)
         if trace is not None and self.attention is not None:
-            trace.add("cross.weights", looked[:, None])  # as of one head
+            trace.add("cross.weights", attention_weights[:, None])  # as of one head
         fed = features if self.w_fed is not None else state.fed
-        return features, DecoderState(state.source, layers, fed, coverage, looked)
+        return features, DecoderState(state.source, layers, fed, coverage, attention_weights)

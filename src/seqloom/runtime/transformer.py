@@ -131,11 +131,11 @@ class Block:
         rotation: Rotation = NO_ROTATION,
         by_distance: np.ndarray = _NO_DISTANCES,
         memory: Tokens | None = None,
-        looked: np.ndarray = NO_WEIGHTS,
+        attention_weights: np.ndarray = NO_WEIGHTS,
         trace: Trace | None = None,
     ) -> None:
         """Update x (N, D) in place; with a `memory`, write its attention weights (N, heads, S) to
-        `looked`.
+        `attention_weights`.
         """
         attention = self.attention
         by_distance = (
@@ -172,7 +172,7 @@ class Block:
                 layer,
                 memory,
                 np.empty((self.cross.heads.n_heads, 0), np.float32),
-                looked,
+                attention_weights,
             )
         perceptron(
             x, self.pre, self.norm2, self.mlp.up.packed, self.mlp.down.packed, self.mlp.activation
@@ -180,7 +180,7 @@ class Block:
         if trace is not None:
             trace.add("attention.weights", weights)
             if memory is not None:
-                trace.add("cross.weights", looked.copy())
+                trace.add("cross.weights", attention_weights.copy())
             trace.add("out", x.copy())
 
 

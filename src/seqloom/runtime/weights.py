@@ -28,7 +28,7 @@ class Linear:
     `linear(x)` is float32 (n, R), a new array.
 
     Packed when it is first used, as kernels take it.
-    `fine`: inputs of a quantised matrix have 16 bits instead of 8.
+    `inputs_16_bit`: inputs of a quantised matrix have 16 bits instead of 8.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Linear:
         weight: np.ndarray | Quantised,
         bias: np.ndarray = NONE,
         *,
-        fine: bool = False,
+        inputs_16_bit: bool = False,
         eight_bit: bool = False,
         name: str = "",
         rows: slice = ALL,
@@ -44,7 +44,7 @@ class Linear:
     ) -> None:
         """Set the weight and bias; `rows`, `columns`: the part of the matrix that is meant."""
         self.weight, self.bias, self.part = weight, bias, (rows, columns)
-        self.fine, self.eight_bit, self.name = fine, eight_bit, name
+        self.inputs_16_bit, self.eight_bit, self.name = inputs_16_bit, eight_bit, name
 
     @property
     def size(self) -> int:
@@ -63,7 +63,7 @@ class Linear:
             weight = Quantised.of(weight, 8, self.name)
         bias = self.bias[rows]
         return (
-            weight.tiles(bias, fine=self.fine)
+            weight.tiles(bias, inputs_16_bit=self.inputs_16_bit)
             if isinstance(weight, Quantised)
             else pack(weight, bias)
         )
@@ -71,12 +71,12 @@ class Linear:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return linear(self.packed, x)
 
-    def rows(self, part: slice, *, fine: bool = False) -> Linear:
+    def rows(self, part: slice, *, inputs_16_bit: bool = False) -> Linear:
         """Return some rows of a whole matrix as one of their own."""
         return Linear(
             self.weight,
             self.bias,
-            fine=fine or self.fine,
+            inputs_16_bit=inputs_16_bit or self.inputs_16_bit,
             eight_bit=self.eight_bit,
             name=self.name,
             rows=part,
@@ -87,7 +87,7 @@ class Linear:
         return Linear(
             self.weight,
             self.bias if bias else NONE,
-            fine=self.fine,
+            inputs_16_bit=self.inputs_16_bit,
             eight_bit=self.eight_bit,
             name=self.name,
             columns=part,
@@ -95,7 +95,7 @@ class Linear:
 
 
 class Weights:
-    """The arrays of a saved network; `eight_bit`: matrices of float32 are rounded, `fine` as of Linear."""
+    """The arrays of a saved network; `eight_bit`: float32 is rounded, `inputs_16_bit` as of Linear."""
 
     def __init__(
         self,
@@ -103,19 +103,27 @@ class Weights:
         prefix: str = "",
         *,
         eight_bit: bool = False,
-        fine: bool = False,
+        inputs_16_bit: bool = False,
     ) -> None:
-        self.arrays, self.prefix, self.eight_bit, self.fine = arrays, prefix, eight_bit, fine
+        self.arrays, self.prefix, self.eight_bit, self.inputs_16_bit = (
+            arrays,
+            prefix,
+            eight_bit,
+            inputs_16_bit,
+        )
 
     def within(self, name: str) -> Weights:
         """Return the weights of a part, as the part knows them."""
         return Weights(
-            self.arrays, f"{self.prefix}{name}.", eight_bit=self.eight_bit, fine=self.fine
+            self.arrays,
+            f"{self.prefix}{name}.",
+            eight_bit=self.eight_bit,
+            inputs_16_bit=self.inputs_16_bit,
         )
 
     def with_16_bit_inputs(self) -> Weights:
         """Return the same for a part that reads all steps at once, whose errors add up in one vector."""
-        return Weights(self.arrays, self.prefix, eight_bit=self.eight_bit, fine=True)
+        return Weights(self.arrays, self.prefix, eight_bit=self.eight_bit, inputs_16_bit=True)
 
     def _get(self, name: str, shape: tuple[int, ...], role: Role) -> Any:
         """Return an array, or a matrix that is quantised."""
@@ -153,7 +161,7 @@ class Weights:
         return Linear(
             self._get(name, (rows, columns), role),
             bias,
-            fine=self.fine,
+            inputs_16_bit=self.inputs_16_bit,
             eight_bit=self.eight_bit,
             name=self.prefix + name,
         )

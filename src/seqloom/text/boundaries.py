@@ -99,7 +99,7 @@ def cut_nowhere(data: bytes, final: bool) -> int:
     return len(data) if final else 0
 
 
-def word_borders(data: np.ndarray, newline_ends: bool) -> np.ndarray:
+def word_bounds(data: np.ndarray, newline_ends: bool) -> np.ndarray:
     """Return the offsets of stretches that `cut_before_word` allows, from 0 to the end: before a
     blank that a letter follows.
 

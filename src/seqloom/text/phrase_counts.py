@@ -222,8 +222,10 @@ def _find(
 ) -> np.ndarray:
     from seqloom.kernels.tokens import find_tokens
 
-    borders = np.zeros(len(spelled) + 1, np.int64)
-    np.cumsum([len(s) for s in spelled], out=borders[1:])
+    row_offsets = np.zeros(len(spelled) + 1, np.int64)
+    np.cumsum([len(s) for s in spelled], out=row_offsets[1:])
     tokens = np.empty(len(spelled), np.int64)
-    find_tokens(padded(b"".join(spelled)), borders[:-1], borders[1:], arena, offsets, slots, tokens)
+    find_tokens(
+        padded(b"".join(spelled)), row_offsets[:-1], row_offsets[1:], arena, offsets, slots, tokens
+    )
     return tokens

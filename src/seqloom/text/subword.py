@@ -30,7 +30,7 @@ from seqloom.text.boundaries import (
     cut_before_space,
     cut_before_word,
     cut_nowhere,
-    word_borders,
+    word_bounds,
 )
 from seqloom.text.coding import EOS
 from seqloom.text.subword_file import KINDS, panics_told, read_engine
@@ -109,9 +109,7 @@ class Subword:
         if len(data) <= PIECE or self._cut is not cut_before_word:
             units = self._encode_each(data.split(b"\n") if newline_ends else [data])
             return np.array([i for unit in units for i in (self.eos_id, *unit)][1:], np.uint32)
-        stretches, places = distinct(
-            data, word_borders(np.frombuffer(data, np.uint8), newline_ends)
-        )
+        stretches, places = distinct(data, word_bounds(np.frombuffer(data, np.uint8), newline_ends))
         encoded = self._encode_each(stretches)
         if newline_ends and b"\n" in stretches:
             encoded[stretches.index(b"\n")] = [self.eos_id]

@@ -124,6 +124,8 @@ def choose_tokenizer(name: str, texts: Any, **options: Any) -> Tokenizer:
             f"tokenizer {quoted(name)} is neither one of {', '.join(KINDS)} nor an existing file or "
             f"directory{suggest(name, KINDS)}"
         )
-    if idle := [option for option, value in options.items() if value not in (None, 1, "none", ())]:
-        raise ConfigError(f"{' and '.join(idle)} cannot change the finished tokenizer {name!r}")
+    if unused := [
+        option for option, value in options.items() if value not in (None, 1, "none", ())
+    ]:
+        raise ConfigError(f"{' and '.join(unused)} cannot change the finished tokenizer {name!r}")
     return Tokenizer.load(name)

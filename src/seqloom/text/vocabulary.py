@@ -332,19 +332,25 @@ def spelling_hash(spelling: bytes) -> int:
     return (h * HASH_PRIME & _ALL) >> 32
 
 
-def distinct(data: bytes, borders: np.ndarray) -> tuple[list[bytes], np.ndarray]:
-    """Return the distinct stretches of the data between the offsets `borders`, and which of them
+def distinct(data: bytes, row_offsets: np.ndarray) -> tuple[list[bytes], np.ndarray]:
+    """Return the distinct stretches of the data between the offsets `row_offsets`, and which of them
     each stretch is.
     """
     from seqloom.kernels.tokens import find_tokens
 
     every, table = TokenCounts("whitespace"), TokenCounts("whitespace")
-    every.arena, every.offsets, every.n = padded(data), borders, len(borders) - 1
+    every.arena, every.offsets, every.n = padded(data), row_offsets, len(row_offsets) - 1
     every.counts = np.ones(every.n, np.int64)
     table.merge(every)
     places = np.empty(every.n, np.int64)
     find_tokens(
-        every.arena, borders[:-1], borders[1:], table.arena, table.offsets, table.slots, places
+        every.arena,
+        row_offsets[:-1],
+        row_offsets[1:],
+        table.arena,
+        table.offsets,
+        table.slots,
+        places,
     )
     blob, ends = table.arena.tobytes(), table.offsets[: table.n + 1].tolist()
     return [blob[low:high] for low, high in pairwise(ends)], places

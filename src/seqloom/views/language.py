@@ -244,9 +244,9 @@ def _one_above_two(charts: Charts) -> Any:
 
 def surprise(model: LanguageModel, text: str, *, colour: bool = True) -> str:
     """Return the text for a terminal, coloured by what each token costs, below a legend."""
-    borders, unit = scale(model)
-    shown = show(pieces(model, text), borders, colour=colour)
-    return legend(borders, unit, colour=colour) + "\n" + shown
+    bounds, unit = scale(model)
+    shown = show(pieces(model, text), bounds, colour=colour)
+    return legend(bounds, unit, colour=colour) + "\n" + shown
 
 
 def scale(model: LanguageModel) -> tuple[tuple[float, ...], str]:

@@ -59,7 +59,7 @@ def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sh
         "lines": [step_lines(step) for step in steps],
     }
     written = [token for _, token in path]
-    looked = (
+    attention_weights = (
         np.array([watcher.weights[t][row] for t, (row, _) in enumerate(path)])
         if watcher.weights
         else None
@@ -67,8 +67,8 @@ def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sh
 
     def draw(page: bool) -> dict[str, Any]:
         charts = {"Beam": beam_chart(steps)}
-        if looked is not None:
-            charts["What it looked at"] = alignment_chart(looked, names, written)
+        if attention_weights is not None:
+            charts["What it looked at"] = alignment_chart(attention_weights, names, written)
         return charts
 
     return Sheet(f"{model.label()}: trace", draw, data, _summary(data), page=_page)

@@ -33,13 +33,13 @@ from seqloom.text.vocabulary import SPLITTERS, Vocabulary, classes_for, padded
 
 @dataclass(frozen=True)
 class Bags:
-    """The rows of many texts: rows[borders[i]:borders[i + 1]]."""
+    """The rows of many texts: rows[row_offsets[i]:row_offsets[i + 1]]."""
 
     rows: np.ndarray  # int32
-    borders: np.ndarray  # int64 (n + 1,)
+    row_offsets: np.ndarray  # int64 (n + 1,)
 
     def __len__(self) -> int:
-        return len(self.borders) - 1
+        return len(self.row_offsets) - 1
 
 
 class FeatureRows:
@@ -72,14 +72,14 @@ class FeatureRows:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def find(self, features: np.ndarray, borders: np.ndarray) -> np.ndarray:
+    def find(self, features: np.ndarray, row_offsets: np.ndarray) -> np.ndarray:
         """Find the rows of features, int32; those without a row are left out, and the offsets move in
         place.
         """
         from seqloom.kernels.features import find_rows
 
         rows = np.empty(len(features), np.int32)
-        return rows[: find_rows(features, borders, self.bits, self.ranks, rows)]
+        return rows[: find_rows(features, row_offsets, self.bits, self.ranks, rows)]
 
 
 class BagReader:
@@ -116,7 +116,7 @@ class BagReader:
             ids, spelled, ends = self._spell(texts)
         else:
             ids = self.ids[self.tokenizer.encode_block(join(texts), True)]
-        out, borders = (
+        out, row_offsets = (
             np.empty(len(ids) * c.ngrams + len(spelled), np.uint32),
             np.zeros(len(texts) + 1, np.int64),
         )
@@ -129,9 +129,9 @@ class BagReader:
             spelled,
             ends,
             out,
-            borders,
+            row_offsets,
         )
-        return out[:n], borders
+        return out[:n], row_offsets
 
     def _spell(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ids, the buckets of the character n-grams of every word, including unknown ones, and
@@ -193,8 +193,8 @@ class BagReader:
             every[sizes[k] : sizes[k + 1]] = rows.find(*parts[k])  # all are there, so borders stay
 
         parallel_run(place, range(len(parts)))
-        borders = np.concatenate([[0], *(low + part[1][1:] for low, part in zip(sizes, parts))])
-        return rows, Bags(every, borders)
+        row_offsets = np.concatenate([[0], *(low + part[1][1:] for low, part in zip(sizes, parts))])
+        return rows, Bags(every, row_offsets)
 
     def scored(
         self, texts: Sequence[str], rows: FeatureRows, score: Callable[[Bags], np.ndarray]
@@ -207,9 +207,9 @@ class BagReader:
         check_texts(texts)
 
         def work(batch: Sequence[str]) -> tuple[np.ndarray, int]:
-            features, borders = self.features(batch)
-            bags = Bags(rows.find(features, borders), borders)
-            return score(bags), int((np.diff(borders) < 2).sum())
+            features, row_offsets = self.features(batch)
+            bags = Bags(rows.find(features, row_offsets), row_offsets)
+            return score(bags), int((np.diff(row_offsets) < 2).sum())
 
         return parallel_map(work, text_batches(texts))
 
@@ -301,7 +301,15 @@ class Learning:
             order = self._order(epoch)[bounds[chunk] : bounds[chunk + 1]]
             first, last = (c.lr * (1 - at / total) for at in (step, step + 1))
             return train(
-                order, bags.rows, bags.borders, self.labels, self.X, self.Y, *self.tree, first, last
+                order,
+                bags.rows,
+                bags.row_offsets,
+                self.labels,
+                self.X,
+                self.Y,
+                *self.tree,
+                first,
+                last,
             )
 
         passes = Passes("training", np.diff(bounds).tolist(), self.epochs, "texts")

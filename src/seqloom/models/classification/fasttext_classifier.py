@@ -316,7 +316,7 @@ class FastTextClassifier(Classifier):
             )
             score_codes(
                 bags.rows,
-                bags.borders,
+                bags.row_offsets,
                 codes.codes,
                 codes.centroids,
                 codes.norm_codes,
@@ -325,7 +325,7 @@ class FastTextClassifier(Classifier):
                 out,
             )
         else:
-            score(bags.rows, bags.borders, codes, self.output, out)
+            score(bags.rows, bags.row_offsets, codes, self.output, out)
         return out
 
     @property

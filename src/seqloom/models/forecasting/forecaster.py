@@ -38,8 +38,8 @@ class NeuralForecaster(NetworkModel, Forecaster):
         "missing": one_of(True, False),
         **NetworkModel.network_values,
     }
-    fine = True
-    idle_train: ClassVar[dict[str, str]] = {
+    inputs_16_bit = True
+    unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "windows are read whole",
         "recompute": "it is small",
         "random_truncation": "windows are read whole",

@@ -54,13 +54,13 @@ def count_ngrams(
     size = max(
         workspace.memory // memory_needed(1, order) if workspace.memory else len(ids), 4 * order, 1
     )
-    borders = [(lo, min(lo + size, len(ids))) for lo in range(0, len(ids), size)]
+    bounds = [(lo, min(lo + size, len(ids))) for lo in range(0, len(ids), size)]
     with progress.task(
         f"counting n-grams of order 1 to {order}", len(ids) * order, "tokens"
     ) as bar:
         runs = [
             _count_block(ids, lo, hi, order, vocab_size, eos_id, workspace, bar)
-            for lo, hi in borders
+            for lo, hi in bounds
         ]
     if len(runs) == 1:
         return runs[0]

@@ -254,7 +254,7 @@ class GPT(NeuralLanguageModel, LanguageModel):
         "chat_template": optional(template_text),
         "chat_bos": optional(natural),
     }
-    idle_train: ClassVar[dict[str, str]] = {
+    unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "it is trained on windows of its context; set context",
         "random_truncation": "it has no state whose gradient is cut off",
     }

@@ -152,10 +152,10 @@ class NeuralCache(LanguageModel):
             float(features.var(axis=0, dtype=np.float64).sum()) or 1.0
         )  # what all have in common changes no softmax
         coarse = best_of([flat / scale for flat in FLATNESS])
-        fine = (
+        nearby = (
             best_of([factor * coarse[1] for factor in FINER]) if coarse[1] and coarse[2] else coarse
         )
-        return max(coarse, fine)[1:]
+        return max(coarse, nearby)[1:]
 
     # ---- scoring
 

@@ -114,7 +114,7 @@ class NPLM(NeuralLanguageModel, LanguageModel):
     name = "nplm"
     config_class = NPLMConfig
     layers = NPLMLayers()
-    idle_train: ClassVar[dict[str, str]] = {
+    unused_training_options: ClassVar[dict[str, str]] = {
         "recompute": "it is for gpt; lower truncation to save memory",
         "random_truncation": "it has no state whose gradient is cut off",
     }

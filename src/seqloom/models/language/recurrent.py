@@ -35,7 +35,9 @@ CHUNK = 256  # tokens of each sequence that are scored at a time
 ROWS = 64  # sequences side by side
 
 
-IDLE = {"recompute": "it is for gpt; lower truncation to save memory"}  # options of training
+UNUSED_TRAINING_OPTIONS = {
+    "recompute": "it is for gpt; lower truncation to save memory"
+}  # options of training
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class RNN(NeuralLanguageModel, LanguageModel):
 
     name = "rnn"
     layers = RecurrentLayers("rnn")
-    idle_train = IDLE
+    unused_training_options = UNUSED_TRAINING_OPTIONS
     config_class = RNNConfig
 
 
@@ -165,7 +167,7 @@ class LSTM(NeuralLanguageModel, LanguageModel):
 
     name = "lstm"
     layers = RecurrentLayers("lstm")
-    idle_train = IDLE
+    unused_training_options = UNUSED_TRAINING_OPTIONS
     config_class = LSTMConfig
 
 
@@ -174,5 +176,5 @@ class GRU(NeuralLanguageModel, LanguageModel):
 
     name = "gru"
     layers = RecurrentLayers("gru")
-    idle_train = IDLE
+    unused_training_options = UNUSED_TRAINING_OPTIONS
     config_class = GRUConfig

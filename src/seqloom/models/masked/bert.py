@@ -77,7 +77,7 @@ class Bert(NetworkModel, MaskedModel):
     name = "bert"
     config_class = BertConfig
     learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
-    fine = True
+    inputs_16_bit = True
 
     @property
     def marks(self) -> Marks:

@@ -161,9 +161,9 @@ def encoder_shapes(layout: EncoderLayout, vocab_size: int) -> Shapes:
 
 def read_inputs(network: BertNet, inputs: Sequence[Input]) -> tuple[np.ndarray, np.ndarray]:
     """Return the vectors (N, D) of all tokens of these texts, and the offsets (B + 1,) of the texts."""
-    borders = offsets([len(one.ids) for one in inputs])
+    row_offsets = offsets([len(one.ids) for one in inputs])
     ids, types = (np.concatenate(part) for part in zip(*inputs))
-    return network(ids, borders, types), borders
+    return network(ids, row_offsets, types), row_offsets
 
 
 def groups(inputs: Sequence[Input]) -> list[Sequence[Input]]:

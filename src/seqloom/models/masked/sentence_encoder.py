@@ -45,7 +45,7 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
         "attention.qkv.weight",
     )  # with 8 bits the error would be 1.7 times as large
     learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
-    fine = True
+    inputs_16_bit = True
 
     @property
     def marks(self) -> Marks:

@@ -168,11 +168,11 @@ def require_torch(name: str) -> None:
 # ---- fitting
 
 
-def check_idle(name: str, train: TrainConfig | None, idle: Mapping[str, str]) -> None:
-    """Refuse options of training that have no effect on the model of that name; `idle` says what to
+def refuse_unused(name: str, train: TrainConfig | None, unused: Mapping[str, str]) -> None:
+    """Refuse options of training that have no effect on the model of that name; `unused` says what to
     do instead.
     """
-    for option, advice in idle.items():
+    for option, advice in unused.items():
         if (
             train is not None
             and getattr(train, option) != TrainConfig.__dataclass_fields__[option].default
@@ -304,13 +304,13 @@ class NetworkModel(Mixin):
     exact: ClassVar[
         tuple[str, ...]
     ] = ()  # how names of matrices end that stay float32 in a quantised network
-    fine: ClassVar[bool] = (
+    inputs_16_bit: ClassVar[bool] = (
         False  # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
     )
     network_values: ClassVar[dict[str, Kind]] = {
         "bits": optional(one_of(*BITS))
     }  # to be among `learnt_values`
-    idle_train: ClassVar[
+    unused_training_options: ClassVar[
         dict[str, str]
     ] = {}  # options of training without effect on this network, and what to do instead
 
@@ -350,7 +350,9 @@ class NetworkModel(Mixin):
 
     def runtime(self) -> Any:
         """Return the network without torch on the learnt weights, made once."""
-        return self.net.runtime(lambda arrays: self.take_runtime(Weights(arrays, fine=self.fine)))
+        return self.net.runtime(
+            lambda arrays: self.take_runtime(Weights(arrays, inputs_16_bit=self.inputs_16_bit))
+        )
 
     @property
     def weights(self) -> Mapping[str, np.ndarray]:
@@ -394,7 +396,7 @@ class NetworkModel(Mixin):
         return self.net.module()
 
     def _check_train(self, train: TrainConfig | None) -> None:
-        check_idle(self.name, train, self.idle_train)
+        refuse_unused(self.name, train, self.unused_training_options)
 
     def reads_by_steps(self) -> bool:
         """Tell whether it reads known text without torch; quantised weights stay as small in memory

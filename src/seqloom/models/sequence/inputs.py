@@ -58,10 +58,10 @@ class Spellings:
 
 @dataclass(frozen=True)
 class Encoded:
-    """`steps`: named arrays with a row for each step; `borders` (R + 1,) of the rows in them."""
+    """`steps`: named arrays with a row for each step; `row_offsets` (R + 1,) of the rows in them."""
 
     steps: dict[str, np.ndarray]
-    borders: np.ndarray
+    row_offsets: np.ndarray
     spellings: Spellings | None = None  # of which `words`, one of the steps' arrays, has the place
     counts: np.ndarray | None = None  # (E,): rows of each example; None: one each
     words: Encoded | None = (
@@ -70,7 +70,7 @@ class Encoded:
     first_row: np.ndarray = field(init=False)  # (E + 1,)
 
     def __post_init__(self) -> None:
-        rows = np.arange(len(self.borders)) if self.counts is None else offsets(self.counts)
+        rows = np.arange(len(self.row_offsets)) if self.counts is None else offsets(self.counts)
         object.__setattr__(self, "first_row", rows)
 
     def __len__(self) -> int:
@@ -79,13 +79,13 @@ class Encoded:
     @property
     def lengths(self) -> np.ndarray:
         """Return the number of steps of each example."""
-        return np.diff(self.borders[self.first_row])
+        return np.diff(self.row_offsets[self.first_row])
 
     def part(self, chosen: np.ndarray) -> Encoded:
         """Return some of the examples in the given order, where each is one row.
 
         >>> some = Encoded({"ids": np.array([1, 2, 3, 4])}, np.array([0, 1, 3, 4])).part(np.array([2, 1]))
-        >>> some.steps["ids"].tolist(), some.borders.tolist()
+        >>> some.steps["ids"].tolist(), some.row_offsets.tolist()
         ([4, 2, 3], [0, 1, 3])
         """
         assert self.counts is None
@@ -95,8 +95,8 @@ class Encoded:
 
     def _rows(self, rows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the lengths of these rows, and their steps one after the other."""
-        lengths = np.diff(self.borders)[rows]
-        places = ranges(self.borders[rows], lengths)
+        lengths = np.diff(self.row_offsets)[rows]
+        places = ranges(self.row_offsets[rows], lengths)
         return lengths, {name: values[places] for name, values in self.steps.items()}
 
     def batch(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
@@ -127,19 +127,24 @@ class Encoded:
         """Return the examples from `low` to `high` as networks without torch read them: without padding."""
         high = len(self) if high is None else high
         first_row = self.first_row[low : high + 1]
-        borders = self.borders[first_row[0] : first_row[-1] + 1]
-        begin, end = int(borders[0]), int(borders[-1])
+        row_offsets = self.row_offsets[first_row[0] : first_row[-1] + 1]
+        begin, end = int(row_offsets[0]), int(row_offsets[-1])
         steps = {name: values[begin:end] for name, values in self.steps.items()}
         places = word_offsets = None
         if self.words is not None:
-            word_offsets = self.words.borders[low : high + 1]
+            word_offsets = self.words.row_offsets[low : high + 1]
             of_words = slice(int(word_offsets[0]), int(word_offsets[-1]))
             word_offsets = word_offsets - word_offsets[0]
             example = np.repeat(np.arange(high - low), np.diff(word_offsets))
             rows = first_row[example] + self.words.steps["rows"][of_words]
-            places = self.borders[rows] + self.words.steps["places"][of_words] - begin
+            places = self.row_offsets[rows] + self.words.steps["places"][of_words] - begin
         return Examples(
-            steps, borders - begin, first_row - first_row[0], self.spellings, places, word_offsets
+            steps,
+            row_offsets - begin,
+            first_row - first_row[0],
+            self.spellings,
+            places,
+            word_offsets,
         )
 
     def groups(self, most_steps: int = 1 << 11) -> list[tuple[int, int]]:
@@ -157,8 +162,8 @@ class Encoded:
 
 def flat(rows: Sequence[np.ndarray], dtype: type = np.int64) -> tuple[np.ndarray, np.ndarray]:
     """Join rows one after the other, and return them with their offsets."""
-    borders = offsets([len(row) for row in rows])
-    return (np.concatenate(rows) if len(rows) else np.zeros(0, dtype)), borders
+    row_offsets = offsets([len(row) for row in rows])
+    return (np.concatenate(rows) if len(rows) else np.zeros(0, dtype)), row_offsets
 
 
 # ---- texts
@@ -197,16 +202,18 @@ class TextInputs:
             texts, counts = sentences_of(texts)
         ids, words, spelled = self.tokens(texts)
         ends = np.flatnonzero(ids == self.tokenizer.eos_id) + 1
-        borders = np.concatenate([[0], ends]).astype(np.int64)
+        row_offsets = np.concatenate([[0], ends]).astype(np.int64)
         steps = {"ids": ids, **({} if words is None else {"words": words})}
-        starts, stops = borders[:-1], borders[1:]
+        starts, stops = row_offsets[:-1], row_offsets[1:]
         if self.long == "windows":
             starts, stops, counts = windows(starts, stops, self.max_length)
         if counts is not None or (stops - starts).max(initial=0) > self.max_length:
             stops = np.minimum(stops, starts + self.max_length)
-            places, borders = ranges(starts, stops - starts), offsets(stops - starts)
+            places, row_offsets = ranges(starts, stops - starts), offsets(stops - starts)
             steps = {name: values[places] for name, values in steps.items()}
-        return Encoded(steps, borders, None if spelled is None else self.spellings(spelled), counts)
+        return Encoded(
+            steps, row_offsets, None if spelled is None else self.spellings(spelled), counts
+        )
 
     def tokens(
         self, texts: Sequence[str]
@@ -379,5 +386,5 @@ class NumberInputs:
             starts, stops, counts = windows(np.zeros_like(lengths), lengths, self.window)
             of = np.repeat(np.arange(len(rows)), counts)
             rows = [rows[i][a:b] for i, a, b in zip(of.tolist(), starts.tolist(), stops.tolist())]
-        values, borders = flat(rows, np.float32)
-        return Encoded({"values": values.reshape(-1, self.columns)}, borders, counts=counts)
+        values, row_offsets = flat(rows, np.float32)
+        return Encoded({"values": values.reshape(-1, self.columns)}, row_offsets, counts=counts)

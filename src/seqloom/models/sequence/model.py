@@ -60,8 +60,8 @@ class SequenceModel(NetworkModel):
         "published": optional(is_published),
         **NetworkModel.network_values,
     }
-    fine = True
-    idle_train: ClassVar[dict[str, str]] = {
+    inputs_16_bit = True
+    unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "examples are read whole; leave it out",
         "random_truncation": "examples are read whole; leave it out",
         "recompute": "it keeps all activations; lower batch_size to save memory",

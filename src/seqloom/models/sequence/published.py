@@ -171,8 +171,10 @@ class PublishedInputs:
                 f"windows reads them)"
             )
             stops = np.minimum(stops, starts + self.room)
-        rows, borders = flat([self._row(ids[a:b]) for a, b in zip(starts.tolist(), stops.tolist())])
-        return Encoded({"ids": rows}, borders, counts=counts)
+        rows, row_offsets = flat(
+            [self._row(ids[a:b]) for a, b in zip(starts.tolist(), stops.tolist())]
+        )
+        return Encoded({"ids": rows}, row_offsets, counts=counts)
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> Encoded:
         """Encode pairs as `hidden` of a `bert` model reads them, with the types of the tokens; of a
@@ -196,8 +198,8 @@ class PublishedInputs:
                 "once; the ends of their longer texts are left out"
             )
         inputs = [self.marks.join(cut_to(row, room), self.n_types) for row in rows]
-        ids, borders = flat([one.ids for one in inputs])
-        return Encoded({"ids": ids, "types": flat([one.types for one in inputs])[0]}, borders)
+        ids, row_offsets = flat([one.ids for one in inputs])
+        return Encoded({"ids": ids, "types": flat([one.types for one in inputs])[0]}, row_offsets)
 
     def _row(self, ids: np.ndarray) -> np.ndarray:
         return np.concatenate([[self.marks.cls], ids, [self.marks.sep]]).astype(np.int64)
@@ -207,8 +209,10 @@ class PublishedInputs:
         ids = self.tokenizer.encode_block(join(texts), True).astype(np.int64)
         ends = np.flatnonzero(ids == self.tokenizer.eos_id)
         if len(ends) != len(texts):  # an end that a text itself has
-            ids, borders = flat([self.tokenizer.encode(text).astype(np.int64) for text in texts])
-            return borders[:-1], borders[1:], ids
+            ids, row_offsets = flat(
+                [self.tokenizer.encode(text).astype(np.int64) for text in texts]
+            )
+            return row_offsets[:-1], row_offsets[1:], ids
         return np.concatenate([[0], ends[:-1] + 1]).astype(np.int64), ends, ids
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> Encoded:
@@ -241,14 +245,14 @@ class PublishedInputs:
                 f"tokens that are "
                 "read at once; they are read in parts"
             )
-        ids, borders = flat(rows)
-        of_row, word_borders = flat(of_words)
+        ids, row_offsets = flat(rows)
+        of_row, word_offsets = flat(of_words)
         places, _ = flat(places_of_words)
         return Encoded(
             {"ids": ids},
-            borders,
+            row_offsets,
             counts=np.array(counts, np.int64),
-            words=Encoded({"rows": of_row, "places": places}, word_borders),
+            words=Encoded({"rows": of_row, "places": places}, word_offsets),
         )
 
     def _subwords(self, text: str) -> np.ndarray:
@@ -333,8 +337,8 @@ def frozen_features(
     def features(encoded: Encoded) -> Encoded:
         rows = encoded if encoded.words is None else encoded.words  # what the vectors belong to
         pools = pool is not None and encoded.words is None
-        borders = np.arange(len(rows.borders)) if pools else rows.borders
-        values = np.zeros((int(borders[-1]), encoder.d_out), np.float32)
+        row_offsets = np.arange(len(rows.row_offsets)) if pools else rows.row_offsets
+        values = np.zeros((int(row_offsets[-1]), encoder.d_out), np.float32)
         with progress.task("encoding", len(encoded), "examples") as bar, torch.inference_mode():
             for chosen, batch in batches_of(network, encoded):
                 x, lengths = network.features(network.reader(batch), batch)
@@ -345,7 +349,7 @@ def frozen_features(
                     1
                 )
                 places = [
-                    np.arange(borders[rows.first_row[i]], borders[rows.first_row[i + 1]])
+                    np.arange(row_offsets[rows.first_row[i]], row_offsets[rows.first_row[i + 1]])
                     for i in chosen.tolist()
                 ]
                 values[np.concatenate(places)] = x[there].float().cpu().numpy()
@@ -359,6 +363,6 @@ def frozen_features(
                 if name not in ("rows", "places")
             }
         )
-        return Encoded({"values": values, **more}, borders, counts=rows.counts)
+        return Encoded({"values": values, **more}, row_offsets, counts=rows.counts)
 
     return features

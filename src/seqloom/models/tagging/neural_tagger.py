@@ -267,14 +267,14 @@ class NeuralTagger(SequenceModel, Tagger):
             word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(sentences)))
         }
         rows = np.fromiter(map(self._row, different), np.int64, len(different))
-        places, borders = flat(
+        places, row_offsets = flat(
             [np.array([different[word] for word in words], np.int64) for words in sentences]
         )
         steps, spellings = {"ids": rows[places]}, None
         if self.config.spelled:
             known = {char: i for i, char in enumerate(self.learnt["characters"], 2)}
             steps["words"], spellings = places, Spellings.of(list(different), known, LONGEST_WORD)
-        return Encoded(steps, borders, spellings)
+        return Encoded(steps, row_offsets, spellings)
 
     def _tag(self, network: Any, encoded: Encoded) -> list[np.ndarray]:
         import torch

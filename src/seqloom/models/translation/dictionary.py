@@ -249,7 +249,7 @@ class Dictionary(Translator):
     def _words(self, side: str, texts: list[str], *, with_end: bool = True) -> Words:
         tokenizer = self.tokenizers[side]
         encoded = encode_texts(tokenizer, texts)
-        words = Words(encoded.steps["ids"], encoded.borders[1:])
+        words = Words(encoded.steps["ids"], encoded.row_offsets[1:])
         if with_end:
             return words
         return Words(

@@ -69,7 +69,7 @@ class TranslationModel(Mixin):
         "sizes": is_sizes,
         **NetworkModel.network_values,
     }
-    idle_train: ClassVar[dict[str, str]] = {
+    unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "pairs are read whole; leave it out",
         "random_truncation": "pairs are read whole; leave it out",
         "recompute": "it keeps all activations; lower batch_size to save memory",

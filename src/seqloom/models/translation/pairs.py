@@ -82,13 +82,16 @@ def encode_texts(
     """
     check_texts(texts)
     ids = tokenizer.encode_block(join(texts), True).astype(np.int64)
-    borders = np.concatenate([[0], np.flatnonzero(ids == tokenizer.eos_id) + 1])
+    row_offsets = np.concatenate([[0], np.flatnonzero(ids == tokenizer.eos_id) + 1])
     if reverse:
-        for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist()):
+        for start, stop in zip(row_offsets[:-1].tolist(), row_offsets[1:].tolist()):
             ids[start : stop - 1] = ids[start : stop - 1][::-1].copy()
     if first is not None:
-        ids, borders = np.insert(ids, borders[:-1], first), borders + np.arange(len(borders))
-    return Encoded({"ids": ids}, borders)
+        ids, row_offsets = (
+            np.insert(ids, row_offsets[:-1], first),
+            row_offsets + np.arange(len(row_offsets)),
+        )
+    return Encoded({"ids": ids}, row_offsets)
 
 
 def in_source_order(weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -218,7 +221,9 @@ class Decoder:
         (n,).
         """
         lengths = self.lengths[state.source]
-        return in_source_order(state.looked, lengths) if self.backwards else state.looked, lengths
+        return in_source_order(
+            state.attention_weights, lengths
+        ) if self.backwards else state.attention_weights, lengths
 
 
 # ---- preparing

@@ -35,7 +35,7 @@ class NetworkState(NamedTuple):
     inner: Any  # of the network
     # (n, S): weights of the source steps behind the last log-probabilities; (n, 0) without
     # attention
-    looked: Tensor
+    attention_weights: Tensor
 
 
 class NetworkDecoder:
@@ -105,7 +105,7 @@ class NetworkDecoder:
         """Return the attention weights of the source (n, S) behind the log-probabilities that came
         with this state, the mean over heads and layers, and the length of each row's source (n,).
         """
-        weights, lengths = state.looked.float().cpu().numpy(), self.lengths[state.source]
+        weights, lengths = state.attention_weights.float().cpu().numpy(), self.lengths[state.source]
         return in_source_order(weights, lengths) if self.backwards else weights, lengths
 
 

@@ -92,13 +92,13 @@ class Words(Sequence[str]):
     def find(self, words: Sequence[str]) -> np.ndarray:
         """Return the index of each word, -1 where there is no such word; int64."""
         spelled = [to_spelling(word) for word in words]
-        borders = np.zeros(len(spelled) + 1, np.int64)
-        np.cumsum([len(s) for s in spelled], out=borders[1:])
+        row_offsets = np.zeros(len(spelled) + 1, np.int64)
+        np.cumsum([len(s) for s in spelled], out=row_offsets[1:])
         places = np.empty(len(spelled), np.int64)
         self._find_tokens(
             padded(b"".join(spelled)),
-            borders[:-1],
-            borders[1:],
+            row_offsets[:-1],
+            row_offsets[1:],
             self.arena,
             self.offsets,
             self.slots,
