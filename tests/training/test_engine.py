@@ -1,6 +1,5 @@
 """The loop on a network of a few weights: what it must do does not depend on the network."""
 
-import json
 import math
 import os
 import signal
@@ -298,35 +297,94 @@ def test_a_run_of_other_settings_is_not_continued(tmp_path, monkeypatch):
         )
 
 
-def test_minutes_become_steps_once(tmp_path, monkeypatch):
-    with pytest.raises(RuntimeError, match="plug"):
-        run(Toy(fail_at=20), place=tmp_path / "r", steps=None, minutes=0.02)
-    steps = json.loads((tmp_path / "r" / "run.json").read_text())["fixed"]["steps"]
-    monkeypatch.setattr(loop, "count_steps", lambda *a: pytest.fail("counted again"))
-    assert run(place=tmp_path / "r", steps=None, minutes=0.02).facts["steps"] == steps
-    monkeypatch.undo()
-    assert same(
-        weights(run(steps=steps)), weights(run(place=tmp_path / "r", steps=None, minutes=0.02))
+class Clock:
+    def __init__(self, now):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+class Timed(Toy):
+    """A toy on a machine of which the clock says how long each batch takes, twice as long from `busy` on."""
+
+    def __init__(self, clock, busy=None, **options):
+        super().__init__(valid=True, **options)
+        self.clock, self.busy = clock, busy
+
+    def loss(self, network, batch, state):
+        result = super().loss(network, batch, state)
+        seconds = (6 + int(batch["inputs"].sum()) % 5) / 128  # exact on any clock
+        late = self.busy is not None and self.clock.now >= self.busy
+        self.clock.now += seconds * (2 if late else 1)
+        return result
+
+
+def timed(*, busy=None, place=None, clock=None, fail_at=None, **options):
+    clock = clock or Clock(100.0)
+    task = Timed(clock, busy=busy, fail_at=fail_at)
+    config = TrainConfig(**{"minutes": 0.1, "lr": 0.01, **options})
+    return loop.train(
+        task, config, device=CPU, run=Run(place) if place else None, facts={"a": 1}, clock=clock
     )
 
 
-def test_the_numbers_that_are_said_repeat_a_run_of_minutes(tmp_path):
-    """Both of them: which weights are best also depends on when they are looked at."""
-    timed = run(
-        Toy(valid=True),
-        place=tmp_path / "r",
-        steps=None,
-        minutes=0.02,
-        optimizer="adamw",
-        lr=0.5,
-        clip="none",
-    )
-    fixed = json.loads((tmp_path / "r" / "run.json").read_text())["fixed"]
-    assert set(fixed) == {"steps", "evaluate_every"}
-    assert same(
-        weights(timed),
-        weights(run(Toy(valid=True), **fixed, optimizer="adamw", lr=0.5, clip="none")),
-    )
+@pytest.mark.parametrize(
+    "options", [{}, {"average": "tail"}, {"delay": ("vectors.*=0.2",)}], ids=str
+)
+@pytest.mark.parametrize("busy", [None, 101.0, 103.0, 105.0])
+def test_the_numbers_that_are_recorded_repeat_a_run_of_minutes(busy, options):
+    """Without its clock, to the bit, whether the machine got busier or not."""
+    clock = Clock(100.0)
+    report = timed(busy=busy, clock=clock, **options)
+    assert 0.95 * 6 < clock.now - 100 < 1.05 * 6
+    repeated = report.facts["repeated_by"]
+    assert repeated["steps"] == report.steps == report.facts["steps"]
+    assert ("decay_steps" in repeated) is (busy is None)
+    plan = tuple(repeated.pop("decay_plan", ()))
+    again = run(Toy(valid=True), decay_plan=plan, **repeated, **options)
+    assert same(weights(report), weights(again))
+    assert report.valid == again.valid
+
+
+def test_a_run_of_minutes_goes_on_to_the_same_bits_with_the_time_that_was_left(
+    tmp_path, monkeypatch
+):
+    whole = timed()
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    for fail_at, start in ((31, 500.0), (40, 9000.0)):  # another clock each time
+        with pytest.raises(RuntimeError, match="plug"):
+            timed(place=tmp_path / "r", clock=Clock(start), fail_at=fail_at)
+    assert Run(tmp_path / "r").load()[1]["step"] > 40
+    resumed = timed(place=tmp_path / "r", clock=Clock(0.0))
+    assert same(weights(whole), weights(resumed))
+    assert whole.facts == resumed.facts
+    assert whole.valid == resumed.valid
+
+
+def test_less_than_a_tenth_of_a_pass_is_said_before_and_after(capsys, monkeypatch):
+    from seqloom import progress
+
+    said = []
+    monkeypatch.setattr(progress, "say", said.append)
+    clock = Clock(0.0)
+    task = Timed(clock)
+    task.batches = Carried(np.tile(IDS, 500), 5, batch_size=4, truncation=10)
+    loop.train(task, TrainConfig(minutes=0.1), device=CPU, clock=clock)
+    warnings = [line for line in said if "one pass takes about" in line]
+    assert len(warnings) == 2
+
+
+def test_minutes_that_are_given_are_used_also_for_little_data():
+    clock = Clock(0.0)
+    task = Timed(clock)
+    task.enough_epochs = 1.0
+    little = loop.train(task, TrainConfig(minutes=0.2, enough=True), device=CPU, clock=clock)
+    assert little.steps == 100  # the fewest
+    assert clock.now < 0.9 * 12
+    clock.now = 0.0
+    loop.train(task, TrainConfig(minutes=0.2), device=CPU, clock=clock)
+    assert 0.95 * 12 < clock.now < 1.05 * 12
 
 
 def test_epochs_become_steps():

@@ -19,7 +19,7 @@ from seqloom.training.update import Clipper
 
 
 def rates(steps=100, **options):
-    schedule = Schedule(TrainConfig(lr=1.0, **options), steps)
+    schedule = Schedule(TrainConfig(lr=1.0, steps=steps, **options), steps)
     return [schedule.rate(step) for step in range(steps)]
 
 
@@ -117,13 +117,54 @@ def test_adaptive_clipping_knows_no_limit_at_first():
     assert named[0][1].grad.item() == pytest.approx(2 * (19 + 50) / 20)
 
 
+def test_wsd_rises_stays_and_falls():
+    values = rates(schedule="wsd", warmup=10.0, decay_steps=40)
+    assert values[9:61] == [1.0] * 52
+    assert values[80] == pytest.approx(0.02 + 0.98 / 2)
+    assert values[99] == pytest.approx(0.02 + 0.98 / 40)
+    assert rates(warmup=10.0, decay_steps=40) == values  # which only wsd has
+    assert rates(warmup=10.0, decay_plan=("60:100",)) == values
+
+
+def test_a_later_plan_goes_on_from_the_rate_that_was_reached():
+    values = rates(warmup=0.0, decay_plan=("60:100", "80:90"))
+    assert values[:80] == rates(warmup=0.0, decay_plan=("60:100",))[:80]
+    assert values[80] == pytest.approx(0.02 + 0.98 / 2)
+    assert values[85] == pytest.approx(0.02 + 0.98 / 4)
+    assert values[90:] == [0.02] * 10
+
+
+def test_shares_refer_to_the_planned_steps():
+    values = rates(schedule="wsd", warmup=0.1, planned_steps=200)
+    assert values[18] < values[19] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"minutes": 1.0, "schedule": "cosine"}, "give steps or epochs"),
+        ({"minutes": 1.0, "decay_steps": 3}, "give steps, not minutes"),
+        ({"steps": 9, "decay_steps": 3, "decay_plan": ("1:2",)}, "give one"),
+        ({"steps": 9, "decay_plan": ("4",)}, "FROM:TO"),
+        ({"steps": 9, "decay_plan": ("4:2",)}, "FROM:TO"),
+        ({"steps": 9, "decay_plan": ("4:9", "2:9")}, "earlier"),
+        ({"steps": 9, "schedule": "cosine", "decay_steps": 3}, "schedule"),
+        ({"steps": 9, "enough": True}, "give minutes"),
+    ],
+    ids=str,
+)
+def test_lengths_and_schedules_that_do_not_go_together(options, words):
+    with pytest.raises(ConfigError, match=words):
+        TrainConfig(**options)
+
+
 def test_the_exponential_mean_remembers_a_thousand_updates():
     """The plain mean of the first thousand, then 0.999 of what was and 0.001 of what is."""
     network = torch.nn.Linear(1, 1, bias=False).double()
-    average, wanted = Average(TrainConfig(average="exponential"), network, 1500), 0.0
+    average, wanted = Average(TrainConfig(average="exponential"), network), 0.0
     for t in range(1500):
         torch.nn.init.constant_(network.weight, t)
-        average.update(t)
+        average.update(in_tail=False)
         wanted += max(0.001, 1 / (t + 1)) * (t - wanted)
     assert average.weights()["weight"].item() == pytest.approx(wanted)
 

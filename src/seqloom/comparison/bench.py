@@ -46,6 +46,9 @@ class Bench:
     fitted: dict[str, Any] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)  # of those, the ones that were given as objects
     minutes: float = 0.6  # that a network trains
+    enough: bool = (
+        True  # less where little data has been read often enough: nobody gave the minutes
+    )
     place: Path | None = None  # for checkpoints of networks
     seed: int = 0
     options: dict[str, Any] = field(
@@ -166,7 +169,9 @@ class Rung:
 
     def train(self, bench: Bench) -> TrainConfig:
         """Return the config that a network is trained with."""
-        return TrainConfig(minutes=bench.minutes, seed=bench.seed, **self.training)
+        return TrainConfig(
+            minutes=bench.minutes, enough=bench.enough, seed=bench.seed, **self.training
+        )
 
     def options(self) -> Any:
         """Return the options that a rung on others is made with besides them."""

@@ -199,7 +199,13 @@ def compare(
     if not work:
         trim(folder, place)
     bench = ladder.bench(parts)
-    bench = replace(bench, minutes=minutes or bench.minutes, place=place, seed=seed)
+    bench = replace(
+        bench,
+        minutes=minutes or bench.minutes,
+        enough=minutes is None,
+        place=place,
+        seed=seed,
+    )
     with held(place):
         ladder.warm_up()
         for item in _run(wanted, bench, place, limit or LIMIT, out):

@@ -28,16 +28,23 @@ class TrainConfig(Config):
     only_with: ClassVar[OnlyWith] = {
         "decay": {"schedule": ("step", "plateau")},
         "decay_every": {"schedule": ("step",)},
+        "decay_steps": {"schedule": ("wsd", None)},
+        "decay_plan": {"schedule": ("wsd", None)},
         "clip_at": {"clip": ("norm", "value", "adaptive")},
         "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop", None)},
     }  # asgd is a mean
 
     minutes: float | None = option(
         None,
-        "training time in minutes; converted to steps after timing a few [default: 5, unless "
+        "training time in minutes [default: 5, or less where little data has been read often enough; unless "
         "steps or epochs are given]",
         minimum=0.01,
         maximum=MOST_MINUTES,
+    )
+    enough: bool = option(
+        False,
+        "end before the minutes are over when little data has been read often enough, as where no "
+        "length is given",
     )
     steps: int | None = option(None, "number of updates", minimum=1, maximum=MAX_INTEGER)
     epochs: float | None = option(
@@ -68,8 +75,12 @@ class TrainConfig(Config):
         None, "peak learning rate [default: by optimizer]", minimum=0.0, maximum=1e6
     )
     weight_decay: float = option(0.01, "weight decay of the matrices", minimum=0.0, maximum=1e6)
-    schedule: Literal["constant", "step", "plateau", "linear", "cosine", "noam"] = option(
-        "cosine", "learning rate schedule"
+    schedule: Literal["constant", "step", "plateau", "linear", "cosine", "noam", "wsd"] | None = (
+        option(
+            None,
+            "learning rate schedule; wsd: warm-up, stable, decay [default: cosine; wsd where the length is "
+            "given in minutes]",
+        )
     )
     warmup: float = option(
         0.02,
@@ -84,6 +95,25 @@ class TrainConfig(Config):
         0.2,
         "schedule step: decay after this share of the steps, or number of steps if above 1",
         minimum=0.0,
+        maximum=MAX_INTEGER,
+    )
+    decay_steps: int | None = option(
+        None,
+        "schedule wsd: steps at the end in which the learning rate falls [default: half of them]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+    decay_plan: tuple[str, ...] = option(
+        (),
+        "schedule wsd: the learning rate falls from this step on so that it is lowest at that one; "
+        "a later plan replaces the one before; may be repeated",
+        metavar="FROM:TO",
+        repeated=True,
+    )
+    planned_steps: int | None = option(
+        None,
+        "number of steps to which shares such as warmup refer [default: steps; of minutes an estimate]",
+        minimum=1,
         maximum=MAX_INTEGER,
     )
     clip: Literal["norm", "value", "adaptive", "none"] = option("norm", "gradient clipping")
@@ -105,7 +135,8 @@ class TrainConfig(Config):
     )
     average: Literal["none", "exponential", "tail"] = option(
         "none",
-        "weight averaging: exponential (0.999), or over the last quarter of the steps (tail)",
+        "weight averaging: exponential (0.999), or over the decay of wsd, else the last quarter of the "
+        "steps (tail)",
     )
     patience: int | None = option(
         None,
@@ -154,8 +185,49 @@ class TrainConfig(Config):
             raise ConfigError(
                 f"{' and '.join(lengths)} both say how long to train; give one of them"
             )
+        if self.enough and self.minutes is None:
+            raise ConfigError("enough ends a run of minutes early; give minutes, or leave it out")
+        if self.timed and self.schedule in ("linear", "cosine"):
+            raise ConfigError(
+                f"schedule {self.schedule} falls towards the last step, which minutes do not tell; give "
+                "steps or epochs, or schedule wsd, which falls when the time comes"
+            )
+        if self.decay_plan and self.decay_steps is not None:
+            raise ConfigError(
+                "decay_steps and decay_plan both say when the rate falls; give one of them"
+            )
+        if self.timed and (self.decay_plan or self.decay_steps is not None):
+            raise ConfigError(
+                "decay_steps and decay_plan repeat a run of so many steps; give steps, not minutes"
+            )
+        self.falls()
         for name in ("delay", "lr_scale"):
             self.by_pattern(name)
+
+    @property
+    def timed(self) -> bool:
+        """Return whether time, not a number of steps, says how long to train."""
+        return self.steps is None and self.epochs is None
+
+    @property
+    def curve(self) -> str:
+        """Return the schedule that is used."""
+        planned = self.timed or self.decay_steps is not None or self.decay_plan
+        return self.schedule or ("wsd" if planned else "cosine")
+
+    def falls(self) -> list[tuple[int, int]]:
+        """Return `decay_plan` as numbers."""
+        falls = []
+        for text in self.decay_plan:
+            begin, _, end = text.partition(":")
+            if not (begin.isdecimal() and end.isdecimal() and int(begin) <= int(end)):
+                raise ConfigError(
+                    f"decay_plan must be FROM:TO, such as 300:600 (steps); got {quoted(text)}"
+                )
+            falls.append((int(begin), int(end)))
+        if falls != sorted(falls):
+            raise ConfigError("decay_plan must go from earlier steps to later ones")
+        return falls
 
     def by_pattern(self, option: str) -> dict[str, float]:
         """Return the numbers that `delay` or `lr_scale` gives, by pattern of names."""

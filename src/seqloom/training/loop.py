@@ -5,16 +5,17 @@ on (weights, optimiser, carried state, random state, position) is in the checkpo
 was interrupted goes on to the same bits as one that was not, on the same machine with the same
 number of threads.
 
-How many steps: given, from epochs, or from minutes by timing a few steps that are then thrown away.
+How many steps: given, from epochs, or as many as fit into the minutes (`pace`). For minutes a few
+steps are timed first and thrown away: shares of the steps, such as warm-up, refer to the estimate.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from seqloom.training.config import MINUTES, TrainConfig
 from seqloom.training.devices import memory_advice
 from seqloom.training.log import Log
 from seqloom.training.optimizers import Average, optimizer_arrays, restore_optimizer
+from seqloom.training.pace import Pace
 from seqloom.training.trainable import DelayedGroup, Schedule, Trainable
 from seqloom.training.update import (
     Diverged,
@@ -42,80 +44,104 @@ from seqloom.training.update import (
     shape_of,
 )
 
-_WARM, _TIMED, _LONGEST = (
-    2,
-    8,
-    20.0,
-)  # steps that are not counted, least number that are, seconds at most
-_TRIAL = 0.01  # of the time may go into timing: a longer run deserves a better guess
-_EVALUATIONS, _SHARE = (
-    20,
-    0.1,
-)  # how many if the task does not say, and the most of the time that they may take
+_WARM, _TIMED = 2, 8  # steps that are not counted, and how many are, where the time allows it
+_TRIAL = 0.03  # of the time may go into timing
+_EVALUATIONS = 20  # how many if the task does not say
+_SHARE = 0.1  # of the time: the most that evaluations may take
 _FEWEST = (
     100  # steps that are made however little data there is, where nothing is said about length
 )
+_LITTLE = 0.1  # of a pass: who trains less is told
+
+Clock = Callable[[], float]
 
 
-def count_steps(
+@dataclass(frozen=True)
+class Length:
+    """How long to train: `steps`, or so many `seconds`, for which `steps` is only an estimate."""
+
+    steps: int
+    evaluate_every: int
+    seconds: float | None = None
+    spent: float = 0.0  # seconds that the estimate took
+
+
+def decide_length(
     task: Trainable,
     config: TrainConfig,
     device: torch.device,
     groups: Sequence[DelayedGroup] = (),
     initial: Mapping[str, np.ndarray] | None = None,
-) -> tuple[int, int]:
-    """Return how many steps to train, and after how many of them to evaluate."""
+    clock: Clock = time.perf_counter,
+) -> Length:
+    """Decide how many steps to train, or how long, and after how many steps to evaluate."""
     most = getattr(task, "evaluations", _EVALUATIONS)
     per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
-    if config.steps is not None or config.epochs is not None:
+    if not config.timed:
         steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
-        return steps, config.evaluate_every or max(steps // most, 1)
-    minutes, enough = (
-        MINUTES if config.minutes is None else config.minutes,
-        getattr(task, "enough_epochs", None),
+        planned = config.planned_steps or steps
+        return Length(steps, config.evaluate_every or max(planned // most, 1))
+    begun = clock()
+    seconds = 60 * (MINUTES if config.minutes is None else config.minutes)
+    enough = getattr(task, "enough_epochs", None)
+    step, evaluation = _time(
+        Updater(task, config, device, groups, initial), seconds * _TRIAL, clock
     )
-    if enough is not None:  # of little data, which more passes would only teach by heart
+    if enough is not None and (config.enough or config.minutes is None):
+        # of little data, which more passes would only teach by heart
         steps = max(round(enough * per_epoch), _FEWEST)
-        step, evaluation = _time(Updater(task, config, device, groups, initial), 0.0)
-        if steps * step + most * evaluation <= minutes * 60:
+        if steps * step + most * evaluation <= seconds:
             progress.say(
-                f"{steps:,} steps, {steps / per_epoch:.0f} epochs; --epochs gives another number"
+                f"{steps:,} steps, {steps / per_epoch:.0f} epochs; --epochs or --minutes gives another length"
             )
-            return steps, config.evaluate_every or max(steps // most, 1)
-    step, evaluation = _time(Updater(task, config, device, groups, initial), minutes * 60 * _TRIAL)
-    evaluations = min(max(int(minutes * 60 * _SHARE / max(evaluation, 1e-6)), 2), most)
-    left = max(minutes * 60 - evaluations * evaluation, minutes * 30)
-    steps = max(int(left / step), 1)
+            return Length(steps, config.evaluate_every or max(steps // most, 1))
+    evaluations = min(max(int(seconds * _SHARE / max(evaluation, 1e-6)), 2), most)
+    left = max(seconds - evaluations * evaluation, seconds / 2)
+    steps = config.planned_steps or max(int(left / step), 1)
     every = config.evaluate_every or -(-steps // evaluations)
-    progress.say(
-        f"{minutes:g} minutes: {steps:,} steps, {steps / per_epoch:.1f} epochs "
-        f"(--steps {steps} --evaluate-every {every} repeats this run)"
-    )
-    return steps, every
+    progress.say(f"{seconds / 60:g} minutes: about {steps:,} steps, {steps / per_epoch:.1f} epochs")
+    _say_little(steps / per_epoch, per_epoch * step)
+    return Length(steps, every, seconds, clock() - begun)
 
 
-def _time(updater: Updater, trial: float) -> tuple[float, float]:
+def _say_little(epochs: float, pass_seconds: float) -> None:
+    """Say that the data was, or will be, hardly seen."""
+    if epochs < _LITTLE:
+        progress.say(
+            f"warning: this time is enough for {epochs:.1%} of the data; one pass takes about "
+            f"{pass_seconds / 60:,.3g} minutes"
+        )
+
+
+def _time(updater: Updater, longest: float, clock: Clock) -> tuple[float, float]:
     """Measure the seconds of a step and of an evaluation, on a network that is thrown away."""
     times: list[float] = []
-    begun = time.perf_counter()
-    while True:
-        start = time.perf_counter()
-        enough = len(times) >= _WARM + _TIMED and start - begun >= trial
-        if enough or (start - begun >= _LONGEST and len(times) > _WARM):
-            break
+    begun = clock()
+    while len(times) < _WARM + _TIMED and (len(times) <= _WARM or clock() - begun < longest):
+        start = clock()
         updater.update(len(times), len(times) + 1, 0.0)
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     counted = sorted(times[_WARM:])
     updater.network.eval()
-    start = time.perf_counter()
+    start = clock()
     updater.task.evaluate(updater.network)
-    return counted[len(counted) // 2], time.perf_counter() - start
+    return max(counted[len(counted) // 2], 1e-9), clock() - start
 
 
 # ---- loop
 
 REPORTS = 200  # lines of the log, about
 CHECKPOINT_SECONDS = 60.0
+MAX_PLANS_SHOWN = 4  # of a run on a machine that changed more often, info shows all
+
+
+def _flags(options: dict[str, Any]) -> list[str]:
+    """Write options as flags of the command line."""
+    flags = []
+    for name, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            flags.append(f"--{name.replace('_', '-')} {one}")
+    return flags
 
 
 @dataclass
@@ -138,34 +164,35 @@ def train(
     facts: dict[str, Any] | None = None,
     groups: Sequence[DelayedGroup] = (),
     initial: Mapping[str, np.ndarray] | None = None,
+    clock: Clock = time.perf_counter,
 ) -> Report:
-    """Train until the steps are done or patience ends; the network of the report has the best weights.
+    """Train until the steps or the minutes are over or patience ends; the network of the report has the best
+    weights.
 
     `groups`: weights that learn later or more slowly; `initial`: weights to start from, by name.
+    `clock` tells the seconds for runs of minutes.
     """
     gpus = [device] if device.type == "cuda" else []
     facts = {**(facts or {}), **_frozen_facts(task)}
 
-    def decide() -> dict[str, int]:
-        """Return the number of steps, and of those between two evaluations, as an earlier start has
-        fixed them.
-        """
+    def decide() -> Length:
+        """Return the length, as an earlier start has fixed it."""
         fixed = run.open(facts) if run is not None else {}
-        if "steps" not in fixed:
-            steps, every = count_steps(task, config, device, groups, initial)
-            fixed = {"steps": steps, "evaluate_every": every}
-            if run is not None:
-                run.fix(**fixed)
-        return fixed
+        if "steps" in fixed:
+            return Length(**fixed)
+        length = decide_length(task, config, device, groups, initial, clock)
+        if run is not None:
+            run.fix(**asdict(length))
+        return length
 
     with (
         torch.random.fork_rng(devices=gpus),
         memory_advice(config),
         nullcontext() if run is None else run.held(),
     ):
-        fixed = checkpoint.from_first(decide)
+        length = checkpoint.from_first(decide)
         updater = Updater(task, config, device, groups, initial)
-        return _Loop(updater, run, fixed["steps"], fixed["evaluate_every"]).run_all()
+        return _Loop(updater, run, length, clock).run_all()
 
 
 def _frozen_facts(task: Trainable) -> dict[str, str]:
@@ -179,62 +206,138 @@ def _frozen_facts(task: Trainable) -> dict[str, str]:
 
 class _Loop:
     def __init__(
-        self, updater: Updater, run: files.Run | None, steps: int, evaluate_every: int
+        self, updater: Updater, run: files.Run | None, length: Length, clock: Clock
     ) -> None:
         self.updater, self.task = updater, updater.task
         self.config, self.device = updater.config, updater.device
-        self.run, self.steps, self.evaluate_every = run, steps, evaluate_every
+        self.run, self.length, self.clock = run, length, clock
         self.log = Log(run, self.config, self.task)
         self.network = updater.network
-        self.schedule, self.average = (
-            Schedule(self.config, steps),
-            Average(self.config, self.network, steps),
+        self.pace: Pace | None = None
+        if length.seconds is not None:
+            self.pace = Pace(length.seconds, length.evaluate_every, self.config.curve == "wsd")
+            self.pace.spent = length.spent
+        self.schedule = Schedule(
+            self.config, length.steps, None if self.pace is None else self.pace.plan
         )
+        self.average = Average(self.config, self.network)
+        # What shares of the steps refer to: those that are made, unless that is not known.
+        self.planned_steps = self.config.planned_steps or length.steps
         self.step, self.best_step, self.waited = 0, 0, 0
         self.best: float | None = None  # of the criterion
         self.best_weights: dict[str, torch.Tensor] | None = None
+        self._last_reading = 0.0
 
     # ---- the whole
 
     def run_all(self) -> Report:
         self._restore()
+        self._last_reading = self._read_clock()
+        total, unit = (
+            (self.length.steps, "steps")
+            if self.pace is None
+            else (math.ceil(self.pace.seconds), "seconds")
+        )
         with (
-            progress.task("training", self.steps, "steps") as bar,
+            progress.task("training", total, unit) as bar,
             Interrupts() as interrupts,
             self.log,
         ):
-            bar.advance(self.step)
             self._train(bar, interrupts)
         if self.run is not None:
             self._checkpoint()
         self._take_best()
         cursor = self.updater.cursor
         epochs = cursor[0] + self.task.batches.share(cursor)
-        facts = {"steps": self.steps, "epochs": round(epochs, 3), **self.updater.clipper.report()}
+        facts = {
+            "steps": self.step if self.pace is not None else self.length.steps,
+            "epochs": round(epochs, 3),
+            **self.updater.clipper.report(),
+        }
+        if self.pace is not None:
+            facts["repeated_by"] = self._repeated_by()
+            self._say_length(epochs)
         return Report(self.step, self.network, self.best, self.best_step or None, facts)
 
     def _train(self, bar: progress.Bar, interrupts: Interrupts) -> None:
-        report_every, saved = max(self.steps // REPORTS, 1), time.monotonic()
-        while self.step < self.steps and not self._out_of_patience():
+        report_every, saved = max(self.planned_steps // REPORTS, 1), time.monotonic()
+        shown = 0
+        while not self._ended() and not self._out_of_patience():
+            shown = self._show(bar, shown)
             rate = self.schedule.rate(self.step)
             update = self._update(rate)
             self.step += 1
             self.log.add(update.loss, update.targets)
-            bar.advance()
-            if self.step % report_every == 0 or self.step == self.steps:
+            if self.pace is not None:
+                self.pace.stepped(self.step, self._elapsed())
+            ended = self._ended()
+            if self.step % report_every == 0 or ended:
                 self._report(bar, self.log.report(self.step, rate, update.norm))
-            if self.step % self.evaluate_every == 0 or self.step == self.steps:
+            if self.step % self.length.evaluate_every == 0 or ended:
                 self._evaluate()
+                if self.pace is not None:
+                    self.pace.evaluated(self._elapsed())
             if interrupts.asked or (
                 self.run is not None and time.monotonic() - saved > CHECKPOINT_SECONDS
             ):
                 self._checkpoint()
                 saved = time.monotonic()
                 interrupts.give_way()
+        self._show(bar, shown)
+
+    def _show(self, bar: progress.Bar, shown: int) -> int:
+        """Move the bar on to the steps, or the seconds, of now; return where it is."""
+        now = self.step if self.pace is None else min(int(self.pace.spent), int(self.pace.seconds))
+        bar.advance(now - shown)
+        return now
+
+    # ---- time
+
+    def _ended(self) -> bool:
+        if self.pace is None:
+            return self.step >= self.length.steps
+        return self.step > 0 and self.pace.ends(self.step)
+
+    def _read_clock(self) -> float:
+        return checkpoint.from_first(self.clock) if self.pace is not None else 0.0
+
+    def _elapsed(self) -> float:
+        """Return the seconds since the last reading; several processes go by the clock of the first."""
+        now = self._read_clock()
+        elapsed, self._last_reading = now - self._last_reading, now
+        return elapsed
+
+    def _repeated_by(self) -> dict[str, Any]:
+        """Return the options that repeat a run of minutes to the bit, without its clock."""
+        assert self.pace is not None
+        plan = self.pace.plan
+        options: dict[str, Any] = {"steps": self.step}
+        if len(plan) == 1 and plan[0][1] == self.step > plan[0][0]:
+            options["decay_steps"] = plan[0][1] - plan[0][0]
+        elif plan:
+            options["decay_plan"] = [f"{begin}:{end}" for begin, end in plan]
+        options |= {
+            "planned_steps": self.planned_steps,
+            "evaluate_every": self.length.evaluate_every,
+        }
+        return options | getattr(self.task, "chosen", {})
+
+    def _say_length(self, epochs: float) -> None:
+        assert self.pace is not None
+        options = self._repeated_by()
+        plan = options.get("decay_plan", ())
+        if len(plan) > MAX_PLANS_SHOWN:
+            how = "seqloom info shows the options that repeat this run"
+        else:
+            how = f"{' '.join(_flags(options))} repeats this run"
+        progress.say(
+            f"{self.step:,} steps, {epochs:.1f} epochs in {self.pace.spent / 60:.3g} minutes ({how})"
+        )
+        _say_little(epochs, self.pace.spent / max(epochs, 1e-9))
 
     def _update(self, rate: float) -> Update:
         try:
-            update = self.updater.update(self.step, self.steps, rate)
+            update = self.updater.update(self.step, self.planned_steps, rate)
         except Diverged as error:
             kept = (
                 ""
@@ -245,7 +348,7 @@ class _Loop:
                 f"at step {self.step + 1} {error}: try a lower lr (now {rate:.2g}), "
                 f"a lower clip_at (now {self.config.limit:g}), or more warmup{kept}"
             ) from None
-        self.average.update(self.step)
+        self.average.update(self.schedule.averages(self.step))
         return update
 
     # ---- reports and evaluation
@@ -324,6 +427,7 @@ class _Loop:
                 "best_step": self.best_step,
                 "waited": self.waited,
                 "schedule": self.schedule.state(),
+                "pace": self.pace and self.pace.state(),
                 "first_loss": None
                 if math.isinf(self.updater.first_loss)
                 else self.updater.first_loss,
@@ -375,7 +479,11 @@ class _Loop:
             meta["average"],
         )
         self.schedule.restore(meta["schedule"])
+        if self.pace is not None:
+            self.pace.restore(meta["pace"])
+            self.schedule.plan = self.pace.plan
         self.updater.clipper.restore(meta["clipper"])
         self.log.begin(self.step, meta.get("log", {}))
         assert self.run is not None
-        progress.say(f"resuming from step {self.step:,} of {self.steps:,} in {self.run.directory}")
+        of = f" of {self.length.steps:,}" if self.pace is None else ""
+        progress.say(f"resuming from step {self.step:,}{of} in {self.run.directory}")

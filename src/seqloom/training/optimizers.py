@@ -13,7 +13,6 @@ from seqloom.training.config import TrainConfig
 
 _EXPONENTIAL = 0.999
 _MOMENTUM = 0.95  # of Muon
-_TAIL = 0.75  # `tail` averages what comes after this share of the steps
 
 
 def make_optimizer(
@@ -144,16 +143,15 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, arrays: dict[str, np.nda
 class Average:
     """A running mean of the weights (Polyak and Juditsky 1992), in which gradient noise cancels."""
 
-    def __init__(self, config: TrainConfig, network: nn.Module, steps: int) -> None:
+    def __init__(self, config: TrainConfig, network: nn.Module) -> None:
         self.kind = "tail" if config.rule == "asgd" else config.average
-        self.begins = int(steps * _TAIL) if self.kind == "tail" else 0
         self.network, self.count = network, 0
         self.mean: dict[str, torch.Tensor] = {}
 
     @torch.no_grad()
-    def update(self, step: int) -> None:
-        """Update the mean after update number `step`."""
-        if self.kind == "none" or step < self.begins:
+    def update(self, in_tail: bool) -> None:
+        """Update the mean after an update; `in_tail`: whether it is one of the last, which `tail` counts."""
+        if self.kind == "none" or (self.kind == "tail" and not in_tail):
             return
         weights = {
             name: w for name, w in self.network.state_dict().items() if w.is_floating_point()

@@ -41,6 +41,7 @@ class Trainable(Protocol):
       it to the device of the first, in eval mode and without gradients, and never changes, saves or
       checkpoints it; a run is only continued with the same one. Ask it inside `torch.no_grad()`.
     - `enough_epochs`, `evaluations`: how long to train and how often to evaluate where nothing is said.
+    - `chosen`: options of the model that were chosen by the time given, and are needed to repeat the run.
     """
 
     batches: Batches
@@ -72,29 +73,69 @@ class Trainable(Protocol):
 # ---- schedules
 
 
+DECAY = 0.5  # share of all steps in which the rate of wsd falls
+TAIL = (
+    0.75  # share of the steps after which the mean of the weights begins, where there is no decay
+)
+_LOWEST = 0.02  # of the peak, at the end of cosine and wsd
+
+
 class Schedule:
-    def __init__(self, config: TrainConfig, steps: int) -> None:
+    """The learning rate of each step.
+
+    `plan`: when the rate of wsd falls, as pairs of steps; the list may grow while the run goes on (`Pace`).
+    """
+
+    def __init__(
+        self, config: TrainConfig, steps: int, plan: list[tuple[int, int]] | None = None
+    ) -> None:
         self.config, self.steps = config, steps
-        self.warmup = _count(config.warmup, steps)
-        self.every = max(_count(config.decay_every, steps), 1)
+        shares_of = config.planned_steps or steps
+        self.warmup = _count(config.warmup, shares_of)
+        self.every = max(_count(config.decay_every, shares_of), 1)
+        self.tail = int(TAIL * shares_of)
+        self.plan = self._decay_at_the_end() if plan is None else plan
         self.factor, self.best, self.waited = 1.0, math.inf, 0  # of plateau
 
     def rate(self, step: int) -> float:
         """Return the learning rate of update number `step`, counted from 0."""
         c = self.config
-        if c.schedule == "noam":
+        if c.curve == "noam":
             warmup = max(self.warmup, 1)
             return c.rate * min((step + 1) / warmup, math.sqrt(warmup / (step + 1)))
         if step < self.warmup:
             return c.rate * (step + 1) / self.warmup
         done = (step - self.warmup) / max(self.steps - self.warmup, 1)
-        if c.schedule == "linear":
+        if c.curve == "linear":
             return c.rate * (1 - done)
-        if c.schedule == "cosine":
-            return c.rate * (0.02 + 0.98 * (1 + math.cos(math.pi * min(done, 1.0))) / 2)
-        if c.schedule == "step":
+        if c.curve == "cosine":
+            return c.rate * _above_lowest((1 + math.cos(math.pi * min(done, 1.0))) / 2)
+        if c.curve == "step":
             return c.rate * c.decay ** ((step - self.warmup) // self.every)
+        if c.curve == "wsd":
+            return c.rate * _above_lowest(self._decayed(step))
         return c.rate * self.factor
+
+    def averages(self, step: int) -> bool:
+        """Return whether update number `step` belongs to the tail, of which `average` may take the mean."""
+        if self.config.curve == "wsd":
+            return bool(self.plan) and step >= self.plan[0][0]
+        return step >= self.tail
+
+    def _decay_at_the_end(self) -> list[tuple[int, int]]:
+        falls = self.config.falls()
+        if falls:
+            return falls
+        length = self.config.decay_steps or round(DECAY * self.steps)
+        return [(max(self.steps - length, 0), self.steps)]
+
+    def _decayed(self, step: int) -> float:
+        """Return what is left of the rate, 1 to 0: each plan leads from where the one before it was left."""
+        share = 1.0
+        plan = [(begin, end) for begin, end in self.plan if begin <= step]
+        for (begin, end), (stop, _) in zip(plan, [*plan[1:], (step, step)]):
+            share *= max(1 - (stop - begin) / max(end - begin, 1), 0.0)
+        return share
 
     def evaluated(self, loss: float) -> None:
         """Tell it a held-out loss; two evaluations without gain lower the rate of `plateau`."""
@@ -135,6 +176,10 @@ class DelayedGroup:
         """Return their share of the learning rate in update number `step` of `steps`, counted from 0."""
         wait = round(_count(self.frozen_for, steps) * self.fraction)
         return self.lr_scale * (min(max((step - wait + 1) / wait, 0.0), 1.0) if wait else 1.0)
+
+
+def _above_lowest(share: float) -> float:
+    return _LOWEST + (1 - _LOWEST) * share
 
 
 def _count(share: float, steps: int) -> int:

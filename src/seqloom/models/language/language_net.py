@@ -198,6 +198,7 @@ VALID_ROWS = 32  # in which they are read side by side, as one row would take lo
 
 class LanguageTraining:
     criterion, counted, unit = Criterion("nats"), "tokens", "nats"
+    chosen: dict[str, Any]
 
     def __init__(
         self,

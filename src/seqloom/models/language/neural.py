@@ -207,6 +207,9 @@ class NeuralLanguageModel(Mixin):
         if self.config.pretrained_training == "gradual":
             groups = [DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)]
         task = LanguageTraining(self, batches, size, ids, valid, config, first)
+        task.chosen = {self.layers.width_option: size.width} if size.chosen else {}
+        if self.config.dropout is None:
+            task.chosen["dropout"] = size.dropout
         train_model(self, task, config, device, options, groups, **facts)
 
     def _first_layer(self, ids: np.ndarray, seed: int) -> FirstLayer | None:

@@ -212,6 +212,9 @@ def prepare(name: str, options: FitOptions) -> tuple[TrainConfig, torch.device]:
     return config, device
 
 
+NEWER_OPTIONS = ("enough", "decay_steps", "planned_steps")
+
+
 def train_network(
     task: Trainable,
     config: TrainConfig,
@@ -233,13 +236,13 @@ def train_network(
 
     if start is not None:
         remark_frozen_vectors(start)
-    # An empty list (freeze, delay, lr_scale) is left out, as it is in the runs of earlier versions.
+    # What says nothing is left out where earlier versions did not have it: their runs can be continued.
     options = {
         key: value
         for key, value in config.to_dict().items()
-        if key != "tensorboard" and value != []
+        if key != "tensorboard" and value != [] and (value or key not in NEWER_OPTIONS)
     }
-    options["optimizer"] = config.rule
+    options |= {"optimizer": config.rule, "schedule": config.curve}
     known = {**facts, **({} if start is None else {"start": start.digest}), "train": options}
     report = train(
         task,

@@ -293,6 +293,7 @@ def fine_tuning(train: TrainConfig) -> TrainConfig:
     return replace(
         train,
         minutes=train.minutes if given else MINUTES,
+        enough=train.enough or not given,
         optimizer=optimizer,
         lr=HEAD_RATE if adam and train.lr is None else train.lr,
     )
