@@ -35,9 +35,8 @@ class CellEntry:
     name: str
     network: str  # subclass of `nn.cells.Cell`
     runtime: str  # subclass of `runtime.cells.Cell`
-    options: tuple[
-        str, ...
-    ] = ()  # what both classes take beside sizes; config keys of language models
+    # What both classes take beside sizes; config keys of language models.
+    options: tuple[str, ...] = ()
     training: tuple[str, ...] = ()  # what the torch class alone takes
 
     def network_class(self) -> Any:

@@ -185,7 +185,7 @@ def register(model: C) -> C:
     """Register your own model class by its `name`, so that saved models can be loaded; also a class
     decorator.
 
-    A class that is defined anew, as in a notebook, takes the place of the earlier one.
+    A class that is defined anew, as in a notebook, replaces the earlier one.
     """
     known: Any = model
     if not isinstance(model, type) or not {"task", "name", "config_class"} <= set(dir(model)):
@@ -226,7 +226,7 @@ def _address(target: Any) -> str:
     return target if isinstance(target, str) else f"{target.__module__}:{target.__qualname__}"
 
 
-failures: list[str] = []  # of packages whose models cannot be loaded
+failures: list[str] = []  # why the models of other packages could not be loaded
 
 
 @cache
@@ -239,9 +239,8 @@ def load_plugins() -> None:
     for point in entry_points(group=PLUGINS):
         try:
             point.load()
-        except (
-            Exception
-        ) as error:  # whatever a stranger's module does; the built-in models work without it
+        except Exception as error:
+            # A module of another package may raise anything; the built-in models work without it.
             package = point.dist.name if point.dist else "a package"
             failures.append(
                 f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); fix or "
@@ -249,12 +248,12 @@ def load_plugins() -> None:
             )
 
 
-def _names_plugins(place: str) -> bool:
+def _names_plugins(directory: str) -> bool:
     """Return whether a package installed in this directory has such an entry point."""
     try:
         packages = [
             entry.path
-            for entry in os.scandir(place or ".")
+            for entry in os.scandir(directory or ".")
             if entry.name.endswith(("dist-info", ".egg-info"))
         ]
     except OSError:

@@ -3,7 +3,7 @@
 Whether a classifier is as often right as it says: accuracy against the probability of the predicted class.
 
 The bins are those of the calibration error, so the picture shows what that number sums up;
-`calibration` draws forecasts of single tokens, whose probabilities need another axis.
+`calibration` draws forecasts of single tokens, which need another axis.
 """
 
 from __future__ import annotations

@@ -128,9 +128,8 @@ def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> l
             if w >= gap * 0.999
         )
         tick = float(f"{math.ceil(least / width - (0.1 if ticks else 0.0)) * width:.6g}")
-        if tick > domain[1] or (
-            ticks and tick <= ticks[-1]
-        ):  # the second: a range of hardly any width
+        if tick > domain[1] or (ticks and tick <= ticks[-1]):
+            # At the end, or where a range of hardly any width gives the same tick again.
             return ticks
         ticks.append(tick)
         least = tick * ratio
@@ -138,11 +137,8 @@ def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> l
 
 # ---- labels
 
-CHARACTER, LINE, GAP = (
-    0.58 * (theme.FONT_SIZE - 1),
-    1.2 * (theme.FONT_SIZE - 1),
-    9,
-)  # pixels; wide for a sans-serif
+# Pixels; wide for a sans-serif.
+CHARACTER, LINE, GAP = (0.58 * (theme.FONT_SIZE - 1), 1.2 * (theme.FONT_SIZE - 1), 9)
 POINT = 5  # pixels from the middle of a point to its edge
 LEADER = 18  # pixels between point and name from which on a line joins them
 
@@ -198,10 +194,10 @@ def place_labels(
     points = [(x, y * height) for x, y in zip(xs, ys)]
     dots = [_around(x, y, GAP) for x, y in points]  # no nearer to another point than to its own
     strokes = [_around(*at, 2) for a, b in lines for at in _between(points[a], points[b])]
-    taken: list[Box] = []
+    boxes: list[Box] = []
     places: list[Place | None] = [None] * len(names)
     for i in sorted(range(len(names)), key=lambda i: -ys[i]):
-        others = dots[:i] + dots[i + 1 :] + taken
+        others = dots[:i] + dots[i + 1 :] + boxes
         for avoid in (others + strokes, others):
             places[i] = next(
                 (
@@ -217,7 +213,7 @@ def place_labels(
             if places[i] is not None:
                 break
         if (place := places[i]) is not None:
-            taken += _boxes(names[i], *points[i], place)
+            boxes += _boxes(names[i], *points[i], place)
     return places
 
 
@@ -275,9 +271,8 @@ def spread(
     >>> spread([1.0, 1.0, 5.0], 1.0)
     [0.5, 1.5, 5.0]
     """
-    runs: list[
-        tuple[list[int], float]
-    ] = []  # members and the middle of each run of touching labels
+    # Members and the middle of each run of touching labels.
+    runs: list[tuple[list[int], float]] = []
     for i in sorted(range(len(values)), key=lambda i: values[i]):
         members, middle = [i], values[i]
         while True:

@@ -196,10 +196,12 @@ def _best_point(run: Curves, by: str) -> str:
     if run.best is None:
         return "no loss yet"
     at, loss = run.best
-    place = {"steps": f"step {at:,.0f}", "tokens": f"{at:,.0f} tokens", "seconds": f"{at:,.0f} s"}[
-        by
-    ]
-    return f"{loss:.3f} {'held out' if run.held_out else 'in training'} at {place}"
+    position = {
+        "steps": f"step {at:,.0f}",
+        "tokens": f"{at:,.0f} tokens",
+        "seconds": f"{at:,.0f} s",
+    }[by]
+    return f"{loss:.3f} {'held out' if run.held_out else 'in training'} at {position}"
 
 
 def _quoted(text: str) -> str:

@@ -111,7 +111,7 @@ def command(
     )
 
 
-def _extended(model: Any, place: str, context: int) -> Any:
+def _extended(model: Any, path: str, context: int) -> Any:
     if not hasattr(model, "extended"):
-        raise ConfigError(f"--context is for gpt models; {place} is a {model.name} model")
+        raise ConfigError(f"--context is for gpt models; {path} is a {model.name} model")
     return model.extended(context)

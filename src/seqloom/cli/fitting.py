@@ -106,8 +106,8 @@ def make_model(
         return model_class(name)(**chosen), {}
     from seqloom.contracts.starting import new_model
 
-    model, found = new_model(model_class(name), start, chosen)
-    return model, {"start": found}
+    model, origin = new_model(model_class(name), start, chosen)
+    return model, {"start": origin}
 
 
 def prepare(name: str, config_class: type[Config], output: str, options: dict[str, Any]) -> How:
@@ -189,7 +189,7 @@ MOST_USUAL, FIRST_TO_GO = 10, ("window", "n_layers")
 
 
 class SectionedCommand(click.Command):
-    """A command whose options are listed by section; what no section names stands in the last."""
+    """A command with its options listed by section; those of no section come in the last."""
 
     def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **settings: Any) -> None:
         super().__init__(*args, **settings)

@@ -136,15 +136,15 @@ def _chat(
         raise ConfigError(f"--chat is for models with a chat template; this model is {model.name}")
     model.chat_template()  # refused before a message is asked for
     conversation = [] if system is None else [{"role": "system", "content": system}]
-    for said in _messages(message, as_json):
-        conversation.append({"role": "user", "content": said})
+    for text in _messages(message, as_json):
+        conversation.append({"role": "user", "content": text})
         answer = ""
         for piece in model.chat_stream(conversation, **settings):
             answer += piece
             if not as_json:
                 click.echo(piece, nl=False)
         if as_json:
-            emit({"message": said, "answer": answer})
+            emit({"message": text, "answer": answer})
         else:
             click.echo()
         conversation.append({"role": "assistant", "content": answer})
@@ -162,9 +162,9 @@ def _messages(message: str | None, as_json: bool) -> Iterator[str]:
         while True:
             click.echo("> ", nl=False, err=True)
             try:
-                said = input()
+                text = input()
             except EOFError:
-                said = ""
-            if not said:
+                text = ""
+            if not text:
                 return
-            yield said
+            yield text

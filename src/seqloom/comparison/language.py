@@ -96,16 +96,15 @@ class LanguageLadder(Ladder):
             return Parts(splits.train, splits.valid, splits.test, splits.description)
         if parts.valid is not None:
             return parts
-        train, first, second = data.split(
-            (0.9, 0.05, 0.05)
-        )  # networks and mixtures need a part to be chosen on
+        # Networks and mixtures need a part to be chosen on.
+        train, first, second = data.split((0.9, 0.05, 0.05))
         tenth = Corpus([*first.documents, *second.documents], f"{data.name}:valid")
         return Parts(train, tenth, parts.test, f"the last tenth validates, {parts.description}")
 
     def folds(self, data: Corpus, n: int | None) -> list[Parts]:
-        """Contiguous parts of like size in bytes, which end where a line does."""
+        """Return contiguous parts of like size in bytes, which end where a line does."""
         lines = list(data.lines())
-        places = cuts(np.array([len(line) + 1 for line in lines]), n, self.resampled)
+        ranges = cuts(np.array([len(line) + 1 for line in lines]), n, self.resampled)
         return [
             Parts(
                 Corpus.from_texts(lines[:low] + lines[high:]),
@@ -113,7 +112,7 @@ class LanguageLadder(Ladder):
                 Corpus.from_texts(lines[low:high]),
                 "",
             )
-            for low, high in places
+            for low, high in ranges
         ]
 
     def size(self, part: Corpus) -> int:

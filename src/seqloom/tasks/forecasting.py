@@ -144,7 +144,7 @@ class Forecasting(Task):
     def evaluate(
         self,
         model: Forecaster,
-        place: str,
+        model_path: str,
         paths: tuple[str, ...],
         reading: SeriesReading,
         evaluation: Any,

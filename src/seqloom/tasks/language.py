@@ -177,7 +177,7 @@ class LanguageModeling(Task):
     def evaluate(
         self,
         model: LanguageModel,
-        place: str,
+        model_path: str,
         paths: tuple[str, ...],
         reading: TextReading,
         evaluation: LanguageEvaluation,
@@ -201,11 +201,11 @@ class LanguageModeling(Task):
             return Outcome(text, values)
         other = second.evaluate(corpus)
         return Outcome(
-            f"{place}\n{text}\n\n{evaluation.against}\n{other}\n\n"
-            f"{_sentence(difference, place, evaluation.against)}",
+            f"{model_path}\n{text}\n\n{evaluation.against}\n{other}\n\n"
+            f"{_sentence(difference, model_path, evaluation.against)}",
             values
             | {
-                "model": place,
+                "model": model_path,
                 "difference": difference,
                 "against": {"model": evaluation.against, **other.to_dict()},
             },
@@ -219,11 +219,11 @@ class LanguageModeling(Task):
 
     foreign_forms: ClassVar[tuple[str, ...]] = ("arpa", "gguf")
 
-    def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
+    def write_file(self, model: Any, model_path: str, target: str, form: str | None) -> None:
         from seqloom.interop.arpa import write_arpa
 
         if form is not None:
-            raise ConfigError(f"--form is for word vectors; {place} is a language model")
+            raise ConfigError(f"--form is for word vectors; {model_path} is a language model")
         if not target.endswith((".arpa", ".arpa.gz")):
             raise ConfigError(
                 f"{target}: a model can be converted to ARPA; the name must end in .arpa or .arpa.gz"

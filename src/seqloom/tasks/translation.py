@@ -100,7 +100,7 @@ class Translating(Task):
         )
 
     def read_valid(self, path: str, reading: PairsReading) -> Parallel:
-        """Read held-out pairs, of which nothing is left out."""
+        """Read held-out pairs; nothing is left out."""
         return self.read(
             (path,),
             PairsReading(

@@ -197,7 +197,7 @@ def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps
     criteria = sorted(
         {line["criterion"] for lines in logs.values() for line in lines if "criterion" in line}
     )
-    other = " or ".join(criteria)  # what runs are judged by, where it is not the loss
+    other = " or ".join(criteria)  # the criterion of runs, where it is not the loss
     return Sheet(
         "Training of " + ", ".join(logs),
         lambda page: {
@@ -242,7 +242,7 @@ def _curves(name: str, lines: Lines, by: str, in_bits: bool) -> Curves:
         return [p for p in pairs if math.isfinite(p[1])]
 
     held_out = points("valid", "bits_per_byte" if in_bits else "valid")
-    other = any("criterion" in line for line in lines)  # what it is judged by is not the loss
+    other = any("criterion" in line for line in lines)  # its criterion is not the loss
     return Curves(
         name,
         points("loss", "bits_per_byte" if in_bits else "loss"),
