@@ -145,8 +145,7 @@ def _check_readable(model: Any) -> None:
             except (TypeError, ValueError):
                 raise ModelError(
                     f"cannot save a {cls.__name__}: its {what} {name!r} holds {repr(value)}, which "
-                    f"JSON does not "
-                    "have; use plain numbers, texts, lists and dicts"
+                    f"JSON does not have; use plain numbers, texts, lists and dicts"
                 ) from None
 
 

@@ -100,7 +100,7 @@ def heat_map(cells: Sequence[Cell], down: Side, across: Side) -> Any:
     drawn = alt.layer(boxes, text, data=alt.InlineData(values=values)).properties(
         width=across.cell * len(across.names), height=down.cell * len(down.names)
     )
-    return alt.hconcat(drawn)  # which keeps its size in a page
+    return alt.hconcat(drawn)  # a concatenation keeps its size in a page
 
 
 def room(across: float) -> int:

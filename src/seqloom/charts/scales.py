@@ -1,11 +1,5 @@
-"""Axes, mostly logarithmic: how far they reach and where their numbers stand.
-
-Where the names of points go so that none lies on another, on a point, or outside the plot.
-
-Greedy: the best points first, each tries places around it, those that no line crosses before the
-others. The far places are joined to their point by a thin line. A page changes its width, so a
-place must be free in every width of a range; points move linearly with it, which makes that a
-comparison of two intervals. A name without a free place is left out; the tooltip has it.
+"""Axes, mostly logarithmic: how far they reach and where their numbers stand; and where the names of
+points go so that none lies on another, on a point, or outside the plot (`place_labels`).
 """
 
 from __future__ import annotations
@@ -166,9 +160,9 @@ PLACES = (
 
 
 class Box(NamedTuple):
-    """Pixels around a place that moves with the width of the plot."""
+    """Pixels around a point that moves with the width of the plot."""
 
-    x: float  # of the place, as a share of the width
+    x: float  # of the point, as a share of the width
     left: float  # pixels from there
     right: float
     top: float  # pixels from the top of the plot
@@ -188,8 +182,14 @@ def place_labels(
     widths: Widths = (theme.MIDDLE, theme.WIDEST),
     height: float = theme.HEIGHT,
 ) -> list[Place | None]:
-    """Choose a place for each name, low points first; x and y are shares of the plot's width and
+    """Choose an anchor for each name, low points first; x and y are shares of the plot's width and
     height, y from the top.
+
+    Greedy: the best points first, each tries the anchors around it, those that no line crosses
+    before the others. The far ones are joined to their point by a thin line. A page changes its
+    width, so an anchor must be free in every width of a range; points move linearly with it, which
+    makes that a comparison of two intervals. A name without a free anchor is left out; the tooltip
+    has it.
     """
     points = [(x, y * height) for x, y in zip(xs, ys)]
     dots = [_around(x, y, GAP) for x, y in points]  # no nearer to another point than to its own

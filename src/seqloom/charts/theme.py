@@ -33,7 +33,7 @@ WIDTH, HEIGHT = 640, 360  # pixels of a plot in an image; in a page the width is
 NARROW, MIDDLE, WIDEST = 300, 460, 1100
 FONT_SIZE = 13
 
-BITS = (0.5, 1.0, 2.0, 4.0, 8.0)  # borders between the steps of the ramp, bits per byte
+BITS = (0.5, 1.0, 2.0, 4.0, 8.0)  # bounds between the steps of the ramp, bits per byte
 TOKEN_BITS = (1.0, 3.0, 6.0, 10.0, 14.0)  # the same for words, which cost more
 RAMP = ("#ffffff", "#fff1c9", "#fed282", "#fca24d", "#e2632b", "#9c2a1a")
 RAMP_INK = (INK, INK, INK, INK, "#ffffff", "#ffffff")
@@ -188,8 +188,7 @@ def require_charts() -> None:
         import vl_convert  # noqa: F401
     except ImportError:
         raise MissingExtra(
-            "charts need altair and vl-convert, which are not installed: "
-            "pip install 'seqloom[charts]'"
+            "charts need altair and vl-convert, which are not installed: pip install 'seqloom[charts]'"
         ) from None
 
 

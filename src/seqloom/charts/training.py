@@ -28,7 +28,7 @@ class Curves(NamedTuple):
     held_out: Points
     rates: Points
     norms: Points
-    judged: Points = ()  # held-out values of something else than the loss, such as F1
+    criterion_values: Points = ()  # held-out values of something else than the loss, such as F1
 
     @property
     def best(self) -> tuple[float, float] | None:
@@ -107,9 +107,13 @@ def norms(runs: Sequence[Curves], *, by: str) -> Any:
     return _small(runs, [run.norms for run in runs], by=by, title="gradient norm", log=True)
 
 
-def judged(runs: Sequence[Curves], *, by: str, criterion: str) -> Any:
+def criterion_curves(runs: Sequence[Curves], *, by: str, criterion: str) -> Any:
     return _small(
-        runs, [run.judged for run in runs], by=by, title=f"held-out {criterion}", log=False
+        runs,
+        [run.criterion_values for run in runs],
+        by=by,
+        title=f"held-out {criterion}",
+        log=False,
     )
 
 

@@ -1,7 +1,5 @@
-"""A beam search as a tree: steps from left to right, open hypotheses from top to bottom, best first.
-
-Which source tokens each target token comes from, as a map; and the quality of translations by
-length of their sources or by position.
+"""Charts of translations: a beam search as a tree (steps from left to right, open hypotheses from top to
+bottom, best first), which source tokens each target token comes from, and quality by length or position.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Pairs of words as arrows (an analogy is a parallelogram), and a word among its neighbours as a
-star of two rings.
-
-How far words lean along a direction, before and after something was done about it.
+"""Pairs of words as arrows (an analogy is a parallelogram), a word among its neighbours as a star of
+two rings, and how far words lean along a direction, before and after debiasing.
 """
 
 from __future__ import annotations

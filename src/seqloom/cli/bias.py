@@ -166,7 +166,7 @@ def command(
 
 
 def _possible(model: Any, tests: dict[str, Any]) -> dict[str, Any]:
-    """Keep, of tests that nobody asked for by name, those with some known words in each list."""
+    """Return the tests of the defaults that have some known words in each list."""
     from seqloom.metrics.bias import known_words
 
     possible = {
@@ -204,8 +204,8 @@ def _pairs(text: str, word_lists: WordLists) -> Pairs:
 
 
 def _table(summary: dict[str, Any], both: bool) -> str:
-    """Return a table of tests, direction and cost; each number before and, where something was
-    done, after.
+    """Return a table of tests, direction and cost; each number before and, if debiased,
+    after.
     """
     from seqloom.metrics.tables import aligned
 

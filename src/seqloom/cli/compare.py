@@ -85,7 +85,7 @@ class LiveReporter(BarReporter):
         return self._bars
 
     def stop(self, bars: Any) -> None:
-        """Do nothing: the bars are drawn with the table, which goes on."""
+        """Do nothing: the bars are drawn with the table, which continues."""
 
     def say(self, message: str) -> None:
         self.live.console.print(message, highlight=False, markup=False)

@@ -57,8 +57,7 @@ into phonemes
 @click.option(
     "--bits",
     type=Choice(["8", "4"]),
-    help="Quantise the weights of a network of any kind: fewer bits per "
-    "weight, on disk and in memory.",
+    help="Quantise the weights of a network of any kind: fewer bits per weight, on disk and in memory.",
 )
 @common
 def command(

@@ -131,7 +131,7 @@ def command(
 def _chat(
     model: Any, message: str | None, system: str | None, as_json: bool, settings: dict[str, Any]
 ) -> None:
-    """Answer one message, or each that is typed or read, with all before it in mind."""
+    """Answer one message, or each that is typed or read, as one conversation."""
     if not hasattr(model, "chat"):
         raise ConfigError(f"--chat is for models with a chat template; this model is {model.name}")
     model.chat_template()  # refused before a message is asked for

@@ -1,6 +1,6 @@
 """`seqloom plot RUN...` and `seqloom plot VECTORS`.
 
-`seqloom plot` for word vectors: a map of words, an analogy, or the surroundings of a word.
+RUN: training curves. VECTORS: a map of words, an analogy, or the neighbours of a word.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _sheet(model: Any, options: dict[str, Any]) -> Sheet:
         )
     return word_map(
         model,
-        _given(options["words"]) if options["words"] else None,
+        _word_groups(options["words"]) if options["words"] else None,
         top=options["top"],
         method=options["method"] or "pca",
         clusters=options["clusters"],
@@ -226,7 +226,7 @@ def _sheet(model: Any, options: dict[str, Any]) -> Sheet:
     )
 
 
-def _given(texts: tuple[str, ...]) -> dict[str, list[str]]:
+def _word_groups(texts: tuple[str, ...]) -> dict[str, list[str]]:
     """Read each --words as a group: NAME=a,b,c, or a,b,c, or a file."""
     from seqloom.metrics.bias import WordLists, read_word_lists, word_list
 

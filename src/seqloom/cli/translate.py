@@ -1,8 +1,7 @@
 """`seqloom translate MODEL [TEXT]`.
 
-A file of translations that is written line by line and can be continued after an interruption.
-
-While it is incomplete it has the ending `.part` and, beside it, a small `.part.json` that says what
+A file of translations is written line by line and can be continued after an interruption. While it is
+incomplete it has the ending `.part` and, beside it, a small `.part.json` that says what
 it is made of, so that it is never continued with another model, other options or another text.
 Lines are written as soon as they are known; whatever ends the process, the complete lines stay, and
 half a line at the end is written again. The finished file takes its name at the end.
@@ -178,11 +177,11 @@ PORTION = 320  # lines that are translated before any of them is written
 
 @dataclass(frozen=True)
 class Job:
-    """What translates, and how."""
+    """The models that translate together, and the options of their search."""
 
     model: Translator
     ensemble: list[Translator]
-    how: TranslationConfig
+    config: TranslationConfig
     nbest: int | None
     as_json: bool
 
@@ -204,7 +203,7 @@ class Job:
                 with no_bars():
                     translations = self.model.translations(
                         lines,
-                        self.how,
+                        self.config,
                         self.nbest or 1,
                         self.ensemble,
                         first=done,
@@ -215,7 +214,7 @@ class Job:
                 long += translations.long_sources
                 cut += translations.cut_off
                 bar.advance(sum(map(_size, lines)))
-        self.model.remark_cut_off(cut, done - before, self.how)
+        self.model.remark_cut_off(cut, done - before, self.config)
         self.model.remark_long_sources(long, done - before)
 
     def lines(self, number: int, source: Any, best: list[Translation]) -> Iterator[str]:
@@ -232,7 +231,7 @@ class Job:
 
     def facts(self) -> dict[str, Any]:
         """Return what a resumed translation must share with its beginning, besides models and text."""
-        return {"options": self.how.to_dict(), "nbest": self.nbest, "json": self.as_json}
+        return {"options": self.config.to_dict(), "nbest": self.nbest, "json": self.as_json}
 
 
 @click.command(
@@ -301,12 +300,12 @@ def command(
     """
     if resume and output is None:
         raise ConfigError("--resume continues a file; name it with --output")
-    how = TranslationConfig(**given(TranslationConfig, options))
-    if nbest and how.search == "sample":
+    config = TranslationConfig(**given(TranslationConfig, options))
+    if nbest and config.search == "sample":
         raise ConfigError("--nbest is for beam search; leave out --search sample")
     texts = TextReading(**given(TextReading, options))
     opened = [tasks.open_model("translate", path) for path in (model, *others)]
-    job = Job(opened[0], opened[1:], how, nbest, as_json)
+    job = Job(opened[0], opened[1:], config, nbest, as_json)
     sources, n_bytes = _arrays(text, texts) if opened[0].reads_numbers else text_units(text, texts)
     if chart is not None:
         _draw(job, sources, chart)
@@ -359,8 +358,8 @@ def _draw(job: Job, sources: Iterator[Any], chart: str) -> None:
             "--chart draws one line of text, translated by one model; give one line, without "
             "--with and --nbest"
         )
-    best = job.model.translations(lines, job.how)[0]
-    job.model.remark_cut_off(int(not best[0].finished), 1, job.how)
+    best = job.model.translations(lines, job.config)[0]
+    job.model.remark_cut_off(int(not best[0].finished), 1, job.config)
     alignment(job.model, lines[0], best[0].text).save(chart)
     for line in job.lines(1, lines[0], best):
         click.echo(line)

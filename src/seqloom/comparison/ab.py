@@ -241,7 +241,11 @@ def ab(
             bar.advance()
     names = list(dict.fromkeys([first.model.name, second.model.name]))
     shown = [
-        {**({"model": s.model.name} if len(names) > 1 else {}), **s.options, **_given(s.train)}
+        {
+            **({"model": s.model.name} if len(names) > 1 else {}),
+            **s.options,
+            **_given_options(s.train),
+        }
         for s in (first, second)
     ]
     return ABResult(
@@ -390,7 +394,7 @@ def _over_folds(counts: list[Count]) -> Figure:
     )
 
 
-def _given(train: TrainConfig | None) -> dict[str, Any]:
+def _given_options(train: TrainConfig | None) -> dict[str, Any]:
     return (
         {}
         if train is None

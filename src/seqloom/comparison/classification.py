@@ -137,8 +137,7 @@ class AnnotatedLadder(Ladder):
             page.chart(charts["calibration"], "how often each was right against how sure it was")
             page.text(
                 "Texts grouped by the probability of the predicted class, against how often that "
-                "was right; on the "
-                "dashed line a model is as sure as it may be, below it too sure.",
+                "was right; on the dashed line a model is as sure as it may be, below it too sure.",
                 kind="faint",
             )
         rows = best.get("classes") or best.get("tags") or []
@@ -205,8 +204,7 @@ class ClassificationLadder(AnnotatedLadder):
         "Accuracy: share of the held-out texts classified correctly; the interval is a bootstrap "
         "over texts. Macro F1 is "
         "the mean of the F1 of all classes; calibration error, how far the probabilities are from "
-        "how often the model "
-        "is right."
+        "how often the model is right."
     )
     size_unit, score_unit, unit_heading, resampled = "texts", "texts", "texts", "texts"
     overlapping, bundled, recognised = "the test texts", "data with labels", "the data has labels"
@@ -245,8 +243,7 @@ class ClassificationLadder(AnnotatedLadder):
         if data.pairs:
             raise ConfigError(
                 f"{data.name} has pairs of texts, which only classifiers on a converted encoder "
-                f"read; compare "
-                "those with seqloom ab"
+                f"read; compare those with seqloom ab"
             )
         return super().split(data, valid, test)
 

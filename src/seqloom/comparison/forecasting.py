@@ -115,8 +115,7 @@ class ForecastingLadder(Ladder):
         "by its standard deviation in the training part; the interval is a bootstrap over "
         "stretches of time. MASE below "
         "1: better than repeating the last season was in the training part. 80 % and 95 %: how "
-        "often those intervals "
-        "held."
+        "often those intervals held."
     )
     size_unit, score_unit, unit_heading = "steps", "forecasts", "forecasts"
     learn_unit, learn_heading, resampled = "steps", "steps", "stretches of time"
@@ -157,8 +156,7 @@ class ForecastingLadder(Ladder):
         if max(map(len, data.tracks)) < 4 * MIN_HORIZONS:
             raise DataError(
                 f"{data.name}: {max(map(len, data.tracks))} steps are too few to compare "
-                f"forecasters; give at "
-                f"least {4 * MIN_HORIZONS}"
+                f"forecasters; give at least {4 * MIN_HORIZONS}"
             )
         parts = self._cut(data, valid, test)
         ahead = self._horizon(parts)

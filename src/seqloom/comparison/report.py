@@ -51,8 +51,7 @@ def report_page(comparison: Comparison, details: Any) -> Page:
     if c.overlap > 0.01:
         page.text(
             f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also occur in the training part; "
-            f"results are "
-            "too optimistic.",
+            f"results are too optimistic.",
             kind="warning",
         )
     _table(page, c)
@@ -133,8 +132,7 @@ def _charts(page: Page, c: Comparison) -> None:
         )
         page.text(
             "Each rung trained again, its tokenizer too, on the beginning of the training part and "
-            "measured on "
-            f"the same test part. {overtaking(c)}",
+            f"measured on the same test part. {overtaking(c)}",
             kind="faint",
         )
         page.table(*curve_table(c))

@@ -217,7 +217,7 @@ class Comparison:
 MAX_CACHE_BYTES = 4 << 30  # bytes of all comparisons but the one that begins
 
 
-class Kept(NamedTuple):
+class FinishedRung(NamedTuple):
     """A finished rung."""
 
     result: RungResult
@@ -225,7 +225,7 @@ class Kept(NamedTuple):
     model: Any
 
 
-def reuse(target: Path) -> Kept | None:
+def reuse(target: Path) -> FinishedRung | None:
     """Load a rung that was finished before; anything unreadable is trained again."""
     try:
         values = json.loads((target / "result.json").read_text(encoding="utf-8"))
@@ -237,7 +237,7 @@ def reuse(target: Path) -> Kept | None:
                 "measures": {k: _number(v) for k, v in values["measures"].items()},
             }
         )
-        return Kept(result, rows, storage.load(target))
+        return FinishedRung(result, rows, storage.load(target))
     except (OSError, ValueError, TypeError, KeyError, SeqloomError):
         return None
 
@@ -354,11 +354,12 @@ def answer(c: Comparison, path: str | None = None) -> Answer:
         if math.isnan(best.interval[0])
         else (f" ({measure.show(best.interval[0])} to {measure.show(best.interval[1])})")
     )
-    others = [r for r in c.results if r.pretrained]
-    other = (min if measure.lower else max)(others, key=lambda r: r.value) if others else None
+    pretrained = [r for r in c.results if r.pretrained]
+    choose = min if measure.lower else max
+    best_pretrained = choose(pretrained, key=lambda r: r.value) if pretrained else None
     title = (
         "The best"
-        if other is None
+        if best_pretrained is None
         else "Of models trained elsewhere, the best"
         if best.pretrained
         else "The best that was trained here"
@@ -372,12 +373,12 @@ def answer(c: Comparison, path: str | None = None) -> Answer:
             f"{size(smallest.disk)} instead of {size(best.disk)}."
         )
     name = None
-    if other is not None:
-        name = other.name
+    if best_pretrained is not None:
+        name = best_pretrained.name
         text += (
             f" {best.shown} was {UNKNOWN}."
             if best.pretrained
-            else f" {other.shown} has {measure.show(other.value)}; it was {UNKNOWN}."
+            else f" {best_pretrained.shown} has {measure.show(best_pretrained.value)}; it was {UNKNOWN}."
         )
     saved_at = path or c.places.get(best.name)
     if saved_at is None:

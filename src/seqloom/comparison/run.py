@@ -30,7 +30,7 @@ from seqloom.comparison.curve import CurvePoint, learning_curve
 from seqloom.comparison.ladder import Ladder, Parts
 from seqloom.comparison.result import (
     Comparison,
-    Kept,
+    FinishedRung,
     RungResult,
     Skipped,
     held,
@@ -296,7 +296,7 @@ def _run(
         yield cached.result
 
 
-def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
+def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> FinishedRung:
     """Fit one rung and measure it on the test part."""
     rung, bench, ladder, parts = attempt.rung, attempt.bench, out.ladder, attempt.bench.splits
     if rung.tokenizer:
@@ -337,7 +337,7 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
         ),
     )
     if target is None:
-        return Kept(
+        return FinishedRung(
             replace(result, disk=_size(rung.directory) if rung.directory else _disk(model)),
             rows,
             model,
@@ -346,7 +346,7 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
         storage.write_model(model, partial)
         result = replace(result, disk=_size(partial))
         write_result(partial, result, rows)
-    return Kept(result, rows, model)
+    return FinishedRung(result, rows, model)
 
 
 def _disk(model: Any) -> int | None:

@@ -17,8 +17,7 @@ NOTES = (
     "Memory is the peak above that of the program itself. 'Against best' is the paired difference "
     "to the best on the "
     "same held-out data with its interval; p is the chance of a difference this large between "
-    "equal models. Steps and "
-    "passes are a network's updates and how often it read the training data."
+    "equal models. Steps and passes are a network's updates and how often it read the training data."
 )
 
 

@@ -64,8 +64,7 @@ class TaggingLadder(AnnotatedLadder):
         "Accuracy: share of the held-out words tagged correctly; the interval is a bootstrap over "
         "sentences. Known and "
         "unknown: the same of words that were in the training data and of those that were not; "
-        "sentences: share of those "
-        "without any error."
+        "sentences: share of those without any error."
     )
     size_unit, score_unit, unit_heading, resampled = "words", "words", "words", "sentences"
     overlapping, bundled, recognised = "the test sentences", "data with tags", "the data has tags"
@@ -173,8 +172,7 @@ class SpanLadder(TaggingLadder):
     measure = Measure("span_f1", "F1 of spans", "span F1", lower=False, form=".2%")
     notes = (
         "F1 of spans: harmonic mean of precision and recall of the spans, as conlleval counts "
-        "them; the interval is a "
-        "bootstrap over sentences."
+        "them; the interval is a bootstrap over sentences."
     )
     columns = (
         Column("precision", "span_precision", ".1%"),

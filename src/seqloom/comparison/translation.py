@@ -107,8 +107,7 @@ class TranslationLadder(Ladder):
         "BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the "
         "interval is a bootstrap "
         "over pairs. Exact: share of translations that equal their references; length: tokens of "
-        "the translations over "
-        "those of the references. Networks translate by greedy search."
+        "the translations over those of the references. Networks translate by greedy search."
     )
     size_unit, score_unit, unit_heading, resampled = "pairs", "pairs", "pairs", "pairs"
     overlapping, bundled, recognised = "the test sources", "data with pairs", "the data has pairs"
@@ -267,8 +266,7 @@ class ShortLadder(TranslationLadder):
         "Exact matches: share of the translations that equal their references; the interval is a "
         "bootstrap over pairs. "
         "CER: character edits over the characters of the references; chrF: shared character "
-        "n-grams, up to 100. Networks "
-        "translate by greedy search."
+        "n-grams, up to 100. Networks translate by greedy search."
     )
     columns = (Column("CER", "cer", ".3f"), Column("chrF", "chrf", ".1f"))
     formula = staticmethod(mean_of)
@@ -288,8 +286,7 @@ class ManyLadder(TranslationLadder):
         "say nothing. Bits per character: how improbable the model finds the held-out targets, the "
         "end of each counted "
         "as one more character; less is better; the interval is a bootstrap over pairs. Nats per "
-        "token: the same in the "
-        "model's own tokens, comparable between models with the same ones."
+        "token: the same in the model's own tokens, comparable between models with the same ones."
     )
     columns = (Column("nats/token", "nats_per_token", ".3f"),)
     commands: tuple[str, ...] = (

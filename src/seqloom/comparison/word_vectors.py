@@ -81,8 +81,7 @@ class VectorLadder(Ladder):
         "Analogies: share of the questions whose answer is right, among the 30,000 most frequent "
         "words; similarities: "
         "rank correlation (Spearman) with human scores. Questions with a word that has no vector "
-        "are skipped: "
-        "missing. The interval is a bootstrap over questions."
+        "are skipped: missing. The interval is a bootstrap over questions."
     )
     data_word, size_unit, score_unit, unit_heading = "text", "bytes", "questions", "questions"
     test_unit, learn_unit, learn_heading, resampled = "questions", "bytes", "B", "questions"

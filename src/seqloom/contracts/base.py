@@ -80,8 +80,7 @@ class Model(ABC):
         if cls._saves_attributes() != (cls.restore_arrays is Model.restore_arrays):
             raise TypeError(
                 f"{cls.__name__} writes one of arrays and restore_arrays; write both, or neither, "
-                f"to save the "
-                "attributes that fit gives it"
+                f"to save the attributes that fit gives it"
             )
         cls.__doc__ = docstring(cls, cls.config_class)
 
@@ -147,8 +146,7 @@ class Model(ABC):
                 )
             raise ConfigError(
                 f"{self.name} models take words as they are and have no tokenizer; split text into "
-                f"words first, "
-                "for example with text.split()"
+                f"words first, for example with text.split()"
             )
         return self.tokenizers[storage.TEXT]
 

@@ -168,8 +168,7 @@ class Classifier(Model):
         if data.pairs and not self.learns_pairs:
             raise ConfigError(
                 f"{data.name} has pairs of texts, but {self.name} models read single texts; a "
-                f"classifier on a "
-                "converted encoder reads pairs (seqloom fit classifier --encoder DIR)"
+                f"classifier on a converted encoder reads pairs (seqloom fit classifier --encoder DIR)"
             )
         if held_out is not None and held_out.pairs != data.pairs:
             kinds = (
@@ -179,8 +178,7 @@ class Classifier(Model):
             )
             raise DataError(
                 f"the training data ({data.name}) has {kinds[0]}, the held-out data "
-                f"({held_out.name}) {kinds[1]}; "
-                "give both of one kind"
+                f"({held_out.name}) {kinds[1]}; give both of one kind"
             )
 
     # ---- the verbs
@@ -213,12 +211,10 @@ class Classifier(Model):
         if wrong is not None:
             raise DataError(
                 f"this {self.name} model reads pairs of texts, but example {wrong} is no pair; "
-                f"give a tuple of two "
-                "texts (in files --pair-column NAME)"
+                f"give a tuple of two texts (in files --pair-column NAME)"
                 if self.reads_pairs
                 else f"this {self.name} model reads single texts, but example {wrong} is a pair of "
-                f"them; give one text "
-                "(in files without --pair-column)"
+                f"them; give one text (in files without --pair-column)"
             )
 
     def log_probs(self, examples: list[Any]) -> np.ndarray:
@@ -236,7 +232,7 @@ class Classifier(Model):
                 bar.advance(len(parts[-1]))
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 
-    def _given(self, example: Any) -> tuple[list[Any], bool]:
+    def _as_examples(self, example: Any) -> tuple[list[Any], bool]:
         """Return the examples as a list, and whether a single one was given."""
         single = self.is_example(example)
         if isinstance(example, str):
@@ -249,7 +245,7 @@ class Classifier(Model):
         """Predict the likeliest class of an example, or of each of a list, array or column; where
         there may be several labels, a list of those that are likelier than not.
         """
-        examples, single = self._given(example)
+        examples, single = self._as_examples(example)
         labels = self.labels_of(np.exp(self.log_probs(examples)))
         return labels[0] if single else labels
 
@@ -264,7 +260,7 @@ class Classifier(Model):
         """Return probabilities: by class for one example; for a list an array (n, C) in the order of
         `classes`.
         """
-        examples, single = self._given(example)
+        examples, single = self._as_examples(example)
         probs = np.exp(self.log_probs(examples))
         return dict(zip(self.classes, probs[0].tolist())) if single else probs
 

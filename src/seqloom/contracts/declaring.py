@@ -33,8 +33,7 @@ def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:
     if untyped := [name for name in fields if name not in types_of]:
         raise TypeError(
             f"the option {untyped[0]} of {cls.__name__} has no type; write {untyped[0]}: float = "
-            f"option(...), "
-            "or int, str, bool"
+            f"option(...), or int, str, bool"
         )
     return {name: (types_of[name], value) for name, value in fields.items()}
 

@@ -48,8 +48,7 @@ def held_back(model: Forecaster, series: Series) -> tuple[Series, Series]:
     if (1 - share) * shortest < 2 * (model.window + model.horizon):
         progress.say(
             f"{series.name} is too short to hold out a part: its intervals come from errors on "
-            f"the training data "
-            "and may be too narrow"
+            f"the training data and may be too narrow"
         )
         return series, series
     return series.between(0, 1 - share), series.between(1 - share, 1.0)

@@ -286,8 +286,7 @@ class Forecaster(Model):
             if end < self.window:
                 progress.say(
                     f"{series.name} has {end} steps, fewer than the {self.window} that {self.name} "
-                    f"looks back; the "
-                    "missing ones count as the mean"
+                    f"looks back; the missing ones count as the mean"
                 )
             answers = self.answers(prepared, np.array([end]), ahead)
             bands = self._bands(answers)[:, 0] * std + mean
@@ -331,8 +330,7 @@ class Forecaster(Model):
         if not parts:
             raise DataError(
                 f"{series.name} has {len(series)} steps to judge by, too few to forecast {ahead}; "
-                f"give more, or a "
-                "smaller horizon"
+                f"give more, or a smaller horizon"
             )
         truth, point, bands, origins = (
             np.concatenate([part[i] for part in parts], axis=1 if i == 2 else 0) for i in range(4)
@@ -420,8 +418,7 @@ class Forecaster(Model):
         if series.step != self.step:
             raise DataError(
                 f"{series.name} has steps of {series.step}, the model learned from steps of "
-                f"{self.step}; give data "
-                "of the same step, or say it (step=...)"
+                f"{self.step}; give data of the same step, or say it (step=...)"
             )
         return series
 

@@ -166,8 +166,7 @@ def _plain(model: Any, value: Any, path: str, arrays: dict[str, np.ndarray], dep
         }
     raise ModelError(
         f"cannot save the attribute {path!r} of {type(model).__name__}: {_described(value)} would "
-        f"not come back "
-        f"the same; {ADVICE}"
+        f"not come back the same; {ADVICE}"
     )
 
 
@@ -177,8 +176,7 @@ def _utf8(model: Any, text: str, path: str) -> str:
     except UnicodeEncodeError:
         raise ModelError(
             f"cannot save the attribute {path!r} of {type(model).__name__}: it holds half a "
-            f"character (a lone "
-            "surrogate); clean the text first"
+            f"character (a lone surrogate); clean the text first"
         ) from None
     return text
 

@@ -257,8 +257,7 @@ class Translator(Model):
         if cut:
             progress.say(
                 f"warning: {cut:,} of {n:,} translations did not end and were cut off after "
-                f"{self.token_limit(how):,} "
-                "tokens; --max-tokens allows more"
+                f"{self.token_limit(how):,} tokens; --max-tokens allows more"
             )
 
     def remark_long_sources(self, long: int, n: int) -> None:
@@ -267,8 +266,7 @@ class Translator(Model):
             progress.say(
                 f"{long:,} of {n:,} source{'s are' if n > 1 else ' is'} longer than any in training "
                 f"({self.learnt['longest_source']:,} "
-                f"{'steps' if self.reads_numbers else 'tokens'}); expect worse "
-                "translations"
+                f"{'steps' if self.reads_numbers else 'tokens'}); expect worse translations"
             )
 
     def score(self, source: Any, target: Any) -> Any:
@@ -386,8 +384,7 @@ class Translator(Model):
             if self.reads_numbers and len(source) > self.learnt["longest_source"] == 1:
                 raise DataError(
                     f"this {self.name} model was fitted on single vectors; source {i + 1} has "
-                    f"{len(source)} steps "
-                    "(several vectors are a list: translate(list(array)))"
+                    f"{len(source)} steps (several vectors are a list: translate(list(array)))"
                 )
             if not self.reads_numbers and not isinstance(source, str):
                 raise DataError(
@@ -413,8 +410,7 @@ class Translator(Model):
                 raise ConfigError(
                     f"member {number} of the ensemble has other target tokens than the first "
                     f"({f'{other}, not {first}' if other != first else f'both have {other}'}); fit "
-                    f"all members "
-                    "with the same target tokenizer"
+                    f"all members with the same target tokenizer"
                 )
 
     def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:

@@ -342,7 +342,7 @@ class Embedder(Model):
         questions = measures.as_questions(data)
         if questions.kind == "similarity":
             metrics, details, notes = measures.evaluate_pairs(
-                questions, self._known, self.similarity
+                questions, self._known_spelling, self.similarity
             )
             return Result(metrics, self.signature(questions.fingerprint), notes, details)
         metrics, details, notes = measures.evaluate_analogies(
@@ -364,10 +364,10 @@ class Embedder(Model):
         self.check_fitted()
         questions = measures.as_questions(data)
         if questions.kind == "similarity":
-            return measures.pair_cosines(questions, self._known, self.similarity)
+            return measures.pair_cosines(questions, self._known_spelling, self.similarity)
         return measures.analogy_outcomes(questions, *self._asking(among, method))
 
-    def _known(self, word: str) -> str | None:
+    def _known_spelling(self, word: str) -> str | None:
         return word if self.knows(word) else None
 
     def _asking(

@@ -118,8 +118,7 @@ def check_texts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references) or not len(references):
         raise DataError(
             f"there must be one reference for each hypothesis, and some; got {len(hypotheses):,} "
-            f"hypotheses and "
-            f"{len(references):,} references"
+            f"hypotheses and {len(references):,} references"
         )
 
 

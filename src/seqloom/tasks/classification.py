@@ -43,8 +43,7 @@ class LabelledReading(Config):
     ] = option(
         "auto",
         "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders, numbers (a label "
-        "and a series of "
-        "numbers a line); auto: by name and content.",
+        "and a series of numbers a line); auto: by name and content.",
     )
     text_column: str | None = option(None, "Tables: the column with the text.", metavar="NAME|N")
     pair_column: str | None = option(
@@ -348,8 +347,7 @@ def _series(
         ):
             remark = (
                 f"line {longer} has {length + 1:,} values, one more than the series in training; "
-                f"if the first is a "
-                "label, leave it out"
+                f"if the first is a label, leave it out"
             )
         if remark and not said:
             progress.say(remark)

@@ -1,7 +1,4 @@
-"""Language models: text in, likelihoods and text out.
-
-Scores of texts by language models: units that are scored together, or token by token.
-"""
+"""Language models: text in, likelihoods and text out; scores of units, many together, or of tokens."""
 
 from __future__ import annotations
 
@@ -86,13 +83,13 @@ def _scores(model: LanguageModel, corpus: Corpus) -> Iterator[tuple[str, float]]
     from seqloom.data.corpus import Corpus
 
     if model.unit == "line":
-        yield from _many(model, ((line, line) for line in corpus.lines()))
+        yield from _scored_together(model, ((line, line) for line in corpus.lines()))
     elif model.unit == "stream":
         yield corpus.name, 0.0 - tally(model, corpus).nats
     else:
         for small, documents in itertools.groupby(corpus.documents, _small):
             if small:
-                yield from _many(
+                yield from _scored_together(
                     model, (pair for document in documents for pair in document.documents())
                 )
             else:
@@ -109,7 +106,9 @@ def _small(document: Document | Table) -> bool:
     return isinstance(document, Table) or (size is not None and size < MAX_CHARACTERS)
 
 
-def _many(model: LanguageModel, texts: Iterator[tuple[str, str]]) -> Iterator[tuple[str, float]]:
+def _scored_together(
+    model: LanguageModel, texts: Iterator[tuple[str, str]]
+) -> Iterator[tuple[str, float]]:
     """Yield names and scores of texts, scored together, but long ones only a few at a time."""
     batch: list[tuple[str, str]] = []
     size = 0

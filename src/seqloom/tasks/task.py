@@ -143,11 +143,12 @@ class Task(ABC):
             raise ConfigError(
                 f"--stream: {model.name} models read a text as a whole; leave --stream out"
             )
-        return self._fed(model, model.stream(), lines, options)
+        return self._feed_lines(model, model.stream(), lines, options)
 
-    def _fed(
+    def _feed_lines(
         self, model: Any, stream: Any, lines: Iterable[str], options: Any
     ) -> Iterator[Outcome]:
+        """Yield the answers of a stream to lines; after an empty line a new stream begins."""
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield from self.feed(model, stream, line, number, options)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from seqloom.contracts import Translator
     from seqloom.decoding.stepper import Stepper
 
-LOOKED = 3  # source tokens of a hypothesis that are named
+MAX_SOURCE_TOKENS = 3  # source tokens of a hypothesis that are named
 
 
 def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sheet:
@@ -35,17 +35,14 @@ def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sh
     of beam search.
     """
     model.check_writes("a translation is traced")
-    how = make(TranslationConfig, None, options)
-    if how.search != "beam" or top < 1:
+    search = make(TranslationConfig, None, options)
+    if search.search != "beam" or top < 1:
         raise ConfigError(
-            f"a trace shows beam search with at least 1 candidate; got search {how.search} and top {top}"
+            f"a trace shows beam search with at least 1 candidate; got search {search.search} and top {top}"
         )
     model.check_sources([source])
-    stepper, config, names = (
-        model.decoder([source]),
-        model.beam_config(how),
-        source_tokens(model, source),
-    )
+    stepper, config = model.decoder([source]), model.beam_config(search)
+    names = source_tokens(model, source)
     watcher = _Watcher(model, stepper, config, names, top)
     best = beam_search(stepper, [np.zeros(0, np.int64)], config, watch=watcher)[0][0]
     steps, path = watcher.steps, watcher.path(best.ids.tolist(), best.finished)
@@ -182,7 +179,7 @@ class _Watcher:
                             "token": self.source[position],
                             "weight": float(row[position]),
                         }
-                        for position in top_indices(row[None], LOOKED)[0].tolist()
+                        for position in top_indices(row[None], MAX_SOURCE_TOKENS)[0].tolist()
                     ]
                     for row in weights
                 ]

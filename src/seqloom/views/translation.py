@@ -240,6 +240,5 @@ def _summary(curves: dict[str, Any]) -> list[str]:
         f"{curves['free_running']:.4f} after its own (free running)",
         f"exposure-bias gap {curves['gap']:.4f}{interval}{excess}",
         f"{curves['tokens']:,} of {curves['reference_tokens']:,} target tokens in {curves['pairs']:,} "
-        f"pairs; the others are "
-        "beyond the end of the model's translations",
+        f"pairs; the others are beyond the end of the model's translations",
     ]

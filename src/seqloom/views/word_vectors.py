@@ -101,7 +101,7 @@ def analogies(vectors: Embedder, pairs: Sequence[tuple[str, str]]) -> Sheet:
 
 
 def leaning(report: Mapping[str, Any]) -> Sheet:
-    """How far words lean along a direction, from the `report` of `seqloom.models.word_vectors.debias`."""
+    """Draw how far words lean, from the `report` of `seqloom.models.word_vectors.debias`."""
     leans = report["neutral"]["leans"] if "neutral" in report else {}
     if not leans:
         raise ConfigError(
