@@ -167,9 +167,8 @@ class Attention(nn.Module):
         Without `token_positions` nothing is rotated; a cache needs them.
         """
         qkv = self.qkv(x).unflatten(2, (-1, self.d_head)).transpose(1, 2)
-        q, k, v = qkv.split(
-            (self.n_heads, self.n_kv_heads, self.n_kv_heads), 1
-        )  # each (B, heads, T, d_head)
+        # each (B, heads, T, d_head)
+        q, k, v = qkv.split((self.n_heads, self.n_kv_heads, self.n_kv_heads), 1)
         if token_positions is not None and token_positions.rotation is not None:
             q, k = rotate(q, *token_positions.rotation), rotate(k, *token_positions.rotation)
         keys_values = (k, v)
@@ -278,13 +277,11 @@ def near_attention(
     if t <= window:
         return first
     padded = F.pad(torch.stack((q, k, v)), (0, 0, 0, -t % window))
-    blocks = padded.view(3, b, heads, -1, window, d).transpose(
-        2, 3
-    )  # (3, B, blocks, heads, window, d)
+    # (3, B, blocks, heads, window, d)
+    blocks = padded.view(3, b, heads, -1, window, d).transpose(2, 3)
     queries = blocks[0, :, 1:].flatten(0, 1)
-    keys, values = torch.cat((blocks[1:, :, :-1], blocks[1:, :, 1:]), 4).flatten(
-        1, 2
-    )  # (B blocks, heads, 2 window, d)
+    # (B blocks, heads, 2 window, d)
+    keys, values = torch.cat((blocks[1:, :, :-1], blocks[1:, :, 1:]), 4).flatten(1, 2)
     columns = torch.arange(2 * window, device=q.device)
     seen = seen_keys(columns[None, window:], columns, causal=True, window=window)
     y = (
@@ -301,9 +298,10 @@ def _append(cache: Tensor, new: Tensor, token_positions: TokenPositions) -> Tens
     is full.
     """
     if token_positions.end > cache.shape[2]:
+        # zeros, not uninitialised memory: 0 x NaN is NaN
         wider = cache.new_zeros(
             *cache.shape[:2], max(token_positions.end, 2 * cache.shape[2]), cache.shape[3]
-        )  # zeros: 0 x NaN is NaN
+        )
         wider[:, :, : cache.shape[2]] = cache
         cache = wider
     if token_positions.first is not None:

@@ -131,9 +131,8 @@ class LabelHead(nn.Module):
             each = F.binary_cross_entropy_with_logits(scores, soft, reduction="none")  # (B, C)
         else:
             smoothing = self.label_smoothing
-            each = F.cross_entropy(
-                scores, soft, reduction="none", label_smoothing=smoothing
-            )  # (B,)
+            # (B,)
+            each = F.cross_entropy(scores, soft, reduction="none", label_smoothing=smoothing)
         if weights is None:
             return each.sum()
         return (each * (weights[:, None] if self.several else weights)).sum()

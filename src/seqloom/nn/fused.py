@@ -145,9 +145,10 @@ class GRUSequence(torch.autograd.Function):
         gates, inner = torch.empty_like(projected), projected.new_empty(steps, rows, d)
         matrix = aligned(w_h)  # it is read at every step
         product, turned = projected.new_empty(rows, 3 * d), matrix.t()
+        # views of the same memory
         seen = [
             tensor.detach().numpy() for tensor in (projected, product, b_h, states, gates, inner)
-        ]  # the same memory
+        ]
         x, p, b, h, g, q = seen
         for t in range(steps):
             torch.mm(states[t], turned, out=product)

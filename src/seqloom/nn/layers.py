@@ -183,9 +183,8 @@ def word_dropout(embedding: nn.Embedding, ids: Tensor, p: float) -> Tensor:
     vectors: Tensor = embedding(ids)  # (B, T, E)
     if p == 0.0:
         return vectors
-    mask = draw_mask(
-        (embedding.num_embeddings,), check_rate("word dropout", p), embedding.weight
-    )  # (V)
+    # (V)
+    mask = draw_mask((embedding.num_embeddings,), check_rate("word dropout", p), embedding.weight)
     # equal to masking rows of the table, without a copy of it
     return vectors * mask[ids].unsqueeze(-1)
 

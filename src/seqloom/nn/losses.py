@@ -31,9 +31,8 @@ CHUNK_ROWS = 256  # at least, for the same reason, however large the vocabulary
 BLOCK_ROWS = 4096  # of dW at a time, where its rows are not aligned
 
 Grads = tuple[Tensor | None, Tensor | None, Tensor | None]
-SoftTargets = Callable[
-    [int, int], Tensor
-]  # distributions of tokens `low` to `high`, (high - low, V)
+# distributions of tokens `low` to `high`, (high - low, V)
+SoftTargets = Callable[[int, int], Tensor]
 
 
 def linear_cross_entropy(
@@ -155,9 +154,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         losses, ctx.grads = _run(
             features, weight, bias, objective, ctx.needs_input_grad[:3], ctx.scale
         )
-        return (
-            losses.sum(dtype=torch.float64).mul_(ctx.scale).to(losses.dtype)
-        )  # in float64: N may be large
+        # in float64: N may be large
+        return losses.sum(dtype=torch.float64).mul_(ctx.scale).to(losses.dtype)
 
     @staticmethod
     @once_differentiable

@@ -299,9 +299,8 @@ class AdaptiveSoftmax(nn.Module):
     def _head_targets(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rank of each target, and the target of the head: the word itself or its cluster."""
         ranks = targets if self.ranks is None else self.ranks[targets]
-        clusters = torch.bucketize(
-            ranks, torch.tensor(self.edges, device=ranks.device), right=True
-        )  # 0 is the head
+        # 0 is the head
+        clusters = torch.bucketize(ranks, torch.tensor(self.edges, device=ranks.device), right=True)
         return ranks, torch.where(clusters == 0, ranks, self.shortlist - 1 + clusters)
 
     def _rows(self, ranks: Tensor) -> list[tuple[int, Tensor]]:

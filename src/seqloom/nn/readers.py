@@ -168,9 +168,8 @@ class CharacterReader(nn.Module):
         each inside the word.
         """
         edged = nn.functional.pad(x, (0, 0, 1, 1))
-        values: Tensor = self.filters(
-            torch.cat([edged[:, :-2], x, edged[:, 2:]], 2)
-        )  # (N, L, d_out)
+        # (N, L, d_out)
+        values: Tensor = self.filters(torch.cat([edged[:, :-2], x, edged[:, 2:]], 2))
         return values.masked_fill(~inside.unsqueeze(2), -math.inf).amax(1)
 
     def _ends(self, x: Tensor, lengths: Tensor) -> Tensor:

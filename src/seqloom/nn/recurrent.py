@@ -223,9 +223,8 @@ class RecurrentStack(nn.Module):
             mask = draw_mask(state[0].shape, self.recurrent_dropout, x)
         if mask is not None or (trace is not None and trace.wants(*cell.traced)):
             return cell.walk(x, state, w_h, lengths=lengths, mask=mask, trace=trace)
-        packable = (
-            lengths is None or not isinstance(cell, LSTMCell) or bool((lengths > 0).all())
-        )  # torch packs no empty row
+        # torch packs no empty row
+        packable = lengths is None or not isinstance(cell, LSTMCell) or bool((lengths > 0).all())
         if fused.can_fuse(cell, x) and packable:
             return fused.run(cell, x, state, w_h, lengths)
         return cell.walk(x, state, w_h, lengths=lengths)

@@ -253,9 +253,8 @@ class Seq2Seq(nn.Module):
             read, state = self.step(memory, state, ids, steps[-1])
             features.append(read)
         for name in steps[0]:
-            trace.add(
-                name, torch.cat([step[name] for step in steps], -2)
-            )  # (B, T, H) or (B, 1, T, S)
+            # (B, T, H) or (B, 1, T, S)
+            trace.add(name, torch.cat([step[name] for step in steps], -2))
         return torch.stack(features, 1)
 
     def _step_by_step(self, memory: Memory, inputs: Tensor) -> Tensor:

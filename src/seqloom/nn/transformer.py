@@ -333,10 +333,8 @@ class GPTNet(nn.Module):
             cos, sin = rotary_angles(
                 positions, self.d_model // self.n_heads, self.rope_base, self.rope_scale
             )
-            rotation = (
-                cos[:, None].to(x.dtype),
-                sin[:, None].to(x.dtype),
-            )  # (B, 1, T, d_head / 2), alike for all heads
+            # (B, 1, T, d_head / 2), alike for all heads
+            rotation = (cos[:, None].to(x.dtype), sin[:, None].to(x.dtype))
         x = dropout(x, self.dropout, self.training)
         mask, token_positions = causal_positions(
             positions,
@@ -367,9 +365,8 @@ def causal_positions(
     first = longest if not before or min(before) == longest else None
     end = longest + steps
     keys = torch.arange(end, device=positions.device)
-    window = (
-        None if window is not None and window >= end - 1 else window
-    )  # None if it hides nothing
+    # None if it hides nothing
+    window = None if window is not None and window >= end - 1 else window
     if first == 0:
         mask = Mask(causal=True, window=window)
     elif first is None or steps > 1 or window is not None:

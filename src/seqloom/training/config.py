@@ -25,12 +25,13 @@ MINUTES, OPTIMIZER = 5.0, "muon"  # where the options set no length, or no optim
 class TrainConfig(Config):
     """Training options."""
 
+    # average: not with asgd, which is a mean
     only_with: ClassVar[OnlyWith] = {
         "decay": {"schedule": ("step", "plateau")},
         "decay_every": {"schedule": ("step",)},
         "clip_at": {"clip": ("norm", "value", "adaptive")},
         "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop", None)},
-    }  # asgd is a mean
+    }
 
     minutes: float | None = option(
         None,

@@ -43,10 +43,8 @@ class Log:
             )
         self.run, self.task, self.tensorboard = run, task, config.tensorboard and is_first()
         self.count, self.earlier, self.loss_sum, self.updates = 0.0, 0.0, 0.0, 0
-        self.since, self.new = (
-            time.perf_counter(),
-            0.0,
-        )  # time of the last report, and targets since
+        # time of the last report, and targets since
+        self.since, self.new = time.perf_counter(), 0.0
         self.started = self.since
         self._writer: Any = None
 

@@ -25,10 +25,8 @@ from seqloom.models.forecasting.configs import ExponentialSmoothingConfig, seaso
 STEPS_WITHOUT_SEASON = 200  # length of a window where there is no season
 MAX_WINDOWS = 60  # windows that constants are fitted on
 ROUNDS, CANDIDATES = 5, 48  # of the random search; candidates in each round
-LOW, HIGH = (
-    np.array([1e-3, 1e-5, 1e-4, 0.8]),
-    np.array([0.999, 0.5, 0.6, 0.999]),
-)  # alpha, beta, gamma, phi
+# alpha, beta, gamma, phi
+LOW, HIGH = np.array([1e-3, 1e-5, 1e-4, 0.8]), np.array([0.999, 0.5, 0.6, 0.999])
 
 
 class ExponentialSmoothing(Forecaster):

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights
+"""BERT (Devlin et al. 2019) and its relatives as masked language models, from published weights
 (`interop/encoders`).
 
 `fill` and pseudo-perplexity come with the contract; an encoder adds its hidden states, one vector

@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 class SentenceEncoder(NetworkModel, TextEmbedder):
     name = "sentence-encoder"
     config_class = SentenceEncoderConfig
-    exact: ClassVar[tuple[str, ...]] = (
-        "attention.qkv.weight",
-    )  # with 8 bits the error would be 1.7 times as large
+    # with 8 bits the error would be 1.7 times as large
+    exact: ClassVar[tuple[str, ...]] = ("attention.qkv.weight",)
     learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
     inputs_16_bit = True
 

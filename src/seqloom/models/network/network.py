@@ -73,7 +73,7 @@ class TrainedNetwork:
 
     @property
     def on_cpu(self) -> bool:
-        """Return whether nobody asked for another device."""
+        """Return whether it runs on the CPU: no other device was set."""
         return self._device is None or self._device.type == "cpu"
 
     def module(self) -> Any:

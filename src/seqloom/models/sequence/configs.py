@@ -1,6 +1,5 @@
-"""The options of every network that is composed of reader, encoder and head; they load nothing heavy.
-
-Sizes of a composed network that follow from the data; with the options they say what the network is.
+"""The options of every network that is composed of reader, encoder and head, and the sizes that follow
+from the data; options and sizes define the network. This loads nothing heavy.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ TRAINED_HERE: dict[str, Collection[Any]] = {"encoder": ENCODER_NAMES}  # not pub
 
 
 def check_directory(encoder: str) -> None:
-    """Refuse what is neither the name of an encoder nor a directory; a saved model does not need
-    its directory any more.
+    """Refuse a value that is neither the name of an encoder nor a directory; a saved model no longer
+    needs its directory.
     """
     if not Path(encoder).is_dir():
         raise ConfigError(

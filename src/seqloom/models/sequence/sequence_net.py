@@ -149,9 +149,8 @@ def batches_of(
 # ---- training
 
 BATCH_SIZE, ENOUGH = 32, 30.0
-MOST_STEPS = (
-    1 << 14
-)  # of a batch with its padding, so that a few very long examples fit into memory
+# of a batch with its padding, so that a few very long examples fit into memory
+MOST_STEPS = 1 << 14
 
 
 @dataclass

@@ -211,9 +211,8 @@ class NeuralTagger(SequenceModel, Tagger):
                 return sum(same) / max(len(same), 1)
 
         tag_ids = {tag: i for i, tag in enumerate(self.tags)}
-        sentences = [
-            i for i, words in enumerate(data.sentences) if words
-        ]  # empty ones have nothing to learn
+        # empty ones have nothing to learn
+        sentences = [i for i, words in enumerate(data.sentences) if words]
         encoded = self._encode([data.sentences[i] for i in sentences])
         targets = np.array([tag_ids[tag] for i in sentences for tag in data.tags[i]], np.int64)
         (encoded if encoded.words is None else encoded.words).steps["targets"] = targets

@@ -156,7 +156,7 @@ class _PairBlocks:
         self.sources, self.targets, self.starts, self.words = sources, targets, starts, words
         self.sizes = sources.lengths * targets.lengths
         self.blocks = _blocks(self.sizes)
-        self.kept = (
+        self.cached = (
             [self._find(*block) for block in self.blocks]
             if self.sizes.sum() <= MAX_CACHED
             else None
@@ -164,7 +164,11 @@ class _PairBlocks:
 
     def __iter__(self) -> Iterator[tuple[int, int, np.ndarray]]:
         for number, (first, last) in enumerate(self.blocks):
-            yield first, last, self._find(first, last) if self.kept is None else self.kept[number]
+            yield (
+                first,
+                last,
+                self._find(first, last) if self.cached is None else self.cached[number],
+            )
 
     def _find(self, first: int, last: int) -> np.ndarray:
         from seqloom.kernels.alignment import find_places

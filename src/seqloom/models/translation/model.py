@@ -138,9 +138,8 @@ class TranslationModel(Mixin):
             ("longest_source", longest_source),
             ("longest_target", longest_target),
         ):
-            self.learnt[name] = max(
-                longest, self.learnt.get(name, 1)
-            )  # also of the model to start from
+            # also of the model to start from
+            self.learnt[name] = max(longest, self.learnt.get(name, 1))
         train_model(
             self,
             self._task(train, held, start, config),
@@ -402,9 +401,8 @@ class TranslationModel(Mixin):
             if not trace:
                 return None
             layers = [layer.float().cpu().numpy() for layer in trace.values()]
-            weights = np.stack(layers, 1)[
-                ..., len(self.start_ids) - 1 :, :
-            ]  # (B, layers, heads, T, S)
+            # (B, layers, heads, T, S)
+            weights = np.stack(layers, 1)[..., len(self.start_ids) - 1 :, :]
             weights = weights[:, _part(layer, weights.shape[1], "layer")][
                 :, :, _part(head, weights.shape[2], "head")
             ]

@@ -227,10 +227,8 @@ class Decoder:
 
 # ---- preparing
 
-HELD_OUT, MOST_HELD_OUT = (
-    0.05,
-    1000,
-)  # share of the pairs that is held out, and their number at most
+# share of the pairs that is held out, and their number at most
+HELD_OUT, MOST_HELD_OUT = 0.05, 1000
 MIN_PAIRS_TO_HOLD_OUT = 50  # pairs, below which nothing is held out
 SUBWORDS = ("bpe", "unigram", "wordpiece")
 
