@@ -1,11 +1,11 @@
 """The training loop of every network.
 
-What a step does is a function of its number, the seed and the data; everything else that it depends
-on (weights, optimiser, carried state, random state, position) is in the checkpoint. So a run that
-was interrupted goes on to the same bits as one that was not, on the same machine with the same
-number of threads.
+A step is a function of its number, the seed and the data; everything else that it depends on
+(weights, optimiser, carried state, random state, position) is in the checkpoint. So an interrupted
+run gives the same bits as an uninterrupted one, on the same machine with the same number of threads.
 
-How many steps: given, from epochs, or from minutes by timing a few steps that are then thrown away.
+The number of steps is given, or comes from epochs, or from minutes by timing a few steps, whose
+results are discarded.
 """
 
 from __future__ import annotations
@@ -42,19 +42,11 @@ from seqloom.training.update import (
     shape_of,
 )
 
-_WARM, _TIMED, _LONGEST = (
-    2,
-    8,
-    20.0,
-)  # steps that are not counted, least number that are, seconds at most
-_TRIAL = 0.01  # of the time may go into timing: a longer run deserves a better guess
-_EVALUATIONS, _SHARE = (
-    20,
-    0.1,
-)  # how many if the task does not say, and the most of the time that they may take
-_FEWEST = (
-    100  # steps that are made however little data there is, where nothing is said about length
-)
+# in timing: steps that are not counted, least number of counted ones, seconds at most
+_WARM, _TIMED, _LONGEST = 2, 8, 20.0
+_TRIAL = 0.01  # share of the time that timing may take: a longer run needs a better estimate
+_EVALUATIONS, _SHARE = 20, 0.1  # number by default, and the largest share of the time for them
+_FEWEST = 100  # steps however little data there is, where the options set no length
 
 
 def count_steps(
@@ -64,7 +56,7 @@ def count_steps(
     groups: Sequence[DelayedGroup] = (),
     initial: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[int, int]:
-    """Return how many steps to train, and after how many of them to evaluate."""
+    """Return the number of steps, and of those between two evaluations."""
     most = getattr(task, "evaluations", _EVALUATIONS)
     per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
     if config.steps is not None or config.epochs is not None:
@@ -74,7 +66,7 @@ def count_steps(
         MINUTES if config.minutes is None else config.minutes,
         getattr(task, "enough_epochs", None),
     )
-    if enough is not None:  # of little data, which more passes would only teach by heart
+    if enough is not None:  # little data, which more passes would only memorise
         steps = max(round(enough * per_epoch), _FEWEST)
         step, evaluation = _time(Updater(task, config, device, groups, initial), 0.0)
         if steps * step + most * evaluation <= minutes * 60:
@@ -95,13 +87,13 @@ def count_steps(
 
 
 def _time(updater: Updater, trial: float) -> tuple[float, float]:
-    """Measure the seconds of a step and of an evaluation, on a network that is thrown away."""
+    """Measure the seconds of a step (median) and of an evaluation, on a network that is discarded."""
     times: list[float] = []
-    begun = time.perf_counter()
+    first_start = time.perf_counter()
     while True:
         start = time.perf_counter()
-        enough = len(times) >= _WARM + _TIMED and start - begun >= trial
-        if enough or (start - begun >= _LONGEST and len(times) > _WARM):
+        enough = len(times) >= _WARM + _TIMED and start - first_start >= trial
+        if enough or (start - first_start >= _LONGEST and len(times) > _WARM):
             break
         updater.update(len(times), len(times) + 1, 0.0)
         times.append(time.perf_counter() - start)
@@ -114,17 +106,17 @@ def _time(updater: Updater, trial: float) -> tuple[float, float]:
 
 # ---- loop
 
-REPORTS = 200  # lines of the log, about
+REPORTS = 200  # about as many reports in the log
 CHECKPOINT_SECONDS = 60.0
 
 
 @dataclass
 class Report:
-    """How a run went."""
+    """The result of a run."""
 
     steps: int
     network: nn.Module
-    valid: float | None = None  # the criterion with the weights that were kept
+    valid: float | None = None  # the criterion with the best weights
     best_step: int | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -147,8 +139,8 @@ def train(
     facts = {**(facts or {}), **_frozen_facts(task)}
 
     def decide() -> dict[str, int]:
-        """Return the number of steps, and of those between two evaluations, as an earlier start has
-        fixed them.
+        """Return the number of steps, and of those between two evaluations; of an earlier start, if
+        there was one.
         """
         fixed = run.open(facts) if run is not None else {}
         if "steps" not in fixed:
@@ -169,7 +161,7 @@ def train(
 
 
 def _frozen_facts(task: Trainable) -> dict[str, str]:
-    """Return what a run must have in common with its beginning because of a second, frozen network."""
+    """Return the digest of a second, frozen network, which must be the same when a run is continued."""
     frozen = frozen_network(task)
     if frozen is None:
         return {}
@@ -236,14 +228,14 @@ class _Loop:
         try:
             update = self.updater.update(self.step, self.steps, rate)
         except Diverged as error:
-            kept = (
+            checkpoint_note = (
                 ""
                 if self.run is None or not self.run.has_checkpoint()
                 else (f"; the last good checkpoint is in {self.run.directory}")
             )
             raise TrainingError(
                 f"at step {self.step + 1} {error}: try a lower lr (now {rate:.2g}), "
-                f"a lower clip_at (now {self.config.limit:g}), or more warmup{kept}"
+                f"a lower clip_at (now {self.config.limit:g}), or more warmup{checkpoint_note}"
             ) from None
         self.average.update(self.step)
         return update
@@ -257,22 +249,21 @@ class _Loop:
         bar.note(f"{self.log.shown(values['loss'])}{valid}, {rate}, norm {values['norm']:.2f}")
 
     def _evaluate(self) -> None:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         weights = {name: w.detach().clone() for name, w in self.network.state_dict().items()}
         averaged = self.average.weights()
         self.network.load_state_dict(averaged)
         self.network.eval()
         valid = self.task.evaluate(self.network)
         self.network.train()
-        self.log.evaluated(self.step, valid, time.perf_counter() - begun)
+        self.log.evaluated(self.step, valid, time.perf_counter() - start)
         if valid is not None:
             cost = self.task.criterion.cost
             self.schedule.evaluated(cost(valid))
             better = not math.isnan(valid) and (self.best is None or cost(valid) < cost(self.best))
             self.waited = 0 if better else self.waited + 1
-            if (
-                better or valid == self.best
-            ):  # of equal ones, which are frequent where right answers are counted, the later
+            # of equal values, which are frequent where right answers are counted, the later one
+            if better or valid == self.best:
                 self.best, self.best_step = valid, self.step
                 self.best_weights = {name: w.detach().clone() for name, w in averaged.items()}
                 if self.run is not None:
@@ -286,10 +277,10 @@ class _Loop:
     def _take_best(self) -> None:
         """Take the weights of the best evaluation, or without one the last (or mean) ones."""
         if self.best_step and self.best_weights is None and self.run is not None:
-            kept = self.run.load(files.BEST)
-            if kept is not None:
+            saved = self.run.load(files.BEST)
+            if saved is not None:
                 self.best_weights = {
-                    name: torch.from_numpy(np.array(array)) for name, array in kept[0].items()
+                    name: torch.from_numpy(np.array(array)) for name, array in saved[0].items()
                 }
         weights = self.best_weights if self.best_weights is not None else self.average.weights()
         self.network.load_state_dict(weights)
