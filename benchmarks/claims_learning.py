@@ -209,7 +209,7 @@ def _Order(rotary: bool, causal: bool) -> Any:
     import torch
     from torch import nn
 
-    from seqloom.nn.attention import Attention, Mask, Places
+    from seqloom.nn.attention import Attention, Mask, TokenPositions
     from seqloom.nn.position import rotary_angles
     from seqloom.nn.transformer import ACTIVATIONS, MLP, Block
 
@@ -228,7 +228,7 @@ def _Order(rotary: bool, causal: bool) -> Any:
             )
             for block in self.blocks:
                 x, _ = block(
-                    x, Mask(causal=causal), Places(positions, None, ids.shape[1], rotation)
+                    x, Mask(causal=causal), TokenPositions(positions, None, ids.shape[1], rotation)
                 )  # type: ignore[arg-type]
             return x
 

@@ -136,10 +136,8 @@ def _public() -> dict[str, str]:
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
-    if name in (
-        "inspect",
-        "testing",
-    ):  # no folder is called inspect: in src/seqloom it would hide the standard library's
+    if name in ("inspect", "testing"):
+        # No folder is called inspect: in src/seqloom it would hide the standard library's.
         return import_module("seqloom.views" if name == "inspect" else "seqloom.testing")
     if name.startswith("__") or name not in (public := _public()):
         raise AttributeError(f"module 'seqloom' has no attribute {name!r}")

@@ -6,8 +6,6 @@ that the header gives, copy-on-write, so that a model opens at once and processe
 
 Kernels trust their arrays, so whoever reads a stranger's file says what each array must be
 (`Spec`), and `check_arrays` holds the file to it before anything else sees it.
-
-Words as two arrays of a saved tagger: their bytes, one after the other, and where each ends.
 """
 
 from __future__ import annotations
@@ -43,26 +41,13 @@ _DTYPES = {
 }
 LARGE = 1 << 26  # bytes of a table of floats from which on it is not read through when it is opened
 MAX_WEIGHT = 1e15  # no number that was learnt is larger; products of two such still fit a float32
-_RANKS = (
-    "BOOL",
-    "U8",
-    "I8",
-    "I16",
-    "U16",
-    "F16",
-    "I32",
-    "U32",
-    "F32",
-    "F64",
-    "I64",
-    "U64",
-)  # those of high rank come first
+# In the order of rank, ascending; safetensors writes arrays of high rank first.
+_RANKS = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
 _PORTION = 16 << 20  # bytes that are written at a time
 LINE = 64  # bytes of a cache line
 
-SCRATCH: weakref.WeakSet[mmap.mmap] = (
-    weakref.WeakSet()
-)  # mapped so that dropping pages loses nothing, unlike copy-on-write
+# Mapped so that dropping pages loses nothing, unlike copy-on-write.
+SCRATCH: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 Length = Callable[[str], int]  # how many rows the array of that name has in the file
 
@@ -78,15 +63,15 @@ class Spec:
 
     dtype: str  # or several, with blanks between
     shape: tuple[int, ...]
-    low: float | None = None  # of floats -LARGEST unless given
+    low: float | None = None  # of floats -MAX_WEIGHT unless given
     high: float | None = None
     optional: bool = False  # may be missing
 
     def fault(self, array: np.ndarray) -> str:
         """Return what is wrong with an array, or an empty string."""
         if array.dtype.name not in self.dtype.split() or array.shape != self.shape:
-            found = _kind(array.dtype.name, array.shape)
-            return f"is {found} where {_kind(self.dtype, self.shape)} is needed"
+            actual = _kind(array.dtype.name, array.shape)
+            return f"is {actual} where {_kind(self.dtype, self.shape)} is needed"
         is_float = array.dtype.kind == "f"
         low, high = (-MAX_WEIGHT, MAX_WEIGHT) if is_float else (None, None)
         low, high = low if self.low is None else self.low, high if self.high is None else self.high
@@ -237,9 +222,8 @@ def _check_file(path: Path) -> None:
 def _map(path: Path, entry: dict, base: int) -> np.ndarray:
     dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
     start, stop = entry["data_offsets"]
-    if (
-        stop - start != math.prod(shape) * dtype.itemsize or min(shape, default=0) < 0
-    ):  # a name that stands twice in the header
+    if stop - start != math.prod(shape) * dtype.itemsize or min(shape, default=0) < 0:
+        # Such as a name that stands twice in the header.
         raise ModelError(f"{path}: its header contradicts itself; save the model again")
     if start == stop:  # mmap refuses a length of zero
         return np.empty(shape, dtype)
@@ -249,16 +233,17 @@ def _map(path: Path, entry: dict, base: int) -> np.ndarray:
 
 def digest(arrays: Mapping[str, np.ndarray]) -> str:
     """Return 16 hexadecimal digits that tell these arrays, with their names, from others."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name in sorted(arrays):
-        found.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
-    return found.hexdigest()[:16]
+        hasher.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    return hasher.hexdigest()[:16]
 
 
 # ---- words
 
 
 def pack_words(words: Iterable[str]) -> dict[str, np.ndarray]:
+    """Convert words to two arrays: their bytes, one after the other, and where each ends."""
     spelled = [word.encode("utf-8", "surrogatepass") for word in words]
     return {
         "words": np.frombuffer(b"".join(spelled), np.uint8).copy(),

@@ -40,12 +40,14 @@ def cut(lengths: np.ndarray, most: int | None = None, rows: int | None = None) -
     sides = np.atleast_2d(np.maximum(lengths, 1).T).T
     bounds = [0]
     while (low := bounds[-1]) < len(sides):
-        many = len(sides) - low if rows is None else min(rows, len(sides) - low)
+        count = len(sides) - low if rows is None else min(rows, len(sides) - low)
         if most is not None:
-            many = min(many, max(most // int(sides[low].sum()), 1))
-            padded = np.maximum.accumulate(sides[low : low + many]).sum(1) * np.arange(1, many + 1)
-            many = max(int(np.searchsorted(padded, most, side="right")), 1)
-        bounds.append(low + many)
+            count = min(count, max(most // int(sides[low].sum()), 1))
+            padded = np.maximum.accumulate(sides[low : low + count]).sum(1) * np.arange(
+                1, count + 1
+            )
+            count = max(int(np.searchsorted(padded, most, side="right")), 1)
+        bounds.append(low + count)
     return list(pairwise(bounds))
 
 

@@ -60,7 +60,7 @@ def option(
     known: Collection[str] | None = None,
 ) -> Any:
     """Make a documented config field. `metavar` names the value in `--help` (for example FILE);
-    `negatable`: has a --no- form; `repeated`: a list whose values are given by repeating the
+    `negatable`: has a --no- form; `repeated`: a list, filled by repeating the
     flag; `saved`: whether its default is written too; `known`: the words that it may be, of a
     list to which other packages may add.
     """
@@ -85,18 +85,14 @@ class Config:
     # but the default.
     # A class adds to those of its bases.
     only_with: ClassVar[OnlyWith] = {}
-    fit_arguments: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # of `fit`, besides the data, that the model has a use for
-    training_only: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # options without meaning for published weights, with those of bases
-    changeable: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # may differ from those of a model to start from
-    initial_options: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # what a network begins with, if not with a model
+    # Arguments of `fit`, besides the data, that the model uses.
+    fit_arguments: ClassVar[frozenset[str]] = frozenset()
+    # Options without meaning for published weights, with those of bases.
+    training_only: ClassVar[frozenset[str]] = frozenset()
+    # Options that may differ from those of a model to start from.
+    changeable: ClassVar[frozenset[str]] = frozenset()
+    # Options that say what a network begins with, if not with a model.
+    initial_options: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         values = {
@@ -117,20 +113,20 @@ class Config:
             )
 
     def _check_exists(self, name: str) -> None:
-        """Refuse the value of an option that names nothing, if no list of values says so; asked of
-        one that takes the effect from others.
+        """Refuse a value that names nothing, of an option without a fixed list of values; called for
+        one that leaves others without effect, so that its own error comes first.
         """
 
     def __new__(cls, *args: Any, **values: Any) -> Self:
         """Refuse an unknown option with an error that says where it belongs, or names its neighbour."""
-        known = list(defaults(cls))
-        if unknown := [name for name in values if name not in known]:
+        names = list(defaults(cls))
+        if unknown := [name for name in values if name not in names]:
             from seqloom.describing import belongs_elsewhere
 
             elsewhere = belongs_elsewhere(unknown[0], cls)
             raise ConfigError(
                 f"unknown option {quoted(unknown[0])}"
-                f"{f'; {elsewhere}' if elsewhere else suggest_known(unknown[0], known)}"
+                f"{f'; {elsewhere}' if elsewhere else suggest_known(unknown[0], names)}"
             )
         return super().__new__(cls)
 
@@ -302,7 +298,7 @@ def choices(kind: Any) -> tuple[str, ...]:
 
 @cache
 def parts(kind: Any) -> tuple[Any, ...]:
-    """Return the types of which `A | B` allows one."""
+    """Return the alternatives of a type `A | B`."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return typing.get_args(kind)
     return (kind,)

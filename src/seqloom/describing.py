@@ -1,4 +1,4 @@
-"""What Python and scikit-learn are told about a model, made from its options: signature, docstring,
+"""What Python and scikit-learn ask about a model, made from its options: signature, docstring,
 repr, tags; where a misplaced option belongs; and what differs between two records of options.
 """
 
@@ -22,7 +22,7 @@ _TRAIN, _SAMPLING = (
 
 
 class OptionsSignature:
-    """`__signature__` of a class of models, made when somebody asks: the options of its config,
+    """`__signature__` of a class of models, made on first use: the options of its config,
     with types and defaults.
     """
 
@@ -156,9 +156,8 @@ def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
     """Say where an option belongs that this config does not have, and how it is given there; None
     if nowhere.
     """
-    models = import_module(
-        "seqloom.registry"
-    ).MODELS  # by name, since they stand above; only for the message of an error
+    # By name, since they stand above; only for the message of an error.
+    models = import_module("seqloom.registry").MODELS
     own = f"{config.__module__}:{config.__qualname__}"
     if own in (_TRAIN, _SAMPLING):
         fitting = {

@@ -1,14 +1,7 @@
-"""A directory, or a file, written beside its place and renamed, so that it is there whole or not at all.
+"""Directories and files that are written completely or not at all, the cache directory, and locks.
 
-What a killed process leaves behind is called `.name.PID-N.partial` and is swept by the next one
-that writes there.
-
-Where seqloom keeps files of its own.
-
-One process at a time: a lock that the kernel takes back when its process ends, however it ends.
-
-The lock is held on a small file that names the process. Where the system or the file system has no
-such locks, nobody is kept out.
+A directory or file is written beside its target and then renamed. What a killed process leaves behind
+is called `.name.PID-N.partial` and is removed by the next process that writes there.
 """
 
 from __future__ import annotations
@@ -49,10 +42,10 @@ _ours: set[str] = set()  # directories that this process is writing
 
 
 def check_target(directory: str | Path, what: str, replaceable: Replaceable) -> None:
-    """Refuse, before a long job, a place where its result could not be written at the end.
+    """Refuse, before a long job, a directory to which its result could not be written at the end.
 
-    `what` names the thing that may be replaced, and `replaceable` says whether a place holds such a
-    thing alone.
+    `what` names what may be replaced, and `replaceable` says whether a directory holds nothing
+    else.
     """
     target = Path(os.path.realpath(directory))
     if target.exists() and not replaceable(target):
@@ -61,7 +54,9 @@ def check_target(directory: str | Path, what: str, replaceable: Replaceable) -> 
         )
     parent = next(p for p in target.parents if p.exists())
     try:
-        os.rmdir(tempfile.mkdtemp(prefix=".seqloom-", dir=parent))  # permissions alone do not tell
+        os.rmdir(
+            tempfile.mkdtemp(prefix=".seqloom-", dir=parent)
+        )  # permission bits alone do not tell whether it can be written
     except OSError as error:
         raise ModelError(
             f"{directory}: cannot be written: no permission to create files in {parent} "
@@ -71,61 +66,60 @@ def check_target(directory: str | Path, what: str, replaceable: Replaceable) -> 
 
 @contextmanager
 def writing(directory: str | Path, what: str, replaceable: Replaceable) -> Iterator[Path]:
-    """Make a new directory beside the wanted one, which replaces it when the block succeeds."""
+    """Make a new directory beside the target and replace the target with it when the block succeeds."""
     check_target(directory, what, replaceable)
     target = Path(os.path.realpath(directory))
-    place = _beside(target)
+    partial = _beside(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
-        place.mkdir()
-        yield place
-        for file in place.rglob("*"):
+        partial.mkdir()
+        yield partial
+        for file in partial.rglob("*"):
             if file.is_file():
                 _sync(file)
-        _sync(place)
-        _replace(place, target)
+        _sync(partial)
+        _replace(partial, target)
         _sync(target.parent)
     except OSError as error:
         raise ModelError(
             f"{directory}: cannot be written ({error.strerror or error}); nothing was changed there"
         ) from error
     finally:
-        shutil.rmtree(place, ignore_errors=True)
-        _ours.discard(place.name)
+        shutil.rmtree(partial, ignore_errors=True)
+        _ours.discard(partial.name)
 
 
 @contextmanager
 def writing_file(path: str | Path, error: type[SeqloomError] = SeqloomError) -> Iterator[Path]:
-    """Give a name beside that of the wanted file; what is written there replaces it when the block
-    succeeds.
+    """Yield a path beside the target; the file written there replaces it when the block succeeds.
 
-    `error`: what is raised where that cannot be done.
+    `error`: the exception raised where that fails.
     """
     target = Path(path)
-    place = _beside(target)
+    partial = _beside(target)
     try:
         _sweep(target)
-        yield place
-        os.replace(place, target)
+        yield partial
+        os.replace(partial, target)
     except OSError as reason:
         raise error(
             f"{path}: cannot be written ({reason.strerror or reason}); nothing was changed there"
         ) from reason
     finally:
         with suppress(OSError):
-            place.unlink()
-        _ours.discard(place.name)
+            partial.unlink()
+        _ours.discard(partial.name)
 
 
 def _beside(target: Path) -> Path:
-    place = target.with_name(f".{target.name}.{os.getpid()}-{next(_numbers)}.partial")
-    _ours.add(place.name)
-    return place
+    partial = target.with_name(f".{target.name}.{os.getpid()}-{next(_numbers)}.partial")
+    _ours.add(partial.name)
+    return partial
 
 
 def _sweep(target: Path) -> None:
-    """Put right what a killed process left beside the target; what another one is writing stays."""
+    """Clean up what a killed process left beside the target; leave what a living one is writing."""
     for stale in target.parent.glob(f".{glob.escape(target.name)}.*.partial*"):
         match = re.fullmatch(rf"\.{re.escape(target.name)}\.(\d+)-\d+\.partial(\.old)?", stale.name)
         if (
@@ -134,9 +128,8 @@ def _sweep(target: Path) -> None:
             or (int(match[1]) != os.getpid() and _alive(int(match[1])))
         ):
             continue
-        if (
-            match[2] and not target.exists()
-        ):  # it died between two renames, and this is what was there before
+        if match[2] and not target.exists():
+            # The process died between the two renames of `_replace`: this is the earlier directory.
             os.replace(stale, target)
         elif stale.is_dir():
             shutil.rmtree(stale, ignore_errors=True)
@@ -164,21 +157,20 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _replace(place: Path, target: Path) -> None:
+def _replace(partial: Path, target: Path) -> None:
     """Rename over the target; an existing directory is exchanged in one system call where there is one."""
     try:
-        os.replace(
-            place, target
-        )  # onto nothing or an empty directory; asking first would leave time for another writer
+        # Onto nothing or an empty directory; checking first would leave time for another writer.
+        os.replace(partial, target)
         return
     except OSError:
         if not target.is_dir():
             raise
-    if not _exchange(place, target):
-        old = place.with_name(place.name + ".old")
+    if not _exchange(partial, target):
+        old = partial.with_name(partial.name + ".old")
         os.replace(target, old)
         try:
-            os.replace(place, target)
+            os.replace(partial, target)
         except BaseException:
             os.replace(old, target)
             raise
@@ -191,8 +183,11 @@ def _exchange(a: Path, b: Path) -> bool:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError, TypeError):
         return False
-    here = -100  # AT_FDCWD
-    return rename(here, os.fsencode(a), here, os.fsencode(b), 2) == 0
+    working_directory = -100  # AT_FDCWD
+    exchange = 2  # RENAME_EXCHANGE
+    return (
+        rename(working_directory, os.fsencode(a), working_directory, os.fsencode(b), exchange) == 0
+    )
 
 
 # ---- locks
@@ -213,8 +208,9 @@ class InUse(SeqloomError):
 def locked(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
     """Hold the lock file while the block runs; its directory is made where it is missing.
 
-    `refusal`: what to say where somebody else, such as "process 123", holds it. The thread that
-    holds it may do so again.
+    The file names the process. The kernel releases the lock when the process ends, however it ends;
+    where the system or the file system has no such locks, nobody is kept out. The thread that holds it
+    may do so again. `refusal`: the message where somebody else, such as "process 123", holds it.
     """
     name, me = os.path.realpath(path), (os.getpid(), threading.get_ident())
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,9 +223,8 @@ def locked(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
         yield
     finally:
         del _holders[name]
-        with suppress(
-            OSError
-        ):  # before others can have it: they would hold what is no longer there
+        with suppress(OSError):
+            # Before others can lock the file: they would hold one that is no longer there.
             os.unlink(path)
         os.close(handle)
 

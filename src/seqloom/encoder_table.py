@@ -35,9 +35,8 @@ class CellEntry:
     name: str
     network: str  # subclass of `nn.cells.Cell`
     runtime: str  # subclass of `runtime.cells.Cell`
-    options: tuple[
-        str, ...
-    ] = ()  # what both classes take beside sizes; config keys of language models
+    # What both classes take beside sizes; config keys of language models.
+    options: tuple[str, ...] = ()
     training: tuple[str, ...] = ()  # what the torch class alone takes
 
     def network_class(self) -> Any:
@@ -73,15 +72,15 @@ class EncoderEntry:
         """Make the torch module; `options` that it does not have are left out. `training`: dropout
         and linear.
         """
-        return _load(self.network)(d_in, width, n_layers, **training, **self._own(options))
+        return _load(self.network)(d_in, width, n_layers, **training, **self._own_options(options))
 
     def take(
         self, weights: Any, d_in: int, width: int, n_layers: int, options: Mapping[str, Any]
     ) -> Any:
         """Take the same encoder from saved weights."""
-        return _load(self.runtime)(weights, d_in, width, n_layers, **self._own(options))
+        return _load(self.runtime)(weights, d_in, width, n_layers, **self._own_options(options))
 
-    def _own(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _own_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {
             **{name: options[name] for name in self.options if name in options},
             **dict(self.fixed),
@@ -127,13 +126,13 @@ class Names(Iterable[str]):
         return (name for name, entry in self.table.items() if self.wanted(entry))
 
     def __contains__(self, name: Any) -> bool:
-        return _known(self.table, name) and self.wanted(self.table[name])
+        return _is_registered(self.table, name) and self.wanted(self.table[name])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-def _known(table: Mapping[Any, Any], name: object) -> bool:
+def _is_registered(table: Mapping[Any, Any], name: object) -> bool:
     """Tell whether a name is in a table, after packages were asked that may add to it."""
     if name not in table:
         _ask_packages(tuple(sys.path))
@@ -158,12 +157,12 @@ def encoders_with(option: str) -> Names:
 
 def has_cell(name: str) -> bool:
     """Tell whether there is a cell of that name."""
-    return _known(CELLS, name)
+    return _is_registered(CELLS, name)
 
 
 def has_encoder(name: str) -> bool:
     """Tell whether there is an encoder of that name."""
-    return _known(ENCODERS, name)
+    return _is_registered(ENCODERS, name)
 
 
 def find_cell(name: str) -> CellEntry:

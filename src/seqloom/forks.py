@@ -11,7 +11,7 @@ _users: dict[str, int] = {}  # by library the process that used it first
 
 
 def needs_threads(library: str) -> None:
-    """Refuse a library whose threads are lost in a process forked after its use; call this before
+    """Refuse a library that loses its threads in a process forked after its use; call this before
     using it.
     """
     if _users.setdefault(library, os.getpid()) != os.getpid():

@@ -1,21 +1,13 @@
 """How long work reports on itself without the library ever printing.
 
 Library code opens a `task`; whoever runs it (the command line) may install a reporter that draws.
-Without one, nothing is shown, but in a notebook, where progress is shown unless `reporting(None)`
+Without one, nothing is shown, except in a notebook, where progress is shown unless `reporting(None)`
 asks for silence. The reporter travels in a context variable, as a logger would.
 
     with progress.task("counting", total=n_bytes, unit="bytes") as bar:
         bar.advance(4096)
 
-The log of a training, kept in memory while a model is fitted, so that `model.history` has it afterwards.
-
-Whoever trains (the engine of networks, the passes of word vectors, Baum-Welch) records each report;
-`Model.fit` listens.
-
-    >>> with recording() as lines:
-    ...     record({"step": 1, "loss": 2.5})
-    >>> lines
-    [{'step': 1, 'loss': 2.5}]
+The training log goes the same way (`recording`).
 """
 
 from __future__ import annotations
@@ -35,7 +27,16 @@ _lines: ContextVar[Lines | None] = ContextVar("seqloom_history", default=None)
 
 @contextmanager
 def recording() -> Iterator[Lines]:
-    """Add what is recorded to this list, while open."""
+    """Collect in a list what is recorded while open: the training log, which becomes `model.history`.
+
+    Whoever trains (the engine of networks, the passes of word vectors, Baum-Welch) records each
+    report; `Model.fit` listens.
+
+    >>> with recording() as lines:
+    ...     record({"step": 1, "loss": 2.5})
+    >>> lines
+    [{'step': 1, 'loss': 2.5}]
+    """
     lines: Lines = []
     token = _lines.set(lines)
     try:
@@ -102,7 +103,7 @@ def reporting(reporter: Reporter | None) -> Iterator[None]:
 
 
 def current() -> Reporter | None:
-    """Return who is told of progress."""
+    """Return the reporter of this context."""
     reporter = _reporter.get()
     if reporter is not _UNSET:
         return reporter

@@ -33,11 +33,11 @@ class Entry:
 
 
 def _language(target: str, summary: str) -> Entry:
-    return _other(f"language.{target}", "language model", summary)
+    return _entry(f"language.{target}", "language model", summary)
 
 
-def _other(target: str, task: str, summary: str, *, fitted: bool = True) -> Entry:
-    """Make the entry of a model `folder.file:Class`; its options are ClassConfig in the folder's
+def _entry(target: str, task: str, summary: str, *, fitted: bool = True) -> Entry:
+    """Return the entry of a model `folder.file:Class`; its options are ClassConfig in the folder's
     configs.
     """
     home, _, name = target.partition(":")
@@ -67,115 +67,115 @@ MODELS: dict[str, Entry] = {
     "mixture": _language(
         "mixture:Mixture", "weighted mean of other language models, with weights from EM"
     ),
-    "majority": _other(
+    "majority": _entry(
         "classification.majority:Majority",
         "classifier",
         "always the most frequent class: the baseline",
     ),
-    "naive-bayes": _other(
+    "naive-bayes": _entry(
         "classification.naive_bayes:NaiveBayes",
         "classifier",
         "naive Bayes on words and n-grams: multinomial, Bernoulli or complement",
     ),
-    "fasttext-classifier": _other(
+    "fasttext-classifier": _entry(
         "classification.fasttext_classifier:FastTextClassifier",
         "classifier",
         "linear classifier on the mean of word and n-gram vectors",
     ),
-    "classifier": _other(
+    "classifier": _entry(
         "classification.neural_classifier:NeuralClassifier",
         "classifier",
         "network of choice: bag, CNN, LSTM, GRU or Transformer, on texts or numbers",
     ),
-    "vectors": _other(
+    "vectors": _entry(
         "word_vectors.word_vectors:WordVectors",
         "word vectors",
         "words and their vectors, read from a file",
         fitted=False,
     ),
-    "word2vec": _other(
+    "word2vec": _entry(
         "word_vectors.word2vec:Word2Vec",
         "word vectors",
         "vectors that predict a word from its neighbours: skip-gram or CBOW",
     ),
-    "fasttext": _other(
+    "fasttext": _entry(
         "word_vectors.fasttext:FastText",
         "word vectors",
         "word2vec with character n-grams, also for unseen words",
     ),
-    "charngram": _other(
+    "charngram": _entry(
         "word_vectors.charngram:CharNgram",
         "word vectors",
         "vectors from spelling alone, by character n-grams",
     ),
-    "glove": _other(
+    "glove": _entry(
         "word_vectors.glove:Glove", "word vectors", "vectors from word co-occurrence counts"
     ),
-    "most-frequent-tag": _other(
+    "most-frequent-tag": _entry(
         "tagging.most_frequent_tag:MostFrequentTag",
         "tagger",
         "the most frequent tag of each word: the baseline",
     ),
-    "hmm-tagger": _other(
+    "hmm-tagger": _entry(
         "tagging.hmm_tagger:HMMTagger",
         "tagger",
         "hidden Markov model; tags unknown words by suffix and shape",
     ),
-    "tagger": _other(
+    "tagger": _entry(
         "tagging.neural_tagger:NeuralTagger",
         "tagger",
         "network of choice with character features and a conditional random field",
     ),
-    "bert": _other(
+    "bert": _entry(
         "masked.bert:Bert",
         "masked language model",
         "encoder that guesses hidden tokens: BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA; by convert",
         fitted=False,
     ),
-    "sentence-encoder": _other(
+    "sentence-encoder": _entry(
         "masked.sentence_encoder:SentenceEncoder",
         "sentence vectors",
         "encoder with a vector for each text, such as MiniLM; by convert",
         fitted=False,
     ),
-    "naive": _other(
+    "naive": _entry(
         "forecasting.repeating:Naive", "forecaster", "the last value again: the baseline"
     ),
-    "seasonal-naive": _other(
+    "seasonal-naive": _entry(
         "forecasting.repeating:SeasonalNaive", "forecaster", "the last season again"
     ),
-    "exponential-smoothing": _other(
+    "exponential-smoothing": _entry(
         "forecasting.exponential_smoothing:ExponentialSmoothing",
         "forecaster",
         "level, damped trend and season, each smoothed (Holt-Winters)",
     ),
-    "arima": _other(
+    "arima": _entry(
         "forecasting.arima:Arima",
         "forecaster",
         "differences predicted from their last values and errors",
     ),
-    "linear-window": _other(
+    "linear-window": _entry(
         "forecasting.linear_window:LinearWindow",
         "forecaster",
         "weighted sum of the last values, for each step to come",
     ),
-    "forecaster": _other(
+    "forecaster": _entry(
         "forecasting.forecaster:NeuralForecaster",
         "forecaster",
         "network of choice on patches of the last values, with quantiles",
     ),
-    "copy": _other("translation.copying:Copy", "translator", "the source again: the baseline"),
-    "dictionary": _other(
+    "copy": _entry("translation.copying:Copy", "translator", "the source again: the baseline"),
+    "dictionary": _entry(
         "translation.dictionary:Dictionary",
         "translator",
         "word for word, by the translations that IBM model 1 finds",
     ),
-    "seq2seq": _other(
+    "seq2seq": _entry(
         "translation.seq2seq:Seq2Seq",
         "translator",
         "recurrent encoder-decoder, with attention or without",
     ),
-    "transformer": _other(
+    "transformer": _entry(
         "translation.transformer:Transformer", "translator", "encoder-decoder Transformer"
     ),
 }
@@ -185,7 +185,7 @@ def register(model: C) -> C:
     """Register your own model class by its `name`, so that saved models can be loaded; also a class
     decorator.
 
-    A class that is defined anew, as in a notebook, takes the place of the earlier one.
+    A class that is defined anew, as in a notebook, replaces the earlier one.
     """
     known: Any = model
     if not isinstance(model, type) or not {"task", "name", "config_class"} <= set(dir(model)):
@@ -226,7 +226,7 @@ def _address(target: Any) -> str:
     return target if isinstance(target, str) else f"{target.__module__}:{target.__qualname__}"
 
 
-failures: list[str] = []  # of packages whose models cannot be loaded
+failures: list[str] = []  # why the models of other packages could not be loaded
 
 
 @cache
@@ -239,9 +239,8 @@ def load_plugins() -> None:
     for point in entry_points(group=PLUGINS):
         try:
             point.load()
-        except (
-            Exception
-        ) as error:  # whatever a stranger's module does; the built-in models work without it
+        except Exception as error:
+            # A module of another package may raise anything; the built-in models work without it.
             package = point.dist.name if point.dist else "a package"
             failures.append(
                 f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); fix or "
@@ -249,12 +248,12 @@ def load_plugins() -> None:
             )
 
 
-def _names_plugins(place: str) -> bool:
+def _names_plugins(directory: str) -> bool:
     """Return whether a package installed in this directory has such an entry point."""
     try:
         packages = [
             entry.path
-            for entry in os.scandir(place or ".")
+            for entry in os.scandir(directory or ".")
             if entry.name.endswith(("dist-info", ".egg-info"))
         ]
     except OSError:

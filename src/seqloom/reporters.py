@@ -164,8 +164,8 @@ class BarReporter:
         from rich.progress import BarColumn, Progress, TextColumn
         from rich.text import Text
 
-        class FitOptions(TextColumn):
-            """As many of the remarks between commas as a line has room for; none is squeezed."""
+        class RemarksColumn(TextColumn):
+            """A column with as many remarks between commas as fit into the line; none is squeezed."""
 
             def render(self, task: Any) -> Text:
                 used = (
@@ -183,7 +183,7 @@ class BarReporter:
             TextColumn("{task.description}"),
             BarColumn(BAR),
             *texts,
-            FitOptions(""),
+            RemarksColumn(""),
             console=console,
             transient=True,
             redirect_stdout=False,

@@ -1,4 +1,4 @@
-"""The saved-model directory: written beside its place and renamed, so that it is there whole or not at all.
+"""The saved-model directory: written beside its target and renamed, so that it is complete or not there.
 
     config.json         what it is: model name, options, tokenizers' settings, what it learnt, how
     the fit went model.safetensors   the arrays, memory-mapped on load tokenizer.*         the file
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from reprlib import repr  # short, whatever it is
+from reprlib import repr  # shortens long values
 from typing import Any
 
 import numpy as np
@@ -46,15 +46,11 @@ WHAT = "a saved model"
 DEEPEST, MOST_MODELS = 8, 200  # members in members, and how many models there are in one
 NESTED = 30  # lists in lists of config.json
 
-_KEYS = {
-    "seqloom_version": str,
-    "task": str,
-    "model": str,
-    "config": dict,
-}  # of all formats, and of each
+# Required keys of config.json: of all formats, and of each.
+_KEYS = {"seqloom_version": str, "task": str, "model": str, "config": dict}
 _KEYS_OF = {1: {"fit": dict}, 2: {"learnt": dict, "tokenizers": dict}}
 _TOKENIZER_NAME = re.compile("[0-9A-Za-z_-]{1,50}")
-_SURROGATES = re.compile("[\ud800-\udfff]")  # which UTF-8 has not, so no model was saved with one
+_SURROGATES = re.compile("[\ud800-\udfff]")  # UTF-8 has none, so no model was saved with one
 _DAMAGE = (
     LookupError,
     TypeError,
@@ -83,16 +79,16 @@ def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = 
 
     `beside`: files and directories that are copied into it, by their names there (the log of its training).
     """
-    with writing(directory) as place:
-        write_model(model, place)
+    with writing(directory) as partial:
+        write_model(model, partial)
         if _has_own(model):
-            _check_loads(model, place)
+            _check_loads(model, partial)
         for name, source in (beside or {}).items():
             if source.exists():
-                (shutil.copytree if source.is_dir() else shutil.copyfile)(source, place / name)
+                (shutil.copytree if source.is_dir() else shutil.copyfile)(source, partial / name)
 
 
-def write_model(model: Any, place: Path) -> None:
+def write_model(model: Any, directory: Path) -> None:
     _check_readable(model)
     arrays, learnt = model.saved_parts()
     config: dict[str, Any] = {
@@ -107,20 +103,20 @@ def write_model(model: Any, place: Path) -> None:
         "fit": model.fit_info,
     }
     for name, tokenizer in model.tokenizers.items():
-        home = _tokenizer_home(place, name)
+        home = _tokenizer_home(directory, name)
         home.mkdir(parents=True, exist_ok=True)
         config["tokenizers"][name] = tokenizer.settings()
         tokenizer.write_files(home)
-    write_arrays(place / ARRAYS, arrays)
+    write_arrays(directory / ARRAYS, arrays)
     for i, member in enumerate(model.members):
-        inner = place / MEMBERS / str(i)
+        inner = directory / MEMBERS / str(i)
         inner.mkdir(parents=True)
         write_model(member, inner)
-    (place / CONFIG).write_text(
+    (directory / CONFIG).write_text(
         json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
     )
     options = model.config.effective_options(trained="train" in model.fit_info)
-    (place / CARD).write_text(card(config | {"config": options}), encoding="utf-8")
+    (directory / CARD).write_text(card(config | {"config": options}), encoding="utf-8")
 
 
 def _check_readable(model: Any) -> None:
@@ -149,8 +145,7 @@ def _check_readable(model: Any) -> None:
             except (TypeError, ValueError):
                 raise ModelError(
                     f"cannot save a {cls.__name__}: its {what} {name!r} holds {repr(value)}, which "
-                    f"JSON does not "
-                    "have; use plain numbers, texts, lists and dicts"
+                    f"JSON does not have; use plain numbers, texts, lists and dicts"
                 ) from None
 
 
@@ -159,13 +154,13 @@ def _has_own(model: Any) -> bool:
     return not type(model).__module__.startswith("seqloom.") or any(map(_has_own, model.members))
 
 
-def _check_loads(model: Any, place: Path) -> None:
-    """Read back what a class of somebody's own has written, before it takes its place."""
+def _check_loads(model: Any, directory: Path) -> None:
+    """Load what a model class from outside seqloom has written, before it replaces the target."""
     name = type(model).__name__
     try:
-        options = load(place).config
+        options = load(directory).config
     except SeqloomError as error:
-        reason = str(error).replace(f"{place}: ", "")
+        reason = str(error).replace(f"{directory}: ", "")
         raise ModelError(f"cannot save a {name}: it could not be loaded again: {reason}") from error
     if options != model.config and not model.has_members:
         raise ModelError(
@@ -173,13 +168,13 @@ def _check_loads(model: Any, place: Path) -> None:
         )
 
 
-def _tokenizer_home(place: Path, name: str) -> Path:
+def _tokenizer_home(directory: Path, name: str) -> Path:
     """Return where the files of a tokenizer are in a saved model."""
     if not _TOKENIZER_NAME.fullmatch(name):
         raise ModelError(
             f"{repr(name)} cannot be the name of a tokenizer: letters, digits, - and _, at most 50"
         )
-    return place if name == TEXT else place / TOKENIZERS / name
+    return directory if name == TEXT else directory / TOKENIZERS / name
 
 
 def load(directory: str | Path, device: str | None = None) -> Any:
@@ -195,22 +190,21 @@ def load(directory: str | Path, device: str | None = None) -> Any:
     return model
 
 
-def _load(place: Path, loaded: list[Path], depth: int) -> Any:
+def _load(directory: Path, loaded: list[Path], depth: int) -> Any:
     """Load a model. `loaded`: what belongs to the same model so far; `depth` of a member in
     members.
     """
-    loaded.append(place)
-    if (
-        depth > DEEPEST or len(loaded) > MOST_MODELS
-    ):  # a member may be a link to the model that it is in
+    loaded.append(directory)
+    if depth > DEEPEST or len(loaded) > MOST_MODELS:
+        # A member may be a link to the model that it is in.
         raise ModelError(
             f"{loaded[0]}: members in members, more than {DEEPEST} deep or {MOST_MODELS} in all; "
             "a mixture of so many cannot be read"
         )
-    config = read_config(place)
+    config = read_config(directory)
     if not is_known(config["model"]):
         raise ModelError(
-            f"{place}: no model named {config['model']!r} is known here; import the module that "
+            f"{directory}: no model named {config['model']!r} is known here; import the module that "
             f"registers its "
             f"class (@seqloom.register), or install the package that has it{suggest(config['model'], MODELS)}"
         )
@@ -221,22 +215,24 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
                 f"{repr(config['task'])} is not what {cls.name} models do: {CONFIG} is damaged"
             )
         tokenizers = {
-            name: Tokenizer.read_files(_tokenizer_home(place, name), settings)
+            name: Tokenizer.read_files(_tokenizer_home(directory, name), settings)
             for name, settings in config["tokenizers"].items()
         }
-        numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())
-        members = [_load(place / MEMBERS / str(number), loaded, depth + 1) for number in numbers]
+        numbers = sorted(int(p.name) for p in (directory / MEMBERS).glob("*") if p.name.isdecimal())
+        members = [
+            _load(directory / MEMBERS / str(number), loaded, depth + 1) for number in numbers
+        ]
         model = cls.restore(
             Saved(
                 config["config"],
                 config["learnt"],
                 config["fit"],
                 tokenizers,
-                read_arrays(place / ARRAYS),
+                read_arrays(directory / ARRAYS),
                 members,
             )
         )
-        model.log = _read_log(place / TRAINING_LOG)
+        model.log = _read_log(directory / TRAINING_LOG)
         return model
     except MissingExtra:
         raise
@@ -244,13 +240,13 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
         if str(error).startswith((f"{loaded[0]}:", f"{loaded[0]}/")):
             raise
         if isinstance(error, ModelError):
-            raise ModelError(f"{place}: {error}") from error
+            raise ModelError(f"{directory}: {error}") from error
         raise ModelError(
-            f"{place}: not a usable {config['model']} model ({error}); fit and save it again"
+            f"{directory}: not a usable {config['model']} model ({error}); fit and save it again"
         ) from error
-    except _DAMAGE as error:  # of what no check foresaw
+    except _DAMAGE as error:  # damage that no check foresaw
         raise ModelError(
-            f"{place}: not a usable {config['model']} model ({type(error).__name__}: {error}); "
+            f"{directory}: not a usable {config['model']} model ({type(error).__name__}: {error}); "
             "fit and save it again"
         ) from error
 
@@ -281,28 +277,28 @@ def read_config(directory: str | Path) -> dict[str, Any]:
     """Read and check the `config.json` of a saved model; return it with the keys of the newest
     format. `fit` may have been anything.
     """
-    place = Path(directory)
-    if not place.exists():
+    path = Path(directory)
+    if not path.exists():
         raise ModelError(
-            f"{place}: no such directory; fit a model first: seqloom fit MODEL TEXT -o {place} "
+            f"{path}: no such directory; fit a model first: seqloom fit MODEL TEXT -o {path} "
             "(seqloom models lists them)"
         )
-    if not place.is_dir():
+    if not path.is_dir():
         raise ModelError(
-            f"{place}: not a directory; a saved model is a directory with {CONFIG}{_foreign(place)}"
+            f"{path}: not a directory; a saved model is a directory with {CONFIG}{_foreign(path)}"
         )
-    if not (place / CONFIG).is_file():
-        raise ModelError(f"{place}: not a seqloom model: there is no {CONFIG} in it")
+    if not (path / CONFIG).is_file():
+        raise ModelError(f"{path}: not a seqloom model: there is no {CONFIG} in it")
     try:
-        config = json.loads((place / CONFIG).read_text(encoding="utf-8"))
+        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelError(
-            f"{place / CONFIG}: damaged ({error}); fit and save the model again"
+            f"{path / CONFIG}: damaged ({error}); fit and save the model again"
         ) from None
     if not isinstance(config, dict) or config.get("format") != "seqloom":
         published = isinstance(config, dict) and "model_type" in config
         raise ModelError(
-            f"{place}: a model of another program, not of seqloom"
+            f"{path}: a model of another program, not of seqloom"
             f"{'; seqloom convert DIR OUT makes one of it' if published else ''}"
         )
     if isinstance(config.get("fit"), dict):
@@ -311,27 +307,27 @@ def read_config(directory: str | Path) -> dict[str, Any]:
         }
     if _unusable({key: value for key, value in config.items() if key != "fit"}):
         raise ModelError(
-            f"{place / CONFIG}: damaged, nested too deeply or with half characters; fit and save "
+            f"{path / CONFIG}: damaged, nested too deeply or with half characters; fit and save "
             f"the model again"
         )
     version = config.get("format_version")
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise ModelError(
-            f"{place}: format {repr(version)}, written by seqloom {repr(config.get('seqloom_version'))}; "
+            f"{path}: format {repr(version)}, written by seqloom {repr(config.get('seqloom_version'))}; "
             f"this is seqloom {__version__}, which reads up to {FORMAT_VERSION}: upgrade seqloom"
         )
     for key, kind in (_KEYS | _KEYS_OF[version]).items():
         if not isinstance(config.get(key), kind):
             wrong = f"is {repr(config[key])}" if key in config else "is missing"
             raise ModelError(
-                f"{place / CONFIG}: damaged, {key!r} {wrong}; fit and save the model again"
+                f"{path / CONFIG}: damaged, {key!r} {wrong}; fit and save the model again"
             )
     if version == 1:
         try:
             return _from_format_1(config)
         except SeqloomError as error:
             raise ModelError(
-                f"{place}: not a usable model ({error}); fit and save it again"
+                f"{path}: not a usable model ({error}); fit and save it again"
             ) from error
     return config | {"fit": config["fit"] if isinstance(config.get("fit"), dict) else {}}
 
@@ -347,11 +343,11 @@ def _from_format_1(config: dict[str, Any]) -> dict[str, Any]:
     }
     fit = {name: value for name, value in config["fit"].items() if name not in learnt}
     tokenizers = {TEXT: config["tokenizer"]} if "tokenizer" in config else {}
-    kept = {key: value for key, value in config.items() if key != "tokenizer"}
+    unchanged = {key: value for key, value in config.items() if key != "tokenizer"}
     options = {
         "lr" if name == "learning_rate" else name: value for name, value in config["config"].items()
     }
-    return kept | {"config": options, "tokenizers": tokenizers, "learnt": learnt, "fit": fit}
+    return unchanged | {"config": options, "tokenizers": tokenizers, "learnt": learnt, "fit": fit}
 
 
 def _unusable(value: Any) -> bool:
@@ -387,18 +383,18 @@ def _foreign(path: Path) -> str:
 
 
 def check_target(directory: str | Path) -> None:
-    """Refuse, before a long job, a place where its result could not be written at the end."""
+    """Refuse, before a long job, a directory to which its result could not be written at the end."""
     directories.check_target(directory, WHAT, _replaceable)
 
 
 def writing(directory: str | Path) -> AbstractContextManager[Path]:
-    """Create a new directory beside the wanted one, which it replaces when the block ends well."""
+    """Create a new directory beside the target, which it replaces when the block succeeds."""
     return directories.writing(directory, WHAT, _replaceable)
 
 
 def _replaceable(target: Path) -> bool:
-    """Return whether the target is an empty directory, or a saved model with nothing of somebody
-    else's beside it.
+    """Return whether the target is an empty directory, or a saved model without other files
+    beside it.
     """
     if not target.is_dir():
         return False

@@ -58,9 +58,9 @@ class Trace(Mapping[str, Any]):
 
     def empty(self) -> Trace:
         """Return one that wants the same under the same names, with arrays of its own."""
-        other = Trace(*self.patterns)
-        other.prefix = self.prefix
-        return other
+        trace = Trace(*self.patterns)
+        trace.prefix = self.prefix
+        return trace
 
     def wants(self, *names: str) -> bool:
         """Tell whether one of these is collected."""

@@ -13,7 +13,7 @@ from seqloom.kernels.sampling import drop
 from seqloom.nn.attention import Attention, dropped_attention
 from seqloom.nn.layers import dropout
 from seqloom.nn.position import alibi_slopes
-from seqloom.nn.transformer import causal_places
+from seqloom.nn.transformer import causal_positions
 
 WORD = (1 << 64) - 1
 
@@ -78,7 +78,7 @@ def test_the_gradient_has_the_same_mask_and_the_seed_is_torchs():
 @pytest.mark.parametrize("slopes", [None, alibi_slopes(2)])
 def test_attention_with_dropout_is_the_formula_with_that_mask(slopes):
     q, k, v = (torch.randn(3, 2, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
-    causal, _ = causal_places(
+    causal, _ = causal_positions(
         torch.arange(5)[None], slopes=None if slopes is None else slopes.double()
     )
     torch.manual_seed(7)
@@ -102,7 +102,7 @@ def test_attention_with_dropout_is_the_formula_with_that_mask(slopes):
 
 def test_the_layer_goes_that_way_only_while_it_trains():
     layer, x = Attention(8, 2, dropout=0.5), torch.randn(2, 6, 8)
-    causal, _ = causal_places(torch.arange(6)[None])
+    causal, _ = causal_positions(torch.arange(6)[None])
     trained = [layer(x, causal)[0] for _ in range(2)]
     assert not torch.equal(*trained)
     still = [layer.eval()(x, causal)[0] for _ in range(2)]

@@ -95,7 +95,7 @@ def test_intervals_are_those_of_resampled_rows():
     for _ in range(2000):
         rows = np.concatenate(
             [
-                rng.choice(np.flatnonzero(groups.places == g), (groups.places == g).sum())
+                rng.choice(np.flatnonzero(groups.indices == g), (groups.indices == g).sum())
                 for g in range(3)
             ]
         )
@@ -103,7 +103,7 @@ def test_intervals_are_those_of_resampled_rows():
             NAMES,
             one_hot(gold[rows], 2),
             one_hot(said[rows], 2),
-            groups._replace(places=groups.places[rows]),
+            groups._replace(indices=groups.indices[rows]),
             samples=0,
         )[0]
         drawn.append(

@@ -77,7 +77,7 @@ def test_a_slice_in_which_the_metric_has_no_meaning_has_none():
 def test_bins_hold_about_equally_many():
     values = np.random.default_rng(1).permutation(1000)
     made = by_number("n", values)
-    assert np.bincount(made.places).tolist() == [200] * BINS
+    assert np.bincount(made.indices).tolist() == [200] * BINS
     assert made.names == ["0 to 199", "200 to 399", "400 to 599", "600 to 799", "800 to 999"]
     assert by_number("n", np.array([7, 7, 7])).names == ["7"]
     shares = by_number("n", np.array([0.001, 0.002, 0.003, 0.5, 0.9]), "{:.0%}".format)
@@ -98,7 +98,7 @@ def test_numbers_in_a_column_are_put_into_bins_where_there_are_many():
 def test_examples_longer_than_those_of_training_have_bins_of_their_own():
     lengths = np.array([5] * 50 + [9] * 40 + [12, 13] + [30])
     known = by_length("words", lengths, {"median": 5, "p95": 10, "longest": 20})
-    assert dict(zip(known.names, np.bincount(known.places).tolist())) == {
+    assert dict(zip(known.names, np.bincount(known.indices).tolist())) == {
         "5": 50,
         "9": 40,
         "12 to 13": 2,

@@ -58,7 +58,7 @@ def test_how_pairs_are_cut_into_blocks_changes_nothing(monkeypatch):
     whole = Dictionary().fit(drawn(80)).table
     monkeypatch.setattr(dictionary, "PAIRS", 50)
     blocks = Dictionary().fit(drawn(80)).table
-    monkeypatch.setattr(dictionary, "KEPT", 0)
+    monkeypatch.setattr(dictionary, "MAX_CACHED", 0)
     again = Dictionary().fit(drawn(80)).table
     for other in (blocks, again):
         np.testing.assert_array_equal(whole.words, other.words)

@@ -101,7 +101,7 @@ def test_the_first_subword_of_each_word_has_its_tag(place):
     starts = np.cumsum(batch["counts"]) - batch["counts"]
     firsts = [
         [
-            names(batch["ids"][starts[i] + batch["rows"][i, j], batch["places"][i, j]])
+            names(batch["ids"][starts[i] + batch["rows"][i, j], batch["positions"][i, j]])
             for j in range(len(words))
         ]
         for i, words in enumerate(sentences)

@@ -51,8 +51,8 @@ def test_the_best_tagging_of_all(order):
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_table_of_moves_is_laid_out_once_as_the_kernel_reads_it(order):
     model = HMMTagger(order=order).fit([(["a", "dog", "barks"], ["DET", "NOUN", "VERB"])])
-    moves = model._moves()
-    assert model._moves() is moves
+    moves = model._transitions()
+    assert model._transitions() is moves
     assert moves.transpose(
         1, 2, 0
     ).flags.c_contiguous  # or every sentence would copy the cube of the number of tags

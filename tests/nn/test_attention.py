@@ -24,7 +24,7 @@ from seqloom.nn.attention import (
     padding_mask,
     seen_keys,
 )
-from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, causal_places
+from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, causal_positions
 from seqloom.traces import Trace
 
 D, HEADS, D_MLP = 12, 3, 20
@@ -195,7 +195,7 @@ def test_a_decoder_that_reads_token_by_token_projects_its_memory_once():
         whole, _ = made(x, CAUSAL, memory=memory, memory_mask=padding_mask(KEEP))
         cache = (x.new_empty(2, HEADS, 0, D // HEADS),) * 2
         for t in range(5):
-            mask, places = causal_places(torch.full((2, 1), t), [t, t])
+            mask, places = causal_positions(torch.full((2, 1), t), [t, t])
             y, cache = made(x[:, t : t + 1], mask, places, cache, memory, padding_mask(KEEP))
             torch.testing.assert_close(y[:, 0], whole[:, t])
 

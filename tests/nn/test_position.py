@@ -14,7 +14,7 @@ from seqloom.nn.position import (
     rotate,
     sinusoids,
 )
-from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, GPTNet, causal_places
+from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, GPTNet, causal_positions
 
 
 def test_sinusoids_are_the_papers():
@@ -105,7 +105,7 @@ def test_relative_positions_in_a_layer_under_a_mask(kv_heads, dropout):
     x = torch.randn(2, 5, 8, dtype=torch.float64, requires_grad=True)
     keep = torch.tensor([[True, True, True, False, False], [False] * 5])
     positions = torch.arange(5)
-    _, places = causal_places(positions[None], relative=True)
+    _, places = causal_positions(positions[None], relative=True)
     y, _ = layer(x, make_mask(keep[:, None, None]), places)
     q, k, v = layer.qkv(x[0]).split((8, 2 * kv_heads, 2 * kv_heads), -1)
     expected = torch.zeros(5, 8, dtype=torch.float64)
@@ -205,13 +205,13 @@ def test_alibi_bias_falls_with_the_distance_and_its_mask_hides_the_future():
         [-0.5, -0.25, 0],
         [0, 0.25, 0.5],
     ]
-    bias = causal_places(positions, [2, 0], slopes)[0].scores
+    bias = causal_positions(positions, [2, 0], slopes)[0].scores
     assert bias[0].tolist() == [
         [[-1, -0.5, 0, -inf], [-1.5, -1, -0.5, 0]],
         [[-0.5, -0.25, 0, -inf], [-0.75, -0.5, -0.25, 0]],
     ]
     assert bias[1, 0].tolist() == [[0, -inf, -inf, -inf], [-0.5, 0, -inf, -inf]]
-    near = causal_places(positions, [2, 0], slopes, window=1)[0].scores
+    near = causal_positions(positions, [2, 0], slopes, window=1)[0].scores
     assert near[0, 0].tolist() == [[-inf, -0.5, 0, -inf], [-inf, -inf, -0.5, 0]]
 
 

@@ -29,7 +29,7 @@ class Spelled:
 def test_known_rows_are_the_vectors(unknown):
     made = table(VECTORS, TOKENS, unknown=unknown)
     assert made.matrix.dtype == np.float32
-    assert np.array_equal(made.known, KNOWN)
+    assert np.array_equal(made.has_vector, KNOWN)
     assert not made.built.any()
     for token, row, known in zip(TOKENS, made.matrix, KNOWN):
         assert not known or np.array_equal(row, MATRIX[WORDS.index(token)])
@@ -64,7 +64,7 @@ def test_subword_rows_are_built_and_random_where_there_is_nothing_to_build_from(
 def test_refused():
     with pytest.raises(ConfigError, match="have nothing to build those of unknown words from"):
         table(VECTORS, TOKENS, unknown="subword")
-    assert table(VECTORS, WORDS[:2], unknown="subword").known.all()  # nothing to build
+    assert table(VECTORS, WORDS[:2], unknown="subword").has_vector.all()  # nothing to build
     with pytest.raises(
         DataError,
         match="none of the 2 tokens, such as 'x', 'y', is among the 50 words that have vectors, such "
@@ -81,4 +81,4 @@ def test_refused():
         DataError, match="the vector of 'b' has a value that is not a finite number"
     ):
         table(broken, ["b", "a"])
-    assert table(broken, ["a", "c"]).known.tolist() == [True, False]
+    assert table(broken, ["a", "c"]).has_vector.tolist() == [True, False]

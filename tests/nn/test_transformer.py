@@ -11,7 +11,7 @@ from seqloom.decoding.stepper import join, select
 from seqloom.nn.attention import Attention
 from seqloom.nn.losses import linear_cross_entropy
 from seqloom.nn.position import alibi_slopes
-from seqloom.nn.transformer import GPTNet, causal_places
+from seqloom.nn.transformer import GPTNet, causal_positions
 from tests.golden import gpt2_answers
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "relative", "none")
@@ -163,7 +163,7 @@ def test_attention_is_the_brute_force_one(alibi):
     layer = Attention(12, 3).double()
     x = torch.randn(2, 7, 12, dtype=torch.float64)
     slopes = alibi_slopes(3).double() if alibi else None
-    y, _ = layer(x, *causal_places(torch.arange(7)[None], slopes=slopes))
+    y, _ = layer(x, *causal_positions(torch.arange(7)[None], slopes=slopes))
     np.testing.assert_allclose(y.detach().numpy(), brute_force(x, layer, slopes), atol=1e-10)
 
 

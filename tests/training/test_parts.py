@@ -99,11 +99,11 @@ def test_adaptive_clipping_lets_the_usual_pass():
     for norm in np.exp(rng.normal(0, 0.5, 500)):
         clipper(parameters([float(norm)]))
     assert clipper.report()["clipped"] < 0.02
-    usual = clipper.usual
+    usual = clipper.mean_norm
     named = parameters([1000.0])
     clipper(named)
     assert float(named[0][1].grad) == pytest.approx(4.0 * usual, rel=1e-4)
-    assert clipper.usual < usual * 1.1
+    assert clipper.mean_norm < usual * 1.1
 
 
 def test_adaptive_clipping_knows_no_limit_at_first():
@@ -252,14 +252,14 @@ def test_adaptive_clipping_as_it_comes_neither_sinks_nor_jumps_and_follows():
     clipper, limits = Clipper(TrainConfig(clip="adaptive")), []
     for norm in np.exp(rng.normal(0, 0.5, 3000)):
         clipper(parameters([float(norm)]))
-        limits.append(clipper.usual * clipper.at)
+        limits.append(clipper.mean_norm * clipper.at)
     assert clipper.report()["clipped"] < 0.02
     assert (
         0.75 < min(limits[100:]) / limits[100] < max(limits[100:]) / limits[100] < 1.35
     )  # it stays put
     assert limits[-1] == pytest.approx(3 * math.exp(0.125), rel=0.2)  # thrice the true mean
     clipper(parameters([1000.0]))
-    assert limits[-1] < clipper.usual * clipper.at < 1.1 * limits[-1]
+    assert limits[-1] < clipper.mean_norm * clipper.at < 1.1 * limits[-1]
     for norm in np.exp(rng.normal(math.log(20), 0.5, 600)):  # a new level that lasts
         clipper(parameters([float(norm)]))
     before = clipper.clipped

@@ -20,12 +20,8 @@ from seqloom.charts.training import thinned
 
 WORDS = 60  # columns; of a longer text each is the mean of some words
 STATES = 20  # rows; of more, the likeliest have their own and the rest one together
-ROW, MIN_COLUMN, MAX_COLUMN, SPACE = (
-    24,
-    19,
-    64,
-    900,
-)  # pixels of a row, of a column, and of all columns
+# Pixels of a row, of a column, and of all columns.
+ROW, MIN_COLUMN, MAX_COLUMN, SPACE = 24, 19, 64, 900
 FLOOR = 1e-16  # distances below are the rounding of the arithmetic
 POINTS = 4000  # of all curves
 
@@ -125,13 +121,14 @@ def _likeliest(names: Sequence[str], table: np.ndarray) -> tuple[list[str], np.n
     """Keep rows for the states that are ever likely, in their order, and add one for all others."""
     if len(names) <= STATES:
         return list(names), table
-    kept = np.sort(np.argsort(-table.sum(axis=0), kind="stable")[: STATES - 1])
+    likeliest = np.sort(np.argsort(-table.sum(axis=0), kind="stable")[: STATES - 1])
     rest = np.clip(
-        table.sum(axis=1, keepdims=True) - table[:, kept].sum(axis=1, keepdims=True), 0, None
+        table.sum(axis=1, keepdims=True) - table[:, likeliest].sum(axis=1, keepdims=True), 0, None
     )
-    return [*(names[i] for i in kept), f"{len(names) - len(kept)} others"], np.concatenate(
-        [table[:, kept], rest], axis=1
-    )
+    return [
+        *(names[i] for i in likeliest),
+        f"{len(names) - len(likeliest)} others",
+    ], np.concatenate([table[:, likeliest], rest], axis=1)
 
 
 def _ticks(domain: Sequence[float]) -> list[float]:

@@ -1,9 +1,8 @@
-"""Reliability diagrams: what came against what was said, both as odds, so that 1 % and 99 % can be read too.
+"""Reliability diagrams: how often something came true against its predicted probability.
 
-Whether a classifier is as often right as it says: accuracy against the probability of the predicted class.
-
-The bins are those of the calibration error, so the picture shows what that number sums up;
-`calibration` draws forecasts of single tokens, whose probabilities need another axis.
+`reliability` draws forecasts of single tokens, both axes as odds, so that 1 % and 99 % can be read too.
+`reliability_chart` draws the accuracy of a classifier against the probability of the predicted class, in
+the bins of the calibration error, so the picture shows what that number sums up.
 """
 
 from __future__ import annotations

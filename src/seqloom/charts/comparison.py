@@ -1,13 +1,5 @@
-"""What the models of a comparison are measured by, and how that is written and drawn.
-
-The rungs of a comparison, one below the other: their measure with intervals.
-
-Quality against its price: the measure of a comparison against training time or size on disk.
-
-Learning curves: the measure against the amount of training data, one line a rung, named at its end.
-
-Parts of the data, groups or perturbations one below the other: a number of each with its interval,
-beside a reference.
+"""Charts of a comparison: the measure of each rung with its interval, quality against training time or
+size on disk, learning curves, and parts of the data beside a reference.
 """
 
 from __future__ import annotations
@@ -61,8 +53,8 @@ BITS = Measure("bits_per_byte", "bits per byte", "bits/byte", lower=True, log=Tr
 
 def interval_ends(value: float, low: float, high: float) -> dict[str, float]:
     """Return the ends of an interval as drawn; where there is none, it has no width."""
-    known = math.isfinite(low) and math.isfinite(high)
-    return {"low": low if known else value, "high": high if known else value}
+    finite = math.isfinite(low) and math.isfinite(high)
+    return {"low": low if finite else value, "high": high if finite else value}
 
 
 # ---- ladder

@@ -57,10 +57,10 @@ def windows(bits: np.ndarray, weights: np.ndarray, count: int = WINDOWS) -> list
     [{'at': 0.0, 'cost': 2.0}, {'at': 2.0, 'cost': 5.0}]
     """
     starts = np.cumsum(weights) - weights
-    place = np.minimum((starts * count / np.sum(weights)).astype(np.int64), count - 1)
-    sums, sizes = np.bincount(place, bits, count), np.bincount(place, weights, count)
+    window = np.minimum((starts * count / np.sum(weights)).astype(np.int64), count - 1)
+    sums, sizes = np.bincount(window, bits, count), np.bincount(window, weights, count)
     first = np.full(count, np.inf)
-    np.minimum.at(first, place, starts)
+    np.minimum.at(first, window, starts)
     return [
         {"at": float(first[i]), "cost": float(sums[i] / sizes[i])}
         for i in np.flatnonzero(sizes > 0)

@@ -80,7 +80,7 @@ def marks_chart(came: Line, marks: Line, *, rows: bool, title: str) -> Any:
     points = [
         {"t": _at(t, rows), "value": float(v)} for t, v in zip(*_thinned(came)) if np.isfinite(v)
     ]
-    found = [{"t": _at(t, rows), "value": float(v)} for t, v in zip(*marks)][:MAX_POINTS]
+    unusual = [{"t": _at(t, rows), "value": float(v)} for t, v in zip(*marks)][:MAX_POINTS]
     tips = [
         alt.Tooltip("t:Q" if rows else "t:T", title="time"),
         alt.Tooltip("value:Q", format=".5~g"),
@@ -91,7 +91,7 @@ def marks_chart(came: Line, marks: Line, *, rows: bool, title: str) -> Any:
         .encode(x=x, y=y)
     )
     dots = (
-        alt.Chart(alt.InlineData(values=found))
+        alt.Chart(alt.InlineData(values=unusual))
         .mark_point(size=45, color=MARK, opacity=1)
         .encode(x=x, y=y, tooltip=tips)
     )

@@ -1,12 +1,8 @@
 """Tables as pictures: a cell for each number, dark where it is large, with the number written where it fits.
 
-The size is fixed by the cells, also in a page, so that names and numbers stay legible; a wide one
-is scrolled.
-
-Which classes are taken for which: a confusion matrix as a heat map, blue where the model is right
-and orange where not.
-
-Where the hidden states go: transition probabilities as a heat map.
+Confusion matrices (blue where the model is right, orange where not) and transition probabilities are
+drawn this way. The size is fixed by the cells, also in a page, so that names and numbers stay legible;
+a wide one is scrolled.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from seqloom.charts.scales import CHARACTER
 
 SMALL_TEXT = 0.75  # of a character's width and size in a cell that is small
 TIGHT = 34  # pixels of a cell below which its text is small
-NAME = 26  # columns of a name, of which a letter takes one
+NAME = 26  # columns of a name; a letter takes one
 
 
 class Cell(NamedTuple):
@@ -104,7 +100,7 @@ def heat_map(cells: Sequence[Cell], down: Side, across: Side) -> Any:
     drawn = alt.layer(boxes, text, data=alt.InlineData(values=values)).properties(
         width=across.cell * len(across.names), height=down.cell * len(down.names)
     )
-    return alt.hconcat(drawn)  # which keeps its size in a page
+    return alt.hconcat(drawn)  # a concatenation keeps its size in a page
 
 
 def room(across: float) -> int:
@@ -164,7 +160,7 @@ def _luminance(colour: str) -> float:
 
 
 def _axis(alt: Any, names: Sequence[str], **more: Any) -> Any:
-    """Make an axis whose positions are numbers, since a word may come twice, labelled with names."""
+    """Make an axis with numbers as positions, since a word may come twice, labelled with names."""
     listed = json.dumps([short_name(name) for name in names], ensure_ascii=False)
     return alt.Axis(
         labelExpr=f"{listed}[datum.value]",
@@ -184,11 +180,8 @@ def _columns(text: str) -> int:
 # ---- confusion
 
 MAX_CLASSES = 45  # classes; of more, the commonest are drawn and the rest stand together
-MIN_CELL, MAX_CELL, SPACE = (
-    26,
-    76,
-    660,
-)  # pixels of a cell, and of all where cells need not be smaller
+# Pixels of a cell, and of all where cells need not be smaller.
+MIN_CELL, MAX_CELL, SPACE = 26, 76, 660
 RIGHT, WRONG, EITHER = theme.HUES[0], theme.HUES[1], "#8a8a8a"
 
 
@@ -238,12 +231,12 @@ def gathered(
     if len(classes) <= most:
         return list(classes), counts
     often = counts.sum(axis=1) + counts.sum(axis=0)
-    kept = np.sort(np.argsort(-often, kind="stable")[: most - 1])
+    commonest = np.sort(np.argsort(-often, kind="stable")[: most - 1])
     group = np.full(len(classes), most - 1)
-    group[kept] = np.arange(most - 1)
+    group[commonest] = np.arange(most - 1)
     table = np.zeros((most, most), dtype=np.int64)
     np.add.at(table, (group[:, None], group[None, :]), counts)
-    return [*(classes[i] for i in kept), f"{len(classes) - most + 1} others"], table
+    return [*(classes[i] for i in commonest), f"{len(classes) - most + 1} others"], table
 
 
 def short_number(number: int, digits: int) -> str:

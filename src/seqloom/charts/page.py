@@ -1,12 +1,8 @@
-"""A page of charts, tables and text in one file that opens without a network.
+"""A page of charts, tables and text in one file that opens without a network, and `Sheet`: titled charts
+that belong together, as one picture or as such a page.
 
-Vega is put into it once, however many charts there are. Charts take the width of the window and are
-drawn again when it changes. Whatever is not markup of this file is escaped.
-
-Titled charts that belong together: one picture of all of them, or a page with headings.
-
-Nothing is drawn before it is asked for, so the numbers alone cost little. A page may hold other
-versions of the charts than a picture (larger, to be zoomed).
+Vega is put into a page once, however many charts there are. Charts take the width of the window and
+are drawn again when it changes. Whatever is not markup of this file is escaped.
 """
 
 from __future__ import annotations
@@ -125,9 +121,8 @@ class Page:
             import vl_convert
 
             needs_threads("vl-convert")
-            bundle: Any = (
-                vl_convert.javascript_bundle
-            )  # its stub demands a snippet that has a default
+            # Its stub demands a snippet that has a default.
+            bundle: Any = vl_convert.javascript_bundle
             scripts += (
                 f"<script>{bundle(vl_version=version())}</script>\n"
                 f'<script type="application/json" id=charts>{script_json(self._charts)}</script>\n'
@@ -172,10 +167,13 @@ def with_headings(sheet: Sheet) -> Page:
 class Sheet:
     """What `seqloom.inspect` returns: `data` are the numbers, `charts` the altair charts, `save`
     writes them.
+
+    Nothing is drawn before it is asked for, so the numbers alone cost little. A page may hold other
+    versions of the charts than a picture (larger, to be zoomed).
     """
 
     title: str
-    draw: Callable[[bool], Charts]  # told whether the charts are for a page
+    draw: Callable[[bool], Charts]  # called with whether the charts are for a page
     data: Any = None
     summary: Sequence[str] = ()  # sentences
     arrange: Callable[[Charts], Any] = stacked  # all charts as one, for a picture

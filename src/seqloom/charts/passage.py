@@ -1,12 +1,7 @@
-"""A passage with every piece coloured by its cost: as a picture, and for a page with a choice between models.
+"""A passage with every piece coloured by its cost: as a picture, for a page with a choice between models,
+and in a terminal.
 
-Text in the pieces that a model paid for: tokens, joined where a character lies in several of them.
-
-Text in a terminal, every piece coloured by its cost, with a legend.
-
-Colours are sent where somebody can see them: on a terminal that is not dumb, unless NO_COLOR is set
-(no-color.org); FORCE_COLOR (force-color.org) sends them into pipes too. Without colours the steps
-of the ramp stand as digits below the text.
+The pieces are the tokens that a model paid for, joined where a character lies in several of them.
 """
 
 from __future__ import annotations
@@ -218,9 +213,9 @@ def cells(pieces: Sequence[Piece], columns: int) -> tuple[list[dict[str, Any]], 
     grid: list[dict[str, Any]] = []
     row = column = 0
     for piece in pieces:
-        known = math.isfinite(piece.bits)
-        step = theme.step(piece.level) if known else 0
-        ink = theme.RAMP_INK[step] if known else theme.FAINT
+        finite = math.isfinite(piece.bits)
+        step = theme.step(piece.level) if finite else 0
+        ink = theme.RAMP_INK[step] if finite else theme.FAINT
         for sign in piece.text:
             size = 1 if sign in SIGNS else columns_of(sign)
             if size == 0 and column:  # a mark stands on what is before it
@@ -247,13 +242,16 @@ def cells(pieces: Sequence[Piece], columns: int) -> tuple[list[dict[str, Any]], 
 
 # ---- terminal
 
-WIDTH = 78  # columns of plain text, whose digits must stay below it
+WIDTH = 78  # columns of plain text: the digits must stay below their characters
 
 
 def wanted(
     stream: TextIO, *, forced: bool = False, environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Return whether to send colours to this stream."""
+    """Return whether to send colours to this stream: to a terminal that is not dumb, unless NO_COLOR
+    is set (no-color.org); FORCE_COLOR (force-color.org) sends them into pipes too. Without colours
+    the steps of the ramp stand as digits below the text.
+    """
     if forced:
         return True
     if environment.get("NO_COLOR"):

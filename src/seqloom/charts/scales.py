@@ -1,11 +1,5 @@
-"""Axes, mostly logarithmic: how far they reach and where their numbers stand.
-
-Where the names of points go so that none lies on another, on a point, or outside the plot.
-
-Greedy: the best points first, each tries places around it, those that no line crosses before the
-others. The far places are joined to their point by a thin line. A page changes its width, so a
-place must be free in every width of a range; points move linearly with it, which makes that a
-comparison of two intervals. A name without a free place is left out; the tooltip has it.
+"""Axes, mostly logarithmic: how far they reach and where their numbers stand; and where the names of
+points go so that none lies on another, on a point, or outside the plot (`place_labels`).
 """
 
 from __future__ import annotations
@@ -128,9 +122,8 @@ def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> l
             if w >= gap * 0.999
         )
         tick = float(f"{math.ceil(least / width - (0.1 if ticks else 0.0)) * width:.6g}")
-        if tick > domain[1] or (
-            ticks and tick <= ticks[-1]
-        ):  # the second: a range of hardly any width
+        if tick > domain[1] or (ticks and tick <= ticks[-1]):
+            # At the end, or where a range of hardly any width gives the same tick again.
             return ticks
         ticks.append(tick)
         least = tick * ratio
@@ -138,11 +131,8 @@ def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> l
 
 # ---- labels
 
-CHARACTER, LINE, GAP = (
-    0.58 * (theme.FONT_SIZE - 1),
-    1.2 * (theme.FONT_SIZE - 1),
-    9,
-)  # pixels; wide for a sans-serif
+# Pixels; wide for a sans-serif.
+CHARACTER, LINE, GAP = (0.58 * (theme.FONT_SIZE - 1), 1.2 * (theme.FONT_SIZE - 1), 9)
 POINT = 5  # pixels from the middle of a point to its edge
 LEADER = 18  # pixels between point and name from which on a line joins them
 
@@ -170,9 +160,9 @@ PLACES = (
 
 
 class Box(NamedTuple):
-    """Pixels around a place that moves with the width of the plot."""
+    """Pixels around a point that moves with the width of the plot."""
 
-    x: float  # of the place, as a share of the width
+    x: float  # of the point, as a share of the width
     left: float  # pixels from there
     right: float
     top: float  # pixels from the top of the plot
@@ -192,16 +182,22 @@ def place_labels(
     widths: Widths = (theme.MIDDLE, theme.WIDEST),
     height: float = theme.HEIGHT,
 ) -> list[Place | None]:
-    """Choose a place for each name, low points first; x and y are shares of the plot's width and
+    """Choose an anchor for each name, low points first; x and y are shares of the plot's width and
     height, y from the top.
+
+    Greedy: the best points first, each tries the anchors around it, those that no line crosses
+    before the others. The far ones are joined to their point by a thin line. A page changes its
+    width, so an anchor must be free in every width of a range; points move linearly with it, which
+    makes that a comparison of two intervals. A name without a free anchor is left out; the tooltip
+    has it.
     """
     points = [(x, y * height) for x, y in zip(xs, ys)]
     dots = [_around(x, y, GAP) for x, y in points]  # no nearer to another point than to its own
     strokes = [_around(*at, 2) for a, b in lines for at in _between(points[a], points[b])]
-    taken: list[Box] = []
+    boxes: list[Box] = []
     places: list[Place | None] = [None] * len(names)
     for i in sorted(range(len(names)), key=lambda i: -ys[i]):
-        others = dots[:i] + dots[i + 1 :] + taken
+        others = dots[:i] + dots[i + 1 :] + boxes
         for avoid in (others + strokes, others):
             places[i] = next(
                 (
@@ -217,7 +213,7 @@ def place_labels(
             if places[i] is not None:
                 break
         if (place := places[i]) is not None:
-            taken += _boxes(names[i], *points[i], place)
+            boxes += _boxes(names[i], *points[i], place)
     return places
 
 
@@ -275,9 +271,8 @@ def spread(
     >>> spread([1.0, 1.0, 5.0], 1.0)
     [0.5, 1.5, 5.0]
     """
-    runs: list[
-        tuple[list[int], float]
-    ] = []  # members and the middle of each run of touching labels
+    # Members and the middle of each run of touching labels.
+    runs: list[tuple[list[int], float]] = []
     for i in sorted(range(len(values)), key=lambda i: values[i]):
         members, middle = [i], values[i]
         while True:

@@ -56,7 +56,7 @@ def coloured_tokens(
     drawn = alt.layer(boxes, text, *([legend] if named else [])).properties(
         width=round(wide * CELL[0]), height=max(round(rows * CELL[1]), 1)
     )
-    return alt.hconcat(drawn)  # which keeps its size in a page
+    return alt.hconcat(drawn)  # a concatenation keeps its size in a page
 
 
 def placed(values: Values, joiner: str = " ") -> tuple[list[dict[str, Any]], int]:

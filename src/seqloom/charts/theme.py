@@ -1,13 +1,11 @@
-"""Colours, fonts and sizes of every picture.
+"""Colours, fonts and sizes of every picture, and how an altair chart becomes a PNG or SVG file.
 
 Hues are those of Okabe and Ito, "Color Universal Design" (2008), without their yellow, which is too
 faint on white, and with a darker purple, so that it can be read as text. Their order is ours: with
 the first four, readers of any colour vision can tell all pairs apart (a test computes it). Costs in
-bits have their own ramp, whose steps differ in lightness, so it survives grey printing too.
+bits have their own ramp of steps that differ in lightness, so it survives grey printing too.
 
-An altair chart as the Vega-Lite that is drawn: our theme, a size, and no more rows than a picture can show.
-
-A chart as PNG or SVG, and files that are whole or not there. vl-convert draws; no browser is needed.
+vl-convert draws; no browser is needed.
 """
 
 from __future__ import annotations
@@ -31,25 +29,16 @@ INK, FAINT, GRID = "#222222", "#5c5c5c", "#e3e3e3"
 SANS = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 MONO = "ui-monospace, Menlo, Consolas, 'Liberation Mono', monospace"
 WIDTH, HEIGHT = 640, 360  # pixels of a plot in an image; in a page the width is the window's
-NARROW, MIDDLE, WIDEST = (
-    300,
-    460,
-    1100,
-)  # pixels of a plot: the least and the most, and from where on there is room
+# Pixels of a plot: the least and the most, and from where on there is room.
+NARROW, MIDDLE, WIDEST = 300, 460, 1100
 FONT_SIZE = 13
 
-BITS = (0.5, 1.0, 2.0, 4.0, 8.0)  # borders between the steps of the ramp, bits per byte
+BITS = (0.5, 1.0, 2.0, 4.0, 8.0)  # bounds between the steps of the ramp, bits per byte
 TOKEN_BITS = (1.0, 3.0, 6.0, 10.0, 14.0)  # the same for words, which cost more
 RAMP = ("#ffffff", "#fff1c9", "#fed282", "#fca24d", "#e2632b", "#9c2a1a")
 RAMP_INK = (INK, INK, INK, INK, "#ffffff", "#ffffff")
-TERMINAL = (
-    231,
-    230,
-    222,
-    215,
-    166,
-    124,
-)  # the same among the 256 colours that nearly every terminal has
+# The same among the 256 colours that nearly every terminal has.
+TERMINAL = (231, 230, 222, 215, 166, 124)
 TERMINAL_INK = (16, 16, 16, 16, 231, 231)
 
 
@@ -171,13 +160,13 @@ def specification(chart: Any, *, responsive: bool = False) -> dict[str, Any]:
 
 
 def _datasets(spec: dict[str, Any]) -> list[list[Any]]:
-    own = spec["data"].get("values") if isinstance(spec.get("data"), dict) else None
+    values = spec["data"].get("values") if isinstance(spec.get("data"), dict) else None
     inner = [
         part for key in ("layer", "hconcat", "vconcat", "concat") for part in spec.get(key, ())
     ]
     return [
         *spec.get("datasets", {}).values(),
-        *([own] if isinstance(own, list) else []),
+        *([values] if isinstance(values, list) else []),
         *(dataset for part in inner for dataset in _datasets(part)),
     ]
 
@@ -187,9 +176,9 @@ def version() -> str:
     import altair
     import vl_convert
 
-    wanted = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    known = vl_convert.get_vegalite_versions()
-    return wanted if wanted in known else known[-1]
+    schema_version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    versions = vl_convert.get_vegalite_versions()
+    return schema_version if schema_version in versions else versions[-1]
 
 
 def require_charts() -> None:
@@ -199,8 +188,7 @@ def require_charts() -> None:
         import vl_convert  # noqa: F401
     except ImportError:
         raise MissingExtra(
-            "charts need altair and vl-convert, which are not installed: "
-            "pip install 'seqloom[charts]'"
+            "charts need altair and vl-convert, which are not installed: pip install 'seqloom[charts]'"
         ) from None
 
 

@@ -28,7 +28,7 @@ class Curves(NamedTuple):
     held_out: Points
     rates: Points
     norms: Points
-    judged: Points = ()  # held-out values of something else than the loss, such as F1
+    criterion_values: Points = ()  # held-out values of something else than the loss, such as F1
 
     @property
     def best(self) -> tuple[float, float] | None:
@@ -107,9 +107,13 @@ def norms(runs: Sequence[Curves], *, by: str) -> Any:
     return _small(runs, [run.norms for run in runs], by=by, title="gradient norm", log=True)
 
 
-def judged(runs: Sequence[Curves], *, by: str, criterion: str) -> Any:
+def criterion_curves(runs: Sequence[Curves], *, by: str, criterion: str) -> Any:
     return _small(
-        runs, [run.judged for run in runs], by=by, title=f"held-out {criterion}", log=False
+        runs,
+        [run.criterion_values for run in runs],
+        by=by,
+        title=f"held-out {criterion}",
+        log=False,
     )
 
 
@@ -196,10 +200,12 @@ def _best_point(run: Curves, by: str) -> str:
     if run.best is None:
         return "no loss yet"
     at, loss = run.best
-    place = {"steps": f"step {at:,.0f}", "tokens": f"{at:,.0f} tokens", "seconds": f"{at:,.0f} s"}[
-        by
-    ]
-    return f"{loss:.3f} {'held out' if run.held_out else 'in training'} at {place}"
+    position = {
+        "steps": f"step {at:,.0f}",
+        "tokens": f"{at:,.0f} tokens",
+        "seconds": f"{at:,.0f} s",
+    }[by]
+    return f"{loss:.3f} {'held out' if run.held_out else 'in training'} at {position}"
 
 
 def _quoted(text: str) -> str:

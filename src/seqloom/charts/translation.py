@@ -1,7 +1,5 @@
-"""A beam search as a tree: steps from left to right, open hypotheses from top to bottom, best first.
-
-Which source tokens each target token comes from, as a map; and the quality of translations by
-length of their sources or by position.
+"""Charts of translations: a beam search as a tree (steps from left to right, open hypotheses from top to
+bottom, best first), which source tokens each target token comes from, and quality by length or position.
 """
 
 from __future__ import annotations
@@ -14,11 +12,8 @@ import numpy as np
 from seqloom.charts import theme
 from seqloom.charts.heat import Cell, Side, heat_map, room, text_width, written
 
-MIN_STEP_WIDTH, MAX_STEP_WIDTH, HYPOTHESIS_HEIGHT = (
-    44,
-    120,
-    34,
-)  # pixels of a step, and of a hypothesis
+# Pixels of a step, and of a hypothesis.
+MIN_STEP_WIDTH, MAX_STEP_WIDTH, HYPOTHESIS_HEIGHT = 44, 120, 34
 MAX_STEPS = 60  # steps that are drawn
 START = "•"
 
@@ -94,7 +89,7 @@ def _tree(
                 becomes, goes_on = candidate["becomes"], candidate["becomes"] == "open"
                 if becomes in ("dropped", "given up") or (goes_on and not after):
                     continue
-                place = {
+                point = {
                     "step": t + 1,
                     "row": candidate["number"] - 1 if goes_on else bottom + beside,
                 }
@@ -102,7 +97,7 @@ def _tree(
                 look = {"colour": theme.HUES[0] if candidate["best"] else theme.FAINT}
                 nodes.append(
                     {
-                        **place,
+                        **point,
                         "token": candidate["token"],
                         "text": one["text"],
                         "becomes": becomes,
@@ -111,7 +106,7 @@ def _tree(
                     }
                 )
                 edges.append(
-                    {"step": t, "row": row, "step2": place["step"], "row2": place["row"], **look}
+                    {"step": t, "row": row, "step2": point["step"], "row2": point["row"], **look}
                 )
     return nodes, edges, max(node["row"] for node in nodes)
 

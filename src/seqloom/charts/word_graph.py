@@ -1,7 +1,5 @@
-"""Pairs of words as arrows (an analogy is a parallelogram), and a word among its neighbours as a
-star of two rings.
-
-How far words lean along a direction, before and after something was done about it.
+"""Pairs of words as arrows (an analogy is a parallelogram), a word among its neighbours as a star of
+two rings, and how far words lean along a direction, before and after debiasing.
 """
 
 from __future__ import annotations
@@ -27,10 +25,8 @@ from seqloom.charts.word_map import (
 
 WIDTH, HEIGHT = 720, 480  # pixels of a picture of arrows
 STAR = 680  # pixels of a star, both ways
-FIRST, SECOND = (
-    (0.30, 0.62),
-    (0.88, 1.0),
-)  # how far out the rings lie; words that are more alike lie nearer
+# How far out the rings lie; words that are more alike lie nearer.
+FIRST, SECOND = ((0.30, 0.62), (0.88, 1.0))
 
 
 class Arrow(NamedTuple):
@@ -97,7 +93,7 @@ def analogy_chart(
         alt.Axis(labels=False, ticks=False, grid=False, domainColor=theme.GRID, title=title or None)
         for title in titles
     )
-    place: dict[str, Any] = {
+    position: dict[str, Any] = {
         "x": alt.X("x:Q", scale=x, axis=across),
         "y": alt.Y("y:Q", scale=y, axis=down),
     }
@@ -105,7 +101,7 @@ def analogy_chart(
         alt.InlineData(values=[a._asdict() | {"pair": f"{a.start} to {a.end}"} for a in arrows])
     )
     shafts = lines.mark_rule(strokeWidth=1.8, color=theme.HUES[0], opacity=0.75).encode(
-        **place, x2="x2:Q", y2="y2:Q", tooltip=[alt.Tooltip("pair:N")]
+        **position, x2="x2:Q", y2="y2:Q", tooltip=[alt.Tooltip("pair:N")]
     )
     heads = lines.mark_point(
         shape="triangle",
@@ -118,15 +114,15 @@ def analogy_chart(
     dots = (
         alt.Chart(alt.InlineData(values=[row for row in rows if row["word"] in starts]))
         .mark_circle(size=math.pi * DOT**2 * 1.6, opacity=1, color=theme.INK)
-        .encode(**place, tooltip=[alt.Tooltip("word:N")])
+        .encode(**position, tooltip=[alt.Tooltip("word:N")])
     )
     colour = alt.condition("datum.group == 'aim'", alt.value(theme.HUES[1]), alt.value(theme.INK))
     text = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_text(**beside(alt))
-        .encode(**place, text="word:N", color=colour)
+        .encode(**position, text="word:N", color=colour)
     )
-    closing = _closing(alt, sides, aim, place) if two else []
+    closing = _closing(alt, sides, aim, position) if two else []
     return alt.layer(*closing, shafts, movable(alt, dots, page), heads, text).properties(
         height=HEIGHT, **({} if page else {"width": WIDTH})
     )
@@ -164,17 +160,17 @@ def _angle(x: Any, y: Any) -> str:
 
 
 def _closing(
-    alt: Any, sides: Sequence[Sequence[float]], aim: Spot, place: dict[str, Any]
+    alt: Any, sides: Sequence[Sequence[float]], aim: Spot, position: dict[str, Any]
 ) -> list[Any]:
     """Draw the two other sides, and the point where the first step leads from the second start."""
     rows = [dict(zip(("x", "y", "x2", "y2"), side)) for side in sides]
     return [
         alt.Chart(alt.InlineData(values=rows))
         .mark_rule(strokeDash=[5, 4], color="#8a8a8a")
-        .encode(**place, x2="x2:Q", y2="y2:Q"),
+        .encode(**position, x2="x2:Q", y2="y2:Q"),
         alt.Chart(alt.InlineData(values=[aim._asdict()]))
         .mark_point(shape="cross", size=90, angle=45, color=theme.HUES[1], opacity=1, filled=True)
-        .encode(**place, tooltip=[alt.Tooltip("word:N")]),
+        .encode(**position, tooltip=[alt.Tooltip("word:N")]),
     ]
 
 
@@ -189,7 +185,7 @@ def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> 
     spots, links = _rings(word, branches)
     x, y = (alt.Scale(domain=[-1.24, 1.24], nice=False, zero=False) for _ in range(2))
     rows = [spot._asdict() | name for spot, name in zip(spots, _outward(spots))]
-    place: dict[str, Any] = {
+    position: dict[str, Any] = {
         "x": alt.X("x:Q", scale=x, axis=None),
         "y": alt.Y("y:Q", scale=y, axis=None),
     }
@@ -204,7 +200,7 @@ def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> 
         alt.Chart(alt.InlineData(values=links))
         .mark_rule(color="#b0b0b0")
         .encode(
-            **place,
+            **position,
             x2="x2:Q",
             y2="y2:Q",
             strokeWidth=alt.StrokeWidth(
@@ -215,7 +211,7 @@ def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> 
         )
     )
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        **place,
+        **position,
         color=colours,
         tooltip=[alt.Tooltip("word:N"), alt.Tooltip("about:N", title="cosine")],
     )
@@ -259,10 +255,10 @@ def _rings(word: str, branches: Sequence[Branch]) -> tuple[list[Spot], list[dict
         links.append({"x": 0.0, "y": 0.0, "x2": at[0], "y2": at[1], "cosine": branch.cosine})
         for i, (name, cosine) in enumerate(branch.further):
             its = begin + (end - begin) * (i + 0.5) / len(branch.further)
-            there = outer[leaf] * math.cos(its), outer[leaf] * math.sin(its)
+            tip = outer[leaf] * math.cos(its), outer[leaf] * math.sin(its)
             leaf += 1
-            spots.append(Spot(name, *there, "further", f"{cosine:.3f} with {branch.word}"))
-            links.append({"x": at[0], "y": at[1], "x2": there[0], "y2": there[1], "cosine": cosine})
+            spots.append(Spot(name, *tip, "further", f"{cosine:.3f} with {branch.word}"))
+            links.append({"x": at[0], "y": at[1], "x2": tip[0], "y2": tip[1], "cosine": cosine})
     return spots, links
 
 

@@ -18,7 +18,7 @@ from seqloom.charts.heat import text_width
 from seqloom.charts.scales import LINE
 
 WIDTH, HEIGHT = 860, 600  # pixels of a map in an image
-PAGE = (theme.MIDDLE, theme.WIDEST)  # of a page, whose window may have any width between
+PAGE = (theme.MIDDLE, theme.WIDEST)  # of a page; its window may have any width between
 ZOOMS = (1, 2, 4, 8, 16)  # magnifications at which names may appear
 DOT = 3.2  # pixels from the middle of a point to its edge
 NEVER = 1000  # a magnification that nobody reaches
@@ -97,8 +97,8 @@ def word_map(
         return alt.layer(points, text.transform_filter("datum.zoom == 1")).properties(
             width=WIDTH, height=HEIGHT
         )
-    whole = x.domain[1] - x.domain[0]
-    seen = f"datum.zoom <= (isArray(zoom.x) ? {whole} / abs(zoom.x[1] - zoom.x[0]) : 1) * 1.01"
+    span = x.domain[1] - x.domain[0]
+    seen = f"datum.zoom <= (isArray(zoom.x) ? {span} / abs(zoom.x[1] - zoom.x[0]) : 1) * 1.01"
     text = text.encode(opacity=alt.condition(seen, alt.value(1), alt.value(0)))
     return alt.layer(movable(alt, points, page), text).properties(height=HEIGHT)
 
@@ -109,7 +109,7 @@ def movable(alt: Any, layer: Any, page: bool) -> Any:
 
 
 def beside(alt: Any) -> dict[str, Any]:
-    """Return the options that put every name at its own place: the fields of `Name`."""
+    """Return the options that position every name: the fields of `Name`."""
     return {key: alt.ExprRef(expr=f"datum.{key}") for key in ("align", "baseline", "dx", "dy")}
 
 
@@ -137,7 +137,7 @@ def place_names(
     zooms: Sequence[int] = (1,),
     avoid: np.ndarray | None = None,
 ) -> list[Name]:
-    """Choose a place for each name; x and y are shares of the plot, y from the top.
+    """Choose a position for each name; x and y are shares of the plot, y from the top.
 
     A name must be free in every width of a window between the two. `avoid`: further points (n, 2)
     that no name may cover.
@@ -145,9 +145,8 @@ def place_names(
     points = np.c_[xs, ys]
     dots = points if avoid is None else np.concatenate([points, avoid])
     names: dict[int, Name] = {}
-    boxes = np.empty(
-        (len(words), 4)
-    )  # of the names that are placed: left, right, top, bottom in pixels from their point
+    # Boxes of the names that are placed: left, right, top, bottom in pixels from their point.
+    boxes = np.empty((len(words), 4))
     for zoom in zooms:
         size = np.array([[width * zoom, height * zoom] for width in widths])  # (2, 2)
         for i, word in enumerate(words):

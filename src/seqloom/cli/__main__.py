@@ -39,7 +39,7 @@ def run() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit at once, with all said and kept, after running what is registered for exit."""
+    """Run exit handlers, flush, and leave without tearing torch down."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

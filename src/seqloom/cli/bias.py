@@ -109,20 +109,20 @@ def command(
 
     _check(neutralise, equalise, output, chart)
     own = read_word_lists(words) if words else None
-    known = with_built_in(own)
-    chosen = list(dict.fromkeys(tests)) or list((own and own.tests) or known.tests)
-    selected = {name: known.test(name) for name in chosen}
-    pairs = _pairs(direction or "gender", known)
+    word_lists = with_built_in(own)
+    chosen = list(dict.fromkeys(tests)) or list((own and own.tests) or word_lists.tests)
+    selected = {name: word_lists.test(name) for name in chosen}
+    pairs = _pairs(direction or "gender", word_lists)
     equal = (
         []
         if equalise == "none"
-        else _pairs(equalise, known)
+        else _pairs(equalise, word_lists)
         if equalise
         else pairs
         if direction
-        else known.pairs["gender_equal"]
+        else word_lists.pairs["gender_equal"]
     )
-    neutral = [word for text in neutralise for word in word_list(text, known)]
+    neutral = [word for text in neutralise for word in word_list(text, word_lists)]
 
     from seqloom.models.word_vectors.debias import bias_direction, debias, known_pairs, report
 
@@ -138,7 +138,7 @@ def command(
         tests=selected if tests else _possible(model, selected),
         direction=line,
         on=on,
-        neutral=neutral or known.words("occupations"),
+        neutral=neutral or word_lists.words("occupations"),
         permutations=permutations,
         seed=seed,
     )
@@ -166,7 +166,7 @@ def command(
 
 
 def _possible(model: Any, tests: dict[str, Any]) -> dict[str, Any]:
-    """Keep, of tests that nobody asked for by name, those with some known words in each list."""
+    """Return the tests of the defaults that have some known words in each list."""
     from seqloom.metrics.bias import known_words
 
     possible = {
@@ -197,15 +197,15 @@ def _check(
         theme.check_target(chart)
 
 
-def _pairs(text: str, known: WordLists) -> Pairs:
+def _pairs(text: str, word_lists: WordLists) -> Pairs:
     from seqloom.metrics.bias import as_pairs
 
-    return known.pairs[text] if text in known.pairs else as_pairs(text)
+    return word_lists.pairs[text] if text in word_lists.pairs else as_pairs(text)
 
 
 def _table(summary: dict[str, Any], both: bool) -> str:
-    """Return a table of tests, direction and cost; each number before and, where something was
-    done, after.
+    """Return a table of tests, direction and cost; each number before and, if debiased,
+    after.
     """
     from seqloom.metrics.tables import aligned
 

@@ -1,8 +1,7 @@
 """`seqloom compare [DATA]`.
 
-A table that grows as rungs finish, with the bars of what is at work below it.
-
-On a terminal it is drawn again and again, in as many columns as fit; elsewhere it is printed once, whole.
+The table grows as rungs finish, with the progress bars of the current one below it. On a terminal it is
+redrawn in as many columns as fit; elsewhere it is printed once, in full.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class LiveReporter(BarReporter):
         return self._bars
 
     def stop(self, bars: Any) -> None:
-        """Do nothing: the bars are drawn with the table, which goes on."""
+        """Do nothing: the bars are drawn with the table, which continues."""
 
     def say(self, message: str) -> None:
         self.live.console.print(message, highlight=False, markup=False)
@@ -113,7 +112,7 @@ def shown(table: Table, console: Any = None) -> Iterator[None]:
 
 
 def _width() -> int | None:
-    """Return the width of a terminal whose other stream is not one; None for pipes and files,
+    """Return the width of a terminal where stderr is not one; None for pipes and files,
     which have room.
     """
     import shutil
@@ -242,14 +241,8 @@ def command(
     reading, comparing = options_of(
         kind, data[0] if data else "the bundled text", _configs(kind), options, _configs
     )
-    whole = kind.read(data, reading) if data else None
-    held_out = {
-        name: kind.read_valid(path, reading)
-        for name, path in (("valid", valid), ("test", test))
-        if path
-    }
-    if on:
-        held_out["test"] = [Path(path) for path in on]
+    dataset = kind.read(data, reading) if data else None
+    held_out = _held_out(kind, reading, valid, test, on)
     names = rungs.replace(",", " ").split() if rungs else None
     table = Table()
 
@@ -261,7 +254,7 @@ def command(
     try:
         with nullcontext() if as_json else shown(table):
             comparison = compare(
-                whole,
+                dataset,
                 task=ladder,
                 rungs=names,
                 pretrained=pretrained,
@@ -304,7 +297,7 @@ def _ladder(
 
     if task is not None or on:
         return ladders.get(task or "vectors"), None
-    ladder, why = ladders.of_data(_place(data))
+    ladder, why = ladders.of_data(_recognisable(data))
     given = {name for name, value in options.items() if value is not None}
     if not given <= _names(ladder):
         fitting = next((other for other in ladders.every() if given <= _names(other)), ladder)
@@ -312,7 +305,19 @@ def _ladder(
     return ladder, f": {why}" if why else ""
 
 
-def _place(data: tuple[str, ...]) -> Any:
+def _held_out(
+    task: Task, reading: Any, valid: str | None, test: str | None, on: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the held-out parts that were named, by argument of `compare`."""
+    parts = {
+        name: task.read_valid(path, reading)
+        for name, path in (("valid", valid), ("test", test))
+        if path
+    }
+    return parts | ({"test": [Path(path) for path in on]} if on else {})
+
+
+def _recognisable(data: tuple[str, ...]) -> Any:
     """Return the paths that a ladder may recognise: the first file, or two that may belong
     together.
     """

@@ -57,8 +57,7 @@ into phonemes
 @click.option(
     "--bits",
     type=Choice(["8", "4"]),
-    help="Quantise the weights of a network of any kind: fewer bits per "
-    "weight, on disk and in memory.",
+    help="Quantise the weights of a network of any kind: fewer bits per weight, on disk and in memory.",
 )
 @common
 def command(
@@ -111,7 +110,7 @@ def command(
     )
 
 
-def _extended(model: Any, place: str, context: int) -> Any:
+def _extended(model: Any, path: str, context: int) -> Any:
     if not hasattr(model, "extended"):
-        raise ConfigError(f"--context is for gpt models; {place} is a {model.name} model")
+        raise ConfigError(f"--context is for gpt models; {path} is a {model.name} model")
     return model.extended(context)

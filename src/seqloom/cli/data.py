@@ -71,7 +71,7 @@ def list_command(as_json: bool) -> None:
 
     width = max(map(len, entries()))
     for name, entry in entries().items():
-        place = _place(entry)
+        path = _storage_path(entry)
         if as_json:
             emit(
                 {
@@ -80,12 +80,12 @@ def list_command(as_json: bool) -> None:
                     "licence": entry.licence,
                     "bytes": entry.size,
                     "parts": [file.part for file in entry.files],
-                    "place": place,
+                    "place": path,
                     "download": entry.url is not None,
                 }
             )
             continue
-        state = place or ("can be downloaded" if entry.url else "not here; set SEQLOOM_DATA")
+        state = path or ("can be downloaded" if entry.url else "not here; set SEQLOOM_DATA")
         click.echo(f"{name:<{width}}  {entry.size / 1e6:6.1f} MB  {state}")
         click.echo(f"{'':<{width}}  {entry.about} ({entry.licence})")
 
@@ -105,7 +105,7 @@ def get_command(names: tuple[str, ...], as_json: bool) -> None:
     from seqloom.data.catalogue import get, split_name
 
     for name in names:
-        split_name(name)  # a wrong name is said before anything is fetched
+        split_name(name)  # a wrong name is refused before anything is fetched
     for name in names:
         for path in get(name):
             emit({"name": name, "path": str(path)}) if as_json else click.echo(str(path))
@@ -129,11 +129,11 @@ def path_command(name: str, as_json: bool) -> None:
     path = locate(entry, entry.file(part))
     if path is None:
         raise missing(entry)
-    place = path if part or len(entry.files) == 1 else path.parent
-    emit({"name": name, "path": str(place)}) if as_json else click.echo(str(place))
+    printed = path if part or len(entry.files) == 1 else path.parent
+    emit({"name": name, "path": str(printed)}) if as_json else click.echo(str(printed))
 
 
-def _place(entry: Any) -> str | None:
+def _storage_path(entry: Any) -> str | None:
     """Return the directory of a dataset that is complete, or None."""
     from seqloom.data.catalogue import locate
 

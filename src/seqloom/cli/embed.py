@@ -50,17 +50,17 @@ def command(
     if output is not None and not output.endswith(".npy"):
         raise ConfigError(f"{output}: an array is written as .npy")
     model = open_model("embed", vectors)
-    asked = stdin_lines() if texts in ((), ("-",)) else iter(texts)
-    made = ((group, model.embed(group, unknown=unknown)) for group in portions(asked))
+    inputs = stdin_lines() if texts in ((), ("-",)) else iter(texts)
+    batches = ((group, model.embed(group, unknown=unknown)) for group in portions(inputs))
     if output is not None:
-        rows, columns = _write_array(output, (part for _, part in made), model)
+        rows, columns = _write_array(output, (part for _, part in batches), model)
         if as_json:
             emit({"output": output, "texts": rows, "dimensions": columns})
         else:
             click.echo(f"{output}: {rows:,} x {columns}")
         return
     with no_bars():
-        for group, part in made:
+        for group, part in batches:
             for text, row in zip(group, part.tolist()):
                 if as_json:
                     emit({"text": text, "vector": row})
@@ -71,7 +71,7 @@ def command(
 
 
 def _write_array(output: str, parts: Iterator[np.ndarray], model: Any) -> tuple[int, int]:
-    """Write all rows to one .npy file, whose header is written again when their number is known:
+    """Write all rows to one .npy file; its header is written again when their number is known:
     NumPy leaves room for it.
     """
     from numpy.lib import format as npy

@@ -45,12 +45,12 @@ def command(model: str, texts: tuple[str, ...], number: int, as_json: bool) -> N
     """
     loaded = open_model("fill", model)
     piped = texts in ((), ("-",))
-    asked = list(stdin_lines() if piped else texts)
-    blank = [piped and not text.strip() for text in asked]
+    inputs = list(stdin_lines() if piped else texts)
+    blank = [piped and not text.strip() for text in inputs]
     answers = iter(
-        loaded.fill([text for text, nothing in zip(asked, blank) if not nothing], number)
+        loaded.fill([text for text, nothing in zip(inputs, blank) if not nothing], number)
     )
-    for row, (text, nothing) in enumerate(zip(asked, blank)):
+    for row, (text, nothing) in enumerate(zip(inputs, blank)):
         if row and not as_json:
             click.echo()
         _show(text, [] if nothing else next(answers), as_json)

@@ -137,12 +137,12 @@ def _command_for(name: str) -> click.Command:
         reading = task.reading(**given(task.reading, options))
         model, start = make_model(name, options_class, options)
         check_target(output)
-        how = prepare(name, options_class, output, options)
-        with how.held():
+        plan = prepare(name, options_class, output, options)
+        with plan.held():
             learnt = task.read(paths, reading)
             held_out = None if valid is None else task.read_valid(valid, reading)
             begun = time.perf_counter()
-            fit_and_save(model, learnt, held_out, output, how, start)
+            fit_and_save(model, learnt, held_out, output, plan, start)
             spent = time.perf_counter() - begun
         _show(model, output, spent, held_out, as_json)
 

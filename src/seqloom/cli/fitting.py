@@ -1,10 +1,8 @@
 """What `fit` offers for models that count, for those that iterate, and for networks that are
-trained by steps.
+trained by steps; and its help, with options under headings, the usual ones first.
 
-The checkpoints of the last two are in OUT.run beside OUT; the same command goes on from there after
-any interruption. The log of a network's training is saved with the model; then the checkpoints go.
-
-The help of `fit`: options under headings, the usual ones first.
+The checkpoints of the last two kinds are in OUT.run beside OUT; the same command resumes from them after
+any interruption. The training log is saved with the model; then the checkpoints are removed.
 """
 
 from __future__ import annotations
@@ -64,8 +62,8 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
 
 
 @dataclass(frozen=True)
-class How:
-    """How a model is to be fitted, checked as far as can be before the data is read."""
+class FitPlan:
+    """The arguments of a fit, checked as far as possible before the data is read."""
 
     options: dict[str, Any]  # of `fit`
     run: Path | None = None
@@ -73,9 +71,7 @@ class How:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the checkpoints to this process while open, and tell whoever interrupts it how to go
-        on.
-        """
+        """Lock the checkpoints for this process while open; an interrupt says how to resume."""
         if self.run is None:
             yield
             return
@@ -106,11 +102,11 @@ def make_model(
         return model_class(name)(**chosen), {}
     from seqloom.contracts.starting import new_model
 
-    model, found = new_model(model_class(name), start, chosen)
-    return model, {"start": found}
+    model, origin = new_model(model_class(name), start, chosen)
+    return model, {"start": origin}
 
 
-def prepare(name: str, config_class: type[Config], output: str, options: dict[str, Any]) -> How:
+def prepare(name: str, config_class: type[Config], output: str, options: dict[str, Any]) -> FitPlan:
     """Return the options of fitting; refuse here what this machine cannot do, not after an hour of
     tokenizing.
     """
@@ -118,7 +114,7 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
         {"memory": options["memory"]} if "memory" in config_class.fit_arguments else {}
     )
     if "run" not in config_class.fit_arguments:
-        return How(arguments)
+        return FitPlan(arguments)
     if "train" in config_class.fit_arguments:
         from seqloom.models.network.network import require_torch
 
@@ -130,34 +126,34 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
         arguments |= {"train": config, "device": options["device"]}
-    return How(arguments, Path(f"{output.rstrip('/')}.run"), options["restart"])
+    return FitPlan(arguments, Path(f"{output.rstrip('/')}.run"), options["restart"])
 
 
 def fit_and_save(
-    model: Model, data: Any, valid: Any, output: str, how: How, start: dict[str, Any]
+    model: Model, data: Any, valid: Any, output: str, plan: FitPlan, start: dict[str, Any]
 ) -> None:
     """Fit, with checkpoints beside the output where the model has some, then save.
 
     `start`: the model to start from, as `make_model` gave it.
     """
-    if how.run is None:
-        model.fit(data, valid=valid, **how.options)
+    if plan.run is None:
+        model.fit(data, valid=valid, **plan.options)
         model.save(output)
         return
     from seqloom.storage import EVENTS, TRAINING_LOG, save
     from seqloom.training.checkpoint import LOG, Run
 
-    run = Run(how.run)
+    run = Run(plan.run)
     try:
-        model.fit(data, valid=valid, run=how.run, **how.options, **start)
+        model.fit(data, valid=valid, run=plan.run, **plan.options, **start)
     except ConfigError:
-        if not run.has_checkpoint() and not (how.run / LOG).exists():
+        if not run.has_checkpoint() and not (plan.run / LOG).exists():
             run.clear()  # nothing was trained yet
         raise
     except TrainingError as error:
         again = "; other settings need --restart" if run.has_checkpoint() else ""
         raise TrainingError(f"{error}{again}") from error
-    save(model, output, {TRAINING_LOG: how.run / LOG, EVENTS: how.run / EVENTS})
+    save(model, output, {TRAINING_LOG: plan.run / LOG, EVENTS: plan.run / EVENTS})
     run.clear()
 
 
@@ -189,7 +185,7 @@ MOST_USUAL, FIRST_TO_GO = 10, ("window", "n_layers")
 
 
 class SectionedCommand(click.Command):
-    """A command whose options are listed by section; what no section names stands in the last."""
+    """A command with its options listed by section; those of no section come in the last."""
 
     def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **settings: Any) -> None:
         super().__init__(*args, **settings)

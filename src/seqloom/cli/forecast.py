@@ -58,13 +58,13 @@ def command(
         check_target(chart)
     loaded = open_model("forecast", model)
     series = Forecasting().read(data, SeriesReading(**given(SeriesReading, options)), loaded)
-    found = loaded.forecast(series, horizon, since=since)
+    forecast = loaded.forecast(series, horizon, since=since)
     if chart is not None:
         from seqloom.views.forecasting import forecast_sheet
 
-        forecast_sheet(loaded, series, found).save(chart)
+        forecast_sheet(loaded, series, forecast).save(chart)
     if not as_json:
-        click.echo(str(found))
+        click.echo(str(forecast))
         return
-    for row in found.rows():
+    for row in forecast.rows():
         emit(row)

@@ -131,20 +131,20 @@ def command(
 def _chat(
     model: Any, message: str | None, system: str | None, as_json: bool, settings: dict[str, Any]
 ) -> None:
-    """Answer one message, or each that is typed or read, with all before it in mind."""
+    """Answer one message, or each that is typed or read, as one conversation."""
     if not hasattr(model, "chat"):
         raise ConfigError(f"--chat is for models with a chat template; this model is {model.name}")
     model.chat_template()  # refused before a message is asked for
     conversation = [] if system is None else [{"role": "system", "content": system}]
-    for said in _messages(message, as_json):
-        conversation.append({"role": "user", "content": said})
+    for text in _messages(message, as_json):
+        conversation.append({"role": "user", "content": text})
         answer = ""
         for piece in model.chat_stream(conversation, **settings):
             answer += piece
             if not as_json:
                 click.echo(piece, nl=False)
         if as_json:
-            emit({"message": said, "answer": answer})
+            emit({"message": text, "answer": answer})
         else:
             click.echo()
         conversation.append({"role": "assistant", "content": answer})
@@ -162,9 +162,9 @@ def _messages(message: str | None, as_json: bool) -> Iterator[str]:
         while True:
             click.echo("> ", nl=False, err=True)
             try:
-                said = input()
+                text = input()
             except EOFError:
-                said = ""
-            if not said:
+                text = ""
+            if not text:
                 return
-            yield said
+            yield text

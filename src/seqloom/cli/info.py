@@ -56,14 +56,14 @@ def command(model: str, chart: str | None, text: str | None, as_json: bool) -> N
         f"{config['model']} {config['task']}, {config['disk']:,} bytes, "
         f"seqloom {config['seqloom_version']} (format {config['format_version']})"
     )
-    config = _in_force(config)
+    config = _effective_options(config)
     for section in ("config", "tokenizers", "learnt", "fit", "states"):
         if config.get(section):
             click.echo(f"\n{section}")
             _show(config[section], "  ")
 
 
-def _in_force(config: dict[str, Any]) -> dict[str, Any]:
+def _effective_options(config: dict[str, Any]) -> dict[str, Any]:
     """Return the config without options that have no effect beside the others, or none on weights
     that were not trained here.
     """

@@ -37,10 +37,8 @@ class Interruptions:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in CODES:
-                if signal.getsignal(number) not in (
-                    signal.SIG_IGN,
-                    None,
-                ):  # nohup, a job in the background
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                    # Ignored signals stay ignored: nohup, a job in the background.
                     self._before[number] = signal.signal(number, self._raise)
             if _ALARM is not None:
                 self._before[_ALARM] = signal.signal(_ALARM, self._look)
@@ -66,9 +64,8 @@ class Interruptions:
             del exception  # which its own trace would keep
 
     def _look(self, number: int, frame: FrameType | None) -> None:
-        if (
-            self._under_way is not None and self._under_way() is None
-        ):  # nobody handles it, and the command goes on
+        if self._under_way is not None and self._under_way() is None:
+            # Nobody handles it, and the command goes on.
             assert self.heard is not None
             self._settle()
             signal.raise_signal(self.heard)  # to whoever listens now
@@ -79,7 +76,7 @@ class Interruptions:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _unraisable(self, what: Any) -> None:
-        if not issubclass(what.exc_type, Interrupted):  # of which a trace would say nothing
+        if not issubclass(what.exc_type, Interrupted):  # a trace would say nothing
             self._hook(what)
 
 

@@ -92,9 +92,8 @@ def _run(interruptions: Interruptions) -> None:
     debug = "--debug" in sys.argv
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a terminal that cannot show a character is no error
+            # A terminal that cannot show a character is no error.
+            stream.reconfigure(errors="backslashreplace")
     try:
         registry.load_plugins()
         for line in registry.failures:
@@ -122,9 +121,8 @@ def _run(interruptions: Interruptions) -> None:
         if debug:
             raise
         if interruptions.heard is not None and not isinstance(error, SeqloomError):
-            _interrupted(
-                "", interruptions.heard
-            )  # which somebody's code has turned into another error
+            # Other code has turned the interrupt into another error.
+            _interrupted("", interruptions.heard)
         click.echo(f"seqloom: {shortened(_one_line(error))}", err=True)
         raise SystemExit(error.exit_code if isinstance(error, SeqloomError) else 1) from None
 

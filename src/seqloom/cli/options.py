@@ -1,10 +1,8 @@
-"""Command-line options made from config dataclasses, and those that every command has.
+"""Command-line options made from config dataclasses, those that every command has, and those that the
+commands for word vectors share.
 
-A field `min_count` becomes `--min-count`; its help, default, range and choices are the field's own.
-
-Commands that are loaded when they are asked for.
-
-What the commands for word vectors share.
+A field `min_count` becomes `--min-count`; its help, default, range and choices are those of the field.
+Commands are imported when they are asked for (`LazyGroup`).
 """
 
 from __future__ import annotations
@@ -115,7 +113,7 @@ def config_options(cls: type[Config], skip: typing.Collection[str] = ()) -> Call
 
 
 def union_options(classes: Sequence[tuple[str, type[Config]]]) -> Callable[[F], F]:
-    """Add one option for each name among the fields of the configs, saying whose it is; where they
+    """Add one option for each name among the fields of the configs, naming the owner; where they
     differ in their choices or help, all are offered and shown.
     """
     offered: dict[str, list[str]] = {}
@@ -276,9 +274,8 @@ def finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-reading = config_options(
-    TextReading
-)  # --encoding, --column and --strict, for commands that read text
+# --encoding, --column and --strict, for commands that read text.
+reading = config_options(TextReading)
 
 
 def read_corpus(
@@ -305,13 +302,13 @@ def task_options(configs: Callable[[Task], Sequence[type[Config]]]) -> Callable[
 
 def options_of(
     task: Task,
-    place: str,
-    wanted: Sequence[type[Config]],
+    path: str,
+    chosen: Sequence[type[Config]],
     options: dict[str, Any],
     configs: Callable[[Task], Sequence[type[Config]]],
 ) -> list[Any]:
     """Build the configs of one task from the given options; refuse those of other tasks."""
-    names = {f.name for config in wanted for f in dataclasses.fields(config)}
+    names = {f.name for config in chosen for f in dataclasses.fields(config)}
     for name, value in options.items():
         if name not in names and value is not None:
             users = [
@@ -319,12 +316,12 @@ def options_of(
                 for other in tasks.every()
                 if name in {f.name for config in configs(other) for f in dataclasses.fields(config)}
             ]
-            flags = ", ".join(f"--{own.replace('_', '-')}" for own in sorted(names))
+            flags = ", ".join(f"--{option.replace('_', '-')}" for option in sorted(names))
             raise ConfigError(
-                f"--{name.replace('_', '-')} is for {either(users)}; {place} is {task.phrase}, which takes "
+                f"--{name.replace('_', '-')} is for {either(users)}; {path} is {task.phrase}, which takes "
                 f"{flags}"
             )
-    return [config(**given(config, dict(options))) for config in wanted]
+    return [config(**given(config, dict(options))) for config in chosen]
 
 
 def stdin_lines() -> Iterator[str]:

@@ -1,6 +1,6 @@
 """`seqloom plot RUN...` and `seqloom plot VECTORS`.
 
-`seqloom plot` for word vectors: a map of words, an analogy, or the surroundings of a word.
+RUN: training curves. VECTORS: a map of words, an analogy, or the neighbours of a word.
 """
 
 from __future__ import annotations
@@ -148,27 +148,23 @@ def _draw_runs(names: list[str], target: str | None, by: str, as_json: bool) -> 
 
 def _default(names: list[str]) -> str:
     """Return the path beside the directory, with its name; of several runs the first gives it."""
-    place = Path(names[0]).absolute()
-    return f"{names[0]}.png" if names[0] not in (".", "..") else str(place.resolve()) + ".png"
+    path = Path(names[0]).absolute()
+    return f"{names[0]}.png" if names[0] not in (".", "..") else str(path.resolve()) + ".png"
 
 
 # ---- word map
 
-WHAT = {
-    "words": "--words",
-    "top": "--top",
-    "near": "--near",
-    "analogy": "--analogy",
-}  # one of these says what is drawn
+# One of these says what is drawn.
+WHAT = {"words": "--words", "top": "--top", "near": "--near", "analogy": "--analogy"}
 
 
-def holds_vectors(place: str) -> bool:
+def holds_vectors(name: str) -> bool:
     """Return whether a name is a file of vectors or a saved model of them, and not a run in
     training.
     """
     from seqloom.storage import CONFIG, read_config
 
-    path = Path(place)
+    path = Path(name)
     return path.is_file() or (
         (path / CONFIG).is_file() and "nearest" in tasks.get(read_config(path)["task"]).commands
     )
@@ -192,15 +188,15 @@ def check(options: dict[str, Any]) -> None:
         raise ConfigError("--clusters colours a map of words; give --words or --top")
 
 
-def draw_words(place: str, target: str | None, options: dict[str, Any], as_json: bool) -> None:
+def draw_words(path: str, target: str | None, options: dict[str, Any], as_json: bool) -> None:
     """Draw the picture to `target`, if there is to be one, and print its numbers."""
     from seqloom.interop.vectors import open_vectors
 
-    sheet = _sheet(open_vectors(place), options)
+    sheet = _sheet(open_vectors(path), options)
     if target is not None:
         sheet.save(target)
     if as_json:
-        emit({"vectors": place, **sheet.data, **({"picture": target} if target else {})})
+        emit({"vectors": path, **sheet.data, **({"picture": target} if target else {})})
     else:
         click.echo("\n".join([*sheet.summary, f"written to {target}"]))
 
@@ -222,7 +218,7 @@ def _sheet(model: Any, options: dict[str, Any]) -> Sheet:
         )
     return word_map(
         model,
-        _given(options["words"]) if options["words"] else None,
+        _word_groups(options["words"]) if options["words"] else None,
         top=options["top"],
         method=options["method"] or "pca",
         clusters=options["clusters"],
@@ -230,7 +226,7 @@ def _sheet(model: Any, options: dict[str, Any]) -> Sheet:
     )
 
 
-def _given(texts: tuple[str, ...]) -> dict[str, list[str]]:
+def _word_groups(texts: tuple[str, ...]) -> dict[str, list[str]]:
     """Read each --words as a group: NAME=a,b,c, or a,b,c, or a file."""
     from seqloom.metrics.bias import WordLists, read_word_lists, word_list
 

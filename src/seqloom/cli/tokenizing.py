@@ -73,25 +73,26 @@ def command(
     if ids_file:
         check_file(Path(ids_file))
     corpus = read_corpus(text, encoding, column, strict)
-    made = (
+    chosen_tokenizer = (
         Tokenizer.load(tokenizer)
         if tokenizer
         else Tokenizer(**{"kind": "word", **chosen}).fit(corpus)
     )
     if save:
-        made.save(save)
+        chosen_tokenizer.save(save)
     if ids_file:
-        encoded = encode_corpus(made, corpus, unit=unit, path=Path(ids_file))
+        encoded = encode_corpus(chosen_tokenizer, corpus, unit=unit, path=Path(ids_file))
         _summary(
             {"ids_file": ids_file, "tokens": len(encoded), "dtype": str(encoded.dtype)}, as_json
         )
     if save:
-        _summary({"tokenizer": save, "label": made.label(), "vocab_size": made.vocab_size}, as_json)
+        summary = {"label": chosen_tokenizer.label(), "vocab_size": chosen_tokenizer.vocab_size}
+        _summary({"tokenizer": save, **summary}, as_json)
     if save or ids_file:
         return
     for line in corpus.lines():
-        row = made.encode(line).tolist()
-        names = row if ids else [made.token(i) for i in row]
+        row = chosen_tokenizer.encode(line).tolist()
+        names = row if ids else [chosen_tokenizer.token(i) for i in row]
         emit(names) if as_json else click.echo(" ".join(map(str, names)))
 
 

@@ -1,8 +1,7 @@
 """`seqloom translate MODEL [TEXT]`.
 
-A file of translations that is written line by line and can be continued after an interruption.
-
-While it is incomplete it has the ending `.part` and, beside it, a small `.part.json` that says what
+A file of translations is written line by line and can be continued after an interruption. While it is
+incomplete it has the ending `.part` and, beside it, a small `.part.json` that says what
 it is made of, so that it is never continued with another model, other options or another text.
 Lines are written as soon as they are known; whatever ends the process, the complete lines stay, and
 half a line at the end is written again. The finished file takes its name at the end.
@@ -125,7 +124,7 @@ def _check_same(part: Path, record: Path, facts: dict[str, Any]) -> None:
 
 
 def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:
-    """Count the sources whose lines are all there, and the bytes of these lines. Some of the n
+    """Count the sources with all their lines written, and the bytes of these lines. Some of the n
     best of the last source may be missing.
 
     >>> _complete("eins\\nzwei\\ndr".encode(), numbered=False)
@@ -145,28 +144,28 @@ def contents(*names: str) -> list[str]:
     """Return a hash of the contents of each file or directory; for others, such as standard input,
     the name.
     """
-    found = []
+    digests = []
     for name in names:
-        whole, path = hashlib.sha256(), Path(name)
+        hasher, path = hashlib.sha256(), Path(name)
         files = (
             [path]
             if path.is_file()
-            else sorted(one for one in path.rglob("*") if one.is_file())
+            else sorted(part for part in path.rglob("*") if part.is_file())
             if path.is_dir()
             else []
         )
-        for one in files:
-            with one.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
-        found.append(whole.hexdigest()[:16] if files else name)
-    return found
+        for part in files:
+            with part.open("rb") as file:
+                hasher.update(hashlib.file_digest(file, "sha256").digest())
+        digests.append(hasher.hexdigest()[:16] if files else name)
+    return digests
 
 
 def _skip(sources: Iterator[Any], done: int, target: str) -> None:
-    there = sum(1 for _ in itertools.islice(sources, done))
-    if there < done:
+    skipped = sum(1 for _ in itertools.islice(sources, done))
+    if skipped < done:
         raise DataError(
-            f"the text has {there:,} lines, but {done:,} of {target} are translated already: it is "
+            f"the text has {skipped:,} lines, but {done:,} of {target} are translated already: it is "
             f"another text"
         )
 
@@ -178,11 +177,11 @@ PORTION = 320  # lines that are translated before any of them is written
 
 @dataclass(frozen=True)
 class Job:
-    """What translates, and how."""
+    """The models that translate together, and the options of their search."""
 
     model: Translator
     ensemble: list[Translator]
-    how: TranslationConfig
+    config: TranslationConfig
     nbest: int | None
     as_json: bool
 
@@ -202,28 +201,28 @@ class Job:
         with progress.task("translating", n_bytes, "bytes") as bar:
             while lines := list(itertools.islice(sources, portion or PORTION)):
                 with no_bars():
-                    found = self.model.translations(
+                    translations = self.model.translations(
                         lines,
-                        self.how,
+                        self.config,
                         self.nbest or 1,
                         self.ensemble,
                         first=done,
                         scored=bool(self.as_json or self.nbest),
                     )
-                yield from zip(itertools.count(done + 1), lines, found)
+                yield from zip(itertools.count(done + 1), lines, translations)
                 done += len(lines)
-                long += found.long_sources
-                cut += found.cut_off
+                long += translations.long_sources
+                cut += translations.cut_off
                 bar.advance(sum(map(_size, lines)))
-        self.model.remark_cut_off(cut, done - before, self.how)
+        self.model.remark_cut_off(cut, done - before, self.config)
         self.model.remark_long_sources(long, done - before)
 
     def lines(self, number: int, source: Any, best: list[Translation]) -> Iterator[str]:
         """Yield what is written for the source in line `number`."""
         if self.as_json:
-            found = [one.to_dict() for one in best]
+            records = [one.to_dict() for one in best]
             values: dict[str, Any] = {"source": source} if isinstance(source, str) else {}
-            values |= {"translations": found} if self.nbest else found[0]
+            values |= {"translations": records} if self.nbest else records[0]
             yield json.dumps(finite(values), ensure_ascii=False, allow_nan=False)
         elif self.nbest:
             yield from (f"{number}\t{one.score:.6f}\t{_one_line(one.text)}" for one in best)
@@ -232,7 +231,7 @@ class Job:
 
     def facts(self) -> dict[str, Any]:
         """Return what a resumed translation must share with its beginning, besides models and text."""
-        return {"options": self.how.to_dict(), "nbest": self.nbest, "json": self.as_json}
+        return {"options": self.config.to_dict(), "nbest": self.nbest, "json": self.as_json}
 
 
 @click.command(
@@ -301,12 +300,12 @@ def command(
     """
     if resume and output is None:
         raise ConfigError("--resume continues a file; name it with --output")
-    how = TranslationConfig(**given(TranslationConfig, options))
-    if nbest and how.search == "sample":
+    config = TranslationConfig(**given(TranslationConfig, options))
+    if nbest and config.search == "sample":
         raise ConfigError("--nbest is for beam search; leave out --search sample")
     texts = TextReading(**given(TextReading, options))
-    opened = [tasks.open_model("translate", place) for place in (model, *others)]
-    job = Job(opened[0], opened[1:], how, nbest, as_json)
+    opened = [tasks.open_model("translate", path) for path in (model, *others)]
+    job = Job(opened[0], opened[1:], config, nbest, as_json)
     sources, n_bytes = _arrays(text, texts) if opened[0].reads_numbers else text_units(text, texts)
     if chart is not None:
         _draw(job, sources, chart)
@@ -359,8 +358,8 @@ def _draw(job: Job, sources: Iterator[Any], chart: str) -> None:
             "--chart draws one line of text, translated by one model; give one line, without "
             "--with and --nbest"
         )
-    best = job.model.translations(lines, job.how)[0]
-    job.model.remark_cut_off(int(not best[0].finished), 1, job.how)
+    best = job.model.translations(lines, job.config)[0]
+    job.model.remark_cut_off(int(not best[0].finished), 1, job.config)
     alignment(job.model, lines[0], best[0].text).save(chart)
     for line in job.lines(1, lines[0], best):
         click.echo(line)

@@ -4,20 +4,18 @@ a GRU here?
 A and B are two sets of options of one model, or two models of one task. Both learn from the same
 training part and are measured on the same held-out one, so every figure comes in pairs, and what
 counts is the spread of the differences. By default the last tenth is held out; with `folds` each
-part of the data is, once. So this is a comparison of two rungs: how a task splits its data and what
-it is measured by is said by its `Ladder`.
+part of the data is, once. The task's `Ladder` says how its data is split and measured. Intervals
+resample segments (lines, texts, sentences, questions), both settings together (Koehn 2004). The
+number of different words is no statistic of segments (a resample has fewer of them), so those
+figures show their range over the folds.
 
-What may be compared. A likelihood is the probability of a text. A setting that loses part of the
-text (a normaliser, unknown words) gives the probability of a different, easier text, and its
+Which figures may be compared: a likelihood is the probability of a text. A setting that loses part
+of the text (a normaliser, unknown words) gives the probability of a different, easier text, and its
 perplexity falls without anything having been learnt. So likelihoods are compared only where both
 settings keep every byte (then in bits per byte) or cut the text into the very same tokens (then in
-nats per token); otherwise that is refused, and what remains are figures that mean the same for
+nats per token). Otherwise that is refused, and what remains are figures that mean the same for
 both: how large the vocabulary is, how many held-out tokens and types it does not know, and how long
 the lines become. To know whether a lossy step helps a task, measure that task.
-
-Intervals resample segments (lines, texts, sentences, questions), both settings together (Koehn
-2004). The number of different words is no statistic of segments (a resample has fewer of them), so
-those figures show their range over the folds.
 """
 
 from __future__ import annotations
@@ -162,7 +160,7 @@ class ABResult:
 
 @dataclass(frozen=True)
 class Setting:
-    """A model that has not been fitted, and how it is to be."""
+    """A model that has not been fitted, and the options of its fit."""
 
     model: type[Model]
     options: dict[str, Any]
@@ -171,12 +169,15 @@ class Setting:
 
     def attempt(self, parts: Parts, extra: dict[str, Any]) -> Attempt:
         """Make a new model, to be fitted with its arguments; `extra`: the seed, where there are several."""
-        own = {f.name for f in fields(self.model.config_class)}
-        options = self.options | {name: value for name, value in extra.items() if name in own}
+        model_options = {f.name for f in fields(self.model.config_class)}
+        options = self.options | {
+            name: value for name, value in extra.items() if name in model_options
+        }
         fitting = dict(self.fit or {})
         if self.train is not None:
             fitting["train"] = replace(
-                self.train, **{name: value for name, value in extra.items() if name not in own}
+                self.train,
+                **{name: value for name, value in extra.items() if name not in model_options},
             )
         rung = Rung(
             self.model.name, OWN, "", lambda bench: self.model(**options), 1, "", fitting=fitting
@@ -225,22 +226,26 @@ def ab(
         raise ConfigError(
             "folds hold out parts of the data, valid is separate held-out data; give one of them"
         )
-    whole = ladder.read(data)
-    parts, runs = _parts(ladder, whole, valid, folds, len(seeds))
+    dataset = ladder.read(data)
+    parts, runs = _parts(ladder, dataset, valid, folds, len(seeds))
     ladder = ladder.specialised_for(parts[0])
     chosen: list[tuple[Parts, dict[str, Any]]] = [
         (parts[-1], {"seed": seed}) for seed in seeds
     ] or [(p, {}) for p in parts]
-    made: list[Trial] = []
+    trials: list[Trial] = []
     with progress.task("A/B", len(chosen), "runs") as bar:
         for part, extra in chosen:
-            made.append(
+            trials.append(
                 ladder.trial([setting.attempt(part, extra) for setting in (first, second)], part)
             )
             bar.advance()
     names = list(dict.fromkeys([first.model.name, second.model.name]))
     shown = [
-        {**({"model": s.model.name} if len(names) > 1 else {}), **s.options, **_given(s.train)}
+        {
+            **({"model": s.model.name} if len(names) > 1 else {}),
+            **s.options,
+            **_given_options(s.train),
+        }
         for s in (first, second)
     ]
     return ABResult(
@@ -248,31 +253,31 @@ def ab(
         shown[0],
         shown[1],
         runs,
-        whole.name,
-        whole.fingerprint[:16],
-        _figures(made, ladder.resampled, bool(seeds), samples),
-        made[0].notes,
+        dataset.name,
+        dataset.fingerprint[:16],
+        _figures(trials, ladder.resampled, bool(seeds), samples),
+        trials[0].notes,
     )
 
 
 def _setting(
-    one: Options | Model | str | None, both: Options, model: str, device: str | None
+    side: Options | Model | str | None, both: Options, model: str, device: str | None
 ) -> Setting:
-    if isinstance(one, Model):
+    if isinstance(side, Model):
         if both:
             raise ConfigError(
                 "both is for options, and a model has its own; leave both out, or give options as a and b"
             )
         cls, options = (
-            type(one),
+            type(side),
             {
-                f.name: getattr(one.config, f.name)
-                for f in fields(one.config)
-                if getattr(one.config, f.name) != f.default
+                f.name: getattr(side.config, f.name)
+                for f in fields(side.config)
+                if getattr(side.config, f.name) != f.default
             },
         )
     else:
-        options = {**both, **({"model": one} if isinstance(one, str) else one or {})}
+        options = {**both, **({"model": side} if isinstance(side, str) else side or {})}
         cls = model_class(str(options.pop("model", model)))
     fit: dict[str, Any] = (
         {}
@@ -306,20 +311,20 @@ def _parts(
     """Return training and held-out parts, and what they are in words."""
     if valid is not None:
         held = ladder.read_held_out(valid)
-        parts, how = ladder.given_splits(data, None, held), f"judged on {held.name}"
+        parts, evaluated_on = ladder.given_splits(data, None, held), f"judged on {held.name}"
         assert parts is not None
-        made = [parts]
+        splits = [parts]
     else:
-        made = ladder.folds(data, folds)
+        splits = ladder.folds(data, folds)
         if folds is None:
-            made, how = made[-1:], f"one of {len(made)} parts held out"
+            splits, evaluated_on = splits[-1:], f"one of {len(splits)} parts held out"
         else:
-            how = f"last of {folds} folds" if seeds else f"{folds} folds"
-    return made, f"{how}, {seeds} seed{'s' * (seeds != 1)}" if seeds else how
+            evaluated_on = f"last of {folds} folds" if seeds else f"{folds} folds"
+    return splits, f"{evaluated_on}, {seeds} seed{'s' * (seeds != 1)}" if seeds else evaluated_on
 
 
-def _figures(made: list[Trial], over: str, seeded: bool, samples: int) -> list[Figure]:
-    every = zip(*(trial.scores for trial in made))
+def _figures(trials: list[Trial], over: str, seeded: bool, samples: int) -> list[Figure]:
+    every = zip(*(trial.scores for trial in trials))
     figures = [
         _figure(list(pairs), over, seeded, samples)
         for pairs in every
@@ -327,7 +332,7 @@ def _figures(made: list[Trial], over: str, seeded: bool, samples: int) -> list[F
     ]
     return figures + [
         _over_folds(list(counts))
-        for counts in zip(*(trial.counts for trial in made[: 1 if seeded else None]))
+        for counts in zip(*(trial.counts for trial in trials[: 1 if seeded else None]))
     ]
 
 
@@ -343,14 +348,12 @@ def _figure(pairs: list[tuple[Score, Score]], over: str, seeded: bool, samples: 
     if rows[0].dtype.kind == "U":  # labels: the statistic takes their numbers
         numbers = np.unique(np.stack(rows), return_inverse=True)[1].reshape(2, *rows[0].shape)
         rows = list(numbers)
-    a, b = (
-        side.swapaxes(0, 1) if seeded else side[:, None] for side in rows
-    )  # (segments, seeds, m)
+    # (segments, seeds, m)
+    a, b = (side.swapaxes(0, 1) if seeded else side[:, None] for side in rows)
     if statistic is bootstrap.ratio:
         a, b = a.mean(axis=1), b.mean(axis=1)
-        if (
-            len(a) > MAX_SEGMENTS
-        ):  # neighbours together: more would not make an interval better, only slower
+        if len(a) > MAX_SEGMENTS:
+            # Neighbours together: more would not make an interval better, only slower.
             starts = np.unique(
                 np.linspace(0, len(a), MAX_SEGMENTS, endpoint=False).astype(np.int64)
             )
@@ -373,7 +376,7 @@ def _figure(pairs: list[tuple[Score, Score]], over: str, seeded: bool, samples: 
 
 
 def _mean(statistic: Callable[[np.ndarray], float], rows: np.ndarray) -> float:
-    """Of the statistics of all seeds."""
+    """Return the mean of the statistics of all seeds."""
     return float(np.mean([statistic(rows[:, k]) for k in range(rows.shape[1])]))
 
 
@@ -391,7 +394,7 @@ def _over_folds(counts: list[Count]) -> Figure:
     )
 
 
-def _given(train: TrainConfig | None) -> dict[str, Any]:
+def _given_options(train: TrainConfig | None) -> dict[str, Any]:
     return (
         {}
         if train is None

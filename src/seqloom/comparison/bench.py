@@ -40,31 +40,27 @@ class Bench:
     recipe: Callable[[str, int], TokenizerConfig] | None = (
         None  # of a tokenizer: by its name and the bytes of the text
     )
-    tokenizers: dict[str, tuple[Tokenizer, float]] = field(
-        default_factory=dict
-    )  # with the seconds it took
+    # By kind, with the seconds that fitting took.
+    tokenizers: dict[str, tuple[Tokenizer, float]] = field(default_factory=dict)
     fitted: dict[str, Any] = field(default_factory=dict)
-    own: set[str] = field(default_factory=set)  # of those, the ones that were given as objects
+    own: set[str] = field(default_factory=set)  # the names in `fitted` of models given as objects
     minutes: float = 0.6  # that a network trains
-    enough: bool = (
-        True  # less where little data has been read often enough: nobody gave the minutes
-    )
-    place: Path | None = None  # for checkpoints of networks
+    # Whether networks may stop earlier, where little data has been read often enough.
+    enough: bool = True
+    directory: Path | None = None  # for checkpoints of networks
     seed: int = 0
-    options: dict[str, Any] = field(
-        default_factory=dict
-    )  # of every rung, where the ladder has such
-    keys: dict[str, str] = field(
-        default_factory=dict, init=False
-    )  # of rungs by name; another bench has others
+    # Options of every rung, where the ladder has some.
+    options: dict[str, Any] = field(default_factory=dict)
+    # Keys of rungs by name; another bench has others.
+    keys: dict[str, str] = field(default_factory=dict, init=False)
 
     def tokenizer(self, kind: str) -> Tokenizer:
         if kind not in self.tokenizers:
             start = time.perf_counter()
             config = self.tokenizer_config(kind)
-            whole = {"vocab_size": config.vocab_size or 0, "min_count": config.min_count}
+            settings = {"vocab_size": config.vocab_size or 0, "min_count": config.min_count}
             tokenizer = (
-                Tokenizer.whole_words(self.splits.train, **whole)
+                Tokenizer.whole_words(self.splits.train, **settings)
                 if kind == WORDS
                 else Tokenizer(config).fit(self.splits.train)
             )
@@ -85,11 +81,11 @@ def unfitted(name: str, *, seeded: bool = False, **options: Any) -> Callable[[Be
 
 def _unused(name: str, taken: Iterable[str]) -> str:
     """Return the name, with a number appended if it is taken."""
-    names, n, made = set(taken), 1, name
-    while made in names:
+    names, n, candidate = set(taken), 1, name
+    while candidate in names:
         n += 1
-        made = f"{name}-{n}"
-    return made
+        candidate = f"{name}-{n}"
+    return candidate
 
 
 class NotPossible(SeqloomError):
@@ -109,11 +105,10 @@ class Rung:
     on_others: bool = (
         False  # made of the rungs before it, so it is another one where those are others
     )
-    given: Any = None  # a model that somebody gave as an object
-    training: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # options of training that are not the defaults
-    place: Path | None = None  # where a model that was trained elsewhere is saved
+    given: Any = None  # a model given as an object
+    # Options of training that are not the defaults.
+    training: Mapping[str, Any] = field(default_factory=dict)
+    directory: Path | None = None  # where a model that was trained elsewhere is saved
     fitting: Mapping[str, Any] | None = (
         None  # arguments of `fit`, where they are given and not the comparison's
     )
@@ -135,17 +130,17 @@ class Rung:
         )
 
     @classmethod
-    def pretrained(cls, model: Any, place: Path, taken: Iterable[str]) -> Rung:
+    def pretrained(cls, model: Any, directory: Path, taken: Iterable[str]) -> Rung:
         """Make the rung of a saved model that was trained elsewhere, named after its directory."""
         return cls(
-            _unused(place.name or model.label(), taken),
+            _unused(directory.name or model.label(), taken),
             PRETRAINED,
             "",
             lambda bench: model,
             0,
             UNKNOWN,
             given=model,
-            place=place,
+            directory=directory,
         )
 
     @property
@@ -154,8 +149,8 @@ class Rung:
         return self.given is not None and bool(self.given.fitted)
 
     @property
-    def kept(self) -> bool:
-        """Return whether a finished one may be used again: the code of somebody else's model may
+    def reusable(self) -> bool:
+        """Return whether a finished one may be used again: the code of a model from elsewhere may
         change unseen.
         """
         if self.given is None:
@@ -238,14 +233,12 @@ class Attempt:
         )
         if not model.trained:
             return model.fit(parts.train, **extra)
-        run = None if bench.place is None else bench.place / f"{rung.name}-{self.key}.run"
+        run = None if bench.directory is None else bench.directory / f"{rung.name}-{self.key}.run"
         with nullcontext() if run is None else Run(run).held():
             try:
                 model.fit(parts.train, valid=parts.valid, run=run, train=rung.train(bench), **extra)
-            except (
-                MissingExtra,
-                TrainingError,
-            ) as error:  # what is missing, diverges or does not fit into memory
+            except (MissingExtra, TrainingError) as error:
+                # A package is missing, training diverges, or memory is too small.
                 raise NotPossible(str(error)) from None
             if run is not None:
                 Run(run).clear()

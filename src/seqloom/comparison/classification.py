@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from seqloom.comparison.result import Comparison
     from seqloom.metrics.result import Result
 
-MAX_RUNGS_EXAMINED = 4  # rungs that are looked at closely
+MAX_RUNGS_EXAMINED = 4  # rungs that are evaluated in detail
 KINDS = 15  # of errors that are listed
 
 
@@ -88,7 +88,7 @@ RUNGS = (
 
 
 class AnnotatedLadder(Ladder):
-    """Of data with labels or tags: reports have confusion, calibration, each class, and errors with
+    """A ladder of data with labels or tags: reports have confusion, calibration, each class, and errors with
     examples.
     """
 
@@ -137,8 +137,7 @@ class AnnotatedLadder(Ladder):
             page.chart(charts["calibration"], "how often each was right against how sure it was")
             page.text(
                 "Texts grouped by the probability of the predicted class, against how often that "
-                "was right; on the "
-                "dashed line a model is as sure as it may be, below it too sure.",
+                "was right; on the dashed line a model is as sure as it may be, below it too sure.",
                 kind="faint",
             )
         rows = best.get("classes") or best.get("tags") or []
@@ -166,7 +165,7 @@ class AnnotatedLadder(Ladder):
 
 
 def _calibration_chart(results: dict[str, Result]) -> Any:
-    """How often each is right where it says so much."""
+    """Draw how often each model is right by the probability that it gives."""
     return reliability(
         {
             name: [
@@ -205,8 +204,7 @@ class ClassificationLadder(AnnotatedLadder):
         "Accuracy: share of the held-out texts classified correctly; the interval is a bootstrap "
         "over texts. Macro F1 is "
         "the mean of the F1 of all classes; calibration error, how far the probabilities are from "
-        "how often the model "
-        "is right."
+        "how often the model is right."
     )
     size_unit, score_unit, unit_heading, resampled = "texts", "texts", "texts", "texts"
     overlapping, bundled, recognised = "the test texts", "data with labels", "the data has labels"
@@ -245,17 +243,16 @@ class ClassificationLadder(AnnotatedLadder):
         if data.pairs:
             raise ConfigError(
                 f"{data.name} has pairs of texts, which only classifiers on a converted encoder "
-                f"read; compare "
-                "those with seqloom ab"
+                f"read; compare those with seqloom ab"
             )
         return super().split(data, valid, test)
 
     def cut(self, data: Labelled) -> Parts:
-        train, held, last = (data.part(places) for places in hashed_parts(data.examples, FRACTIONS))
+        train, held, last = (data.part(rows) for rows in hashed_parts(data.examples, FRACTIONS))
         return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
 
     def units(self, data: Labelled) -> tuple[np.ndarray, np.ndarray, Sequence[bool]]:
-        """Texts in the order of their hashes, since files are often sorted by class; equal ones
+        """Return texts in the order of their hashes, since files are often sorted by class; equal ones
         stay together.
         """
         order, may_begin = hashed_order(data.examples)
@@ -265,13 +262,13 @@ class ClassificationLadder(AnnotatedLadder):
         return self if isinstance(parts.train.examples[0], str) else NumberLadder()
 
     def overlap(self, parts: Parts) -> float:
-        known = {example_digest(example) for example in parts.train.examples}
-        return sum(example_digest(example) in known for example in parts.test.examples) / len(
+        seen = {example_digest(example) for example in parts.train.examples}
+        return sum(example_digest(example) in seen for example in parts.test.examples) / len(
             parts.test
         )
 
     def smaller(self, train: Labelled, part: int) -> Labelled | None:
-        """Return the first examples, whose order is unrelated to their classes where the data was
+        """Return the first examples; their order is unrelated to their classes where the data was
         split here.
         """
         some = super().smaller(train, part)
@@ -285,14 +282,16 @@ class ClassificationLadder(AnnotatedLadder):
         start = time.perf_counter()
         log_probs = model.log_probs(test.examples)
         seconds = time.perf_counter() - start
-        said = model.labels_of(np.exp(log_probs))
+        predicted = model.labels_of(np.exp(log_probs))
         if model.multi_label:
-            return Evaluation({}, _several_labels(test.labels, said), len(test), seconds, said)
+            return Evaluation(
+                {}, _several_labels(test.labels, predicted), len(test), seconds, predicted
+            )
         names, gold = list(map(str, model.classes)), list(map(str, test.labels))
         metrics, _, _ = classification.evaluate_labels(
             names, gold, [""] * len(test), log_probs, samples=0, examples=0
         )
-        both = np.array([gold, list(map(str, said))]).T
+        both = np.array([gold, list(map(str, predicted))]).T
         scores = [
             Score("accuracy", columns(both[:, 0] == both[:, 1])),
             Score("macro F1", both, macro_f1),
@@ -304,7 +303,7 @@ class ClassificationLadder(AnnotatedLadder):
             key: metrics[key]
             for key in ("accuracy", "macro_f1", "nats_per_text", "calibration_error", "texts")
         }
-        return Evaluation(measures, scores, len(test), seconds, said)
+        return Evaluation(measures, scores, len(test), seconds, predicted)
 
     def warm_up(self) -> None:
         texts = [("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")]
@@ -313,7 +312,7 @@ class ClassificationLadder(AnnotatedLadder):
 
 
 class NumberLadder(ClassificationLadder):
-    """Where the examples are series of numbers."""
+    """The ladder where the examples are series of numbers."""
 
     size_unit, score_unit, unit_heading = "series", "series", "series"
     overlapping = "the test series"
@@ -326,17 +325,17 @@ def macro_f1(rows: np.ndarray) -> float:
     """Return the mean F1 of the classes that came or were predicted; rows of (gold, predicted), as
     numbers.
     """
-    gold, said = rows.astype(np.int64).T
+    gold, predicted = rows.astype(np.int64).T
     size = int(rows.max()) + 1
-    both = np.bincount(gold[gold == said], minlength=size)
-    sums = np.bincount(gold, minlength=size) + np.bincount(said, minlength=size)
+    both = np.bincount(gold[gold == predicted], minlength=size)
+    sums = np.bincount(gold, minlength=size) + np.bincount(predicted, minlength=size)
     return float((2 * both[sums > 0] / sums[sums > 0]).mean())
 
 
-def _several_labels(gold: Sequence[Any], said: Sequence[Sequence[Any]]) -> list[Score]:
+def _several_labels(gold: Sequence[Any], predicted: Sequence[Sequence[Any]]) -> list[Score]:
     sets = [
         (set(map(str, g if isinstance(g, tuple) else (g,))), set(map(str, p)))
-        for g, p in zip(gold, said)
+        for g, p in zip(gold, predicted)
     ]
     return [
         Score(

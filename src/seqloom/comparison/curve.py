@@ -40,7 +40,7 @@ def learning_curve(
     rungs: Iterable[Rung],
     bench: Bench,
     finished: dict[str, CurvePoint],
-    place: Path,
+    directory: Path,
     minutes: float,
 ) -> Curve:
     """Compute points from little data to all of it, for each rung that has one in `finished` (its
@@ -63,21 +63,20 @@ def learning_curve(
     with progress.task("learning curve", len(PARTS) * len(drawn), "points") as bar:
         for part in PARTS:
             data = ladder.smaller(bench.splits.train, part)
-            if (
-                data is not None and ladder.size(data) not in sizes
-            ):  # long rows: two parts may end with the same one
+            if data is not None and ladder.size(data) not in sizes:
+                # Long rows: two parts may end with the same one.
                 sizes.add(ladder.size(data))
                 smaller = dataclasses.replace(
                     bench,
                     splits=dataclasses.replace(bench.splits, train=data),
-                    place=None,
+                    directory=None,
                     tokenizers={},
                     fitted={},
                     minutes=max(bench.minutes / part, LEAST_MINUTES),
                 )
                 for rung in drawn:
                     point = _point(
-                        ladder, rung, drawn, smaller, place / "curve", part, finished, left
+                        ladder, rung, drawn, smaller, directory / "curve", part, finished, left
                     )
                     if point is not None:
                         curve[rung.name].append(point)
@@ -93,17 +92,17 @@ def _point(
     rung: Rung,
     drawn: list[Rung],
     bench: Bench,
-    place: Path,
+    directory: Path,
     part: int,
     finished: dict[str, CurvePoint],
     left: dict[str, float],
 ) -> CurvePoint | None:
     others = [r for r in drawn if not r.on_others and r.family != OWN] if rung.on_others else []
     attempt = Attempt(rung, bench, others)
-    path = place / f"{rung.name}-{attempt.key}-{part}.json" if rung.kept else None
-    kept = _read(path) if path else None
-    if kept is not None:
-        return kept
+    path = directory / f"{rung.name}-{attempt.key}-{part}.json" if rung.reusable else None
+    cached = _read(path) if path else None
+    if cached is not None:
+        return cached
     if finished[rung.name].seconds / part > left[rung.name]:
         progress.say(
             f"learning curve: skipped {rung.name} on 1/{part} of the {ladder.data_word}: out of time"

@@ -61,19 +61,21 @@ def horizon_of(train: Series) -> int:
     )
 
 
-def _made(name: str, **options: Any) -> Callable[[Bench], Any]:
+def _model_maker(name: str, **options: Any) -> Callable[[Bench], Any]:
     """Make the registered model of that name, with the horizon and the season of the comparison."""
     return lambda bench: model_class(name)(**bench.options, **options)
 
 
 RUNGS = (
-    Rung("naive", "trivial", "", _made("naive"), 1, "nothing: the last value again"),
-    Rung("seasonal-naive", "trivial", "", _made("seasonal-naive"), 1, "the last season again"),
+    Rung("naive", "trivial", "", _model_maker("naive"), 1, "nothing: the last value again"),
+    Rung(
+        "seasonal-naive", "trivial", "", _model_maker("seasonal-naive"), 1, "the last season again"
+    ),
     Rung(
         "smoothing",
         "smoothing",
         "",
-        _made("exponential-smoothing"),
+        _model_maker("exponential-smoothing"),
         100,
         "level, damped trend and season, which forget the past by degrees",
     ),
@@ -81,7 +83,7 @@ RUNGS = (
         "arima",
         "ARIMA",
         "",
-        _made("arima"),
+        _model_maker("arima"),
         100,
         "differences, predicted from the last ones and from the last errors",
     ),
@@ -89,7 +91,7 @@ RUNGS = (
         "linear",
         "linear",
         "",
-        _made("linear-window"),
+        _model_maker("linear-window"),
         50,
         "a weight for each of the last steps, for each step to come",
     ),
@@ -97,7 +99,7 @@ RUNGS = (
         "gru",
         "network",
         "",
-        _made("forecaster"),
+        _model_maker("forecaster"),
         0,
         "patches of the last steps, read by a recurrent network",
     ),
@@ -113,8 +115,7 @@ class ForecastingLadder(Ladder):
         "by its standard deviation in the training part; the interval is a bootstrap over "
         "stretches of time. MASE below "
         "1: better than repeating the last season was in the training part. 80 % and 95 %: how "
-        "often those intervals "
-        "held."
+        "often those intervals held."
     )
     size_unit, score_unit, unit_heading = "steps", "forecasts", "forecasts"
     learn_unit, learn_heading, resampled = "steps", "steps", "stretches of time"
@@ -140,7 +141,7 @@ class ForecastingLadder(Ladder):
             name,
             "network",
             "",
-            _made("forecaster", encoder=name),
+            _model_maker("forecaster", encoder=name),
             0,
             f"patches of the last steps, the encoder {name}",
         )
@@ -155,8 +156,7 @@ class ForecastingLadder(Ladder):
         if max(map(len, data.tracks)) < 4 * MIN_HORIZONS:
             raise DataError(
                 f"{data.name}: {max(map(len, data.tracks))} steps are too few to compare "
-                f"forecasters; give at "
-                f"least {4 * MIN_HORIZONS}"
+                f"forecasters; give at least {4 * MIN_HORIZONS}"
             )
         parts = self._cut(data, valid, test)
         ahead = self._horizon(parts)
@@ -174,7 +174,7 @@ class ForecastingLadder(Ladder):
         return replace(parts, description=f"{parts.description}, {ahead} steps ahead")
 
     def given_splits(self, data: Series, valid: Series | None, test: Series | None) -> Parts | None:
-        """Each part follows the one before."""
+        """Return the parts, each of which follows the one before."""
         if (parts := super().given_splits(data, valid, test)) is None:
             return None
         after = None if parts.valid is None else parts.valid.following(data)
@@ -183,7 +183,7 @@ class ForecastingLadder(Ladder):
         )
 
     def folds(self, data: Series, n: int | None) -> list[Parts]:
-        """The data in one part more: each but the first is forecast, after learning from all before it."""
+        """Cut the data into n + 1 parts: each but the first is forecast after learning from those before."""
         n = n or max(2, min(FOLDS, len(data) // 2))
         bounds = [k / (n + 1) for k in range(1, n + 2)]
         return [
@@ -222,10 +222,10 @@ class ForecastingLadder(Ladder):
         return self.options.horizon or horizon_of(parts.train)
 
     def specialised_for(self, parts: Parts) -> ForecastingLadder:
-        made = copy.copy(self)
-        made.ahead = self._horizon(parts)
-        made.options = replace(self.options, horizon=made.ahead)
-        return made
+        ladder = copy.copy(self)
+        ladder.ahead = self._horizon(parts)
+        ladder.options = replace(self.options, horizon=ladder.ahead)
+        return ladder
 
     def bench(self, parts: Parts) -> Bench:
         return replace(
@@ -270,9 +270,9 @@ class ForecastingLadder(Ladder):
 
     def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
         """Forecast as many steps as both models can."""
-        made = copy.copy(self)
-        made.ahead = min(attempt.model.horizon for attempt in attempts)
-        return Ladder.trial(made, attempts, parts, **fit)
+        ladder = copy.copy(self)
+        ladder.ahead = min(attempt.model.horizon for attempt in attempts)
+        return Ladder.trial(ladder, attempts, parts, **fit)
 
     # ---- the report
 
@@ -289,18 +289,18 @@ class ForecastingLadder(Ladder):
         model, test, ahead = comparison.model, comparison.test, self.ahead
         track = test.tracks[0]
         at = len(track) - ahead
-        made = model.forecast(test.between(0, at - track.begin), ahead).tracks[0]
+        forecast = model.forecast(test.between(0, at - track.begin), ahead).tracks[0]
         shown = slice(max(at - BEFORE * ahead, 0), len(track))
         column = len(test.columns) - 1
         bands = {
             share: (low[:, column].tolist(), high[:, column].tolist())
-            for share, (low, high) in made.bands.items()
+            for share, (low, high) in forecast.bands.items()
         }
         came = Line(test.times(track)[shown].tolist(), track.values[shown, column].tolist())
-        said = Line(made.times.tolist(), made.values[:, column].tolist())
+        line = Line(forecast.times.tolist(), forecast.values[:, column].tolist())
         return {
             "forecast": forecast_chart(
-                came, said, bands, rows=test.clock.rows, title=test.columns[column]
+                came, line, bands, rows=test.clock.rows, title=test.columns[column]
             )
         }
 

@@ -1,4 +1,4 @@
-"""What a task says about comparing: one object that knows its data, its rungs and how a fitted one is judged.
+"""What a task says about comparing: one object that knows its data, its rungs and how they are evaluated.
 
 The engine (`run`, and `ab` for two rungs) does the rest, the same for all: order, time, memory,
 what is kept, folds, paired differences, the table, the report, the answer. A task names its ladder
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from seqloom.comparison.result import Comparison, RungResult
 
 FRACTIONS = (0.8, 0.1, 0.1)
-FOLDS = 10  # of which one is held out, unless it is said how many
+FOLDS = 10  # one of them is held out, unless another number is given
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Count(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What two models gave on one held-out part; the first metric is the one they are judged by."""
+    """The scores of two models on one held-out part; the first metric decides."""
 
     scores: list[tuple[Score, Score]]
     counts: Sequence[Count] = ()
@@ -94,7 +94,7 @@ class Trial(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One of the table, besides those that all ladders have."""
+    """A column of the table besides those that all ladders have."""
 
     heading: str
     key: str  # of the measure
@@ -122,23 +122,22 @@ class Ladder(ABC):
     python: str  # the same in Python
     minutes: ClassVar[float] = 0.6  # that a network trains, by default
     curve_families: ClassVar[tuple[str, ...] | None] = (
-        None  # whose learning curves are drawn; None: all
+        None  # rungs with a learning curve in the charts; None: all
     )
     smallest: ClassVar[int] = 20  # units that data must have; fewer say nothing
     bundled: ClassVar[str] = "data"  # that does not come with seqloom, in a sentence
     data_class: ClassVar[type]  # of the data, once it is read
     as_data: Callable[[Any], Any]  # by which it is
     recognised: ClassVar[str]  # why such data is for this ladder
-    former_names: ClassVar[
-        dict[str, str]
-    ] = {}  # of options of the task, each with the name that it has now
+    # Former names of the task's options, each with the present one.
+    former_names: ClassVar[dict[str, str]] = {}
     options: Config = Config()
 
     def with_options(self, **options: Any) -> Self:
         """Return a copy with options that only this task has (`Task.comparing`)."""
-        made = copy.copy(self)
-        made.options = tasks.get(self.task).comparing(**options)
-        return made
+        ladder = copy.copy(self)
+        ladder.options = tasks.get(self.task).comparing(**options)
+        return ladder
 
     def recognises(self, data: Any) -> str:
         """Say in a few words why this data is for this ladder; empty where it is not, or where that
@@ -151,11 +150,11 @@ class Ladder(ABC):
         )
 
     def recognises_file(self, path: Path) -> str:
-        """The same of a file."""
+        """Say why a file is for this ladder, as `recognises`."""
         return ""
 
     def recognises_values(self, data: Any) -> str:
-        """The same of lists and frames."""
+        """Say why lists or frames are for this ladder, as `recognises`."""
         return ""
 
     def read(self, data: Any) -> Any:
@@ -165,7 +164,7 @@ class Ladder(ABC):
         return self.as_data(data)
 
     def read_held_out(self, data: Any) -> Any:
-        """Read what models are judged on."""
+        """Read the data that models are evaluated on."""
         return self.read(data)
 
     def split(self, data: Any, valid: Any, test: Any) -> Parts:
@@ -178,7 +177,7 @@ class Ladder(ABC):
         return self.given_splits(data, valid, test) or self.cut(data)
 
     def cut(self, data: Any) -> Parts:
-        """The parts, where no held-out data was given."""
+        """Cut the data into its parts, where no held-out data was given."""
         raise NotImplementedError
 
     def given_splits(self, data: Any, valid: Any, test: Any) -> Parts | None:
@@ -317,7 +316,7 @@ class Ladder(ABC):
         return None
 
     def details_json(self, details: Any) -> dict[str, Any]:
-        """Plain values of these: as they are, or of results by rung."""
+        """Return plain values of the details: as they are, or of results by rung."""
         return {"details": {name: getattr(one, "details", one) for name, one in details.items()}}
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
@@ -352,9 +351,9 @@ def get(name: str) -> Ladder:
 
 
 def of_data(data: Any) -> tuple[Ladder, str]:
-    """The ladder for this data, and why; the first, of text, where no other recognises it."""
+    """Return the ladder for this data, and why; the first, of text, where no other recognises it."""
     text, *others = every()
-    with reporting(None):  # whoever reads it will say what is to be said
+    with reporting(None):  # remarks come when the data is read for the comparison
         return next(
             ((ladder, why) for ladder in others if (why := ladder.recognises(data))), (text, "")
         )
@@ -390,7 +389,7 @@ def cuts(
     ends = np.cumsum(sizes)
     at = np.searchsorted(ends / max(ends[-1], 1), np.arange(1, n) / n + 1e-9, side="right").tolist()
     if may_begin is not None:
-        at = [next((i for i in range(place, count) if may_begin[i]), count) for place in at]
+        at = [next((i for i in range(start, count) if may_begin[i]), count) for start in at]
     bounds = list(pairwise([0, *at, count]))
     if not all(low < high for low, high in bounds):
         raise DataError(f"the {what} are too uneven for {n} folds; give fewer folds")

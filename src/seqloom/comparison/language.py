@@ -96,16 +96,15 @@ class LanguageLadder(Ladder):
             return Parts(splits.train, splits.valid, splits.test, splits.description)
         if parts.valid is not None:
             return parts
-        train, first, second = data.split(
-            (0.9, 0.05, 0.05)
-        )  # networks and mixtures need a part to be chosen on
+        # Networks and mixtures need a part to be chosen on.
+        train, first, second = data.split((0.9, 0.05, 0.05))
         tenth = Corpus([*first.documents, *second.documents], f"{data.name}:valid")
         return Parts(train, tenth, parts.test, f"the last tenth validates, {parts.description}")
 
     def folds(self, data: Corpus, n: int | None) -> list[Parts]:
-        """Contiguous parts of like size in bytes, which end where a line does."""
+        """Return contiguous parts of like size in bytes, which end where a line does."""
         lines = list(data.lines())
-        places = cuts(np.array([len(line) + 1 for line in lines]), n, self.resampled)
+        ranges = cuts(np.array([len(line) + 1 for line in lines]), n, self.resampled)
         return [
             Parts(
                 Corpus.from_texts(lines[:low] + lines[high:]),
@@ -113,7 +112,7 @@ class LanguageLadder(Ladder):
                 Corpus.from_texts(lines[low:high]),
                 "",
             )
-            for low, high in places
+            for low, high in ranges
         ]
 
     def size(self, part: Corpus) -> int:
@@ -171,7 +170,7 @@ class LanguageLadder(Ladder):
         a, b = tokenizers
         counts = [
             Count("vocabulary", (a.vocab_size, b.vocab_size)),
-            Count("known types", (_known(a, test), _known(b, test))),
+            Count("known types", (_known_share(a, test), _known_share(b, test))),
         ]
         return Trial(scores, counts, (f"no likelihood: {why}",) if why else ())
 
@@ -227,8 +226,7 @@ class LanguageLadder(Ladder):
         ahead, behind = (first, second) if first.value <= second.value else (second, first)
         return [
             f"On this text, with this time, {'counting' if ahead is first else 'a network'} wins: "
-            f"{ahead.name} "
-            f"reaches {ahead.value:.3f} bits per byte, {behind.name} {behind.value:.3f}."
+            f"{ahead.name} reaches {ahead.value:.3f} bits per byte, {behind.name} {behind.value:.3f}."
         ]
 
     def details(self, comparison: Comparison) -> Details:
@@ -284,8 +282,7 @@ class LanguageLadder(Ladder):
                 "All tokens of the vocabulary at sampled positions, grouped by the probability "
                 "that they were given, "
                 "against how often they came; bars are 95 % intervals. On the dashed line a model "
-                "is as sure as it may "
-                "be; below it, things come less often than it says.",
+                "is as sure as it may be; below it, things come less often than it says.",
                 kind="faint",
             )
             page.table(
@@ -323,7 +320,7 @@ def _token_scores(tokenizer: Tokenizer, test: Corpus) -> list[Score]:
     ]
 
 
-def _known(tokenizer: Tokenizer, test: Corpus) -> float:
+def _known_share(tokenizer: Tokenizer, test: Corpus) -> float:
     """Return the share of the distinct words of a text that the tokenizer knows."""
     if tokenizer.kind not in ("whitespace", "word", "char"):
         return 1.0

@@ -1,7 +1,6 @@
-"""The comparison as files: a page, a Markdown report, the numbers, and the pictures.
+"""The comparison as files: an HTML page, a Markdown report, the numbers, and the pictures.
 
-The comparison as one HTML page: the answer, the table, every chart, what only this task has,
-samples and signatures.
+The page has the answer, the table, every chart, what only this task has, samples and signatures.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ def report_page(comparison: Comparison, details: Any) -> Page:
     if c.overlap > 0.01:
         page.text(
             f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also occur in the training part; "
-            f"results are "
-            "too optimistic.",
+            f"results are too optimistic.",
             kind="warning",
         )
     _table(page, c)
@@ -134,8 +132,7 @@ def _charts(page: Page, c: Comparison) -> None:
         )
         page.text(
             "Each rung trained again, its tokenizer too, on the beginning of the training part and "
-            "measured on "
-            f"the same test part. {overtaking(c)}",
+            f"measured on the same test part. {overtaking(c)}",
             kind="faint",
         )
         page.table(*curve_table(c))
@@ -252,7 +249,7 @@ def _skipped(c: Comparison) -> list[str]:
 
 
 def check_place(directory: str | Path) -> None:
-    """Refuse, before the work of a long comparison, a place where its report could not be written."""
+    """Refuse, before a long comparison, a directory to which its report could not be written."""
     directories.check_target(directory, "a directory", Path.is_dir)
     require_charts()
 
@@ -267,16 +264,16 @@ def write_report(comparison: Comparison, directory: str | Path) -> None:
 
     check_place(directory)
     progress.say("drawing the report")
-    files, place = _files(comparison), Path(directory)
-    if not place.exists() or _is_report(place):
+    files, target = _files(comparison), Path(directory)
+    if not target.exists() or _is_report(target):
         with directories.writing(directory, "a report", _is_report) as folder:
             for name, data in files.items():
                 (folder / name).write_bytes(data)
         return
     for name, data in files.items():
-        write(place / name, data)
+        write(target / name, data)
     for name in _names() - files.keys():  # of an earlier report
-        (place / name).unlink(missing_ok=True)
+        (target / name).unlink(missing_ok=True)
 
 
 def _names() -> set[str]:
@@ -286,9 +283,9 @@ def _names() -> set[str]:
     return {"comparison.json", "report.md", "report.html", *(f"{name}.png" for name in NAMES)}
 
 
-def _is_report(place: Path) -> bool:
+def _is_report(directory: Path) -> bool:
     """Return whether a directory holds nothing but a report."""
-    return place.is_dir() and {p.name for p in place.iterdir()} <= _names() | {".DS_Store"}
+    return directory.is_dir() and {p.name for p in directory.iterdir()} <= _names() | {".DS_Store"}
 
 
 def _files(comparison: Comparison) -> dict[str, bytes]:

@@ -1,12 +1,8 @@
-"""What a comparison came to: a row for each rung, and how any two of them differ on the same data.
+"""The result of a comparison: a row for each rung, how any two of them differ on the same data, and
+what that suggests: the best model, the smallest that is as good, and how to use it.
 
-Finished rungs stay in the user's cache, so that a comparison goes on where it stopped; this reads
-and bounds them.
-
-A comparison that was in use longest ago goes first. One that a process is at work on stays, and is
-that process's alone.
-
-What a comparison says to do, in words: the best model, the smallest that is as good, and how to use it.
+Finished rungs stay in the user's cache, so that an interrupted comparison continues where it stopped;
+this module reads them and limits their size.
 """
 
 from __future__ import annotations
@@ -54,9 +50,8 @@ class RungResult:
     train_seconds: float | None  # the tokenizer's training included; None: it was fitted before
     train_speed: float | None  # units a second
     score_speed: float
-    peak_memory: (
-        int | None
-    )  # bytes, above what the program held before; None where the system does not tell
+    # Bytes, above what the program held before; None where the system does not tell.
+    peak_memory: int | None
     disk: int | None  # None: it cannot be saved
     sample: str
     signature: str
@@ -116,9 +111,8 @@ class Comparison:
     ladder: Ladder = field(repr=False)
     results: list[RungResult] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    rows: dict[str, np.ndarray] = field(
-        default_factory=dict, repr=False
-    )  # of the score of each rung, by segment
+    # The rows of each rung's score, by segment.
+    rows: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     curve: Curve = field(default_factory=dict)  # by rung, where it was asked for
     places: dict[str, str] = field(default_factory=dict)  # where the model of each rung is kept
     saved: str | None = None  # where the best model was saved
@@ -147,7 +141,7 @@ class Comparison:
 
     @property
     def test(self) -> Any:
-        """The part of the data that they were judged on."""
+        """The part of the data that the rungs were evaluated on."""
         assert self.bench is not None
         return self.bench.splits.test
 
@@ -171,7 +165,7 @@ class Comparison:
         )
 
     def save(self, directory: str | Path) -> None:
-        """Save the best model; the answer then names that place."""
+        """Save the best model; the answer then names that directory."""
         self.model.save(directory)
         self.saved = str(directory)
 
@@ -223,7 +217,7 @@ class Comparison:
 MAX_CACHE_BYTES = 4 << 30  # bytes of all comparisons but the one that begins
 
 
-class Kept(NamedTuple):
+class FinishedRung(NamedTuple):
     """A finished rung."""
 
     result: RungResult
@@ -231,7 +225,7 @@ class Kept(NamedTuple):
     model: Any
 
 
-def reuse(target: Path) -> Kept | None:
+def reuse(target: Path) -> FinishedRung | None:
     """Load a rung that was finished before; anything unreadable is trained again."""
     try:
         values = json.loads((target / "result.json").read_text(encoding="utf-8"))
@@ -243,7 +237,7 @@ def reuse(target: Path) -> Kept | None:
                 "measures": {k: _number(v) for k, v in values["measures"].items()},
             }
         )
-        return Kept(result, rows, storage.load(target))
+        return FinishedRung(result, rows, storage.load(target))
     except (OSError, ValueError, TypeError, KeyError, SeqloomError):
         return None
 
@@ -260,30 +254,32 @@ def _number(value: Any) -> Any:
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 
-def held(place: Path) -> AbstractContextManager[None]:
+def held(directory: Path) -> AbstractContextManager[None]:
     """Keep other processes from training the rungs of this comparison while open."""
     return locked(
-        place.with_name(f"{place.name}.lock"),
+        directory.with_name(f"{directory.name}.lock"),
         lambda who: (
-            f"{place}: {who} is comparing models on this text there; wait until it has ended, or "
+            f"{directory}: {who} is comparing models on this text there; wait until it has ended, or "
             f"give another directory (--work)"
         ),
     )
 
 
 def trim(folder: Path, current: Path, most: int | None = None) -> None:
-    """Mark the current comparison as used now, and remove old ones until the others have at most
-    that many bytes.
+    """Mark the current comparison as used now, and remove others, the one unused longest first, until
+    they have at most that many bytes. One that a process is working on stays.
     """
     with suppress(OSError):
         os.utime(current)
-    others = [place for place in folder.glob("*") if place.is_dir() and place != current]
+    others = [
+        directory for directory in folder.glob("*") if directory.is_dir() and directory != current
+    ]
     left = MAX_CACHE_BYTES if most is None else most
-    for place in sorted(others, key=_used, reverse=True):
-        size = sum(_size(path) for path in place.rglob("*"))
+    for directory in sorted(others, key=_used, reverse=True):
+        size = sum(_size(path) for path in directory.rglob("*"))
         if size > left:
-            with suppress(InUse), held(place):
-                shutil.rmtree(place, ignore_errors=True)
+            with suppress(InUse), held(directory):
+                shutil.rmtree(directory, ignore_errors=True)
                 progress.say(
                     f"removed a comparison of {size / 1e6:,.0f} MB, unused for long, from {folder}"
                 )
@@ -291,9 +287,9 @@ def trim(folder: Path, current: Path, most: int | None = None) -> None:
             left -= size
 
 
-def _used(place: Path) -> float:
+def _used(directory: Path) -> float:
     with suppress(OSError):
-        return place.stat().st_mtime
+        return directory.stat().st_mtime
     return 0.0
 
 
@@ -305,7 +301,7 @@ def _size(path: Path) -> int:
 
 # ---- answer
 
-WORTH = 0.9  # of the size of the best: more is not worth speaking of
+WORTH = 0.9  # of the size of the best; a model larger than that is not recommended as smaller
 
 
 @dataclass(frozen=True)
@@ -358,11 +354,12 @@ def answer(c: Comparison, path: str | None = None) -> Answer:
         if math.isnan(best.interval[0])
         else (f" ({measure.show(best.interval[0])} to {measure.show(best.interval[1])})")
     )
-    others = [r for r in c.results if r.pretrained]
-    other = (min if measure.lower else max)(others, key=lambda r: r.value) if others else None
+    pretrained = [r for r in c.results if r.pretrained]
+    choose = min if measure.lower else max
+    best_pretrained = choose(pretrained, key=lambda r: r.value) if pretrained else None
     title = (
         "The best"
-        if other is None
+        if best_pretrained is None
         else "Of models trained elsewhere, the best"
         if best.pretrained
         else "The best that was trained here"
@@ -376,18 +373,18 @@ def answer(c: Comparison, path: str | None = None) -> Answer:
             f"{size(smallest.disk)} instead of {size(best.disk)}."
         )
     name = None
-    if other is not None:
-        name = other.name
+    if best_pretrained is not None:
+        name = best_pretrained.name
         text += (
             f" {best.shown} was {UNKNOWN}."
             if best.pretrained
-            else f" {other.shown} has {measure.show(other.value)}; it was {UNKNOWN}."
+            else f" {best_pretrained.shown} has {measure.show(best_pretrained.value)}; it was {UNKNOWN}."
         )
-    place = path or c.places.get(best.name)
-    if place is None:
+    saved_at = path or c.places.get(best.name)
+    if saved_at is None:
         return Answer(best.name, smallest.name, text, None, pretrained=name)
-    commands = tuple(line.format(path=shlex.quote(place)) for line in c.ladder.commands)
-    python = c.ladder.python.format(path=repr(place))
+    commands = tuple(line.format(path=shlex.quote(saved_at)) for line in c.ladder.commands)
+    python = c.ladder.python.format(path=repr(saved_at))
     return Answer(
-        best.name, smallest.name, text + " To use the best:", place, commands, python, name
+        best.name, smallest.name, text + " To use the best:", saved_at, commands, python, name
     )

@@ -59,33 +59,33 @@ def robustness(
     if not isinstance(model, (Classifier, Tagger)):
         raise ConfigError("robustness is for classifiers and taggers")
     model.check_fitted()
-    given: Any = (
+    original: Any = (
         _tagged(model, data, labels)
         if isinstance(model, Tagger)
         else _labelled(model, data, labels)
     )
     change: Any = perturb_tagged if isinstance(model, Tagger) else perturb_labelled
-    model.remark_training_data(given.name, given.fingerprint)
-    ladder = ladders.of_task(model.task).specialised_for(Parts(given, None, given, ""))
-    clean, rows = _evaluate(ladder, model, given), []
+    model.remark_training_data(original.name, original.fingerprint)
+    ladder = ladders.of_task(model.task).specialised_for(Parts(original, None, original, ""))
+    clean, rows = _evaluate(ladder, model, original), []
     with progress.task("perturbing", len(perturb), "kinds") as bar:
         for kind in perturb:
-            changed = change(given, kind, typo_rate=typo_rate, seed=seed)
+            changed = change(original, kind, typo_rate=typo_rate, seed=seed)
             rows.append(
                 {
                     "perturbation": kind,
                     **_row(clean, _evaluate(ladder, model, changed), samples),
-                    "changed": _share(_examples(given), _examples(changed)),
+                    "changed": _share(_examples(original), _examples(changed)),
                 }
             )
             bar.advance()
-    signature = model.signature(given)
+    signature = model.signature(original)
     extras = (
         {**signature.extras, "typo_rate": typo_rate} if "typos" in perturb else signature.extras
     )
     unit = "sentences" if isinstance(model, Tagger) else "texts"
     return Result(
-        {**_metric(clean), unit: len(given)},
+        {**_metric(clean), unit: len(original)},
         replace(signature, seed=seed, extras=extras),
         details={"robustness": rows},
     )
@@ -119,23 +119,23 @@ def _share(before: Sequence[Any], after: Sequence[Any]) -> float:
 
 
 def _labelled(model: Classifier, data: Any, labels: Any) -> Labelled:
-    given = as_labelled(data, labels).like(model.classes, strict=False)
-    if not all(isinstance(example, str) for example in given.examples):
-        what = "pairs of texts" if given.pairs else "arrays of numbers"
+    labelled = as_labelled(data, labels).like(model.classes, strict=False)
+    if not all(isinstance(example, str) for example in labelled.examples):
+        what = "pairs of texts" if labelled.pairs else "arrays of numbers"
         raise ConfigError(
-            f"the examples of {given.name} are {what}; robustness perturbs single texts"
+            f"the examples of {labelled.name} are {what}; robustness perturbs single texts"
         )
-    if given.multi_label and not model.multi_label:
+    if labelled.multi_label and not model.multi_label:
         raise ConfigError(
-            f"{given.name} has examples with several labels, but this model predicts one per example"
+            f"{labelled.name} has examples with several labels, but this model predicts one per example"
         )
-    return given
+    return labelled
 
 
 def _tagged(model: Tagger, data: Any, tags: Any) -> Tagged:
-    given, scheme = as_tagged(data, tags), model.learnt["scheme"]
-    given = given.part([i for i, words in enumerate(given.sentences) if words])
-    return given.converted(scheme) if given.scheme and scheme else given
+    tagged, scheme = as_tagged(data, tags), model.learnt["scheme"]
+    tagged = tagged.part([i for i, words in enumerate(tagged.sentences) if words])
+    return tagged.converted(scheme) if tagged.scheme and scheme else tagged
 
 
 def _examples(data: Labelled | Tagged) -> list[Any]:

@@ -1,16 +1,11 @@
 """`seqloom compare`: train every rung of a task's ladder on the same data and measure all of them on
 the same held-out part.
 
-What a task is, is said by its `Ladder`; this is what all have in common. A finished rung is kept
-(its model and its result), so an interrupted comparison goes on where it stopped and a second one
-is only read. Values are kept by segment of the held-out part, so any two rungs can be compared in
-pairs.
-
-How much memory a piece of work took at its peak.
-
-How long a rung would take, measured on a small part of the data before it is begun in earnest.
-
-Only for rungs that could take long: by a speed that all of them reach, most are known not to.
+The task's `Ladder` says what is specific to the task; this module does what all tasks share. A
+finished rung is kept (its model and its result), so an interrupted comparison continues where it
+stopped, and a second one only reads the results. Values are kept by segment of the held-out part, so
+any two rungs can be compared in pairs. Peak memory is measured, and a rung that may take long is
+first timed on a small part of the data.
 """
 
 from __future__ import annotations
@@ -25,17 +20,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seqloom import progress, storage, tasks
 from seqloom._version import __version__
 from seqloom.comparison import ladder as ladders
 from seqloom.comparison.bench import PRETRAINED, Attempt, Bench, NotPossible, Rung
 from seqloom.comparison.curve import CurvePoint, learning_curve
-from seqloom.comparison.ladder import Ladder
+from seqloom.comparison.ladder import Ladder, Parts
 from seqloom.comparison.result import (
     Comparison,
-    Kept,
+    FinishedRung,
     RungResult,
     Skipped,
     held,
@@ -46,10 +41,6 @@ from seqloom.comparison.result import (
 from seqloom.describing import renamed
 from seqloom.directories import cache_directory
 from seqloom.errors import ConfigError, SeqloomError, suggest, suggest_known
-
-if TYPE_CHECKING:
-    from seqloom.comparison.ladder import Ladder
-
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -86,7 +77,11 @@ SLOWEST = 1e5  # units a second and pass
 
 
 def check_time(ladder: Ladder, rung: Rung, bench: Bench, minutes: float) -> None:
-    """Refuse a rung that would need more minutes than allowed; networks take the time that they are given."""
+    """Refuse a rung that would need more minutes than allowed, measured on a small part of the data.
+
+    Most rungs need no measurement: at SLOWEST, a speed that all of them reach, they would be in time.
+    Networks take the time that they are given.
+    """
     size, allowed = ladder.size(bench.splits.train), minutes * 60
     if not rung.work or rung.on_others or size * rung.work / SLOWEST <= allowed:
         return
@@ -97,7 +92,7 @@ def check_time(ladder: Ladder, rung: Rung, bench: Bench, minutes: float) -> None
         if data is None:
             continue
         smaller = dataclasses.replace(
-            bench, splits=dataclasses.replace(bench.splits, train=data), place=None
+            bench, splits=dataclasses.replace(bench.splits, train=data), directory=None
         )
         progress.say(f"timing {rung.name} on 1/{part} of the {ladder.data_word}")
         if rung.tokenizer:
@@ -142,46 +137,80 @@ def compare(
     """Train and measure a ladder of models; `data` as in `fit`, the bundled text by default.
 
     Each model is a rung. What kind of data it is decides which ladder; `task` says otherwise, by
-    its name or as a `Ladder`. `rungs`: names of some, and models of one's own, which are fitted
-    here, or judged as they are where they are fitted already. The data is split, unless `valid` and
-    `test` are given; with one of them, that is what rungs are judged on. `pretrained`: directories
-    of saved models that were trained elsewhere; they are judged as they are, and marked, since they
-    may have seen the test part.
+    its name or as a `Ladder`. `rungs`: names of some, and models of your own, which are fitted
+    here, or evaluated as they are where they are fitted already. The data is split, unless `valid`
+    and `test` are given; with one of them, rungs are evaluated on it. `pretrained`: directories
+    of saved models that were trained elsewhere; they are evaluated as they are, and marked, since
+    they may have seen the test part.
 
     `minutes`: how long each network trains. `limit`: the most minutes that any other rung may take;
-    what would need longer, as measured on a part, is skipped and said. `work` is the directory that
-    keeps finished rungs (the user's cache by default). With `curve` every rung is also trained on
+    one that would need longer, as measured on a part, is skipped with a remark. `work` is the directory
+    that keeps finished rungs (the user's cache by default). With `curve` every rung is also trained on
     parts of the training data, which may take as long again.
 
     `options` are those of one task: `horizon`, `season` and `since` for forecasters.
     """
     ladder, why = _ladder(data, task, rungs)
     ladder = _with_options(ladder, options)
-    given_splits = [(Path(place), _open(ladder, place)) for place in pretrained]
+    opened = [(Path(directory), _open(ladder, directory)) for directory in pretrained]
     wanted = _choose(ladder, rungs)  # refused before anything is read
-    whole = ladder.read(data)
+    dataset = ladder.read(data)
     parts = ladder.split(
-        whole, *(None if part is None else ladder.read_held_out(part) for part in (valid, test))
+        dataset, *(None if part is None else ladder.read_held_out(part) for part in (valid, test))
     )
     general, ladder = ladder, ladder.specialised_for(parts)
     if ladder.rungs != general.rungs:
         wanted = _choose(ladder, rungs)
-    for place, model in given_splits:
-        wanted.append(Rung.pretrained(model, place, [r.name for r in wanted]))
-        model.remark_training_data(ladder.short_name(whole), whole.fingerprint)
+    for directory, model in opened:
+        wanted.append(Rung.pretrained(model, directory, [r.name for r in wanted]))
+        model.remark_training_data(ladder.short_name(dataset), dataset.fingerprint)
     if why:
         progress.say(
             f"comparing {ladder.models}: {why}; task= names another comparison ({', '.join(ladders.names())})"
         )
+    out = _empty_comparison(ladder, dataset, parts)
+    if on_start is not None:
+        on_start(out)
+    folder = Path(work) if work else cache_directory() / "compare"
+    directory = folder / _key(parts.fingerprint, ladder, seed)
+    if not work:
+        trim(folder, directory)
+    bench = ladder.bench(parts)
+    bench = replace(
+        bench,
+        minutes=minutes or bench.minutes,
+        enough=minutes is None,
+        directory=directory,
+        seed=seed,
+    )
+    with held(directory):
+        ladder.warm_up()
+        for item in _run(wanted, bench, directory, limit or LIMIT, out):
+            if on_rung is not None:
+                on_rung(item)
+        out.bench = bench
+        if curve:
+            points = {  # on all training data; the curve adds those on parts of it
+                r.name: CurvePoint(out.sizes["train"], r.value, r.train_seconds)
+                for r in out.results
+                if r.train_seconds is not None
+            }
+            out.curve = learning_curve(ladder, wanted, bench, points, directory, limit or LIMIT)
+    return out
+
+
+def _empty_comparison(ladder: Ladder, dataset: Any, parts: Parts) -> Comparison:
+    """Return the comparison before its first rung; warn about its data."""
+    sizes = {
+        name: ladder.size(part)
+        for name, part in vars(parts).items()
+        if name in ("train", "valid", "test") and part is not None
+    }
     out = Comparison(
-        ladder.short_name(whole),
-        whole.fingerprint,
+        ladder.short_name(dataset),
+        dataset.fingerprint,
         parts.description,
-        {
-            name: ladder.size(part)
-            for name, part in vars(parts).items()
-            if name in ("train", "valid", "test") and part is not None
-        },
+        sizes,
         ladder.overlap(parts),
         ladder,
     )
@@ -192,110 +221,88 @@ def compare(
         )
     for warning in ladder.warnings(parts):
         progress.say(warning)
-    if on_start is not None:
-        on_start(out)
-    folder = Path(work) if work else cache_directory() / "compare"
-    place = folder / _key(parts.fingerprint, ladder, seed)
-    if not work:
-        trim(folder, place)
-    bench = ladder.bench(parts)
-    bench = replace(
-        bench,
-        minutes=minutes or bench.minutes,
-        enough=minutes is None,
-        place=place,
-        seed=seed,
-    )
-    with held(place):
-        ladder.warm_up()
-        for item in _run(wanted, bench, place, limit or LIMIT, out):
-            if on_rung is not None:
-                on_rung(item)
-        out.bench = bench
-        if curve:
-            points = {
-                r.name: CurvePoint(out.sizes["train"], r.value, r.train_seconds)
-                for r in out.results
-                if r.train_seconds is not None
-            }
-            out.curve = learning_curve(ladder, wanted, bench, points, place, limit or LIMIT)
     return out
 
 
 def _ladder(
     data: Any, task: str | Ladder | None, rungs: Sequence[Any] | None
 ) -> tuple[Ladder, str]:
-    """Choose the ladder, and say why: as asked, by the models that were given, or by the data."""
+    """Choose the ladder, and say why: as asked, by models given as objects, or by the data."""
     if task is not None:
         return task if isinstance(task, Ladder) else ladders.get(task), ""
     given = [rung for rung in rungs or () if not isinstance(rung, str)]
     return (ladders.of_task(given[0].task), "") if given else ladders.of_data(data)
 
 
-def _open(ladder: Ladder, place: str | Path) -> Any:
+def _open(ladder: Ladder, directory: str | Path) -> Any:
     """Load a model that was trained elsewhere, if it can be evaluated beside the others."""
-    model = storage.load(place)
+    model = storage.load(directory)
     if model.task != ladder.task:
         raise ConfigError(
-            f"{place} cannot be compared with {ladder.models}: its task is {model.task!r}, not "
+            f"{directory} cannot be compared with {ladder.models}: its task is {model.task!r}, not "
             f"{ladder.task!r}"
         )
     if why := ladder.refuses(model):
-        raise ConfigError(f"{place} cannot be compared: {why}")
+        raise ConfigError(f"{directory} cannot be compared: {why}")
     return model
 
 
 def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
-    own = [f.name for f in fields(tasks.get(ladder.task).comparing)]
+    """Return the ladder with the options of its task; suggest where an unknown option belongs."""
+    names = [f.name for f in fields(tasks.get(ladder.task).comparing)]
     for old, new in ladder.former_names.items():
         if old in options:
             options[new] = renamed(new, options.get(new), old, options.pop(old))
     for name in options:
-        if name not in own:
+        if name not in names:
             others = [
                 other.models
                 for other in ladders.every()
                 if name in {f.name for f in fields(tasks.get(other.task).comparing)}
             ]
-            known = [*own, *inspect.signature(compare).parameters]
-            where = f"; it is for {' and '.join(others)}" if others else suggest(name, known)
+            accepted = [*names, *inspect.signature(compare).parameters]
+            where = f"; it is for {' and '.join(others)}" if others else suggest(name, accepted)
             raise ConfigError(f"a comparison of {ladder.models} has no option {name!r}{where}")
     return ladder.with_options(**options)
 
 
 def _run(
-    wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Comparison
+    wanted: list[Rung], bench: Bench, directory: Path, limit: float, out: Comparison
 ) -> Iterator[RungResult | Skipped]:
+    """Yield the result of each rung, cached or measured now, or why it is skipped."""
     for rung in wanted:
         attempt = Attempt(rung, bench, [r for r in wanted if r.name in bench.fitted])
-        target = place / f"{rung.name}-{attempt.key}" if rung.kept else None
-        kept = reuse(target) if target else None
-        if kept is None:
+        target = directory / f"{rung.name}-{attempt.key}" if rung.reusable else None
+        cached = reuse(target) if target else None
+        if cached is None:
             try:
                 check_time(out.ladder, rung, bench, limit)
                 progress.say(
                     f"evaluating {rung.name}" if rung.finished else f"training {rung.name}"
                 )
-                kept = _measure(attempt, target, out)
+                cached = _measure(attempt, target, out)
             except NotPossible as reason:
                 out.skipped.append(Skipped(rung.name, str(reason)))
                 yield out.skipped[-1]
                 continue
         elif rung.tokenizer and rung.tokenizer not in bench.tokenizers:
-            bench.tokenizers[rung.tokenizer] = kept.model.tokenizer, kept.result.tokenizer_seconds
-        bench.fitted[rung.name] = kept.model
+            bench.tokenizers[rung.tokenizer] = (
+                cached.model.tokenizer,
+                cached.result.tokenizer_seconds,
+            )
+        bench.fitted[rung.name] = cached.model
         if rung.given is not None:
             bench.own.add(rung.name)
         if target:
             out.places[rung.name] = str(target)
-        elif rung.place:
-            out.places[rung.name] = str(rung.place)
-        out.results.append(kept.result)
-        out.rows[rung.name] = kept.rows
-        yield kept.result
+        elif rung.directory:
+            out.places[rung.name] = str(rung.directory)
+        out.results.append(cached.result)
+        out.rows[rung.name] = cached.rows
+        yield cached.result
 
 
-def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
+def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> FinishedRung:
     """Fit one rung and measure it on the test part."""
     rung, bench, ladder, parts = attempt.rung, attempt.bench, out.ladder, attempt.bench.splits
     if rung.tokenizer:
@@ -309,10 +316,8 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
     evaluation = ladder.evaluate(model, parts)
     rows = evaluation.scores[0].rows
     extra = bench.tokenizers[rung.tokenizer][1] if rung.tokenizer else 0.0
-    trained, record = (
-        not rung.finished,
-        {} if rung.place else model.fit_info,
-    )  # the record of a stranger is not trusted
+    trained = not rung.finished
+    record = {} if rung.directory else model.fit_info  # the record of a stranger is not trusted
     result = RungResult(
         name=rung.name,
         family=rung.family,
@@ -333,19 +338,21 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
         pretrained=rung.family == PRETRAINED,
         **(
             {"steps": record["steps"], "passes": record["epochs"]}
-            if model.trained and not rung.place
+            if model.trained and not rung.directory
             else {}
         ),
     )
     if target is None:
-        return Kept(
-            replace(result, disk=_size(rung.place) if rung.place else _disk(model)), rows, model
+        return FinishedRung(
+            replace(result, disk=_size(rung.directory) if rung.directory else _disk(model)),
+            rows,
+            model,
         )
     with storage.writing(target) as partial:
         storage.write_model(model, partial)
         result = replace(result, disk=_size(partial))
         write_result(partial, result, rows)
-    return Kept(result, rows, model)
+    return FinishedRung(result, rows, model)
 
 
 def _disk(model: Any) -> int | None:
@@ -366,14 +373,14 @@ def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
     """Choose the rungs: those of the ladder first, in its order, then models that were given."""
     if not wanted:
         return list(ladder.rungs)
-    known = {r.name: r for r in ladder.rungs}
+    rungs = {r.name: r for r in ladder.rungs}
     names = [name for name in wanted if isinstance(name, str)]
     for name in names:
-        if name not in known and (further := ladder.further_rung(name)) is not None:
-            known[name] = further
-        if name not in known:
-            raise ConfigError(f"unknown rung {name!r}{suggest_known(name, known)}")
-    chosen = [known[name] for name in known if name in names]
+        if name not in rungs and (further := ladder.further_rung(name)) is not None:
+            rungs[name] = further
+        if name not in rungs:
+            raise ConfigError(f"unknown rung {name!r}{suggest_known(name, rungs)}")
+    chosen = [rungs[name] for name in rungs if name in names]
     for model in wanted:
         if isinstance(model, str):
             continue

@@ -29,11 +29,9 @@ NETWORKS = {
     "gpt": "looks back at every token of its context, and learns where",
 }
 NETWORK_TOKENS = "bpe"
-SAMPLED: dict[str, Any] = {
-    "softmax": "sampled",
-    "samples": 512,
-}  # else most of a step is the softmax over all tokens
-FULL = 2000  # tokens up to which it is not
+# Otherwise most of a step is the softmax over all tokens.
+SAMPLED: dict[str, Any] = {"softmax": "sampled", "samples": 512}
+FULL = 2000  # tokens up to which the full softmax is used
 SHORT: dict[str, Any] = {"context": 64, "n_layers": 2}  # in a minute a GPT learns little from more
 TRAINING: dict[str, dict[str, Any]] = {  # chosen on the valid part of the bundled text
     "gru": {"optimizer": "adamw", "lr": 0.01, "batch_size": 32, "truncation": 16},
@@ -96,7 +94,7 @@ def _network(name: str) -> Callable[[Bench], LanguageModel]:
 
 
 def network_rung(name: str) -> Rung | None:
-    """Return the rung of a network that is registered elsewhere, such as one with a cell of one's own."""
+    """Return the rung of a network that is registered elsewhere, such as one with a cell of your own."""
     if (
         not is_known(name)
         or model_class(name).task != LanguageModel.task

@@ -17,8 +17,7 @@ NOTES = (
     "Memory is the peak above that of the program itself. 'Against best' is the paired difference "
     "to the best on the "
     "same held-out data with its interval; p is the chance of a difference this large between "
-    "equal models. Steps and "
-    "passes are a network's updates and how often it read the training data."
+    "equal models. Steps and passes are a network's updates and how often it read the training data."
 )
 
 
@@ -111,14 +110,14 @@ def chosen(
     if width is None:
         return list(every)
     needs = {c.heading: max([len(c.heading), *(len(c.cell(r)) for r in rows)]) for c in every}
-    left, kept = width, set[str]()
+    left, names = width, set[str]()
     for column in sorted(every, key=lambda c: -c.weight):
-        need = needs[column.heading] + (gap if kept else 0)
+        need = needs[column.heading] + (gap if names else 0)
         if need > left:
             break
         left -= need
-        kept.add(column.heading)
-    return [c for c in every if c.heading in kept]
+        names.add(column.heading)
+    return [c for c in every if c.heading in names]
 
 
 def lines(shown: Sequence[Column], rows: Sequence[RungResult | Skipped]) -> list[str]:
@@ -189,8 +188,8 @@ def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:
     sizes = sorted({p.size for points in c.curve.values() for p in points})
     body = []
     for name, points in c.curve.items():
-        known = {p.size: c.ladder.measure.show(p.value) for p in points}
-        body.append([name, *(known.get(n, "-") for n in sizes)])
+        shown = {p.size: c.ladder.measure.show(p.value) for p in points}
+        body.append([name, *(shown.get(n, "-") for n in sizes)])
     return ["rung", *(f"{n:,}" for n in sizes)], body
 
 

@@ -64,8 +64,7 @@ class TaggingLadder(AnnotatedLadder):
         "Accuracy: share of the held-out words tagged correctly; the interval is a bootstrap over "
         "sentences. Known and "
         "unknown: the same of words that were in the training data and of those that were not; "
-        "sentences: share of those "
-        "without any error."
+        "sentences: share of those without any error."
     )
     size_unit, score_unit, unit_heading, resampled = "words", "words", "words", "sentences"
     overlapping, bundled, recognised = "the test sentences", "data with tags", "the data has tags"
@@ -117,18 +116,17 @@ class TaggingLadder(AnnotatedLadder):
         )
 
     def units(self, data: Tagged) -> tuple[np.ndarray, np.ndarray, None]:
-        """Contiguous sentences: neighbours are often of the same document."""
+        """Return contiguous sentences: neighbours are often of the same document."""
         return np.arange(len(data)), np.array([len(words) for words in data.sentences]), None
 
     def size(self, part: Tagged) -> int:
         return part.n_words
 
     def overlap(self, parts: Parts) -> float:
-        known = {tuple(words) for words in parts.train.sentences if len(words) >= 4}
-        asked = [
-            tuple(words) for words in parts.test.sentences if len(words) >= 4
-        ]  # shorter ones come again by chance
-        return sum(words in known for words in asked) / len(asked) if asked else 0.0
+        # Sentences of fewer than four words come again by chance.
+        seen = {tuple(words) for words in parts.train.sentences if len(words) >= 4}
+        sentences = [tuple(words) for words in parts.test.sentences if len(words) >= 4]
+        return sum(words in seen for words in sentences) / len(sentences) if sentences else 0.0
 
     def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         test, scheme = parts.test, model.learnt["scheme"]
@@ -136,9 +134,9 @@ class TaggingLadder(AnnotatedLadder):
         start = time.perf_counter()
         predicted = model.predict(gold.sentences)
         seconds = time.perf_counter() - start
-        known = sorted({*model.learnt["tags"], *(tag for tags in predicted for tag in tags)})
+        tagset = sorted({*model.learnt["tags"], *(tag for tags in predicted for tag in tags)})
         metrics, _, _ = tagging.evaluate_tags(
-            gold, predicted, known, model.knows, samples=0, examples=0
+            gold, predicted, tagset, model.knows, samples=0, examples=0
         )
         first = self.measure.key
         measures = {first: metrics[first], **{k: v for k, v in metrics.items() if k != first}}
@@ -148,8 +146,8 @@ class TaggingLadder(AnnotatedLadder):
         """By sentence, without empty ones: words that are right, and of these the unknown ones,
         where there are any.
         """
-        pairs = [both for both in zip(gold.sentences, gold.tags, predicted) if both[0]]
-        right = [np.array(tags) == np.array(said) for _, tags, said in pairs]
+        pairs = [triple for triple in zip(gold.sentences, gold.tags, predicted) if triple[0]]
+        right = [np.array(tags) == np.array(answer) for _, tags, answer in pairs]
         unknown = [np.array([not model.knows(word) for word in words]) for words, _, _ in pairs]
         scores = [
             Score("accuracy", columns([r.sum() for r in right], [len(r) for r in right])),
@@ -169,13 +167,12 @@ class TaggingLadder(AnnotatedLadder):
 
 
 class SpanLadder(TaggingLadder):
-    """Where the tags mark spans, as for names and chunks."""
+    """The ladder where the tags mark spans, as for names and chunks."""
 
     measure = Measure("span_f1", "F1 of spans", "span F1", lower=False, form=".2%")
     notes = (
         "F1 of spans: harmonic mean of precision and recall of the spans, as conlleval counts "
-        "them; the interval is a "
-        "bootstrap over sentences."
+        "them; the interval is a bootstrap over sentences."
     )
     columns = (
         Column("precision", "span_precision", ".1%"),

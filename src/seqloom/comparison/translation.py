@@ -107,8 +107,7 @@ class TranslationLadder(Ladder):
         "BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the "
         "interval is a bootstrap "
         "over pairs. Exact: share of translations that equal their references; length: tokens of "
-        "the translations over "
-        "those of the references. Networks translate by greedy search."
+        "the translations over those of the references. Networks translate by greedy search."
     )
     size_unit, score_unit, unit_heading, resampled = "pairs", "pairs", "pairs", "pairs"
     overlapping, bundled, recognised = "the test sources", "data with pairs", "the data has pairs"
@@ -125,9 +124,8 @@ class TranslationLadder(Ladder):
     python: str = 'seqloom.load({path}).translate("some text")'
     rungs: Sequence[Rung] = RUNGS
     formula: Formula = staticmethod(bleu_of)
-    shown: ClassVar[dict[str, Any]] = {
-        "beams": 1
-    }  # how the translations of the report are searched for
+    # How the translations of the report are searched for.
+    shown: ClassVar[dict[str, Any]] = {"beams": 1}
 
     def further_rung(self, name: str) -> Rung | None:
         if not has_cell(name):
@@ -152,7 +150,7 @@ class TranslationLadder(Ladder):
         )
 
     def specialised_for(self, parts: Parts) -> Ladder:
-        made = (
+        ladder = (
             ManyLadder()
             if has_many_targets(parts.train)
             else ShortLadder()
@@ -160,19 +158,17 @@ class TranslationLadder(Ladder):
             else copy.copy(self)
         )
         if parts.train.numeric:
-            made.rungs, made.python = NETWORKS, "seqloom.load({path}).translate(array)"
-            made.commands = (made.commands[0].replace("FILE", "FILE.npy"),)
-        return made
+            ladder.rungs, ladder.python = NETWORKS, "seqloom.load({path}).translate(array)"
+            ladder.commands = (ladder.commands[0].replace("FILE", "FILE.npy"),)
+        return ladder
 
     def cut(self, data: Parallel) -> Parts:
-        train, held, last = (
-            data.part(places) for places in hashed_parts(undivided(data), FRACTIONS)
-        )
+        train, held, last = (data.part(rows) for rows in hashed_parts(undivided(data), FRACTIONS))
         together = "equal pairs" if repeats_sources(data) else "equal sources"
         return Parts(train, held, last, f"80/10/10 by pairs in hashed order, {together} together")
 
     def units(self, data: Parallel) -> tuple[np.ndarray, np.ndarray, Sequence[bool]]:
-        """Pairs in the order of their hashes; those that must not be divided stay together."""
+        """Return pairs in the order of their hashes; those that must not be divided stay together."""
         order, may_begin = hashed_order(undivided(data))
         return np.array(order, np.int64), np.ones(len(order)), may_begin
 
@@ -182,9 +178,9 @@ class TranslationLadder(Ladder):
     def evaluate(self, model: Any, parts: Parts) -> Evaluation:
         test = parts.test
         start = time.perf_counter()
-        said = model.translate(test.sources, beams=1)
+        translations = model.translate(test.sources, beams=1)
         seconds = time.perf_counter() - start
-        scores = text_scores(said, test.targets)
+        scores = text_scores(translations, test.targets)
         first = scores[self.measure.key]
         measures = {
             name: score.value for name, score in {self.measure.key: first, **scores}.items()
@@ -229,7 +225,7 @@ class TranslationLadder(Ladder):
 
     def examples(self, comparison: Comparison) -> list[dict[str, str]]:
         some = comparison.test.part(slice(0, TRANSLATIONS_SHOWN))
-        said = {
+        translations = {
             r.name: comparison.fitted[r.name].translate(some.sources, **self.shown)
             for r in comparison.results
         }
@@ -237,7 +233,7 @@ class TranslationLadder(Ladder):
             {
                 "source": source if isinstance(source, str) else f"{len(source)} frames",
                 "target": target,
-                **{name: texts[i] for name, texts in said.items()},
+                **{name: texts[i] for name, texts in translations.items()},
             }
             for i, (source, target) in enumerate(zip(some.sources, some.targets))
         ]
@@ -263,15 +259,14 @@ class TranslationLadder(Ladder):
 
 
 class ShortLadder(TranslationLadder):
-    """Where targets are a word or two, such as dates and names."""
+    """The ladder where targets are a word or two, such as dates and names."""
 
     measure = Measure("exact_match", "exact matches", "exact", lower=False, form=".1%")
     notes = (
         "Exact matches: share of the translations that equal their references; the interval is a "
         "bootstrap over pairs. "
         "CER: character edits over the characters of the references; chrF: shared character "
-        "n-grams, up to 100. Networks "
-        "translate by greedy search."
+        "n-grams, up to 100. Networks translate by greedy search."
     )
     columns = (Column("CER", "cer", ".3f"), Column("chrF", "chrf", ".1f"))
     formula = staticmethod(mean_of)
@@ -291,8 +286,7 @@ class ManyLadder(TranslationLadder):
         "say nothing. Bits per character: how improbable the model finds the held-out targets, the "
         "end of each counted "
         "as one more character; less is better; the interval is a bootstrap over pairs. Nats per "
-        "token: the same in the "
-        "model's own tokens, comparable between models with the same ones."
+        "token: the same in the model's own tokens, comparable between models with the same ones."
     )
     columns = (Column("nats/token", "nats_per_token", ".3f"),)
     commands: tuple[str, ...] = (
@@ -332,12 +326,12 @@ class ManyLadder(TranslationLadder):
         return {}
 
 
-def _score(one: CorpusScore) -> Score:
+def _score(score: CorpusScore) -> Score:
     return Score(
-        one.name,
-        one.statistics,
-        lambda rows: float(one.formula(rows.sum(axis=0))),
-        "higher" if one.higher_is_better else "lower",
+        score.name,
+        score.statistics,
+        lambda rows: float(score.formula(rows.sum(axis=0))),
+        "higher" if score.higher_is_better else "lower",
     )
 
 

@@ -81,8 +81,7 @@ class VectorLadder(Ladder):
         "Analogies: share of the questions whose answer is right, among the 30,000 most frequent "
         "words; similarities: "
         "rank correlation (Spearman) with human scores. Questions with a word that has no vector "
-        "are skipped: "
-        "missing. The interval is a bootstrap over questions."
+        "are skipped: missing. The interval is a bootstrap over questions."
     )
     data_word, size_unit, score_unit, unit_heading = "text", "bytes", "questions", "questions"
     test_unit, learn_unit, learn_heading, resampled = "questions", "bytes", "B", "questions"
@@ -184,10 +183,10 @@ class VectorLadder(Ladder):
 
     def difference(self, a: np.ndarray, b: np.ndarray) -> bootstrap.Paired:
         """Of the questions that both could answer."""
-        both = ~np.isnan(a[:, 0]) & ~np.isnan(b[:, 0])
-        if np.count_nonzero(both) < 2:
+        answered = ~np.isnan(a[:, 0]) & ~np.isnan(b[:, 0])
+        if np.count_nonzero(answered) < 2:
             return bootstrap.Paired(math.nan, math.nan, math.nan, math.nan)
-        return self.paired(a[both], b[both])
+        return self.paired(a[answered], b[answered])
 
     def paired(self, a: np.ndarray, b: np.ndarray) -> bootstrap.Paired:
         return bootstrap.paired_rows(a, b)
@@ -238,10 +237,10 @@ class SimilarityLadder(VectorLadder):
         return spearman(*rows[~np.isnan(rows[:, 0])].T)
 
     def interval(self, rows: np.ndarray) -> tuple[float, float]:
-        known = rows[~np.isnan(rows[:, 0])]
-        rng, n = np.random.default_rng(0), len(known)
+        answered = rows[~np.isnan(rows[:, 0])]
+        rng, n = np.random.default_rng(0), len(answered)
         low, high = np.quantile(
-            [spearman(*known[rng.integers(0, n, n)].T) for _ in range(SAMPLES)], [0.025, 0.975]
+            [spearman(*answered[rng.integers(0, n, n)].T) for _ in range(SAMPLES)], [0.025, 0.975]
         )
         return float(low), float(high)
 
@@ -251,25 +250,27 @@ class SimilarityLadder(VectorLadder):
     def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
         """Leave out the pairs that one of the models cannot answer, and say so."""
         ((first, second),) = Ladder.trial(self, attempts, parts, **fit).scores
-        both = ~np.isnan(first.rows[:, 0]) & ~np.isnan(second.rows[:, 0])
-        if both.sum() < 2:
+        answered = ~np.isnan(first.rows[:, 0]) & ~np.isnan(second.rows[:, 0])
+        if answered.sum() < 2:
             raise DataError(
                 f"{parts.test.name}: fewer than two pairs have vectors in both models; nothing can "
                 f"be compared"
             )
         a, b = (
-            Score("Spearman", _ranked(score.rows[both]), bootstrap.correlation)
+            Score("Spearman", _ranked(score.rows[answered]), bootstrap.correlation)
             for score in (first, second)
         )
         return Trial(
             [(a, b)],
             (),
-            () if both.all() else (f"{(~both).sum():,} pairs were skipped: a word has no vector",),
+            ()
+            if answered.all()
+            else (f"{(~answered).sum():,} pairs were skipped: a word has no vector",),
         )
 
 
 def _ranked(rows: np.ndarray) -> np.ndarray:
-    """Of both columns, the places in their order."""
+    """Return the ranks of both columns."""
     return np.stack([ranks(column) for column in rows.T], axis=1)
 
 

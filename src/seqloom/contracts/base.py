@@ -58,32 +58,29 @@ class Model(ABC):
     name: ClassVar[str]
     config_class: ClassVar[type[Config]] = Config
     starts_without_numba: ClassVar[bool] = (
-        False  # what is asked of it first needs no kernel, so it is ready at once
+        False  # its first answer needs no compiled kernel, so it is ready at once
     )
     has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
     _estimator_type: ClassVar[str | None] = None  # for scikit-learn
-    learnt_values: ClassVar[
-        dict[str, Kind]
-    ] = {}  # what `learnt` holds of this kind of model, and what each must be
+    # What `learnt` holds of this kind of model, and what each must be.
+    learnt_values: ClassVar[dict[str, Kind]] = {}
     __signature__ = OptionsSignature()  # of the class
-    primitives: ClassVar[
-        tuple[str, ...]
-    ] = ()  # methods of which a model of this task must write one
+    # A model of this task must write one of these methods.
+    primitives: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
         if "name" not in vars(cls) and not cls.__module__.startswith("seqloom.contracts."):
             cls.name = declaring.model_name(cls.__name__)
         if options := declaring.declared_options(cls):
-            known = cls.config_class.__dataclass_fields__
+            declared = cls.config_class.__dataclass_fields__
             cls.config_class = declaring.config_with(cls.config_class, cls, options)
             for name in options:
-                declaring.show_option(cls, name, name in known)
+                declaring.show_option(cls, name, name in declared)
         if cls._saves_attributes() != (cls.restore_arrays is Model.restore_arrays):
             raise TypeError(
                 f"{cls.__name__} writes one of arrays and restore_arrays; write both, or neither, "
-                f"to save the "
-                "attributes that fit gives it"
+                f"to save the attributes that fit gives it"
             )
         cls.__doc__ = docstring(cls, cls.config_class)
 
@@ -149,8 +146,7 @@ class Model(ABC):
                 )
             raise ConfigError(
                 f"{self.name} models take words as they are and have no tokenizer; split text into "
-                f"words first, "
-                "for example with text.split()"
+                f"words first, for example with text.split()"
             )
         return self.tokenizers[storage.TEXT]
 
@@ -175,14 +171,14 @@ class Model(ABC):
         """Warn if evaluation data is data that the model, or a member, was fitted on, as a whole or
         by single files.
         """
-        known = self.data_hashes()
-        again = sum(digest[:16] in known for digest in files)
+        hashes = self.data_hashes()
+        again = sum(digest[:16] in hashes for digest in files)
         part = (
             ""
-            if fingerprint[:16] in known or again == len(files)
+            if fingerprint[:16] in hashes or again == len(files)
             else f"{again:,} of the {len(files):,} files of "
         )
-        if again or fingerprint[:16] in known:
+        if again or fingerprint[:16] in hashes:
             progress.say(
                 f"warning: this {self.name} model was fitted on {part}{name}; results on it are "
                 f"too optimistic"
@@ -192,8 +188,8 @@ class Model(ABC):
         """Return beginnings of the hashes of all data that it, its members and its origin were fitted on."""
         nothing: list[Any] = []
         lists = (self.recorded(name, nothing) for name in ("data_files", "origin_data"))
-        known = {self.recorded("data_hash", ""), *map(str, chain.from_iterable(lists))}
-        return known.union(*(member.data_hashes() for member in self.members))
+        hashes = {self.recorded("data_hash", ""), *map(str, chain.from_iterable(lists))}
+        return hashes.union(*(member.data_hashes() for member in self.members))
 
     def training_extras(self) -> dict[str, Any]:
         """Return what a signature says of the training: the data, and the model that it started from."""
@@ -365,7 +361,7 @@ class Model(ABC):
 
     @classmethod
     def _unfitted(cls, config: Config) -> Self:
-        """Make a model with these options. An `__init__` of its own, whose arguments may be any, is
+        """Make a model with these options. An `__init__` that the class defines, with any arguments, is
         skipped where all attributes are saved.
         """
         if not cls._saves_attributes():
@@ -414,7 +410,7 @@ class Model(ABC):
         fit_info: dict[str, Any],
         members: Collection[Any] = (),
     ) -> Self:
-        """Return the fitted model of these parts, of which each is checked before it is used."""
+        """Return the fitted model of these parts; each is checked before it is used."""
         model = cls.with_parts(config, tokenizers, learnt)
         model.members, model.fit_info, model.fitted = list(members), fit_info, True
         if (specs := model.array_specs(lengths(arrays))) is not None:

@@ -4,7 +4,7 @@ A classifier writes `class_log_probs(examples)`: the logarithm of each class's p
 come `predict`, `predict_proba` and `evaluate`. One example in, one answer out; a list in, a list
 (an array of probabilities) out. Examples are texts unless the model says otherwise (`is_example`),
 or pairs of texts where it learnt from pairs; where the data gives an example several labels, so
-does the model, and the classes are judged each on its own.
+does the model, and each class is decided by itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from seqloom.text.file_names import refuse_existing_file
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
-BATCH = 20_000  # examples that are looked at together
+BATCH = 20_000  # examples that are scored together
 THRESHOLD = 0.5  # of a label among several: likelier than not
 
 
@@ -164,12 +164,11 @@ class Classifier(Model):
         return self
 
     def _check_pairs(self, data: Labelled, held_out: Labelled | None) -> None:
-        """Refuse pairs of texts that the model cannot learn from, or that are only among one of the two."""
+        """Refuse pairs that the model cannot learn from, or that only one of both data sets has."""
         if data.pairs and not self.learns_pairs:
             raise ConfigError(
                 f"{data.name} has pairs of texts, but {self.name} models read single texts; a "
-                f"classifier on a "
-                "converted encoder reads pairs (seqloom fit classifier --encoder DIR)"
+                f"classifier on a converted encoder reads pairs (seqloom fit classifier --encoder DIR)"
             )
         if held_out is not None and held_out.pairs != data.pairs:
             kinds = (
@@ -179,8 +178,7 @@ class Classifier(Model):
             )
             raise DataError(
                 f"the training data ({data.name}) has {kinds[0]}, the held-out data "
-                f"({held_out.name}) {kinds[1]}; "
-                "give both of one kind"
+                f"({held_out.name}) {kinds[1]}; give both of one kind"
             )
 
     # ---- the verbs
@@ -213,12 +211,10 @@ class Classifier(Model):
         if wrong is not None:
             raise DataError(
                 f"this {self.name} model reads pairs of texts, but example {wrong} is no pair; "
-                f"give a tuple of two "
-                "texts (in files --pair-column NAME)"
+                f"give a tuple of two texts (in files --pair-column NAME)"
                 if self.reads_pairs
                 else f"this {self.name} model reads single texts, but example {wrong} is a pair of "
-                f"them; give one text "
-                "(in files without --pair-column)"
+                f"them; give one text (in files without --pair-column)"
             )
 
     def log_probs(self, examples: list[Any]) -> np.ndarray:
@@ -236,22 +232,22 @@ class Classifier(Model):
                 bar.advance(len(parts[-1]))
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 
-    def _given(self, example: Any) -> tuple[list[Any], bool]:
+    def _as_examples(self, example: Any) -> tuple[list[Any], bool]:
         """Return the examples as a list, and whether a single one was given."""
-        one = self.is_example(example)
+        single = self.is_example(example)
         if isinstance(example, str):
             refuse_existing_file(example)
-        examples = [example] if one else values(example, "examples")
+        examples = [example] if single else values(example, "examples")
         self.check_examples(examples)
-        return examples, one
+        return examples, single
 
     def predict(self, example: Any) -> Any:
         """Predict the likeliest class of an example, or of each of a list, array or column; where
         there may be several labels, a list of those that are likelier than not.
         """
-        examples, one = self._given(example)
+        examples, single = self._as_examples(example)
         labels = self.labels_of(np.exp(self.log_probs(examples)))
-        return labels[0] if one else labels
+        return labels[0] if single else labels
 
     def labels_of(self, probs: np.ndarray) -> list[Any]:
         """Return the predictions that follow from probabilities (n, C)."""
@@ -264,9 +260,9 @@ class Classifier(Model):
         """Return probabilities: by class for one example; for a list an array (n, C) in the order of
         `classes`.
         """
-        examples, one = self._given(example)
+        examples, single = self._as_examples(example)
         probs = np.exp(self.log_probs(examples))
-        return dict(zip(self.classes, probs[0].tolist())) if one else probs
+        return dict(zip(self.classes, probs[0].tolist())) if single else probs
 
     def score(self, data: Any, labels: Any = None) -> float:
         """Return the accuracy, as in scikit-learn; where there may be several labels, the share of
@@ -330,9 +326,9 @@ class Classifier(Model):
                 names, first, shown, log_probs, samples=samples, examples=examples
             )
             if error_words:
-                said = [names[i] for i in log_probs.argmax(axis=1).tolist()]
+                predicted = [names[i] for i in log_probs.argmax(axis=1).tolist()]
                 details["errors"] = words_of_errors(
-                    details["errors"], shown, first, said, error_words
+                    details["errors"], shown, first, predicted, error_words
                 )
         if slice_by or group_by is not None:
             chosen = (

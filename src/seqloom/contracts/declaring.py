@@ -33,8 +33,7 @@ def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:
     if untyped := [name for name in fields if name not in types_of]:
         raise TypeError(
             f"the option {untyped[0]} of {cls.__name__} has no type; write {untyped[0]}: float = "
-            f"option(...), "
-            "or int, str, bool"
+            f"option(...), or int, str, bool"
         )
     return {name: (types_of[name], value) for name, value in fields.items()}
 
@@ -45,7 +44,7 @@ def config_with(
     """Make the config of a model class that declares these options itself, besides those of
     `base`.
     """
-    made = dataclasses.make_dataclass(
+    config_class = dataclasses.make_dataclass(
         f"{owner.__name__}Config",
         [(name, *rest) for name, rest in options.items()],
         bases=(base,),
@@ -53,10 +52,10 @@ def config_with(
         kw_only=True,
         namespace={"__module__": owner.__module__},
     )
-    made.__qualname__ = (
+    config_class.__qualname__ = (
         f"{owner.__qualname__}.config_class"  # where copies in other processes look for it
     )
-    return made
+    return config_class
 
 
 def model_name(name: str) -> str:
@@ -65,7 +64,7 @@ def model_name(name: str) -> str:
 
 
 def check_primitive(cls: type[Model]) -> None:
-    """Refuse a class that writes none of the methods of which its task needs one."""
+    """Refuse a class that writes none of the primitive methods of its task."""
     contract = next(base for base in cls.__mro__ if "primitives" in vars(base))
     if cls.primitives and all(
         getattr(cls, name) is getattr(contract, name) for name in cls.primitives

@@ -35,7 +35,7 @@ class FitOptions:
 
 def refuse_idle(model: Model, options: FitOptions, start: Any) -> None:
     """Refuse the arguments of `fit` that this kind of model does not use."""
-    given = {
+    arguments = {
         "memory": options.memory,
         "train": options.train,
         "device": options.device,
@@ -44,7 +44,7 @@ def refuse_idle(model: Model, options: FitOptions, start: Any) -> None:
     }
     unused = [
         name
-        for name, value in given.items()
+        for name, value in arguments.items()
         if value is not None and name not in model.config.fit_arguments
     ]
     if unused == ["start"] and hasattr(model.config, "start"):
@@ -61,9 +61,8 @@ def refuse_idle(model: Model, options: FitOptions, start: Any) -> None:
 def tokenizer_for(c: Any, corpus: Corpus) -> Tokenizer:
     """Return the tokenizer that the options of a model ask for, fitted on the corpus."""
     default = type(c).__dataclass_fields__["min_count"].default
-    finished = (
-        c.vocab_file is not None or c.tokenizer not in KINDS
-    )  # which a default does not contradict
+    # A finished vocabulary, which the default of min_count does not contradict.
+    finished = c.vocab_file is not None or c.tokenizer not in KINDS
     least = 1 if finished and c.min_count == default else c.min_count
     chosen = {
         "vocab_size": c.vocab_size,

@@ -31,25 +31,24 @@ from seqloom.metrics import forecasting
 if TYPE_CHECKING:
     from seqloom.contracts.forecasting import Forecaster
 
-HELD_OUT = 0.2  # of the data that intervals are learnt from, where no other is given
-JUDGED = 20_000  # forecasts that are looked at, evenly spread
-RECENT, LATELY = 7, (48, 1000)  # seasons that are recent, and how many steps those may be
+HELD_OUT = 0.2  # share of the data that intervals are learnt from, unless `valid` is given
+MAX_ORIGINS = 20_000  # origins of a backtest, or of recent errors; of more, evenly spread ones
+RECENT, LATELY = 7, (48, 1000)  # seasons that are recent; least and most steps of them
 MAX_FORECASTS = 3000  # forecasts that intervals come from; of more, evenly spread ones
 
 Part = tuple[Prepared, np.ndarray]  # a series and the origins of forecasts
 
 
 def held_back(model: Forecaster, series: Series) -> tuple[Series, Series]:
-    """Split the series into what to learn from, and the last part, whose errors say how wide
-    intervals are.
+    """Split the series into a training part and a last part; intervals come from the errors on
+    the latter.
     """
     shortest = min(len(track) - track.begin for track in series.tracks)
     share = max(HELD_OUT, model.horizon / max(shortest, 1))
     if (1 - share) * shortest < 2 * (model.window + model.horizon):
         progress.say(
             f"{series.name} is too short to hold out a part: its intervals come from errors on "
-            f"the training data "
-            "and may be too narrow"
+            f"the training data and may be too narrow"
         )
         return series, series
     return series.between(0, 1 - share), series.between(1 - share, 1.0)
@@ -60,56 +59,56 @@ def answer(model: Forecaster, windows: Windows, horizon: int) -> tuple[np.ndarra
     (n, horizon, C).
     """
     point = np.asarray(model.forecast_windows(windows, horizon), np.float64)
-    wanted = (len(windows), horizon, len(model.columns))
-    if point.shape != wanted:
-        raise ModelError(f"forecast_windows gave the shape {point.shape} instead of {wanted}")
+    shape = (len(windows), horizon, len(model.columns))
+    if point.shape != shape:
+        raise ModelError(f"forecast_windows gave the shape {point.shape} instead of {shape}")
     if not np.isfinite(point).all():
         raise ModelError(
             f"the {model.name} model forecasts values that are not finite; fit it again with other options"
         )
     spread = model.spread_windows(windows, horizon)
-    return point, np.ones(wanted) if spread is None else np.maximum(spread, MIN_DEVIATION)
+    return point, np.ones(shape) if spread is None else np.maximum(spread, MIN_DEVIATION)
 
 
 def answers(model: Forecaster, prepared: Prepared, origins: np.ndarray, horizon: int) -> Answers:
-    """Compute forecasts from origins, and from those shortly before them, whose errors show the
-    recent ones.
+    """Compute forecasts from origins, and from steps shortly before them, since the errors of those
+    show how large recent errors are.
     """
     low, high = int(origins[0]), int(origins[-1]) + 1
     length = int(np.clip(RECENT * model.season, *LATELY))
     first = max(low - length - model.horizon, min(model.window, low))
-    made = np.union1d(np.arange(first, high, max((high - first) // JUDGED, 1)), origins)
-    found = [answer(model, windows, model.horizon) for _, windows in prepared.windows(made)]
-    point, spread = (np.concatenate(part) for part in zip(*found))
-    errors = (prepared.truth(made, model.horizon) - point) / spread
-    asked = np.searchsorted(made, origins)
+    starts = np.union1d(np.arange(first, high, max((high - first) // MAX_ORIGINS, 1)), origins)
+    batches = [answer(model, windows, model.horizon) for _, windows in prepared.windows(starts)]
+    point, spread = (np.concatenate(part) for part in zip(*batches))
+    errors = (prepared.truth(starts, model.horizon) - point) / spread
+    rows = np.searchsorted(starts, origins)
     return Answers(
-        point[asked, :horizon],
-        spread[asked, :horizon],
-        lambda typical: recent_errors(errors, made, origins, length, typical),
+        point[rows, :horizon],
+        spread[rows, :horizon],
+        lambda typical: recent_errors(errors, starts, origins, length, typical),
     )
 
 
-def learn(model: Forecaster, learnt: Series, kept: Series) -> dict[str, np.ndarray]:
+def learn(model: Forecaster, learnt: Series, held_out: Series) -> dict[str, np.ndarray]:
     """Learn the quantiles of errors by horizon and column, and of the score of single steps, from
-    the held-out series `kept`.
+    the held-out series `held_out`.
     """
     parts = [
-        (one, origins)
-        for one in model.prepared(kept)
-        if len(origins := model.origins(one, 1, MAX_FORECASTS))
+        (series, origins)
+        for series in model.prepared(held_out)
+        if len(origins := model.origins(series, 1, MAX_FORECASTS))
     ]
     if not parts:
-        raise DataError(f"{kept.name} has no steps to learn intervals from; give more")
+        raise DataError(f"{held_out.name} has no steps to learn intervals from; give more")
     first, residuals, typical = _errors(model, parts)
     if (
-        learnt is not kept
+        learnt is not held_out
         and (more := MAX_FORECASTS - sum(len(origins) for _, origins in parts)) > 0
     ):
         parts = [
-            (one, whole[-more:])
-            for one in model.prepared(learnt)
-            if len(whole := (every := model.origins(one, 1))[every >= model.window])
+            (series, full[-more:])
+            for series in model.prepared(learnt)
+            if len(full := (every := model.origins(series, 1))[every >= model.window])
         ]
         if parts:
             before = _errors(model, parts)[1]
@@ -129,54 +128,59 @@ def _errors(model: Forecaster, parts: list[Part]) -> tuple[np.ndarray, np.ndarra
     answers = [model.answers(prepared, origins, model.horizon) for prepared, origins in parts]
     errors = np.concatenate(
         [
-            prepared.truth(origins, model.horizon) - one.point
-            for (prepared, origins), one in zip(parts, answers)
+            prepared.truth(origins, model.horizon) - part.point
+            for (prepared, origins), part in zip(parts, answers)
         ]
     )
-    raw = errors / np.concatenate([one.spread for one in answers])
+    raw = errors / np.concatenate([part.spread for part in answers])
     typical = positive_means(np.abs(raw))
-    lately = np.concatenate([one.recent(typical) for one in answers])
+    lately = np.concatenate([part.recent(typical) for part in answers])
     return errors[:, 0], raw / lately[:, None], typical
 
 
 def recent_errors(
-    errors: np.ndarray, made: np.ndarray, origins: np.ndarray, length: int, typical: np.ndarray
+    errors: np.ndarray, starts: np.ndarray, origins: np.ndarray, length: int, typical: np.ndarray
 ) -> np.ndarray:
     """Return how large errors were lately, (n, C): before each of `origins` the mean size of the
     errors of the forecasts, of all horizons, for the last `length` steps. `errors` (m, H, C)
-    are those of forecasts from the origins `made` (m,), NaN where nothing came; `typical` (C,)
+    are those of forecasts from the origins `starts` (m,), NaN where nothing came; `typical` (C,)
     replaces what is not known.
     """
     horizon, columns = errors.shape[1:]
-    first = int(made.min())
-    steps = (made[:, None] + np.arange(horizon) - first).ravel()  # that each forecast is of
+    first = int(starts.min())
+    steps = (
+        starts[:, None] + np.arange(horizon) - first
+    ).ravel()  # the step that each value forecasts
     sizes = np.abs(errors).reshape(-1, columns)
-    there = np.isfinite(sizes)
+    finite = np.isfinite(sizes)
     size = max(int(steps.max()), int(origins.max()) - first) + 1
     ends = np.clip(origins - first, 0, size)
-    found = np.empty((len(origins), columns))
+    means = np.empty((len(origins), columns))
     for c in range(columns):
         sums, counts = (
             np.append(0.0, np.cumsum(np.bincount(steps, weights, minlength=size)))
-            for weights in (np.where(there[:, c], sizes[:, c], 0.0), there[:, c].astype(np.float64))
+            for weights in (
+                np.where(finite[:, c], sizes[:, c], 0.0),
+                finite[:, c].astype(np.float64),
+            )
         )
         begins = np.maximum(ends - length, 0)
         total, n = sums[ends] - sums[begins], (counts[ends] - counts[begins]) / horizon
-        found[:, c] = (total / horizon + TYPICAL_ERROR_STEPS * typical[c]) / (
+        means[:, c] = (total / horizon + TYPICAL_ERROR_STEPS * typical[c]) / (
             n + TYPICAL_ERROR_STEPS
         )
-    return np.maximum(found, MIN_DEVIATION)
+    return np.maximum(means, MIN_DEVIATION)
 
 
 def error_quantiles(residuals: np.ndarray) -> np.ndarray:
     """Return quantiles (L, H, C) of errors (n, H, C) on held-out data, in units of how large they
     were lately.
     """
-    found = forecasting.quantiles(residuals)
-    empty = ~np.isfinite(residuals).any(axis=0)  # horizons that are never seen
+    quantiles = forecasting.quantiles(residuals)
+    empty = ~np.isfinite(residuals).any(axis=0)  # horizons without any held-out value
     for h in range(1, residuals.shape[1]):
-        found[:, h, empty[h]] = found[:, h - 1, empty[h]]
-    return found
+        quantiles[:, h, empty[h]] = quantiles[:, h - 1, empty[h]]
+    return quantiles
 
 
 def step_errors(errors: np.ndarray) -> dict[str, np.ndarray]:
@@ -207,7 +211,7 @@ def step_scores(errors: np.ndarray, usual: np.ndarray) -> np.ndarray:
 
 def find_unusual(model: Forecaster, series: Series, threshold: float) -> Anomalies:
     """Find the steps of the series whose score, one step ahead, is above a threshold."""
-    found: list[Unusual] = []
+    unusual: list[Unusual] = []
     scores, values = {}, {}
     mean, std = model.scale["mean"], model.scale["std"]
     for prepared in model.prepared(series):
@@ -221,7 +225,7 @@ def find_unusual(model: Forecaster, series: Series, threshold: float) -> Anomali
         scores[key], values[key] = (times, score), prepared.track.values[origins]
         for i in np.flatnonzero(score > threshold).tolist():
             c = int(off[i].argmax())
-            found.append(
+            unusual.append(
                 Unusual(
                     key,
                     int(times[i]),
@@ -231,4 +235,4 @@ def find_unusual(model: Forecaster, series: Series, threshold: float) -> Anomali
                     float(score[i]),
                 )
             )
-    return Anomalies(tuple(found), threshold, scores, series.clock, values, model.columns)
+    return Anomalies(tuple(unusual), threshold, scores, series.clock, values, model.columns)

@@ -72,9 +72,8 @@ class Forecaster(Model):
         "until": lambda v: type(v) is int,
         "key_column": optional(lambda v: v is None or isinstance(v, str)),
     }
-    scale: dict[
-        str, np.ndarray
-    ]  # what values are scaled by, and the errors that intervals come from
+    # What values are scaled by, and the errors that intervals come from.
+    scale: dict[str, np.ndarray]
 
     # ---- what a model writes
 
@@ -107,7 +106,7 @@ class Forecaster(Model):
 
     @property
     def key_column(self) -> str | None:
-        """Return the column that told several series apart; data with such a column is read in the
+        """Return the column that separated several series in training; data with such a column is read in the
         same way.
         """
         return self.learnt.get("key_column")
@@ -194,11 +193,11 @@ class Forecaster(Model):
                 self.learnt["window"] = self.choose_window(series)
             else:
                 self.scale |= {name: origin.scale[name] for name in forecasts.SCALED_BY}
-            learnt, kept = (
+            learnt, held_back = (
                 (series, held_out) if held_out is not None else errors.held_back(self, series)
             )
-            self.fit_series(learnt, replace(options, valid=kept))
-            self.scale |= errors.learn(self, learnt, kept)
+            self.fit_series(learnt, replace(options, valid=held_back))
+            self.scale |= errors.learn(self, learnt, held_back)
             if held_out is None and not self.trained and len(learnt) < len(series):
                 self.fit_series(series, replace(options, valid=None))
         return self
@@ -222,7 +221,7 @@ class Forecaster(Model):
         """
         parts = []
         for prepared in self.prepared(series):
-            if len(prepared.values) > self.window // 2:  # else windows are mostly made up
+            if len(prepared.values) > self.window // 2:  # else windows are mostly padding
                 for some, windows in prepared.windows(self.origins(prepared, self.horizon, most)):
                     parts.append((windows, prepared.truth(some, self.horizon)))
         if not parts:
@@ -234,19 +233,19 @@ class Forecaster(Model):
         return parts
 
     def origins(self, prepared: Prepared, ahead: int, most: int | None = None) -> np.ndarray:
-        """Return where forecasts can begin whose first `ahead` steps are there, after a whole window
+        """Return where forecasts can begin so that their first `ahead` steps are known, after a full window
         where possible; at most `most`, evenly spread.
         """
         every = prepared.origins(ahead)
-        whole = every[every >= self.window]
-        chosen = whole if len(whole) and not prepared.track.begin else every
+        full = every[every >= self.window]
+        chosen = full if len(full) and not prepared.track.begin else every
         if most is None or len(chosen) <= most:
             return chosen
         return chosen[np.linspace(0, len(chosen) - 1, most).astype(np.int64)]
 
     def answers(self, prepared: Prepared, origins: np.ndarray, horizon: int) -> Answers:
-        """Compute forecasts from origins, and from those shortly before them, whose errors show the
-        recent ones.
+        """Compute forecasts from origins, and from steps shortly before them, since the errors of
+        those show how large recent errors are.
         """
         return errors.answers(self, prepared, origins, horizon)
 
@@ -287,16 +286,15 @@ class Forecaster(Model):
             if end < self.window:
                 progress.say(
                     f"{series.name} has {end} steps, fewer than the {self.window} that {self.name} "
-                    f"looks back; the "
-                    "missing ones count as the mean"
+                    f"looks back; the missing ones count as the mean"
                 )
-            made = self.answers(prepared, np.array([end]), ahead)
-            bands = self._bands(made)[:, 0] * std + mean
+            answers = self.answers(prepared, np.array([end]), ahead)
+            bands = self._bands(answers)[:, 0] * std + mean
             tracks.append(
                 Ahead(
                     prepared.track.key,
                     series.times(prepared.track, end, end + ahead),
-                    made.point[0] * std + mean,
+                    answers.point[0] * std + mean,
                     {share: (bands[low], bands[high]) for share, (low, high) in INTERVALS.items()},
                 )
             )
@@ -305,7 +303,7 @@ class Forecaster(Model):
     def backtest(
         self, data: Any, *, horizon: int | None = None, since: Any = None, start: Any = None
     ) -> Backtest:
-        """Compute forecasts from every step of `data` whose next steps are there, each from the steps
+        """Compute forecasts from every step of `data` that has the next steps, each from the steps
         before it alone.
 
         `since`: a time; what comes before is history (`start` is its former name). Where the data goes on
@@ -317,23 +315,22 @@ class Forecaster(Model):
         series = begun(self.read_like(data), since, self.learnt["until"])
         parts: list[tuple[np.ndarray, ...]] = []
         apart = (max(map(len, series.tracks)) // ahead + 2) * ahead
-        each = max(errors.JUDGED // len(series.tracks), 100)
+        each = max(errors.MAX_ORIGINS // len(series.tracks), 100)
         for k, prepared in enumerate(self.prepared(series)):
             if len(origins := self.origins(prepared, ahead, each)):
-                made = self.answers(prepared, origins, ahead)
+                answers = self.answers(prepared, origins, ahead)
                 parts.append(
                     (
                         prepared.truth(origins, ahead),
-                        made.point,
-                        self._bands(made),
+                        answers.point,
+                        self._bands(answers),
                         origins + k * apart,
                     )
                 )
         if not parts:
             raise DataError(
                 f"{series.name} has {len(series)} steps to judge by, too few to forecast {ahead}; "
-                f"give more, or a "
-                "smaller horizon"
+                f"give more, or a smaller horizon"
             )
         truth, point, bands, origins = (
             np.concatenate([part[i] for part in parts], axis=1 if i == 2 else 0) for i in range(4)
@@ -421,8 +418,7 @@ class Forecaster(Model):
         if series.step != self.step:
             raise DataError(
                 f"{series.name} has steps of {series.step}, the model learned from steps of "
-                f"{self.step}; give data "
-                "of the same step, or say it (step=...)"
+                f"{self.step}; give data of the same step, or say it (step=...)"
             )
         return series
 

@@ -1,7 +1,5 @@
-"""What a forecaster answers: values to come with their intervals, and steps that came as nobody
-would have expected.
-
-What a forecaster keeps of its data: by what values are scaled, and how large errors usually are.
+"""What a forecaster returns: future values with their intervals, and unusual steps; and what it keeps
+of its data: how values are scaled, and how large errors usually are.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ class Backtest(NamedTuple):
     truth: np.ndarray  # (n, H, C); NaN is missing
     point: np.ndarray  # (n, H, C)
     bands: np.ndarray  # (L, n, H, C), at metrics.forecasting.LEVELS
-    origins: np.ndarray  # (n,): their places, those of different series far apart
+    origins: np.ndarray  # (n,): step numbers; those of different series are far apart
 
 
 class Answers(NamedTuple):
@@ -42,9 +40,8 @@ class Answers(NamedTuple):
 
     point: np.ndarray  # (n, H, C)
     spread: np.ndarray  # (n, H, C): how large errors are expected to be, by the model
-    recent: Callable[
-        [np.ndarray], np.ndarray
-    ]  # (n, C): how large they were lately, given what is typical
+    # From the typical errors (C,) to how large they were lately, (n, C).
+    recent: Callable[[np.ndarray], np.ndarray]
 
 
 class Ahead(NamedTuple):
@@ -187,35 +184,35 @@ def cell(value: Any) -> str:
 
 # ---- series scale
 
-RATES = 10 ** -np.linspace(0, 4, 81)  # of false alarms whose thresholds are kept
+RATES = 10 ** -np.linspace(0, 4, 81)  # of false alarms; a threshold is kept for each
 TYPICAL_ERROR_STEPS = 10  # steps for which the typical error counts beside the recent ones
 MIN_DEVIATION = 1e-9  # of a standard deviation; a column that never changes is divided by 1
 MAX_VALUE = 1e300
 SCALED_BY = ("mean", "std", "known_mean", "known_std")  # what the inputs of a model are scaled by
 
 
-def season_of(given: int | None, series: Series) -> int:
+def season_of(period: int | None, series: Series) -> int:
     """Return the steps of the cycle that the data repeats: as given, or as usual for its step, if
     there are three of them; 1: none.
     """
     longest = max(map(len, series.tracks))
-    if given is not None and 2 * given > longest:
+    if period is not None and 2 * period > longest:
         raise ConfigError(
-            f"season {given} needs {2 * given} steps of data; {series.name} has {longest}"
+            f"season {period} needs {2 * period} steps of data; {series.name} has {longest}"
         )
     usual = series.step.season
-    return given or (usual if 3 * usual <= longest else 1)
+    return period or (usual if 3 * usual <= longest else 1)
 
 
 def scaling(series: Series, season: int) -> dict[str, np.ndarray]:
     """Compute the mean and standard deviation of each column, and the mean error of repeating the
     last season, in original units.
     """
-    whole = np.concatenate([track.values[track.begin :] for track in series.tracks])
-    there = np.isfinite(whole)
-    if empty := [name for name, any_ in zip(series.columns, there.any(axis=0)) if not any_]:
+    values_seen = np.concatenate([track.values[track.begin :] for track in series.tracks])
+    finite = np.isfinite(values_seen)
+    if empty := [name for name, any_ in zip(series.columns, finite.any(axis=0)) if not any_]:
         raise DataError(f"{series.name} has no values in column {empty[0]!r}; leave it out")
-    mean, std = np.nanmean(whole, axis=0), np.nanstd(whole, axis=0)
+    mean, std = np.nanmean(values_seen, axis=0), np.nanstd(values_seen, axis=0)
     steps = [
         np.abs(track.values[season:] - track.values[:-season])
         for track in series.tracks
@@ -234,9 +231,9 @@ def scaling(series: Series, season: int) -> dict[str, np.ndarray]:
 
 def positive_means(values: np.ndarray) -> np.ndarray:
     """Return the mean of each column of (n, H, C), without NaN; 1 where nothing is left."""
-    there = np.isfinite(values)
+    finite = np.isfinite(values)
     return divisors(
-        np.where(there, values, 0.0).sum(axis=(0, 1)) / np.maximum(there.sum(axis=(0, 1)), 1)
+        np.where(finite, values, 0.0).sum(axis=(0, 1)) / np.maximum(finite.sum(axis=(0, 1)), 1)
     )
 
 

@@ -56,14 +56,16 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
 
-MOST_FILES = 1000  # whose hashes are kept, so that judging a model on its training text is seen
+MOST_FILES = (
+    1000  # files with a kept hash, so that evaluating a model on its training text is noticed
+)
 
 
 class LanguageModel(Model):
     """A probability for every text."""
 
     task: ClassVar[str] = "language model"
-    threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
+    threaded: ClassVar[bool] = False  # whether scoring is faster on several Python threads
     config_class: ClassVar[type[TextConfig]] = TextConfig
     primitives: ClassVar[tuple[str, ...]] = ("next_log_probs", "stepper")
     members: list[LanguageModel]
@@ -150,8 +152,8 @@ class LanguageModel(Model):
         """Return the log-probabilities of the next stretch of one sequence, and the state to hand in
         with the one after it; None at its beginning.
         """
-        way = continued_by_steps if self.context is None else continued_by_context
-        return way(self, ids, state)
+        continued = continued_by_steps if self.context is None else continued_by_context
+        return continued(self, ids, state)
 
     def reading(self) -> Reading:
         """Return a function that scores consecutive portions of one text: ids to log-probabilities."""
@@ -186,7 +188,7 @@ class LanguageModel(Model):
             if options.start is None:
                 self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
-            if valid is not None and self.trained:  # others have no use for it
+            if valid is not None and self.trained:  # other models do not use it
                 options = replace(
                     options, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
                 )
@@ -198,7 +200,7 @@ class LanguageModel(Model):
             if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
                 self.fit_info["data_files"] = [digest[:16] for digest in files]
             self.fit_ids(ids, options)
-        self._decoders = Decoders()  # not before: what was made meanwhile is of the old weights
+        self._decoders = Decoders()  # only now: decoders made during the fit have the old weights
         return self
 
     def make_tokenizer(self, data: Any) -> Tokenizer:
@@ -388,8 +390,8 @@ class LanguageModel(Model):
         )
 
     def remark_prompts(self, prompts: Sequence[str]) -> None:
-        """Say what of the prompts will not be seen, where that may surprise; it does not of an
-        n-gram model.
+        """Say which part of the prompts the model will not see; nothing for an n-gram model, where it
+        is no surprise.
         """
 
     def complete(self, text: str = "", n: int = 5, *, eight_bit: bool = False) -> list[Suggestion]:

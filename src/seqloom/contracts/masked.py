@@ -34,16 +34,15 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
 Text = str | tuple[str, str]  # one, or a pair that the model reads together
-Row = tuple[
-    np.ndarray, ...
-]  # the ids of one text, or of two; HIDDEN where a token is to be guessed
+# The ids of one text, or of two; HIDDEN where a token is to be guessed.
+Row = tuple[np.ndarray, ...]
 
 TOKENS_PER_PASS = 1 << 13  # tokens in rows that are guessed together
 CELLS = 1 << 24  # probabilities that are held at once
 
 
 class Fill(NamedTuple):
-    """A text whose masks are filled."""
+    """A text with its masks filled."""
 
     text: Any  # as it was given: a text or a pair
     tokens: tuple[str, ...]  # one for each mask
@@ -65,7 +64,7 @@ class MaskedModel(Model):
 
     def mask_log_probs(self, rows: list[Row]) -> list[np.ndarray]:
         """Return for each row the natural-log probabilities of all tokens at each of its hidden
-        places, float32 (places, V).
+        tokens, float32 (hidden, V).
         """
         raise NotImplementedError
 
@@ -108,10 +107,8 @@ class MaskedModel(Model):
             if options.start is None:
                 self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             self.fit_corpus(corpus, options)
-            self.fit_info = {
-                **data_record(corpus),
-                **self.fit_info,
-            }  # which a reading has made on the way
+            # The record comes from the reading of the text.
+            self.fit_info = {**data_record(corpus), **self.fit_info}
         return self
 
     # ---- the verbs
@@ -140,8 +137,8 @@ class MaskedModel(Model):
         self.check_masked()
         if k < 1:
             raise ConfigError(f"k must be at least 1; got {k}")
-        one = isinstance(text, (str, tuple))
-        texts: list[Any] = [text] if one else list(text)
+        single = isinstance(text, (str, tuple))
+        texts: list[Any] = [text] if single else list(text)
         rows = [self.encode(each) for each in texts]
         for each, row in zip(texts, rows):
             if not any((part == HIDDEN).any() for part in row):
@@ -161,10 +158,10 @@ class MaskedModel(Model):
                 answers.append(
                     [self._filled(each, row, ids, score) for ids, score in self._best(log_probs, k)]
                 )
-        return answers[0] if one else answers
+        return answers[0] if single else answers
 
     def _best(self, log_probs: np.ndarray, k: int) -> list[tuple[list[int], float]]:
-        """Return the k best choices of one token for each hidden place (places, V), with the sum of
+        """Return the k best choices of one token for each hidden token (hidden, V), with the sum of
         their log-probabilities.
         """
         scores = np.where(self.tokenizer.byte_lengths > 0, log_probs, -np.inf)
@@ -205,10 +202,10 @@ class MaskedModel(Model):
         """
         if isinstance(text, str):
             refuse_existing_file(text)
-        one = isinstance(text, (str, tuple))
-        texts: list[Any] = [text] if one else list(text)
+        single = isinstance(text, (str, tuple))
+        texts: list[Any] = [text] if single else list(text)
         scored = [scores.tolist() for scores, _ in self._scored(texts)]
-        return scored[0] if one else scored
+        return scored[0] if single else scored
 
     def pseudo_perplexity(self, data: Any) -> float:
         """Return exp of the mean negative log-probability of a token that alone is hidden."""
@@ -270,13 +267,13 @@ class MaskedModel(Model):
         self.check_masked()
         rows = [self.encode(text) for text in texts]
         parts = [self._parts(row, text) for text, row in zip(texts, rows)]
-        whole = [part for each in parts for part in each]
-        found = iter(self._hidden_in_turn(whole))
+        all_rows = [part for each in parts for part in each]
+        log_probs = iter(self._hidden_in_turn(all_rows))
         with progress.task(
-            "scoring", sum(len(ids) for row in whole for ids in row), "tokens"
+            "scoring", sum(len(ids) for row in all_rows for ids in row), "tokens"
         ) as bar:
             for each in parts:
-                scores = [next(found) for row in each for ids in row for _ in ids]
+                scores = [next(log_probs) for row in each for ids in row for _ in ids]
                 bar.advance(len(scores))
                 yield (
                     np.array([score for score, _ in scores], np.float32),
@@ -324,10 +321,10 @@ def _each_hidden(rows: Iterable[Row]) -> Iterator[tuple[Row, int]]:
     """Yield every row with each of its tokens hidden in turn, and the token."""
     for row in rows:
         for i, ids in enumerate(row):
-            for place in range(len(ids)):
+            for position in range(len(ids)):
                 masked = ids.copy()
-                masked[place] = HIDDEN
-                yield (*row[:i], masked, *row[i + 1 :]), int(ids[place])
+                masked[position] = HIDDEN
+                yield (*row[:i], masked, *row[i + 1 :]), int(ids[position])
 
 
 def _portions(lengths: list[int], hidden: list[int], vocab_size: int) -> list[Span]:

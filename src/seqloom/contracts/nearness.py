@@ -15,10 +15,8 @@ from seqloom.errors import ConfigError, DataError, quoted
 Neighbours = list[tuple[str, float]]  # texts and their cosines, the nearest first
 Embed = Callable[[str | list[str]], np.ndarray]  # a text to its vector (D,), texts to theirs (n, D)
 
-TEXTS_PER_BATCH, CHARACTERS_PER_BATCH = (
-    4096,
-    1 << 22,
-)  # texts of which the vectors are there at a time, and their length
+# Texts that are embedded at a time, which limits the vectors in memory, and their characters.
+TEXTS_PER_BATCH, CHARACTERS_PER_BATCH = 4096, 1 << 22
 
 
 def portions(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -54,11 +52,11 @@ def cosines_of_pairs(embed: Embed, a: str | list[str], b: str | list[str]) -> An
 
 def least_alike(embed: Embed, words: list[str] | str) -> str:
     """Return the word, or text, that is least like the mean of all of them."""
-    given = words.split() if isinstance(words, str) else list(words)
-    if len(given) < 3:
-        raise ConfigError(f"doesnt_match needs at least three words; got {len(given)}")
-    directions = units(embed(given))
-    return given[int((directions @ directions.mean(axis=0)).argmin())]
+    names = words.split() if isinstance(words, str) else list(words)
+    if len(names) < 3:
+        raise ConfigError(f"doesnt_match needs at least three words; got {len(names)}")
+    directions = units(embed(names))
+    return names[int((directions @ directions.mean(axis=0)).argmin())]
 
 
 def nearest_texts(
@@ -74,16 +72,16 @@ def nearest_texts(
         raise ConfigError(f"k must be at least 1; got {k}")
     if isinstance(among, str):
         raise DataError(f"among takes a list of texts; got {quoted(among)}")
-    one = isinstance(query, str) or (isinstance(query, np.ndarray) and query.ndim == 1)
-    asked = units(
+    single = isinstance(query, str) or (isinstance(query, np.ndarray) and query.ndim == 1)
+    queries = units(
         np.atleast_2d(query if isinstance(query, np.ndarray) else embed(query)).astype(np.float32)
     )  # (n, D)
-    best: list[Neighbours] = [[] for _ in asked]
+    best: list[Neighbours] = [[] for _ in queries]
     for group in portions(among):
-        cosines = asked @ units(embed(group)).T  # (n, texts)
-        for row, found in enumerate(best):
+        cosines = queries @ units(embed(group)).T  # (n, texts)
+        for row, neighbours in enumerate(best):
             top = np.argsort(-cosines[row], kind="stable")[:k].tolist()
-            found += [(group[i], float(cosines[row, i])) for i in top]
-            found.sort(key=lambda pair: -pair[1])  # which is stable
-            del found[k:]
-    return best[0] if one else best
+            neighbours += [(group[i], float(cosines[row, i])) for i in top]
+            neighbours.sort(key=lambda pair: -pair[1])  # which is stable
+            del neighbours[k:]
+    return best[0] if single else best

@@ -1,10 +1,9 @@
-"""A text of any size scored portion by portion, in memory that does not grow with it.
+"""A text of any size scored portion by portion, in memory that does not grow with it; and many short
+texts scored together, with one call of the tokenizer and one of the model for a batch of them.
 
 A portion ends after a unit where there is one, else anywhere: what a model must remember of a
-sequence that goes on in the next portion is its own affair (`stretch_log_probs`). A text that fits
+sequence that continues in the next portion is left to the model (`continue_log_probs`). A text that fits
 into one portion is scored in one go.
-
-Many short texts scored together: one call of the tokenizer and one of the model for a batch of them.
 """
 
 from __future__ import annotations
@@ -128,17 +127,17 @@ def tally(
 def continued_by_context(
     model: LanguageModel, ids: np.ndarray, before: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute `stretch_log_probs` of a model that sees `context` tokens: they are read once more
+    """Compute `continue_log_probs` of a model that sees `context` tokens: they are read once more
     before the stretch.
     """
     before = ids[:0] if before is None else before
-    both = np.concatenate([before, ids])
-    log_probs = model.sequence_log_probs(both, np.array([len(both)]))[len(before) :]
-    return log_probs, both[max(len(both) - (model.context or 0), 0) :]
+    joined = np.concatenate([before, ids])
+    log_probs = model.sequence_log_probs(joined, np.array([len(joined)]))[len(before) :]
+    return log_probs, joined[max(len(joined) - (model.context or 0), 0) :]
 
 
 def continued_by_steps(model: LanguageModel, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
-    """Compute `stretch_log_probs` by the stepper, whose state says it all; slow. A stepper with a
+    """Compute `continue_log_probs` token by token with the stepper; slow. A stepper with a
     faster way has a method `continued(ids, state)`.
     """
     stepper = model.stepper()
@@ -146,8 +145,8 @@ def continued_by_steps(model: LanguageModel, ids: np.ndarray, state: Any) -> tup
         return faster(ids, state)
     inner, log_probs = stepper.start(1) if state is None else state
     out = np.empty(len(ids), np.float32)
-    for place, token in enumerate(ids.tolist()):
-        out[place] = log_probs[0, token]
+    for position, token in enumerate(ids.tolist()):
+        out[position] = log_probs[0, token]
         inner, log_probs = stepper.step(inner, np.array([token], np.int64))
     return out, (inner, log_probs)
 
@@ -180,9 +179,8 @@ def score_batch(model: LanguageModel, texts: Sequence[str]) -> tuple[np.ndarray,
     starts = _starts(ends)
     lengths = ends - starts
     if not one_line_each:
-        ends = ends[
-            np.cumsum([1 + text.removesuffix("\n").count("\n") for text in texts]) - 1
-        ]  # of the texts
+        # Ends of the texts, not of their lines.
+        ends = ends[np.cumsum([1 + text.removesuffix("\n").count("\n") for text in texts]) - 1]
         starts = _starts(ends)
     return model.sequence_log_probs(ids, ends - starts if model.carry else lengths), starts
 

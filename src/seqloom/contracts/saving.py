@@ -1,23 +1,19 @@
-"""What a model learnt besides its arrays: small named values such as the names of classes, and what
-each must be.
+"""What a model saves besides the arrays that it declares: learnt values, or the attributes that `fit` set.
 
-A model declares them in `learnt_values`; they are saved as `learnt` in `config.json` and checked
-when it is loaded.
+Learnt values are small and named, such as the names of classes. A model declares in `learnt_values` what
+each must be; they are saved as `learnt` in `config.json` and checked when the model is loaded.
 
-Saving a model that says nothing about saving: the attributes that `fit` gave it.
-
-Arrays go to `model.safetensors`; numbers, texts, lists and dicts of them to `config.json`, under
-`attributes` of what was learnt, where `{"$array": NAME}` stands for an array. What would not come
-back the same (a set, a Counter, an object) is refused when the model is saved.
-
-Saving for models that learn no arrays: options, tokenizers and `learnt` are all they are.
+A model that does not define how it is saved gets its attributes saved (`collect`, `restore`): arrays in
+`model.safetensors`; numbers, texts, and lists and dicts of them in `config.json`, under `attributes` of
+the learnt values, where `{"$array": NAME}` stands for an array. A value that would not come back the same
+(a set, a Counter, an object) is refused when the model is saved.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Set
-from reprlib import repr  # short, whatever it is
+from reprlib import repr  # shortens long values
 from typing import Any
 
 import numpy as np
@@ -26,7 +22,7 @@ from seqloom.arrays import Length, Spec, can_be_written
 from seqloom.errors import ModelError
 
 Kind = Callable[[Any], bool]
-MISSING = object()  # what a value is that is not there
+MISSING = object()  # stands for a value that is missing
 
 
 def positive(value: Any) -> bool:
@@ -64,7 +60,7 @@ def labels(value: Any) -> bool:
 
 def one_of(*values: Any) -> Kind:
     return lambda value: any(
-        value is known or value == known for known in values if type(value) is type(known)
+        value is allowed or value == allowed for allowed in values if type(value) is type(allowed)
     )
 
 
@@ -170,8 +166,7 @@ def _plain(model: Any, value: Any, path: str, arrays: dict[str, np.ndarray], dep
         }
     raise ModelError(
         f"cannot save the attribute {path!r} of {type(model).__name__}: {_described(value)} would "
-        f"not come back "
-        f"the same; {ADVICE}"
+        f"not come back the same; {ADVICE}"
     )
 
 
@@ -181,8 +176,7 @@ def _utf8(model: Any, text: str, path: str) -> str:
     except UnicodeEncodeError:
         raise ModelError(
             f"cannot save the attribute {path!r} of {type(model).__name__}: it holds half a "
-            f"character (a lone "
-            "surrogate); clean the text first"
+            f"character (a lone surrogate); clean the text first"
         ) from None
     return text
 
@@ -237,7 +231,10 @@ def _unusable_name(cls: type, name: str) -> str:
 
 
 class Arrayless:
-    """Written before the contract: `class Copy(Arrayless, Translator)`."""
+    """Saving for models without arrays, which are their options, tokenizers and learnt values.
+
+    A mixin, written before the contract: `class Copy(Arrayless, Translator)`.
+    """
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {}

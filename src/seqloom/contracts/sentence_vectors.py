@@ -2,7 +2,7 @@
 
 Such a model writes `embed_texts` instead of `vectors`: it has no list of words, and every text has
 a vector. From this come `embed`, `similarity`, `nearest` among given texts, `doesnt_match` and
-`evaluate` on pairs that people have judged. What needs a list of words, such as an analogy, is
+`evaluate` on pairs with human ratings. What needs a list of words, such as an analogy, is
 refused.
 """
 
@@ -117,18 +117,18 @@ class TextEmbedder(Model):
         texts = list(text)
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
-        made: np.ndarray | None = None
+        vectors: np.ndarray | None = None
         at = 0
         with progress.task("embedding", len(texts), "texts") as bar:
             for group in portions(texts):
                 part = self._embedded(group)
-                if made is None:
-                    made = np.empty((len(texts), part.shape[1]), np.float32)
-                made[at : at + len(group)] = part
+                if vectors is None:
+                    vectors = np.empty((len(texts), part.shape[1]), np.float32)
+                vectors[at : at + len(group)] = part
                 at += len(group)
                 bar.advance(len(group))
-        assert made is not None
-        return made
+        assert vectors is not None
+        return vectors
 
     def _embedded(self, texts: list[str]) -> np.ndarray:
         vectors = checked(np.asarray(self.embed_texts(texts), np.float32))

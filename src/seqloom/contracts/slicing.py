@@ -1,6 +1,6 @@
 """The slices of an evaluation: by length, by class, by the share of unknown words, or by columns of the data.
 
-What can be told apart depends on the model (which words it knows, how long its training examples
+Which slices there are depends on the model (which words it knows, how long its training examples
 were) and on the data; the numbers of each slice are those of `metrics/slices`.
 """
 
@@ -42,27 +42,27 @@ def slices_of_labelled(
     data: Labelled,
     names: Sequence[str],
     gold: np.ndarray,
-    said: np.ndarray,
+    predicted: np.ndarray,
     slice_by: str | Sequence[str],
     samples: int,
     *,
     multi_label: bool,
 ) -> Rows:
-    """Score slices of labelled data. `gold` and `said`: whether an example is, and is said to be,
+    """Score slices of labelled data. `gold` and `predicted`: whether an example is, and is predicted to be,
     of each of the classes with these names, bool (n, C).
     """
-    right = np.stack([(gold == said).all(axis=1), np.ones(len(gold))], axis=1)
+    right = np.stack([(gold == predicted).all(axis=1), np.ones(len(gold))], axis=1)
     outcomes = {"accuracy": right}
     if multi_label:
         both = np.stack(
-            [2 * (gold & said).sum(axis=1), gold.sum(axis=1) + said.sum(axis=1)], axis=1
+            [2 * (gold & predicted).sum(axis=1), gold.sum(axis=1) + predicted.sum(axis=1)], axis=1
         )
         outcomes = {"exact_match": right, "micro_f1": both.astype(np.float64)}
 
     def macro_f1(rows: np.ndarray) -> dict[str, float]:
         twice, both = (
-            2 * (gold[rows] & said[rows]).sum(axis=0),
-            gold[rows].sum(axis=0) + said[rows].sum(axis=0),
+            2 * (gold[rows] & predicted[rows]).sum(axis=0),
+            gold[rows].sum(axis=0) + predicted[rows].sum(axis=0),
         )
         return {} if multi_label else {"macro_f1": float((twice[both > 0] / both[both > 0]).mean())}
 
@@ -98,21 +98,21 @@ def slices_of_tagged(
     """Score sentences by length and by the share of unknown words, and words by tag. `knows`: None
     if the model cannot tell.
     """
-    kept = [i for i, words in enumerate(data.sentences) if words]
-    data, predicted = data.part(kept), [predicted[i] for i in kept]
+    non_empty = [i for i, words in enumerate(data.sentences) if words]
+    data, predicted = data.part(non_empty), [predicted[i] for i in non_empty]
     outcomes = {"accuracy": _right_words(data.tags, predicted)}
     if data.scheme is not None:
         outcomes["span_f1"] = span_counts(data.tags, predicted, data.scheme).astype(np.float64)
-    found: Rows = []
+    rows: Rows = []
     for by in as_names(slice_by):
         if by == CLASS:
-            found += _by_tag(data, predicted, samples)
+            rows += _by_tag(data, predicted, samples)
             continue
         slicing = _slicing(
             model, by, data.sentences, {}, lambda: _unknown_words(data.sentences, knows)
         )
-        found += slice_rows(slicing, outcomes, samples=samples)
-    return worst_first(found, next(reversed(outcomes)))
+        rows += slice_rows(slicing, outcomes, samples=samples)
+    return worst_first(rows, next(reversed(outcomes)))
 
 
 def unknown_shares(model: Model, texts: Sequence[Any]) -> np.ndarray | None:
@@ -183,14 +183,14 @@ def _by_tag(data: Tagged, predicted: list[list[str]], samples: int) -> Rows:
     )
     sentence = np.repeat(np.arange(len(data)), [len(tags) for tags in data.tags])
     rows = []
-    for place, name in enumerate(names):
-        inside = gold == place
-        both = np.stack(
+    for index, name in enumerate(names):
+        inside = gold == index
+        sums = np.stack(
             [np.bincount(sentence[inside], weights) for weights in (right[inside], None)], axis=1
         )
-        both = both[both[:, 1] > 0]
+        sums = sums[sums[:, 1] > 0]
         rows.append(
-            slice_row("tag", name, {"accuracy": both}, samples) | {"size": int(both[:, 1].sum())}
+            slice_row("tag", name, {"accuracy": sums}, samples) | {"size": int(sums[:, 1].sum())}
         )
     return rows
 

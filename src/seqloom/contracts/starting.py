@@ -41,7 +41,7 @@ class Origin:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Return what the new model says of it: its label, its digest, and hashes of the data that it
+        """Return what the new model records of it: its label, its digest, and hashes of the data that it
         has seen.
         """
         return {
@@ -64,24 +64,26 @@ class Origin:
 
 def open_origin(start: Any, model: Model) -> Origin:
     """Open the model that a new one is to start from: a directory, or the fitted model itself."""
-    opened, place = _opened(start, type(model))
-    found: Any = copy.copy(opened)  # the new model may be the same object
+    opened, origin_name = _opened(start, type(model))
+    origin: Any = copy.copy(opened)  # the new model may be the same object
     given = {name: getattr(model.config, name) for name in model.given_options}
-    return Origin(found, merged_options(found, given, place), found.weights, digest(found.arrays()))
+    return Origin(
+        origin, merged_options(origin, given, origin_name), origin.weights, digest(origin.arrays())
+    )
 
 
 def new_model(cls: type[M], start: Any, options: Mapping[str, Any]) -> tuple[M, M]:
     """Return an unfitted model with these options and the others of the one to start from, and that one."""
-    found, place = _opened(start, cls)
-    model = cls(merged_options(found, options, place))
+    origin, name = _opened(start, cls)
+    model = cls(merged_options(origin, options, name))
     model.given_options = frozenset(options)
-    return model, found
+    return model, origin
 
 
-def merged_options(found: Any, given: Mapping[str, Any], place: str) -> Config:
-    """Return the options of a found model with the given ones; contradictions are refused."""
-    config: Config = found.config
-    settled = found.settled_options()
+def merged_options(origin: Any, given: Mapping[str, Any], origin_name: str) -> Config:
+    """Return the options of the model to start from, overridden by the given ones; refuse contradictions."""
+    config: Config = origin.config
+    settled = origin.settled_options()
     initial = config.gathered("initial_options")
     defaults = {name: field.default for name, field in config.__dataclass_fields__.items()}
     for name, value in given.items():
@@ -92,14 +94,14 @@ def merged_options(found: Any, given: Mapping[str, Any], place: str) -> Config:
         if name not in initial and not config.may_change(name) and value != settled[name]:
             had = "none" if settled[name] is None else in_words(settled[name])
             raise ConfigError(
-                f"{name} is {in_words(value)}, but {place} has {had}; leave {name} out, or "
+                f"{name} is {in_words(value)}, but {origin_name} has {had}; leave {name} out, or "
                 "start from another model"
             )
-    inherited, wanted = (
+    inherited, chosen = (
         {name: value for name, value in values.items() if name not in initial}
-        for values in (found.get_params(), given)
+        for values in (origin.get_params(), given)
     )
-    return type(config).continued(inherited, wanted)
+    return type(config).continued(inherited, chosen)
 
 
 def check_tokenizer_alone(tokenizer: Any, options: FitOptions) -> None:
@@ -112,26 +114,26 @@ def check_tokenizer_alone(tokenizer: Any, options: FitOptions) -> None:
 
 
 def _opened(start: Any, cls: type[M]) -> tuple[M, str]:
-    """Return a fitted model of that class and how it is called in messages."""
-    place = str(start)
+    """Return a fitted model of that class and its name for messages."""
+    name = str(start)
     if isinstance(start, (str, Path)):
         start = storage.load(start)
     else:
-        place = (
+        name = (
             f"the {start.label()} model to start from"
             if hasattr(start, "label")
             else "what was given"
         )
     if type(start) is not cls:
         kind = getattr(start, "name", quoted(start))
-        raise ConfigError(f"start must be a saved {cls.name} model; {place} is {kind}")
+        raise ConfigError(f"start must be a saved {cls.name} model; {name} is {kind}")
     start.check_fitted()
     if bits := start.learnt.get("bits"):
         raise ConfigError(
-            f"start: {place} has {bits} bits a weight, which cannot be trained; give the model "
+            f"start: {name} has {bits} bits a weight, which cannot be trained; give the model "
             "that it was quantised from, or convert again without --bits"
         )
-    return start, place
+    return start, name
 
 
 # ---- data as the model to start from knows it

@@ -35,7 +35,7 @@ from seqloom.text.file_names import refuse_existing_file
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
-BATCH = 2_000  # sentences that are looked at together
+BATCH = 2_000  # sentences that are tagged together
 
 
 class Tagger(Model):
@@ -72,17 +72,19 @@ class Tagger(Model):
 
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         """Return the index in `tags` of each word's tag, one array per sentence."""
-        return [tag_places(self.tags, words, self.tag(words)) for words in sentences]
+        return [tag_indices(self.tags, words, self.tag(words)) for words in sentences]
 
-    def sequences(self, given: Any) -> tuple[Any, bool]:
+    def sequences(self, sentences: Any) -> tuple[Any, bool]:
         """Return what `predict` was given as a list of sequences, and whether it was a single one: of
         words, unless a model that reads something else (frames) says otherwise.
         """
-        rows: list[Any] = given.split() if isinstance(given, str) else values(given, "sentences")
-        one = isinstance(given, str) or not rows or isinstance(rows[0], str)
-        rows = [rows] if one else rows
-        _check_words(rows, one)
-        return rows, one
+        rows: list[Any] = (
+            sentences.split() if isinstance(sentences, str) else values(sentences, "sentences")
+        )
+        single = isinstance(sentences, str) or not rows or isinstance(rows[0], str)
+        rows = [rows] if single else rows
+        _check_words(rows, single)
+        return rows, single
 
     def knows(self, word: str) -> bool:
         """Return whether the word was in the training data; evaluation tells known and unknown words
@@ -112,31 +114,32 @@ class Tagger(Model):
         options = self.fit_options(
             memory, train, device, run, None if valid is None else as_tagged(valid), start
         )
-        given = as_tagged(data, tags)
-        if not given.n_words:
-            raise DataError(f"{given.name} has no words to learn from; give sentences with some")
-        if len(given.tagset) == 1 and options.start is None:
+        tagged = as_tagged(data, tags)
+        if not tagged.n_words:
+            raise DataError(f"{tagged.name} has no words to learn from; give sentences with some")
+        if len(tagged.tagset) == 1 and options.start is None:
             progress.say(
-                f"{given.name} has only one tag, {given.tagset[0]!r}, which will be predicted for every word"
+                f"{tagged.name} has only one tag, {tagged.tagset[0]!r}, which will be predicted for every "
+                "word"
             )
         if options.start is None:
-            work = given.converted(self.works_in) if given.scheme and self.works_in else given
+            work = tagged.converted(self.works_in) if tagged.scheme and self.works_in else tagged
         else:
-            work = tags_of_start(given, options.start)
+            work = tags_of_start(tagged, options.start)
         with self.learning(options):
             if options.start is None:
                 self.learnt = {
-                    "tags": given.tagset,
-                    "scheme": given.scheme,
+                    "tags": tagged.tagset,
+                    "scheme": tagged.scheme,
                     "working_tags": work.tagset,
                     "working_scheme": work.scheme,
                 }
             self.fit_info = {
-                "data": given.name,
-                "data_hash": given.fingerprint[:16],
-                "sentences": len(given),
-                "words": given.n_words,
-                "lengths": length_record(list(map(len, given.sentences))),
+                "data": tagged.name,
+                "data_hash": tagged.fingerprint[:16],
+                "sentences": len(tagged),
+                "words": tagged.n_words,
+                "lengths": length_record(list(map(len, tagged.sentences))),
             }
             self.fit_sentences(work, options)
         return self
@@ -158,7 +161,7 @@ class Tagger(Model):
         self.check_fitted()
         if isinstance(sentences, str):
             refuse_existing_file(sentences)
-        rows, one = self.sequences(sentences)
+        rows, single = self.sequences(sentences)
         outside, inside, names = self.learnt["scheme"], self.learnt["working_scheme"], self.tags
         tagged = []
         with progress.task("tagging", len(rows), "sentences") as bar:
@@ -167,12 +170,12 @@ class Tagger(Model):
                     tags = [names[i] for i in ids.tolist()]
                     tagged.append(tags if inside == outside else convert(tags, inside, outside))
                 bar.advance(len(rows[start : start + BATCH]))
-        return tagged[0] if one else tagged
+        return tagged[0] if single else tagged
 
     def score(self, data: Any, tags: Any = None) -> float:
         """Return the accuracy by words."""
-        found = self.evaluate(data, tags, samples=0, examples=0)
-        return float(found.metrics["accuracy"])  # type: ignore[arg-type]
+        result = self.evaluate(data, tags, samples=0, examples=0)
+        return float(result.metrics["accuracy"])  # type: ignore[arg-type]
 
     def evaluate(
         self,
@@ -198,11 +201,10 @@ class Tagger(Model):
         if gold.scheme and scheme:
             gold = gold.converted(scheme)
         predicted = self.predict(gold.sentences)
-        known = sorted(
-            {*self.learnt["tags"], *chain.from_iterable(predicted)}
-        )  # spans may meet as never in training
+        # Tags of the answers too: spans may meet as never in training.
+        tagset = sorted({*self.learnt["tags"], *chain.from_iterable(predicted)})
         metrics, details, notes = tagging.evaluate_tags(
-            gold, predicted, known, self.knows, samples=samples, examples=examples
+            gold, predicted, tagset, self.knows, samples=samples, examples=examples
         )
         if slice_by:
             knows = None if type(self).knows is Tagger.knows else self.knows
@@ -222,22 +224,22 @@ class Tagger(Model):
         )
 
 
-def tag_places(known: list[str], words: list[str], tags: list[str]) -> np.ndarray:
-    """Return the index of each tag among those that are known."""
+def tag_indices(tagset: list[str], words: list[str], tags: list[str]) -> np.ndarray:
+    """Return the index of each tag of a sentence in the tagset; refuse tags that are not in it."""
     if len(tags) != len(words):
         raise ModelError(
             f"tag(words) gave {len(tags)} tags for {len(words)} words; it must give one for each"
         )
-    places = {tag: place for place, tag in enumerate(known)}
-    if strange := [tag for tag in tags if tag not in places]:
+    index = {tag: i for i, tag in enumerate(tagset)}
+    if strange := [tag for tag in tags if tag not in index]:
         raise ModelError(
-            f"tag(words) gave {strange[0]!r}, which is not one of self.tags: {', '.join(known)}"
+            f"tag(words) gave {strange[0]!r}, which is not one of self.tags: {', '.join(tagset)}"
         )
-    return np.array([places[tag] for tag in tags], np.int64)
+    return np.array([index[tag] for tag in tags], np.int64)
 
 
-def _check_words(rows: list[list[str]], one: bool) -> None:
-    """Refuse what is no word, and several sentences that are meant as texts but would be taken for words."""
+def _check_words(rows: list[list[str]], single: bool) -> None:
+    """Refuse values that are not words, and a list of sentences that would be taken for one of words."""
     lists = all(isinstance(row, (list, tuple, np.ndarray)) for row in rows)
     if not lists or not all(
         issubclass(kind, str) for kind in set(map(type, chain.from_iterable(rows)))
@@ -246,7 +248,7 @@ def _check_words(rows: list[list[str]], one: bool) -> None:
             "words must be text: a sentence is a text or a list of words, several sentences are a "
             "list of lists"
         )
-    if one and any(len(word.split()) > 1 for word in rows[0]):
+    if single and any(len(word.split()) > 1 for word in rows[0]):
         raise DataError(
             "a list of text is one sentence, so none of its words may contain a space; give several "
             "sentences as lists of words: [text.split() for text in texts]"

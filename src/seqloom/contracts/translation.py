@@ -142,9 +142,8 @@ class Translator(Model):
                 "target": pairs.target_name,
             }
             self.fit_pairs(pairs, options)
-            if (
-                "longest_source" not in self.learnt
-            ):  # a model that has counted them, or left out pairs, knows better
+            # A model that has counted them already, or left out pairs, has its own values.
+            if "longest_source" not in self.learnt:
                 self.learnt["longest_source"] = (
                     int(self.read_sources(pairs.sources).lengths.max()) or 1
                 )
@@ -162,7 +161,7 @@ class Translator(Model):
     @property
     def most_tokens(self) -> int:
         """Return the tokens after which a translation that does not end is cut off, where nothing else
-        is said.
+        is given.
         """
         return 2 * int(self.learnt["longest_target"]) + 10
 
@@ -188,19 +187,19 @@ class Translator(Model):
             raise ConfigError(
                 f"nbest must be at least 1 and needs search beam; got {nbest} and {how.search}"
             )
-        one = isinstance(source, str) or (
+        single = isinstance(source, str) or (
             isinstance(source, np.ndarray) and source.ndim < 3 and source.dtype.kind in "fiub"
         )
-        if not one and not isinstance(source, Iterable):
+        if not single and not isinstance(source, Iterable):
             raise DataError(f"expected a source or a list of them; got {type(source).__name__}")
         if isinstance(source, str):
             refuse_existing_file(source)
-        sources = framed([source] if one else list(source))
+        sources = framed([source] if single else list(source))
         answers = self.translations(sources, how, nbest or 1, ensemble, scored=nbest is not None)
         self.remark_cut_off(answers.cut_off, len(answers), how)
         self.remark_long_sources(answers.long_sources, len(answers))
         results = [best if nbest is not None else best[0].text for best in answers]
-        return results[0] if one else results
+        return results[0] if single else results
 
     def translations(
         self,
@@ -233,10 +232,10 @@ class Translator(Model):
                         not ensemble
                         and type(self).translate_batch is not Translator.translate_batch
                     ):
-                        found = self.translate_batch([part[i] for i in chosen], how, nbest)
+                        hypotheses = self.translate_batch([part[i] for i in chosen], how, nbest)
                     else:
                         steppers = [each.decoder(chosen) for each in read]
-                        found = search_batch(
+                        hypotheses = search_batch(
                             self,
                             Ensemble(steppers) if ensemble else steppers[0],
                             [first + start + i for i in chosen],
@@ -244,7 +243,7 @@ class Translator(Model):
                             nbest,
                             scored,
                         )
-                    for i, best in zip(chosen, found):
+                    for i, best in zip(chosen, hypotheses):
                         answers[start + i] = best
                     bar.advance(len(chosen))
                 if self.writes_tokens:  # to others length does not matter
@@ -258,8 +257,7 @@ class Translator(Model):
         if cut:
             progress.say(
                 f"warning: {cut:,} of {n:,} translations did not end and were cut off after "
-                f"{self.token_limit(how):,} "
-                "tokens; --max-tokens allows more"
+                f"{self.token_limit(how):,} tokens; --max-tokens allows more"
             )
 
     def remark_long_sources(self, long: int, n: int) -> None:
@@ -268,19 +266,18 @@ class Translator(Model):
             progress.say(
                 f"{long:,} of {n:,} source{'s are' if n > 1 else ' is'} longer than any in training "
                 f"({self.learnt['longest_source']:,} "
-                f"{'steps' if self.reads_numbers else 'tokens'}); expect worse "
-                "translations"
+                f"{'steps' if self.reads_numbers else 'tokens'}); expect worse translations"
             )
 
     def score(self, source: Any, target: Any) -> Any:
         """Return the natural-log probability of a target given its source, the end symbol included;
         lists in, a list out.
         """
-        one = isinstance(target, str)
-        sources, targets = ([source], [target]) if one else (list(source), list(target))
+        single = isinstance(target, str)
+        sources, targets = ([source], [target]) if single else (list(source), list(target))
         sources = framed(sources)
         scores = [float(log_probs.sum()) for log_probs in self.token_scores(sources, targets)]
-        return scores[0] if one else scores
+        return scores[0] if single else scores
 
     def token_scores(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
         """Return the natural-log probability of each target token:
@@ -387,8 +384,7 @@ class Translator(Model):
             if self.reads_numbers and len(source) > self.learnt["longest_source"] == 1:
                 raise DataError(
                     f"this {self.name} model was fitted on single vectors; source {i + 1} has "
-                    f"{len(source)} steps "
-                    "(several vectors are a list: translate(list(array)))"
+                    f"{len(source)} steps (several vectors are a list: translate(list(array)))"
                 )
             if not self.reads_numbers and not isinstance(source, str):
                 raise DataError(
@@ -414,8 +410,7 @@ class Translator(Model):
                 raise ConfigError(
                     f"member {number} of the ensemble has other target tokens than the first "
                     f"({f'{other}, not {first}' if other != first else f'both have {other}'}); fit "
-                    f"all members "
-                    "with the same target tokenizer"
+                    f"all members with the same target tokenizer"
                 )
 
     def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:

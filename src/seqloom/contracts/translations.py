@@ -114,10 +114,10 @@ def search_batch(
         and not how.coverage_penalty
         and not how.prefix
     ):
-        found = greedy(stepper, len(numbers), how.max_tokens or model.most_tokens)
+        rows = greedy(stepper, len(numbers), how.max_tokens or model.most_tokens)
         return [
             [Translation(model.target_tokenizer.decode(ids), np.nan, np.nan, finished, ids)]
-            for ids, finished in found
+            for ids, finished in rows
         ]
     nothing = [np.zeros(0, np.int64)] * len(numbers)
     if how.search == "sample":

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
 Unknown = Literal["refuse", "skip", "mean"]
-Among = (
-    int | Iterable[str] | None
-)  # what `nearest` looks through: the first so many words, these texts, or all words
+# What `nearest` looks through: the first so many words, these texts, or all words.
+Among = int | Iterable[str] | None
 
 
 class Embedder(Model):
@@ -107,8 +106,8 @@ class Embedder(Model):
         if normalize is None:
             return list(words)
         return [
-            word if place >= 0 else normalize(word) or word
-            for word, place in zip(words, self.vectors.words.find(words).tolist())
+            word if index >= 0 else normalize(word) or word
+            for word, index in zip(words, self.vectors.words.find(words).tolist())
         ]
 
     def _parts(self, text: str) -> list[str]:
@@ -136,9 +135,9 @@ class Embedder(Model):
 
     def _rows(self, words: list[str]) -> np.ndarray:
         table = self.vectors
-        places = table.words.find(words)
-        rows = table.matrix[np.maximum(places, 0)]  # (n, D)
-        missing = np.flatnonzero(places < 0)
+        indices = table.words.find(words)
+        rows = table.matrix[np.maximum(indices, 0)]  # (n, D)
+        missing = np.flatnonzero(indices < 0)
         if len(missing):
             composed = self.unseen([words[i] for i in missing.tolist()])
             if composed is None:
@@ -157,10 +156,10 @@ class Embedder(Model):
         if unknown not in (choices := get_args(Unknown)):
             raise ConfigError(f"unknown must be one of {', '.join(choices)}; got {unknown!r}")
         if isinstance(text, str):
-            place = self.vectors.words.place(self._spelled([text])[0])
+            index = self.vectors.words.place(self._spelled([text])[0])
             return (
-                checked(self.vectors.matrix[place].copy())
-                if place >= 0
+                checked(self.vectors.matrix[index].copy())
+                if index >= 0
                 else self.embed([text], unknown=unknown)[0]
             )
         table, texts = self.vectors, self._spelled(text)
@@ -219,7 +218,7 @@ class Embedder(Model):
 
         A list of words or an array (n, D) is answered together, which is several times faster.
         `among`: only the first so many words count; files and trained models have the frequent ones
-        first. Or the words and phrases themselves, any number of them, of which the query may be
+        first. Or the words and phrases themselves, any number of them; the query may be
         one.
 
         `approximate`: walk a graph of neighbours instead of looking at every word (`pip install
@@ -233,14 +232,15 @@ class Embedder(Model):
             return nearest_texts(self.embed, query, k, among)
         if isinstance(query, str) and not approximate:
             (word,) = self._spelled([query])
-            place = self.vectors.words.place(word) if self._parts(word) == [word] else -1
-            if place >= 0:
-                return self.vectors.search_from(place, k, among)
+            index = self.vectors.words.place(word) if self._parts(word) == [word] else -1
+            if index >= 0:
+                return self.vectors.search_from(index, k, among)
         if isinstance(query, np.ndarray):
-            vectors, one = np.atleast_2d(query), query.ndim == 1
+            vectors, single = np.atleast_2d(query), query.ndim == 1
             excluded: list[list[str]] = [[] for _ in vectors]
         else:
-            one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
+            single = isinstance(query, str)
+            texts = [query] if isinstance(query, str) else list(query)
             vectors, excluded = np.atleast_2d(self.embed(query)), self.made_of(texts)
             for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
                 if (self.vectors.words.find(excluded[i]) < 0).all():
@@ -248,7 +248,7 @@ class Embedder(Model):
                         f"{texts[i]!r} has no neighbours: it shares no n-gram with any known word"
                     )
         neighbours = self.vectors.search(vectors, k, excluded, among, approximate)
-        return neighbours[0] if one else neighbours
+        return neighbours[0] if single else neighbours
 
     @overload
     def analogy(
@@ -335,14 +335,14 @@ class Embedder(Model):
         """Compute accuracy on analogies, by section, or rank correlation with human similarity scores
         (Spearman).
 
-        `data`: a file or a measures.Questions; which of the two it is shows in its lines. Analogies
-        are asked among the first `among` words, similarities of all.
+        `data`: a file, or Questions of `metrics.word_vectors`; the form of its lines says which of
+        the two it holds. Analogies are answered among the first `among` words; similarities use all.
         """
         self.check_fitted()
         questions = measures.as_questions(data)
         if questions.kind == "similarity":
             metrics, details, notes = measures.evaluate_pairs(
-                questions, self._known, self.similarity
+                questions, self._known_spelling, self.similarity
             )
             return Result(metrics, self.signature(questions.fingerprint), notes, details)
         metrics, details, notes = measures.evaluate_analogies(
@@ -364,10 +364,10 @@ class Embedder(Model):
         self.check_fitted()
         questions = measures.as_questions(data)
         if questions.kind == "similarity":
-            return measures.pair_cosines(questions, self._known, self.similarity)
+            return measures.pair_cosines(questions, self._known_spelling, self.similarity)
         return measures.analogy_outcomes(questions, *self._asking(among, method))
 
-    def _known(self, word: str) -> str | None:
+    def _known_spelling(self, word: str) -> str | None:
         return word if self.knows(word) else None
 
     def _asking(
@@ -392,10 +392,8 @@ def fit_corpus(model: Any, corpus: Corpus, options: FitOptions) -> None:
     """Let an embedder of words or texts learn, and note what from."""
     with model.learning(options):
         model.fit_corpus(corpus, options)
-        model.fit_info = {
-            **data_record(corpus),
-            **model.fit_info,
-        }  # which a reading has made on the way
+        # The record comes from the reading of the text.
+        model.fit_info = {**data_record(corpus), **model.fit_info}
 
 
 def make_signature(model: Model, data: str | None, extras: dict[str, Any]) -> Signature:

@@ -3,31 +3,20 @@
 WEAT (Caliskan, Bryson and Narayanan 2017) asks whether the targets X lie nearer to the attributes
 A, and Y nearer to B. With s(w) = mean cos(w, a) - mean cos(w, b), equation by equation:
 
-    statistic    sum of s over X - sum of s over Y effect size  d = (mean of s over X - mean of s
-    over Y) / standard deviation of s over both   (n - 1, as May et al. 2019) p-value      the share
-    of the partitions of both into sizes |X| and |Y| whose statistic is at least as large
-    (one-sided)
-
-The observed partition is one of them, so p is never zero. Up to `EXACT` words all partitions count:
-sums of subsets of one half of the words meet those of the other half, which needs 2^18 sums and not
-9 thousand million. Beyond, partitions are drawn.
+    statistic    sum of s over X - sum of s over Y
+    effect size  d = (mean of s over X - mean of s over Y) / standard deviation of s over both
+                 (n - 1, as May et al. 2019)
+    p-value      the share of the partitions of both into sizes |X| and |Y| whose statistic is at
+                 least as large (one-sided)
 
 Direct bias (Bolukbasi et al. 2016, section 5.2) is the mean |cos| of words that ought to be neutral
 with a direction. It says little about what neighbours still give away (Gonen and Goldberg 2019), so
 `told_by_neighbours` measures that too.
 
-Word lists for measuring and removing bias, and the reading of own ones.
-
-The lists of the tests are those of Caliskan, Bryson and Narayanan 2017 (`Semantics derived
-automatically from language corpora contain human-like biases`, supplement), the defining pairs
-those of Bolukbasi et al. 2016 (`Man is to computer programmer as woman is to homemaker?`,
-appendix), names included. A file of own lists is a JSON object:
-
-    {"career": ["office", "salary"], "family": ["home", "wedding"], ...}      lists, as WEFE has
-    them {"pairs": [["he", "she"], ["man", "woman"]]}                              pairs {"tests":
-    {"work": ["career", "family", "he", "she"]}}                    a test: the names of X, Y, A and
-    B {"X": [...], "Y": [...], "A": [...], "B": [...]}                          one test alone, or
-    several such objects by name
+The built-in word lists of the tests are those of Caliskan, Bryson and Narayanan 2017 (`Semantics
+derived automatically from language corpora contain human-like biases`, supplement), the defining
+pairs those of Bolukbasi et al. 2016 (`Man is to computer programmer as woman is to homemaker?`,
+appendix), names included.
 """
 
 from __future__ import annotations
@@ -93,8 +82,14 @@ def built_in() -> WordLists:
 
 
 def read_word_lists(path: str | Path) -> WordLists:
-    """Read word lists from a JSON file; `tests` may also name built-in lists, which an own list of
-    that name replaces.
+    """Read word lists from a JSON file; `tests` may also name built-in lists, which a list of that
+    name in the file replaces. The file holds an object:
+
+        {"career": ["office", "salary"], "family": ["home", "wedding"], ...}   lists, as WEFE has them
+        {"pairs": [["he", "she"], ["man", "woman"]]}                           pairs
+        {"tests": {"work": ["career", "family", "he", "she"]}}                 names of X, Y, A and B
+        {"X": [...], "Y": [...], "A": [...], "B": [...]}                       one test alone, or
+                                                                               several by name
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -108,7 +103,7 @@ def read_word_lists(path: str | Path) -> WordLists:
         raise DataError(
             f'{path}: a JSON object of word lists is needed, such as {{"career": ["office", "salary"], ..}}'
         )
-    made = WordLists()
+    lists = WordLists()
     if set(FOUR) <= content.keys():
         content = {
             **{key: value for key, value in content.items() if key not in FOUR},
@@ -117,27 +112,29 @@ def read_word_lists(path: str | Path) -> WordLists:
     for name, value in content.items():
         if name == "tests" and isinstance(value, dict):
             for test, four in value.items():
-                _take_test(made, str(path), test, four)
+                _take_test(lists, str(path), test, four)
         elif isinstance(value, dict):
-            _take_test(made, str(path), name, value)
+            _take_test(lists, str(path), name, value)
         else:
-            _take_list(made, str(path), name, value)
-    return made
+            _take_list(lists, str(path), name, value)
+    return lists
 
 
-def with_built_in(own: WordLists | None) -> WordLists:
-    """Return the built-in lists, with own lists in place of those of the same name."""
-    known = built_in()
+def with_built_in(custom: WordLists | None) -> WordLists:
+    """Return the built-in lists, with custom lists replacing those of the same name."""
+    base = built_in()
     return (
-        known
-        if own is None
-        else WordLists(known.lists | own.lists, known.pairs | own.pairs, known.tests | own.tests)
+        base
+        if custom is None
+        else WordLists(
+            base.lists | custom.lists, base.pairs | custom.pairs, base.tests | custom.tests
+        )
     )
 
 
-def _take_list(made: WordLists, path: str, name: str, value: Any) -> None:
+def _take_list(lists: WordLists, path: str, name: str, value: Any) -> None:
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-        made.lists[name] = list(dict.fromkeys(value))
+        lists.lists[name] = list(dict.fromkeys(value))
     elif (
         isinstance(value, list)
         and value
@@ -148,12 +145,12 @@ def _take_list(made: WordLists, path: str, name: str, value: Any) -> None:
             for pair in value
         )
     ):
-        made.pairs[name] = [(first, second) for first, second in value]
+        lists.pairs[name] = [(first, second) for first, second in value]
     else:
         raise DataError(f"{path}: {name!r} is neither a list of words nor a list of pairs of words")
 
 
-def _take_test(made: WordLists, path: str, name: str, value: Any) -> None:
+def _take_test(lists: WordLists, path: str, name: str, value: Any) -> None:
     """Add a test given as the names of four lists, or as the four lists themselves."""
     four = [value.get(key) for key in FOUR] if isinstance(value, dict) else value
     if not isinstance(four, list) or len(four) != 4 or not all(four):
@@ -161,9 +158,9 @@ def _take_test(made: WordLists, path: str, name: str, value: Any) -> None:
     names = []
     for key, part in zip(FOUR, four):
         if isinstance(part, list):
-            _take_list(made, path, f"{name} {key}", part)
+            _take_list(lists, path, f"{name} {key}", part)
         names.append(part if isinstance(part, str) else f"{name} {key}")
-    made.tests[name] = (names[0], names[1], names[2], names[3])
+    lists.tests[name] = (names[0], names[1], names[2], names[3])
 
 
 def as_pairs(text: str) -> Pairs:
@@ -186,12 +183,12 @@ def _pair(text: str) -> tuple[str, str]:
     return first.strip(), second.strip()
 
 
-def word_list(text: str, known: WordLists) -> list[str]:
+def word_list(text: str, lists: WordLists) -> list[str]:
     """Return words given by the name of a list, by a file (JSON, or one word a line), or written
     out with commas.
     """
-    if text in known.lists:
-        return known.lists[text]
+    if text in lists.lists:
+        return lists.lists[text]
     if Path(text).is_file():
         if Path(text).suffix.lower() == ".json":
             return sorted(
@@ -201,7 +198,7 @@ def word_list(text: str, known: WordLists) -> list[str]:
     if "," in text:
         return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     raise ConfigError(
-        f"{text}: neither a list of words nor a file{suggest_known(text, known.lists)}"
+        f"{text}: neither a list of words nor a file{suggest_known(text, lists.lists)}"
     )
 
 
@@ -221,7 +218,7 @@ def _lines(path: str) -> list[str]:
 # ---- bias
 
 EXACT = 36  # words of both targets up to which every partition counts
-NEIGHBOURS = 5  # whose lean is asked for that of a word
+NEIGHBOURS = 5  # nearest words that may tell the lean of a word
 
 
 class Vectors(Protocol):
@@ -281,9 +278,8 @@ def weat(
             f"{min(twice)!r} is in both X and Y; a target word belongs to one of them"
         )
     near, far = unit_rows(vectors.rows(lists[2])), unit_rows(vectors.rows(lists[3]))
-    s = unit_rows(vectors.rows([*lists[0], *lists[1]])) @ (
-        near.mean(axis=0) - far.mean(axis=0)
-    )  # (|X| + |Y|,)
+    # (|X| + |Y|,)
+    s = unit_rows(vectors.rows([*lists[0], *lists[1]])) @ (near.mean(axis=0) - far.mean(axis=0))
     n = len(lists[0])
     spread = float(s.std(ddof=1))
     effect = float(s[:n].mean() - s[n:].mean()) / spread if spread > 1e-12 else 0.0
@@ -305,11 +301,14 @@ def p_of_partition(values: np.ndarray, n: int, permutations: int, seed: int) -> 
     how many choices were compared.
 
     The sum of all is fixed, so the statistic is as large as the sum of the first part is.
+
+    The observed partition is one of them, so p is never zero. Up to `EXACT` words all partitions count:
+    sums of subsets of one half of the words meet those of the other half, which needs 2^18 sums and not
+    9 thousand million. Beyond, partitions are drawn.
     """
     values = np.asarray(values, np.float64)
-    least = float(values[:n].sum()) - 1e-10 * float(
-        np.abs(values).sum()
-    )  # equal sums in another order are equal
+    # Equal sums in another order are equal.
+    least = float(values[:n].sum()) - 1e-10 * float(np.abs(values).sum())
     if len(values) <= EXACT:
         half = len(values) // 2
         count, total = _as_large(values[:half], values[half:], n, least), math.comb(len(values), n)

@@ -68,9 +68,8 @@ def interval(
     few = len(counts) * 100 < len(values) and np.isfinite(values).all()
     draw, width = (ratios_of_kinds, len(counts)) if few else (ratios, len(values))
     low, high = _middle(_in_chunks(draw, samples, width), level)
-    return low, math.inf if np.isposinf(
-        values
-    ).any() else high  # resamples may miss it, yet it is there
+    # Resamples may miss an infinite cost, yet it is there.
+    return low, math.inf if np.isposinf(values).any() else high
 
 
 def paired(
@@ -114,7 +113,7 @@ def paired_statistic(
     samples: int = 1000,
     seed: int = 0,
 ) -> Paired:
-    """Compare two models by any statistic of segments, such as F1, whose weights are not those of
+    """Compare two models by any statistic of segments, such as F1, where the weights are not those of
     the other model.
 
     `a`, `b`: values of each segment, (n, m). The interval resamples segments, both models together;
@@ -270,9 +269,8 @@ def _sign_flip(gaps: np.ndarray, samples: int, seed: int) -> float:
         return 2.0 * (plus @ gaps) - total
 
     flipped = np.abs(_in_chunks(sums, samples, len(gaps)))
-    rounding = (
-        1e-12 * np.abs(gaps).sum()
-    )  # sums of the same numbers in another order are not larger
+    # Sums of the same numbers in another order are not larger.
+    rounding = 1e-12 * np.abs(gaps).sum()
     return float((np.count_nonzero(flipped >= abs(total) - rounding) + 1) / (samples + 1))
 
 

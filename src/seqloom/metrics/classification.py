@@ -1,32 +1,12 @@
-"""How good a classifier is: accuracy, precision, recall and F1 of each class, calibration, and its
-errors by kind.
+"""How good a classifier is: accuracy, precision, recall and F1 of each class, calibration, its errors
+by kind, and the words that are typical of them.
 
 Precision and recall follow scikit-learn with `zero_division=0`: a class that was never predicted
 has precision 0, one that never came has recall 0. The macro average is over the classes that came
 or were predicted. The calibration error is that of Guo et al. 2017, "On Calibration of Modern
 Neural Networks", equation 3: texts in fifteen bins of equal width by the probability of the
-predicted class, and the gap between that probability and the accuracy, averaged over texts.
-
-A label that the model does not know has probability zero: its texts are wrong, and their cost is infinite.
-
-How good a classifier is that may give an example several labels: every class is judged on its own,
-then all together.
-
-Micro F1 counts the labels of all classes as one set, macro F1 is the mean over classes (as
-scikit-learn has both, with `zero_division=0`); the exact match is the share of examples whose
-labels are all right, the Hamming loss the share of wrong decisions among all (Zhang and Zhou 2014,
-"A Review on Multi-Label Learning Algorithms").
-
-Which words are typical of errors: log-odds with a prior, as in Monroe, Colaresi and Quinn 2008,
-"Fightin' Words: Lexical Feature Selection and Evaluation for Identifying the Content of Political
-Conflict", equations 16 and 22.
-
-    delta_w = log (a_w + k_w) / (A + k - a_w - k_w)  -  log (b_w + k_w) / (B + k - b_w - k_w),   z_w
-    = delta_w / its deviation
-
-a_w of A texts with an error have the word, b_w of B texts without. The prior k_w follows the frequency of the
-word in both together, one text a word on average, so a word that is merely rare does not come first. Words
-are what stands between white space, in lower case and without punctuation around them, and count once a text.
+predicted class, and the gap between that probability and the accuracy, averaged over texts. A label
+that the model does not know has probability zero: its texts are wrong, and their cost is infinite.
 """
 
 from __future__ import annotations
@@ -47,9 +27,8 @@ MAX_EXAMPLE_LENGTH = 120  # characters of an example
 NAMED = 5  # names in a remark, before "and so many more"
 SLACK = 1e-6  # how far rounding may lift a log-probability above zero
 
-Evaluation = tuple[
-    dict[str, Any], dict[str, Any], tuple[str, ...]
-]  # metrics, details and notes, for a `Result`
+# Metrics, details and notes, for a `Result`.
+Evaluation = tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]
 
 
 def evaluate_labels(
@@ -114,15 +93,15 @@ def evaluate_labels(
     )
 
 
-def with_unseen(known: Sequence[str], gold: Sequence[str]) -> tuple[list[str], np.ndarray]:
+def with_unseen(classes: Sequence[str], gold: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """Return all names, those of the model first and then the others by name, and the index of
     each gold name among them.
 
-    >>> names, places = with_unseen(["b", "c"], ["c", "z", "a", "b"])
-    >>> names, places.tolist()
+    >>> names, indices = with_unseen(["b", "c"], ["c", "z", "a", "b"])
+    >>> names, indices.tolist()
     (['b', 'c', 'a', 'z'], [1, 3, 2, 0])
     """
-    names = [*known, *sorted(set(gold) - set(known))]
+    names = [*classes, *sorted(set(gold) - set(classes))]
     at = {name: i for i, name in enumerate(names)}
     return names, np.fromiter((at[name] for name in gold), np.int64, len(gold))
 
@@ -137,9 +116,8 @@ def confusion(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray) -> 
     size = len(names)
     if size > MATRIX:
         return {}
-    counts = np.bincount(gold * size + predicted, minlength=size * size).reshape(
-        size, size
-    )  # (C, C)
+    # (C, C)
+    counts = np.bincount(gold * size + predicted, minlength=size * size).reshape(size, size)
     return {"confusion": {"classes": list(names), "counts": counts.tolist()}}
 
 
@@ -175,16 +153,16 @@ def scores(correct: int, support: int, predicted: int) -> dict[str, Any]:
 def kinds_of_errors(
     gold: np.ndarray, predicted: np.ndarray
 ) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Yield (gold, predicted, places) of each pair of different classes, the commonest first."""
+    """Yield (gold, predicted, indices) of each pair of different classes, the commonest first."""
     wrong = np.flatnonzero(gold != predicted)
     if not len(wrong):
         return
     pairs = np.stack([gold[wrong], predicted[wrong]])  # (2, errors)
-    order = np.lexsort(pairs[::-1])  # stable: places of a pair stay in the order of the data
+    order = np.lexsort(pairs[::-1])  # stable: indices of a pair stay in the order of the data
     bounds = np.flatnonzero(np.diff(pairs[:, order], axis=1).any(axis=0)) + 1
     groups = np.split(wrong[order], bounds)
-    for places in sorted(groups, key=len, reverse=True):
-        yield int(gold[places[0]]), int(predicted[places[0]]), places
+    for rows in sorted(groups, key=len, reverse=True):
+        yield int(gold[rows[0]]), int(predicted[rows[0]]), rows
 
 
 def shortened(text: str, most: int = MAX_EXAMPLE_LENGTH) -> str:
@@ -219,13 +197,13 @@ def _errors(
 ) -> list[dict[str, Any]]:
     """Return the kinds of errors, each with the texts that the model was surest about."""
     kinds = []
-    for is_class, said, places in kinds_of_errors(gold, predicted):
-        surest = places[np.argsort(-top[places], kind="stable")[:examples]].tolist()
+    for is_class, predicted_class, rows in kinds_of_errors(gold, predicted):
+        surest = rows[np.argsort(-top[rows], kind="stable")[:examples]].tolist()
         kinds.append(
             {
                 "gold": names[is_class],
-                "predicted": names[said],
-                "count": len(places),
+                "predicted": names[predicted_class],
+                "count": len(rows),
                 "examples": [
                     {"text": shortened(texts[i]), "probability": round(float(top[i]), 6)}
                     for i in surest
@@ -264,22 +242,22 @@ def _notes(
         if row["support"] and not row["predicted"] and row["class"] not in unseen
     ]
     absent = [row["class"] for row in rows if not row["support"]]
-    said = []
+    notes = []
     if unseen:
-        said.append(
+        notes.append(
             f"labels that the model never saw: {some(unseen)}; their texts ({texts:,}) count as wrong, "
             "with probability zero"
         )
     if impossible:
-        said.append(
+        notes.append(
             f"the model gave probability zero to the right class of {impossible:,} texts; "
             f"nats_per_text is infinite"
         )
     if never:
-        said.append(f"never predicted: {some(never)}; their precision counts as 0")
+        notes.append(f"never predicted: {some(never)}; their precision counts as 0")
     if absent:
-        said.append(f"not in this data: {some(absent)}; their recall counts as 0")
-    return tuple(said)
+        notes.append(f"not in this data: {some(absent)}; their recall counts as 0")
+    return tuple(notes)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -317,6 +295,11 @@ def evaluate_label_sets(
 ) -> Evaluation:
     """Compare probabilities (n, C), in the order of `classes`, with sets of labels.
 
+    Micro F1 counts the labels of all classes as one set, macro F1 is the mean over classes (both as in
+    scikit-learn); the exact match is the share of examples whose labels are all right, the Hamming loss
+    the share of wrong decisions among all (Zhang and Zhou 2014, "A Review on Multi-Label Learning
+    Algorithms").
+
     >>> gold, probabilities = [["a"], ["a", "b"]], np.array([[0.9, 0.2], [0.8, 0.4]])
     >>> metrics, details, _ = evaluate_label_sets(["a", "b"], gold, probabilities, 0.5, samples=0)
     >>> metrics["exact_match"], metrics["micro_f1"], metrics["hamming_loss"]
@@ -324,18 +307,20 @@ def evaluate_label_sets(
     """
     if not len(gold_labels):
         raise DataError("no examples to evaluate on: the labelled data is empty")
-    names, gold, said = decisions(classes, gold_labels, probs > threshold)
+    names, gold, predicted = decisions(classes, gold_labels, probs > threshold)
     unseen = names[len(classes) :]
     rows = [
         {
             "class": name,
             **scores(
-                int((gold[:, i] & said[:, i]).sum()), int(gold[:, i].sum()), int(said[:, i].sum())
+                int((gold[:, i] & predicted[:, i]).sum()),
+                int(gold[:, i].sum()),
+                int(predicted[:, i].sum()),
             ),
         }
         for i, name in enumerate(names)
     ]
-    right = (gold == said).all(axis=1)
+    right = (gold == predicted).all(axis=1)
     metrics = {
         "exact_match": float(right.mean()),
         **(
@@ -343,9 +328,11 @@ def evaluate_label_sets(
             if samples
             else {}
         ),
-        "micro_f1": scores(int((gold & said).sum()), int(gold.sum()), int(said.sum()))["f1"],
+        "micro_f1": scores(int((gold & predicted).sum()), int(gold.sum()), int(predicted.sum()))[
+            "f1"
+        ],
         "macro_f1": sum(row["f1"] for row in rows) / len(rows),
-        "hamming_loss": float((gold != said).mean()),
+        "hamming_loss": float((gold != predicted).mean()),
         "labels_per_example": float(gold.sum(axis=1).mean()),
         "examples": len(gold),
     }
@@ -358,7 +345,7 @@ def evaluate_label_sets(
 def decisions(
     classes: Sequence[str], gold_labels: Sequence[Sequence[str]], chosen: np.ndarray
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Return all names, those of the model first, and whether an example is, and is said to be, of
+    """Return all names, those of the model first, and whether an example is, and is predicted to be, of
     each class, bool (n, C).
 
     >>> names, gold, said = decisions(["a", "b"], [["b"], ["c"]], np.array([[True, False], [False, True]]))
@@ -369,12 +356,12 @@ def decisions(
         *classes,
         *sorted({label for labels in gold_labels for label in labels} - set(classes)),
     ]
-    place = {name: i for i, name in enumerate(names)}
-    gold, said = np.zeros((2, len(gold_labels), len(names)), bool)
+    index = {name: i for i, name in enumerate(names)}
+    gold, predicted = np.zeros((2, len(gold_labels), len(names)), bool)
     for row, labels in zip(gold, gold_labels):
-        row[[place[label] for label in labels]] = True
-    said[:, : len(classes)] = chosen
-    return names, gold, said
+        row[[index[label] for label in labels]] = True
+    predicted[:, : len(classes)] = chosen
+    return names, gold, predicted
 
 
 # ---- error words
@@ -386,6 +373,8 @@ AROUND = ".,;:!?\"'()[]{}<>«»“”‘’…-–—*/\\"
 
 def text_counts(texts: Iterable[str]) -> Counter[str]:
     """Count the texts that each word is in.
+
+    Words are what stands between white space, in lower case and without punctuation around them.
 
     >>> sorted(text_counts(["So, so dull!", "dull"]).items())
     [('dull', 2), ('so', 1)]
@@ -400,6 +389,15 @@ def characteristic_words(
     inside: Counter[str], outside: Counter[str], most: int
 ) -> list[dict[str, Any]]:
     """Find the words that are more frequent inside than chance allows, the surest first.
+
+    Log-odds with a prior (Monroe, Colaresi and Quinn 2008, "Fightin' Words", equations 16 and 22):
+
+        delta_w = log (a_w + k_w) / (A + k - a_w - k_w)  -  log (b_w + k_w) / (B + k - b_w - k_w)
+        z_w     = delta_w / its deviation
+
+    a_w of A texts with an error have the word, b_w of B texts without. The prior k_w follows the
+    frequency of the word in both together, one text a word on average, so a word that is merely rare
+    does not come first.
 
     >>> characteristic_words(Counter(not_=9, film=9), Counter(film=90, fine=80), 3)
     [{'word': 'not_', 'count': 9, 'z': 2.57}]
@@ -430,18 +428,18 @@ def words_of_errors(
     """Return the kinds of errors with their characteristic words, against the texts of the same
     class that were recognised.
     """
-    places: dict[tuple[str, str], list[int]] = {}
+    rows: dict[tuple[str, str], list[int]] = {}
     for i, pair in enumerate(zip(gold, predicted)):
-        places.setdefault(pair, []).append(i)
+        rows.setdefault(pair, []).append(i)
     right = {
-        name: text_counts(texts[i] for i in places.get((name, name), []))
+        name: text_counts(texts[i] for i in rows.get((name, name), []))
         for name in {kind["gold"] for kind in errors}
     }
     return [
         {
             **kind,
             "words": characteristic_words(
-                text_counts(texts[i] for i in places[kind["gold"], kind["predicted"]]),
+                text_counts(texts[i] for i in rows[kind["gold"], kind["predicted"]]),
                 right[kind["gold"]],
                 most,
             ),

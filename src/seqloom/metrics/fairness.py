@@ -46,9 +46,9 @@ class Counts(NamedTuple):
 
 
 def evaluate_groups(
-    names: Sequence[str], gold: np.ndarray, said: np.ndarray, groups: Slicing, *, samples: int
+    names: Sequence[str], gold: np.ndarray, predicted: np.ndarray, groups: Slicing, *, samples: int
 ) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
-    """Metrics, details and notes; `gold` and `said`: whether an example is, and is said to be, of
+    """Return metrics, details and notes; `gold` and `predicted`: whether an example is, and is predicted, of
     each class, bool (n, C).
 
     >>> from seqloom.metrics.slices import by_name
@@ -67,10 +67,10 @@ def evaluate_groups(
             f"column {groups.by!r} has one value only, {groups.names[0]!r}; gaps need at least two groups"
         )
     n_groups = len(groups.names)
-    counts, right = _counted(gold, said, groups.places, n_groups)
+    counts, right = _counted(gold, predicted, groups.indices, n_groups)
     gaps = _gaps(counts, right)
-    drawn = _resampled(gold, said, groups.places, n_groups, samples) if samples else None
-    shuffled = _shuffled(gold, said, groups.places, n_groups) if samples else None
+    drawn = _resampled(gold, predicted, groups.indices, n_groups, samples) if samples else None
+    shuffled = _shuffled(gold, predicted, groups.indices, n_groups) if samples else None
     metrics: dict[str, Any] = {}
     for key in ("accuracy", "demographic_parity", "equalised_odds"):
         metrics[f"{key}_gap"] = _number(_worst(gaps[key]))
@@ -129,17 +129,17 @@ def _group_rows(
 
 
 def _counted(
-    gold: np.ndarray, said: np.ndarray, places: np.ndarray, n_groups: int
+    gold: np.ndarray, predicted: np.ndarray, group_ids: np.ndarray, n_groups: int
 ) -> tuple[Counts, np.ndarray]:
     """Return the counts, and how many examples of each group are right."""
-    order, size = np.argsort(places, kind="stable"), np.bincount(places, minlength=n_groups)
+    order, size = np.argsort(group_ids, kind="stable"), np.bincount(group_ids, minlength=n_groups)
     starts = np.cumsum(size) - size
 
     def count(flags: np.ndarray) -> np.ndarray:
         return np.add.reduceat(flags[order], starts, axis=0, dtype=np.int64)
 
-    return Counts(size[:, None], count(gold), count(said), count(gold & said)), count(
-        (gold == said).all(axis=1)
+    return Counts(size[:, None], count(gold), count(predicted), count(gold & predicted)), count(
+        (gold == predicted).all(axis=1)
     )
 
 
@@ -165,8 +165,8 @@ def _spread(rates: np.ndarray) -> np.ndarray:
 
 def _resampled(
     gold: np.ndarray,
-    said: np.ndarray,
-    places: np.ndarray,
+    predictions: np.ndarray,
+    group_ids: np.ndarray,
     n_groups: int,
     samples: int,
     seed: int = 0,
@@ -175,17 +175,17 @@ def _resampled(
     (samples, C).
     """
     rng = np.random.default_rng(seed)
-    packed = np.packbits(np.concatenate([gold, said], axis=1), axis=1)
+    packed = np.packbits(np.concatenate([gold, predictions], axis=1), axis=1)
     parts = []
     for g in range(n_groups):
-        rows = np.flatnonzero(places == g)
+        rows = np.flatnonzero(group_ids == g)
         _, first, times = np.unique(packed[rows], axis=0, return_index=True, return_counts=True)
         kinds = rows[first]  # an example of each kind
         tables = [
             gold[kinds],
-            said[kinds],
-            gold[kinds] & said[kinds],
-            (gold[kinds] == said[kinds]).all(axis=1)[:, None],
+            predictions[kinds],
+            gold[kinds] & predictions[kinds],
+            (gold[kinds] == predictions[kinds]).all(axis=1)[:, None],
         ]
         step = max(1, CELLS // len(kinds))
         drawn = [
@@ -195,24 +195,26 @@ def _resampled(
             for done in range(0, samples, step)
         ]
         parts.append([np.concatenate([some @ table for some in drawn]) for table in tables])
-    support, predicted, correct, right = (
-        np.stack(values, axis=1) for values in zip(*parts)
-    )  # (samples, G, C)
-    size = np.bincount(places, minlength=n_groups)[:, None]
+    # (samples, G, C)
+    support, predicted, correct, right = (np.stack(values, axis=1) for values in zip(*parts))
+    size = np.bincount(group_ids, minlength=n_groups)[:, None]
     return _gaps(Counts(size, support, predicted, correct), right[..., 0])
 
 
 def _shuffled(
     gold: np.ndarray,
-    said: np.ndarray,
-    places: np.ndarray,
+    predicted: np.ndarray,
+    group_ids: np.ndarray,
     n_groups: int,
     times: int = 50,
     seed: int = 1,
 ) -> dict[str, np.ndarray]:
     """Return the gaps of groups of the same sizes whose examples are drawn from all, (times, C)."""
     rng = np.random.default_rng(seed)
-    each = [_gaps(*_counted(gold, said, rng.permutation(places), n_groups)) for _ in range(times)]
+    each = [
+        _gaps(*_counted(gold, predicted, rng.permutation(group_ids), n_groups))
+        for _ in range(times)
+    ]
     return {key: np.stack([gaps[key] for gaps in each]) for key in each[0]}
 
 
@@ -222,15 +224,17 @@ def _worst(gaps: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else np.nan
+    finite = values[~np.isnan(values)]
+    return float(finite.mean()) if len(finite) else np.nan
 
 
 def _ends(drawn: np.ndarray) -> tuple[float, float]:
     """Return the ends of the middle 95 %."""
-    known = np.sort(drawn[~np.isnan(drawn)])
-    outside = int(0.025 * len(known))
-    return (float(known[outside]), float(known[-1 - outside])) if len(known) else (np.nan, np.nan)
+    finite = np.sort(drawn[~np.isnan(drawn)])
+    outside = int(0.025 * len(finite))
+    return (
+        (float(finite[outside]), float(finite[-1 - outside])) if len(finite) else (np.nan, np.nan)
+    )
 
 
 def _number(value: Any) -> float | None:

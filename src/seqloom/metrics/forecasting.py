@@ -26,31 +26,31 @@ def quantiles(residuals: np.ndarray) -> np.ndarray:
     """
     n = np.count_nonzero(np.isfinite(residuals), axis=0)
     ordered = np.sort(residuals, axis=0)  # NaN last
-    found = np.empty((len(LEVELS), *residuals.shape[1:]))
+    values = np.empty((len(LEVELS), *residuals.shape[1:]))
     for k, level in enumerate(LEVELS):
         rank = (n + 1) * level - 1
         low = np.clip(np.floor(rank), 0, np.maximum(n - 1, 0)).astype(np.int64)
         high = np.minimum(low + 1, np.maximum(n - 1, 0))
         share = np.clip(rank - low, 0, 1)
-        a, b = (np.take_along_axis(ordered, place[None], axis=0)[0] for place in (low, high))
-        found[k] = np.where(n > 0, a + share * (b - a), 0.0)
-    return found
+        a, b = (np.take_along_axis(ordered, index[None], axis=0)[0] for index in (low, high))
+        values[k] = np.where(n > 0, a + share * (b - a), 0.0)
+    return values
 
 
 def holding_zero(residuals: np.ndarray) -> np.ndarray:
     """Return quantiles (L, H, C) in which an interval that lies on one side of 0 is extended to 0."""
-    found = residuals.copy()
+    shifted = residuals.copy()
     for low, high in INTERVALS.values():
-        found[low], found[high] = np.minimum(found[low], 0.0), np.maximum(found[high], 0.0)
-    return found
+        shifted[low], shifted[high] = np.minimum(shifted[low], 0.0), np.maximum(shifted[high], 0.0)
+    return shifted
 
 
 def segments(errors: np.ndarray, origins: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
     """Return sums of squared errors and their number for stretches of origins: neighbouring
     forecasts are not independent.
     """
-    place = origins // max(length, 1)
-    _, group = np.unique(place, return_inverse=True)
+    number = origins // max(length, 1)
+    _, group = np.unique(number, return_inverse=True)
     squares = np.nansum(errors**2, axis=(1, 2))
     counts = np.isfinite(errors).sum(axis=(1, 2))
     values, weights = np.bincount(group, squares), np.bincount(group, counts).astype(np.float64)

@@ -1,19 +1,15 @@
-"""Stretches of text as the units of comparison and of resampling.
-
-Models cut the same text into different tokens, so they are compared on stretches of its bytes. A token
-counts for the segment in which it starts; a token without bytes of its own (an end symbol) counts for the
-segment of the byte before it, which it ends.
-
-From the log-probabilities of a corpus's tokens to what its stretches cost, in bytes or in tokens.
-
-Perplexity and its relatives, from the log-probability of each token.
+"""The cost of a text, from the log-probability of each token: perplexity and its relatives, for a whole
+text and for the segments in which models are compared and resampled.
 
 All of them measure the cross-entropy of the model against the text that came, -(1/N) sum ln q(w_i | past),
 never the entropy of the model's own output: a model that is sure and wrong has a high perplexity.
+Out-of-vocabulary tokens are counted (`perplexity`) or left out of both the sum and the number
+(`perplexity_without_oov`), as KenLM's `query` prints them. A token of probability zero makes the
+perplexity infinite; how many there are is a number of its own, and none is dropped.
 
-Two conventions are made explicit. Out-of-vocabulary tokens are counted (`perplexity`) or left out of both
-the sum and the number (`perplexity_without_oov`), as KenLM's `query` prints them. A token of probability
-zero makes the perplexity infinite; how many there are is a number of its own, and none is dropped.
+Models cut the same text into different tokens, so they are compared on segments of its bytes. A token
+counts for the segment in which it starts; a token without bytes of its own (an end symbol) counts for the
+segment of the byte before it, which it ends.
 """
 
 from __future__ import annotations
@@ -53,9 +49,8 @@ def segment_sums(
         raise ValueError("token ends must not fall, and segment ends must rise")
     starts = np.concatenate([[first_byte], ends[:-1]]) if len(ends) else ends
     starts = np.where(starts == ends, np.maximum(ends - 1, 0), starts)
-    owner = np.searchsorted(
-        bounds, starts, side="right"
-    )  # segment s holds the bytes bounds[s-1]..bounds[s]-1
+    # Segment s holds the bytes bounds[s-1]..bounds[s]-1.
+    owner = np.searchsorted(bounds, starts, side="right")
     if len(owner) and owner[-1] >= len(bounds):
         raise ValueError(f"a token starts at byte {starts[-1]}, after the end of the last segment")
     return np.bincount(owner, weights=np.asarray(token_nats, np.float64), minlength=len(bounds))
@@ -84,7 +79,7 @@ def segment_ends(
     if not total:
         return np.zeros(0, np.int64)
     minimum = max(minimum, -(-total // MAX_SEGMENTS))
-    kept: list[int] = []
+    chosen: list[int] = []
     read = begin = at = (
         0  # bytes; where the line that is being read begins; where the last segment ends
     )
@@ -95,13 +90,12 @@ def segment_ends(
             ends = np.append(ends, total)
         if not len(ends):
             continue
-        places, begin = _cut_long(begin, ends, block), int(ends[-1])
-        while (place := int(np.searchsorted(places, at + minimum))) < len(
-            places
-        ):  # neighbours are joined
-            at = int(places[place])
-            kept.append(at)
-    return np.array([*kept[:-1], total], np.int64)  # the rest of the text joins the last segment
+        candidates, begin = _cut_long(begin, ends, block), int(ends[-1])
+        while (index := int(np.searchsorted(candidates, at + minimum))) < len(candidates):
+            # Neighbours are joined until a segment has the minimum.
+            at = int(candidates[index])
+            chosen.append(at)
+    return np.array([*chosen[:-1], total], np.int64)  # the rest of the text joins the last segment
 
 
 def _cut_long(begin: int, ends: np.ndarray, block: int) -> np.ndarray:
@@ -202,7 +196,7 @@ class SegmentCosts:
 def segment_costs(
     tokenizer: Tokenizer, unit: str, corpus: Corpus, ids: np.ndarray, log_probs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the costs and weights of the segments of a corpus whose tokens are all there."""
+    """Compute the costs and weights of the segments of a corpus from all its tokens at once."""
     costs = SegmentCosts(tokenizer, unit, corpus)
     costs.add(ids, log_probs)
     return costs.result()
@@ -211,9 +205,8 @@ def segment_costs(
 def _segment_bounds(corpus: Corpus, unit: str) -> np.ndarray:
     total = corpus_bytes(corpus, unit)
     bounds = segment_ends(_bytes(corpus, unit), total)
-    if (
-        len(bounds) < MIN_SEGMENTS
-    ):  # hardly any lines: stretches of a hundredth say at least something of the spread
+    if len(bounds) < MIN_SEGMENTS:
+        # Hardly any lines: stretches of a hundredth say at least something of the spread.
         bounds = segment_ends(
             _bytes(corpus, unit), total, block=max((corpus.n_bytes or 0) // 100, 1)
         )
@@ -345,7 +338,7 @@ class Tally:
 def summarize(
     log_probs: np.ndarray, is_oov: np.ndarray | None, n_bytes: int
 ) -> dict[str, float | int | None]:
-    """Return all metrics by name for tokens that are all there."""
+    """Return all metrics by name, from all tokens at once."""
     tally = Tally()
     tally.add(log_probs, None if is_oov is None else np.asarray(is_oov, dtype=bool))
     return tally.summary(n_bytes)

@@ -90,9 +90,8 @@ class Result:
     metrics: Mapping[str, Value]
     signature: Signature
     notes: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # tables behind the numbers, such as a confusion matrix
+    # Tables behind the numbers, such as a confusion matrix.
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Value:
         if name not in self.metrics:
@@ -205,7 +204,7 @@ def latency(predict: Callable[[Any], Any], examples: list[Any]) -> dict[str, flo
         .astype(int)
         .tolist()
     ]
-    many = examples[:BATCH]
+    batch = examples[:BATCH]
     with progress.reporting(None):
         for example in (chosen * WARM_UP)[:WARM_UP]:
             predict(example)
@@ -216,13 +215,13 @@ def latency(predict: Callable[[Any], Any], examples: list[Any]) -> dict[str, flo
             spent.append(time.perf_counter() - start)
             if time.perf_counter() - began > MAX_SECONDS and len(spent) >= MIN_EXAMPLES:
                 break
-        predict(many[:MIN_EXAMPLES])
+        predict(batch[:MIN_EXAMPLES])
         start = time.perf_counter()
-        predict(many)
+        predict(batch)
         seconds = time.perf_counter() - start
     half, most = (float(np.quantile(spent, share, method="inverted_cdf")) for share in (0.5, 0.95))
     return {
         "latency_p50_ms": 1000 * half,
         "latency_p95_ms": 1000 * most,
-        "examples_per_second": len(many) / seconds,
+        "examples_per_second": len(batch) / seconds,
     }

@@ -54,10 +54,9 @@ def as_pairs(data: Any) -> Questions:
 def read_pairs(raw: bytes, name: str) -> Questions:
     pairs: list[Pair] = []
     columns: tuple[int, int, int] | None = None
-    lines = raw.decode("utf-8-sig", "replace").split(
-        "\n"
-    )  # other ends of lines may be part of a text
-    for place, line in enumerate(lines, 1):
+    # Other ends of lines may be part of a text.
+    lines = raw.decode("utf-8-sig", "replace").split("\n")
+    for number, line in enumerate(lines, 1):
         fields = line.rstrip("\r").split("\t")
         if not line.strip():
             continue
@@ -71,7 +70,7 @@ def read_pairs(raw: bytes, name: str) -> Questions:
         score = _score(fields, columns[2]) if len(fields) > max(columns) else None
         if score is None:
             raise DataError(
-                f"{name}, line {place}: not two texts and a number, separated by tabs: {quoted(line[:60])}"
+                f"{name}, line {number}: not two texts and a number, separated by tabs: {quoted(line[:60])}"
             )
         pairs.append((fields[columns[0]].strip(), fields[columns[1]].strip(), score))
     return _questions(pairs, name)
@@ -80,11 +79,11 @@ def read_pairs(raw: bytes, name: str) -> Questions:
 def _named(fields: list[str]) -> tuple[int, int, int] | None:
     """Find the columns in a line of headings."""
     names = [field.strip().lower() for field in fields]
-    found = [
-        next((names.index(name) for name in known if name in names), None)
-        for known in (_FIRST, _SECOND, _SCORE)
+    columns = [
+        next((names.index(name) for name in headings if name in names), None)
+        for headings in (_FIRST, _SECOND, _SCORE)
     ]
-    first, second, score = found
+    first, second, score = columns
     return None if first is None or second is None or score is None else (first, second, score)
 
 

@@ -29,7 +29,7 @@ BINS = 5  # of numbers such as lengths, about equally many examples in each
 MAX_DISTINCT_NUMBERS = 20  # different numbers up to which each is a slice of its own
 MAX_SLICES = 1000  # slices by one column; more is a column of names or keys
 MIN_EXAMPLES = 10  # examples of a slice that says little: such slices come last
-LONG = 0.95  # share of the training examples beyond whose length others are long
+LONG = 0.95  # examples longer than this share of the training examples are long
 
 
 class Slicing(NamedTuple):
@@ -37,10 +37,9 @@ class Slicing(NamedTuple):
 
     by: str
     names: list[str]
-    places: np.ndarray  # int64 (n,)
-    longer_than: Mapping[
-        str, float
-    ] = {}  # by name: the share of the training examples that are shorter than all of a slice
+    indices: np.ndarray  # int64 (n,)
+    # By name: the share of the training examples that are shorter than all of a slice.
+    longer_than: Mapping[str, float] = {}
 
 
 def as_names(slice_by: str | Sequence[str]) -> list[str]:
@@ -54,11 +53,11 @@ def further_columns(slice_by: str | Sequence[str], group_by: str | None = None) 
     >>> further_columns(["length", "source"], "gender")
     ['source', 'gender']
     """
-    wanted = [
+    columns = [
         *(name for name in as_names(slice_by) if name not in BUILT_IN),
         *([group_by] if group_by is not None else []),
     ]
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(columns))
 
 
 def by_name(by: str, values: Sequence[str]) -> Slicing:
@@ -66,7 +65,7 @@ def by_name(by: str, values: Sequence[str]) -> Slicing:
     equally many examples.
 
     >>> by_name("source", ["web", "mail", "web"])
-    Slicing(by='source', names=['mail', 'web'], places=array([1, 0, 1]), longer_than={})
+    Slicing(by='source', names=['mail', 'web'], indices=array([1, 0, 1]), longer_than={})
     """
     names = sorted(set(values))
     if len(names) > MAX_DISTINCT_NUMBERS and (numbers := _numbers(values)) is not None:
@@ -76,7 +75,7 @@ def by_name(by: str, values: Sequence[str]) -> Slicing:
             f"column {quoted(by)} has {len(names):,} different values; slice by one that has at "
             f"most {MAX_SLICES:,}"
         )
-    at = {name: place for place, name in enumerate(names)}
+    at = {name: index for index, name in enumerate(names)}
     return Slicing(by, names, np.fromiter((at[value] for value in values), np.int64, len(values)))
 
 
@@ -106,19 +105,18 @@ def by_length(unit: str, lengths: np.ndarray, training: Mapping[str, int]) -> Sl
         if type(training.get(key)) is int
     }
     ends = np.quantile(lengths, np.arange(1, BINS) / BINS, method="inverted_cdf")
-    apart = [
-        end for end in ends if not bounds.get(LONG, end) < end <= bounds.get(1.0, end)
-    ]  # what is long is one bin
-    made = _binned(f"length in {unit}", lengths, [*apart, *bounds.values()], "{:,g}".format)
+    # Lengths between the 95th percentile and the longest in training are one bin.
+    apart = [end for end in ends if not bounds.get(LONG, end) < end <= bounds.get(1.0, end)]
+    slicing = _binned(f"length in {unit}", lengths, [*apart, *bounds.values()], "{:,g}".format)
     longer: dict[str, float] = {}
-    for place, name in enumerate(made.names):
+    for index, name in enumerate(slicing.names):
         beyond = [
             share
             for share, border in bounds.items()
-            if lengths[made.places == place].min() > border
+            if lengths[slicing.indices == index].min() > border
         ]
         longer |= {name: max(beyond)} if beyond else {}
-    return made._replace(longer_than=longer)
+    return slicing._replace(longer_than=longer)
 
 
 def length_record(lengths: Sequence[int]) -> dict[str, int]:
@@ -144,15 +142,15 @@ def slice_rows(
     ...                 {"accuracy": np.array([[1, 1], [0, 1], [0, 1]])}, samples=0))
     {'by': 'source', 'slice': 'mail', 'size': 1, 'accuracy': 0.0}
     """
-    order = np.argsort(slicing.places, kind="stable")
+    order = np.argsort(slicing.indices, kind="stable")
     groups = np.split(
-        order, np.cumsum(np.bincount(slicing.places, minlength=len(slicing.names)))[:-1]
+        order, np.cumsum(np.bincount(slicing.indices, minlength=len(slicing.names)))[:-1]
     )
     for name, rows in zip(slicing.names, groups):
         beyond = {"longer_than": slicing.longer_than[name]} if name in slicing.longer_than else {}
         yield {
             **slice_row(
-                slicing.by, name, {key: both[rows] for key, both in outcomes.items()}, samples
+                slicing.by, name, {key: pairs[rows] for key, pairs in outcomes.items()}, samples
             ),
             **more(rows),
             **beyond,
@@ -162,8 +160,8 @@ def slice_rows(
 def slice_row(by: str, name: str, outcomes: Outcomes, samples: int) -> dict[str, Any]:
     """Return the size of one slice and its metrics, with intervals."""
     row: dict[str, Any] = {"by": by, "slice": name, "size": len(next(iter(outcomes.values())))}
-    for key, both in outcomes.items():
-        counted = both[both[:, 1] > 0]
+    for key, pairs in outcomes.items():
+        counted = pairs[pairs[:, 1] > 0]
         row[key] = float(counted[:, 0].sum() / counted[:, 1].sum()) if len(counted) else None
         if samples:
             row[f"{key}_interval"] = ratio_interval(counted, samples)
@@ -188,20 +186,20 @@ def worst_first(
     return sorted(rows, key=rank)
 
 
-def ratio_interval(both: np.ndarray, samples: int) -> Interval:
+def ratio_interval(pairs: np.ndarray, samples: int) -> Interval:
     """Return the interval of the ratio of the sums of two columns: Wilson's where each row is
     right or wrong as a whole, else bootstrapped.
     """
-    if not len(both):
+    if not len(pairs):
         return math.nan, math.nan
-    parts, wholes = both.T
+    parts, wholes = pairs.T
     if (wholes == 1).all() and np.isin(parts, (0, 1)).all():
-        return wilson(int(parts.sum()), len(both))
+        return wilson(int(parts.sum()), len(pairs))
     return interval(parts, wholes, samples=samples)
 
 
 def wilson(count: int, size: int, level: float = 0.95) -> Interval:
-    """Return the Wilson interval of a share of which `count` of `size` were seen.
+    """Return the Wilson interval of a share, where `count` of `size` were seen.
 
     >>> [round(end, 4) for end in wilson(8, 10)], wilson(0, 0)
     ([0.4902, 0.9433], (nan, nan))
@@ -223,15 +221,15 @@ def _binned(
     """Make bins up to and including each of `ends`, and one above; those without examples are left
     out.
     """
-    found, places = np.unique(np.searchsorted(np.unique(ends), values), return_inverse=True)
+    bins, indices = np.unique(np.searchsorted(np.unique(ends), values), return_inverse=True)
     names = []
-    for place in range(len(found)):
-        inside = values[places == place]
+    for index in range(len(bins)):
+        inside = values[indices == index]
         low, high = show(inside.min()), show(inside.max())
         names.append(low if low == high else f"{low} to {high}")
     if len(set(names)) < len(names):  # numbers that look alike as they are shown
-        names = [f"{name} ({place + 1})" for place, name in enumerate(names)]
-    return Slicing(by, names, places)
+        names = [f"{name} ({index + 1})" for index, name in enumerate(names)]
+    return Slicing(by, names, indices)
 
 
 def _numbers(values: Sequence[str]) -> np.ndarray | None:

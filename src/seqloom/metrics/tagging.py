@@ -50,11 +50,11 @@ def evaluate_tags(
     words = list(chain.from_iterable(tagged.sentences))
     names, gold = with_unseen(tags, list(chain.from_iterable(tagged.tags)))
     at = {name: i for i, name in enumerate(names)}
-    said = list(chain.from_iterable(predicted))
-    strange = sorted(set(said) - set(tags))
+    answers = list(chain.from_iterable(predicted))
+    strange = sorted(set(answers) - set(tags))
     if strange:
         raise ValueError(f"predicted tags that are not among the model's: {some(strange)}")
-    predicted_ids = np.fromiter((at[tag] for tag in said), np.int64, len(said))
+    predicted_ids = np.fromiter((at[tag] for tag in answers), np.int64, len(answers))
     right = gold == predicted_ids
     familiar = {word: bool(knows(word)) for word in dict.fromkeys(words)}
     known = np.fromiter((familiar[word] for word in words), bool, len(words))
@@ -110,24 +110,23 @@ def _spans(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Compute the span metrics, and a row for each label."""
     came: Counter[str] = Counter()
-    said: Counter[str] = Counter()
+    predicted_spans: Counter[str] = Counter()
     both: Counter[str] = Counter()
-    sentences = np.zeros(
-        (2, len(gold)), dtype=np.int64
-    )  # twice the right ones, and those of both sides
+    # Numerator and denominator of F1: twice the right spans, and the spans of both sides.
+    sentences = np.zeros((2, len(gold)), dtype=np.int64)
     for i, (wanted, had) in enumerate(_span_sets(gold, predicted, scheme)):
         shared = wanted & had
-        for counter, its in ((came, wanted), (said, had), (both, shared)):
+        for counter, its in ((came, wanted), (predicted_spans, had), (both, shared)):
             counter.update(label for label, _, _ in its)
         sentences[:, i] = 2 * len(shared), len(wanted) + len(had)
     twice, sizes = sentences[:, sentences[1] > 0]  # a sentence without spans changes nothing
-    total = scores(both.total(), came.total(), said.total())
+    total = scores(both.total(), came.total(), predicted_spans.total())
     ends = (
         interval(twice, sizes, samples=samples) if samples and len(sizes) else (math.nan, math.nan)
     )
     rows = [
-        {"label": label, **scores(both[label], came[label], said[label])}
-        for label in sorted(came | said)
+        {"label": label, **scores(both[label], came[label], predicted_spans[label])}
+        for label in sorted(came | predicted_spans)
     ]
     return {
         "span_precision": total["precision"],
@@ -150,17 +149,17 @@ def _errors(
     each where it first came.
     """
     kinds = []
-    for is_tag, said, places in kinds_of_errors(gold, predicted):
+    for is_tag, predicted_tag, positions in kinds_of_errors(gold, predicted):
         first: dict[str, int] = {}
         often: Counter[str] = Counter()
-        for place in places.tolist():
-            first.setdefault(words[place], place)
-            often[words[place]] += 1
+        for position in positions.tolist():
+            first.setdefault(words[position], position)
+            often[words[position]] += 1
         kinds.append(
             {
                 "gold": names[is_tag],
-                "predicted": names[said],
-                "count": len(places),
+                "predicted": names[predicted_tag],
+                "count": len(positions),
                 "examples": [
                     {"text": _marked(words, first[word], stops), "word": word, "count": count}
                     for word, count in often.most_common(examples)
@@ -170,17 +169,19 @@ def _errors(
     return kinds
 
 
-def _marked(words: Sequence[str], place: int, stops: np.ndarray) -> str:
+def _marked(words: Sequence[str], position: int, stops: np.ndarray) -> str:
     """Return the word in brackets with its neighbours, as many as fit into an example.
 
     >>> _marked(["Yes", ".", "The", "old", "man", "the", "boats", "."], 3, np.array([2, 8]))
     'The [old] man the boats .'
     """
-    sentence = int(np.searchsorted(stops, place, side="right"))
+    sentence = int(np.searchsorted(stops, position, side="right"))
     first, last = (int(stops[sentence - 1]) if sentence else 0), int(stops[sentence])
     for around in range(AROUND, -1, -1):
-        start, stop = max(place - around, first), min(place + around + 1, last)
-        line = " ".join([*words[start:place], f"[{words[place]}]", *words[place + 1 : stop]])
+        start, stop = max(position - around, first), min(position + around + 1, last)
+        line = " ".join(
+            [*words[start:position], f"[{words[position]}]", *words[position + 1 : stop]]
+        )
         if len(line) <= MAX_EXAMPLE_LENGTH:
             break
     return ("… " if start > first else "") + line + (" …" if stop < last else "")
@@ -192,15 +193,15 @@ def _notes(rows: Sequence[dict[str, Any]], unseen: Sequence[str]) -> tuple[str, 
         for row in rows
         if row["support"] and not row["predicted"] and row["tag"] not in unseen
     ]
-    said = []
+    notes = []
     if unseen:
         words = sum(row["support"] for row in rows if row["tag"] in unseen)
-        said.append(
+        notes.append(
             f"tags that the model never saw: {some(unseen)}; their words ({words:,}) count as wrong"
         )
     if never:
-        said.append(f"never predicted: {some(never)}; their precision counts as 0")
-    return tuple(said)
+        notes.append(f"never predicted: {some(never)}; their precision counts as 0")
+    return tuple(notes)
 
 
 def _checked(tagged: Tagged, predicted: Sequence[Sequence[str]]) -> np.ndarray:

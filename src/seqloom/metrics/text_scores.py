@@ -2,31 +2,12 @@
 
 Each sentence contributes a row of numbers; the score is a formula of the sums of the rows. So the
 score of a part of the sentences (the long ones, say), its confidence interval and the comparison of
-two systems need no second look at the texts.
+two systems need no second look at the texts. BLEU and the counting of n-grams that it shares with
+chrF and ROUGE are here; the other scores are in `translation`.
 
     >>> score = CorpusScore("accuracy", np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]), mean_of)
     >>> round(score.value, 4), score.on([0, 1]), score.each.tolist()
     (0.6667, 0.5, [1.0, 0.0, 1.0])
-
-How many n-grams two lists of sentences share, sentence by sentence.
-
->>> hypotheses, references = numbered([["a", "b", "a"]], [["a", "a", "b"]])
->>> overlap = ngram_overlap(hypotheses, references, 2)
->>> overlap.shared.tolist(), overlap.in_hypotheses.tolist()
-([[3, 1]], [[3, 2]])
-
-BLEU of a corpus against one reference each, as sacrebleu computes it.
-
-Papineni et al. 2002, "BLEU: a Method for Automatic Evaluation of Machine Translation": the
-geometric mean of the precisions of n-grams of one to four tokens, times a penalty where the whole
-is shorter than the references. Numbers of different tokenisations cannot be compared, so it goes by
-the tokens of NIST's mteval-v13a, with the smoothing of the same program, and has the signature that
-sacrebleu would print (Post 2018, "A Call for Clarity in Reporting BLEU Scores"). Texts are given as
-people write them, not tokenised before.
-
-    >>> score = bleu(["the cat sat on the mat"], ["the cat sat on a mat"])
-    >>> round(score.value, 4), score.signature
-    (53.7285, 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0')
 """
 
 from __future__ import annotations
@@ -55,9 +36,8 @@ class CorpusScore:
     formula: Formula
     signature: str = ""  # how it was computed
     higher_is_better: bool = True
-    details: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # numbers beside it, such as the brevity penalty
+    # Numbers beside it, such as the brevity penalty.
+    details: Mapping[str, Any] = field(default_factory=dict)
     sentence_formula: Formula | None = None  # of single sentences, where it is another
 
     @cached_property
@@ -138,8 +118,7 @@ def check_texts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references) or not len(references):
         raise DataError(
             f"there must be one reference for each hypothesis, and some; got {len(hypotheses):,} "
-            f"hypotheses and "
-            f"{len(references):,} references"
+            f"hypotheses and {len(references):,} references"
         )
 
 
@@ -167,18 +146,18 @@ class Overlap(NamedTuple):
 
 def numbered(*sides: Sequence[Sequence[str]]) -> list[Symbols]:
     """Convert words to numbers, the same in all sides."""
-    known: dict[str, int] = {}
-    made = []
+    ids: dict[str, int] = {}
+    numbers = []
     for sentences in sides:
         words = list(chain.from_iterable(sentences))
         for word in dict.fromkeys(words):
-            known.setdefault(word, len(known))
-        made.append(
+            ids.setdefault(word, len(ids))
+        numbers.append(
             Symbols(
-                np.fromiter(map(known.__getitem__, words), np.int64, len(words)), _ends(sentences)
+                np.fromiter(map(ids.__getitem__, words), np.int64, len(words)), _ends(sentences)
             )
         )
-    return made
+    return numbers
 
 
 def characters(texts: Sequence[str]) -> Symbols:
@@ -188,10 +167,15 @@ def characters(texts: Sequence[str]) -> Symbols:
 
 
 def ngram_overlap(hypotheses: Symbols, references: Symbols, orders: int) -> Overlap:
-    """Count n-grams of 1 to `orders` symbols.
+    """Count the n-grams of 1 to `orders` symbols that two lists of sentences share, by sentence.
 
     An n-gram is numbered, sentence by sentence, as the pair of the (n-1)-gram that it begins with
     and its last symbol; those that only one side has cannot become shared ones and are dropped.
+
+    >>> hypotheses, references = numbered([["a", "b", "a"]], [["a", "a", "b"]])
+    >>> overlap = ngram_overlap(hypotheses, references, 2)
+    >>> overlap.shared.tolist(), overlap.in_hypotheses.tolist()
+    ([[3, 1]], [[3, 2]])
     """
     n_sentences, split = len(hypotheses.ends) - 1, len(hypotheses.ids)
     symbols = _ranked(np.concatenate([hypotheses.ids, references.ids]))[1]
@@ -213,8 +197,8 @@ def ngram_overlap(hypotheses: Symbols, references: Symbols, orders: int) -> Over
             np.bincount(grams[~left], minlength=len(some)),
         )
         shared[:, n] = np.bincount(sentence[starts[some]], fewer, n_sentences)
-        both = fewer[grams] > 0
-        starts, grams = starts[both], grams[both]
+        matched = fewer[grams] > 0
+        starts, grams = starts[matched], grams[matched]
     fewer_by = np.arange(orders)
     return Overlap(
         shared,
@@ -247,9 +231,8 @@ SACREBLEU = "2.6.0"  # the version whose numbers these are (tests/golden)
 ORDERS = 4
 
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
-_MARKS = re.compile(
-    r"[!-&(-+/:-@\[-`{-~]"
-)  # of ASCII, all but the four that may be inside a word or number: ' , - .
+# ASCII punctuation but the four marks that may be inside a word or number: ' , - .
+_MARKS = re.compile(r"[!-&(-+/:-@\[-`{-~]")
 _RULES = (
     (re.compile(r"([^0-9])([.,])"), r"\1 \2 "),
     (re.compile(r"([.,])([^0-9])"), r" \1 \2"),
@@ -264,11 +247,22 @@ def bleu(
     tokenize: Tokenization = "13a",
     lowercase: bool = False,
 ) -> CorpusScore:
-    """Compute BLEU from 0 to 100. `tokenize`: `char` suits scripts without spaces, `none` text
-    that is tokenised already.
+    """Compute BLEU from 0 to 100 against one reference each, as sacrebleu does. `tokenize`: `char` suits
+    scripts without spaces, `none` text that is tokenised already.
+
+    Papineni et al. 2002, "BLEU: a Method for Automatic Evaluation of Machine Translation": the
+    geometric mean of the precisions of n-grams of one to four tokens, times a penalty where the whole
+    is shorter than the references. Numbers of different tokenisations cannot be compared, so the
+    default are the tokens of NIST's mteval-v13a, with the smoothing of the same program, and the score
+    has the signature that sacrebleu would print (Post 2018, "A Call for Clarity in Reporting BLEU
+    Scores"). Texts are given as people write them, not tokenised before.
 
     `each` is sentence BLEU, for which orders without n-grams are left out. Details: precisions,
     brevity_penalty, length_ratio.
+
+    >>> score = bleu(["the cat sat on the mat"], ["the cat sat on a mat"])
+    >>> round(score.value, 4), score.signature
+    (53.7285, 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0')
     """
     check_texts(hypotheses, references)
     split = _splitter(tokenize)
@@ -311,10 +305,10 @@ def bleu_of(sums: np.ndarray, effective_order: bool = False) -> np.ndarray:
     n-grams of each order.
     """
     precisions = _precisions(sums) / 100.0
-    known = precisions > 0
-    logs = np.log(np.where(known, precisions, 1.0)).sum(axis=-1)
-    used = known.sum(axis=-1) if effective_order else ORDERS
-    complete = known.any(axis=-1) if effective_order else known.all(axis=-1)
+    positive = precisions > 0
+    logs = np.log(np.where(positive, precisions, 1.0)).sum(axis=-1)
+    used = positive.sum(axis=-1) if effective_order else ORDERS
+    complete = positive.any(axis=-1) if effective_order else positive.all(axis=-1)
     return np.where(
         complete, 100.0 * _brevity_penalty(sums) * np.exp(logs / np.maximum(used, 1)), 0.0
     )
@@ -330,25 +324,27 @@ def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
         text.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
         for text in texts
     ]
-    whole = " " + " \n ".join(lines) + " "  # no rule looks further than the blanks around a text
-    if "&" in whole:
+    joined = " " + " \n ".join(lines) + " "  # no rule looks further than the blanks around a text
+    if "&" in joined:
         for entity, character in _ENTITIES:
-            whole = whole.replace(entity, character)
-    whole = _MARKS.sub(r" \g<0> ", whole)
+            joined = joined.replace(entity, character)
+    joined = _MARKS.sub(r" \g<0> ", joined)
     for pattern, spaced in _RULES:
-        whole = pattern.sub(spaced, whole)
-    return [line.split() for line in whole.split("\n")]
+        joined = pattern.sub(spaced, joined)
+    return [line.split() for line in joined.split("\n")]
 
 
 def _splitter(tokenize: str) -> Callable[[Sequence[str]], list[list[str]]]:
-    ways: dict[str, Callable[[Sequence[str]], list[list[str]]]] = {
+    splitters: dict[str, Callable[[Sequence[str]], list[list[str]]]] = {
         "13a": tokenize_13a,
         "char": lambda texts: [list("".join(text.split())) for text in texts],
         "none": lambda texts: [text.split() for text in texts],
     }
-    if tokenize not in ways:
-        raise ConfigError(f"unknown tokenisation {tokenize!r}{suggest_known(str(tokenize), ways)}")
-    return ways[tokenize]
+    if tokenize not in splitters:
+        raise ConfigError(
+            f"unknown tokenisation {tokenize!r}{suggest_known(str(tokenize), splitters)}"
+        )
+    return splitters[tokenize]
 
 
 def _precisions(sums: np.ndarray) -> np.ndarray:
@@ -359,14 +355,14 @@ def _precisions(sums: np.ndarray) -> np.ndarray:
     shared, all_of = sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
     halvings = np.cumsum((shared == 0) & (all_of > 0), axis=-1)
     matches = np.where(shared > 0, shared, 0.5**halvings)
-    there = (all_of > 0) & (shared > 0).any(axis=-1, keepdims=True)
-    return np.where(there, 100.0 * matches / np.maximum(all_of, 1), 0.0)
+    counted = (all_of > 0) & (shared > 0).any(axis=-1, keepdims=True)
+    return np.where(counted, 100.0 * matches / np.maximum(all_of, 1), 0.0)
 
 
 def _brevity_penalty(sums: np.ndarray) -> np.ndarray:
-    length, wanted = sums[..., 0], sums[..., 1]
+    length, reference_length = sums[..., 0], sums[..., 1]
     return np.where(
         length > 0,
-        np.exp(np.minimum(1.0 - wanted / np.maximum(length, 1), 0.0)),
-        (wanted == 0) * 1.0,
+        np.exp(np.minimum(1.0 - reference_length / np.maximum(length, 1), 0.0)),
+        (reference_length == 0) * 1.0,
     )

@@ -1,40 +1,8 @@
-"""Translations against references: how good they are as a whole, and by the length of the source.
+"""Translations against references: chrF, ROUGE and error rates, as a whole and by the length of the source.
 
 Lengths are counted in words, so that models with different tokens are compared on the same
 sentences; where most sources have fewer than five words (dates, names) in characters, and of
-sources that are arrays in frames.
-
-chrF of a corpus against one reference each, as sacrebleu computes it.
-
-Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation": precision and recall of
-character n-grams of one to six characters, averaged over the orders, with recall weighted twice
-(chrF2). White space does not count, so it needs no tokenisation and suits rich morphology and
-scripts without spaces. With `word_order=2` it is chrF++ (Popović 2017), which adds word n-grams.
-
-    >>> score = chrf(["the cat sat on the mat"], ["the cat sat on a mat"])
-    >>> round(score.value, 4), score.signature
-    (72.0848, 'nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0')
-
-ROUGE-1, ROUGE-2 and ROUGE-L against one reference each, as the package rouge-score computes them.
-
-Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries": F-measures of shared words,
-shared pairs of words, and the longest common subsequence of words, each averaged over the texts.
-Words are runs of a-z and 0-9 in lower case, so letters outside ASCII separate words, and in Chinese
-there is nothing to count: chrF suits those better.
-
-    >>> scores = rouge(["the cat sat"], ["the cat was sat on"])
-    >>> {name: round(score.value, 4) for name, score in scores.items()}
-    {'rouge1': 0.75, 'rouge2': 0.3333, 'rougeL': 0.75}
-
-Word and character error rates, as the package jiwer computes them.
-
-The fewest substitutions, deletions and insertions that turn the references into the hypotheses
-(Levenshtein 1966), over the words or characters of the references: 0 is best, and above 1 there are
-more edits than words. Words are what blanks separate, with their case and punctuation.
-
-    >>> score = word_error_rate(["the cat sat down"], ["a cat sat"])
-    >>> round(score.value, 4), score.details
-    (0.6667, {'substitutions': 1, 'deletions': 0, 'insertions': 1, 'hits': 2})
+sources that are arrays in frames. BLEU is in `text_scores`.
 """
 
 from __future__ import annotations
@@ -76,7 +44,17 @@ def chrf(
     word_order: int = 0,
     lowercase: bool = False,
 ) -> CorpusScore:
-    """Compute chrF from 0 to 100, or chrF++ with `word_order=2`."""
+    """Compute chrF from 0 to 100 against one reference each, as sacrebleu does.
+
+    Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation": precision and recall of
+    character n-grams of one to six characters, averaged over the orders, with recall weighted twice
+    (chrF2). White space does not count, so it needs no tokenisation and suits rich morphology and
+    scripts without spaces. With `word_order=2` it is chrF++ (Popović 2017), which adds word n-grams.
+
+    >>> score = chrf(["the cat sat on the mat"], ["the cat sat on a mat"])
+    >>> round(score.value, 4), score.signature
+    (72.0848, 'nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0')
+    """
     check_texts(hypotheses, references)
     sides = [
         [text.lower() if lowercase else text for text in side] for side in (hypotheses, references)
@@ -149,10 +127,18 @@ _SHORT = 3  # letters of words that are never stemmed
 def rouge(
     hypotheses: Sequence[str], references: Sequence[str], *, stem: bool = False
 ) -> dict[str, CorpusScore]:
-    """Compute `rouge1`, `rouge2` and `rougeL` from 0 to 1; `stem`: compare words by their stems,
-    as NLTK's stemmer gives them.
+    """Compute `rouge1`, `rouge2` and `rougeL` from 0 to 1, as the package rouge-score does; `stem`:
+    compare words by their stems, as NLTK's stemmer gives them.
 
-    Details: precision and recall, averaged in the same way.
+    Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries": F-measures of shared words,
+    shared pairs of words, and the longest common subsequence of words, each averaged over the texts.
+    Words are runs of a-z and 0-9 in lower case, so letters outside ASCII separate words, and in Chinese
+    there is nothing to count: chrF suits those better. Details: precision and recall, averaged in the
+    same way.
+
+    >>> scores = rouge(["the cat sat"], ["the cat was sat on"])
+    >>> {name: round(score.value, 4) for name, score in scores.items()}
+    {'rouge1': 0.75, 'rouge2': 0.3333, 'rougeL': 0.75}
     """
     check_texts(hypotheses, references)
     sides = [[_WORD.findall(text.lower()) for text in side] for side in (hypotheses, references)]
@@ -161,7 +147,7 @@ def rouge(
     ours, theirs = numbered(*sides)
     overlap = ngram_overlap(ours, theirs, 2)
     signature = f"stem:{'yes' if stem else 'no'}"
-    made = {
+    scores = {
         f"rouge{n + 1}": _score(
             f"ROUGE-{n + 1}",
             overlap.shared[:, n],
@@ -171,7 +157,7 @@ def rouge(
         )
         for n in range(2)
     }
-    return made | {
+    return scores | {
         "rougeL": _score(
             "ROUGE-L", common_subsequences(ours, theirs), ours.lengths, theirs.lengths, signature
         )
@@ -229,7 +215,17 @@ _BLANKS = re.compile(r"\s\s+")
 
 
 def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusScore:
-    """Compute the word error rate, from 0; details: substitutions, deletions, insertions, hits."""
+    """Compute the word error rate, as the package jiwer does; details: substitutions, deletions,
+    insertions, hits.
+
+    The fewest substitutions, deletions and insertions that turn the references into the hypotheses
+    (Levenshtein 1966), over the words of the references: 0 is best, and above 1 there are more edits
+    than words. Words are what blanks separate, with their case and punctuation.
+
+    >>> score = word_error_rate(["the cat sat down"], ["a cat sat"])
+    >>> round(score.value, 4), score.details
+    (0.6667, {'substitutions': 1, 'deletions': 0, 'insertions': 1, 'hits': 2})
+    """
     check_texts(hypotheses, references)
     return _error_rate(
         "WER",
@@ -240,7 +236,7 @@ def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Cor
 
 
 def character_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusScore:
-    """Compute the character error rate, from 0; blanks count too, except those around a text."""
+    """Compute the same of characters, as jiwer does; blanks count too, except those around a text."""
     check_texts(hypotheses, references)
     return _error_rate(
         "CER", *(characters([text.strip() for text in side]) for side in (hypotheses, references))
@@ -283,26 +279,20 @@ def _blank_separated(text: str) -> list[str]:
 
 # ---- translation
 
-SHARES = (
-    0.2,
-    0.4,
-    0.6,
-    0.8,
-    0.95,
-)  # of the pairs, by length of the source, at which bands end; the longest are few
+# Shares of the pairs, by length of the source, at which bands end; the longest are few.
+SHARES = (0.2, 0.4, 0.6, 0.8, 0.95)
 MIN_PAIRS = 5  # pairs of a band
 BY_LENGTH = ("bleu", "chrf", "exact_match")  # scores that are given by length
 FEW_WORDS = 5  # of a source, below which characters are counted
 
-Evaluation = tuple[
-    dict[str, Any], dict[str, Any], tuple[str, ...]
-]  # metrics, details and notes, for a `Result`
+# Metrics, details and notes, for a `Result`.
+Evaluation = tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]
 
 
 def evaluate_translations(
     hypotheses: list[str], references: list[str], sources: Sequence[Any], *, samples: int = 1000
 ) -> Evaluation:
-    """Metrics with intervals of BLEU and chrF, quality by length of the source, and how BLEU and
+    """Return metrics with intervals of BLEU and chrF, quality by length of the source, and how BLEU and
     chrF were computed.
 
     >>> said, meant, sources = ["ein Hund", "zwei Katzen"], ["ein Hund", "die Katzen"], ["a dog", "the cats"]
@@ -377,11 +367,11 @@ def by_length(
 
 def _wide_enough(edges: list[int], lengths: np.ndarray) -> list[int]:
     """Return the edges without those that would leave too few pairs in a band."""
-    kept = edges[:1]
+    bounds = edges[:1]
     for edge in edges[1:-1]:
         if (
-            np.count_nonzero((lengths > kept[-1]) & (lengths <= edge)) >= MIN_PAIRS
+            np.count_nonzero((lengths > bounds[-1]) & (lengths <= edge)) >= MIN_PAIRS
             and np.count_nonzero(lengths > edge) >= MIN_PAIRS
         ):
-            kept.append(edge)
-    return [*kept, edges[-1]]
+            bounds.append(edge)
+    return [*bounds, edges[-1]]

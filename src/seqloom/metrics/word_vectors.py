@@ -1,7 +1,7 @@
-"""Tests of word vectors: analogies (Mikolov et al. 2013) and similarities that people have judged.
+"""Tests of word vectors: analogies (Mikolov et al. 2013) and similarities with human ratings.
 
 An analogy file has four words a line, sections begin with `: name` (Google's set); a line of five
-with a tag in the fourth place is MSR's form. A similarity file has two words and a number a line
+with a tag as fourth column is MSR's form. A similarity file has two words and a number a line
 (WordSim-353, SimLex-999, Rare Words): the first column after the words that is a number, separated
 by tabs, commas or blanks. Words are taken as they are, else lower-cased; what has no vector is left
 out and counted.
@@ -100,8 +100,10 @@ def analogy_outcomes(questions: Questions, spell: Spell, answer: Answer) -> np.n
     forms: dict[str, str | None] = {}
     for lines in questions.sections.values():
         spelled = [tuple(_form(word, spell, forms) for word in line) for line in lines]
-        known = [words for words in spelled if None not in words]
-        answers = iter(answer(*(list(column) for column in list(zip(*known))[:3])) if known else [])
+        answerable = [words for words in spelled if None not in words]
+        answers = iter(
+            answer(*(list(column) for column in list(zip(*answerable))[:3])) if answerable else []
+        )
         outcomes += [
             math.nan if None in words else float(next(answers) == words[3]) for words in spelled
         ]
@@ -112,11 +114,11 @@ def pair_cosines(questions: Questions, spell: Spell, similarity: Similarity) -> 
     """Return the cosine of each pair in the order of the file; NaN where a word is missing."""
     forms: dict[str, str | None] = {}
     spelled = [(_form(a, spell, forms), _form(b, spell, forms)) for a, b, _ in questions.pairs]
-    known = [i for i, words in enumerate(spelled) if None not in words]
+    answerable = [i for i, words in enumerate(spelled) if None not in words]
     cosines = np.full(len(spelled), math.nan)
-    if known:
-        cosines[known] = similarity(
-            [str(spelled[i][0]) for i in known], [str(spelled[i][1]) for i in known]
+    if answerable:
+        cosines[answerable] = similarity(
+            [str(spelled[i][0]) for i in answerable], [str(spelled[i][1]) for i in answerable]
         )
     return cosines
 
@@ -126,21 +128,21 @@ def evaluate_analogies(questions: Questions, spell: Spell, answer: Answer) -> Ev
     outcomes, table, start = analogy_outcomes(questions, spell, answer), [], 0
     for section, lines in questions.sections.items():
         its = outcomes[start : start + len(lines)]
-        start, asked = start + len(lines), int(np.count_nonzero(~np.isnan(its)))
+        start, answered = start + len(lines), int(np.count_nonzero(~np.isnan(its)))
         table.append(
             {
                 "section": section,
-                "accuracy": float(np.nansum(its)) / asked if asked else None,
-                "asked": asked,
-                "missing": len(lines) - asked,
+                "accuracy": float(np.nansum(its)) / answered if answered else None,
+                "asked": answered,
+                "missing": len(lines) - answered,
             }
         )
-    asked = int(np.count_nonzero(~np.isnan(outcomes)))
-    missing = len(outcomes) - asked
+    answered = int(np.count_nonzero(~np.isnan(outcomes)))
+    missing = len(outcomes) - answered
     return (
         {
-            "accuracy": float(np.nansum(outcomes)) / asked if asked else None,
-            "asked": asked,
+            "accuracy": float(np.nansum(outcomes)) / answered if answered else None,
+            "asked": answered,
             "missing": missing,
         },
         {"sections": table},
@@ -151,9 +153,12 @@ def evaluate_analogies(questions: Questions, spell: Spell, answer: Answer) -> Ev
 def evaluate_pairs(questions: Questions, spell: Spell, similarity: Similarity) -> Evaluation:
     """Rank correlation of the cosines with people's scores."""
     cosines = pair_cosines(questions, spell, similarity)
-    known = ~np.isnan(cosines)
-    scores, n = np.array([score for _, _, score in questions.pairs]), int(np.count_nonzero(known))
-    rho = spearman(cosines[known], scores[known]) if n > 1 else None
+    answered = ~np.isnan(cosines)
+    scores, n = (
+        np.array([score for _, _, score in questions.pairs]),
+        int(np.count_nonzero(answered)),
+    )
+    rho = spearman(cosines[answered], scores[answered]) if n > 1 else None
     missing = len(cosines) - n
     return {"spearman": rho, "pairs": n, "missing": missing}, {}, _left_out(missing, "pair")
 
@@ -173,8 +178,8 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
 
 def ranks(values: np.ndarray) -> np.ndarray:
     """Return the rank of each value, from 1; ties have their mean rank."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[places]
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
 
 
 def _form(

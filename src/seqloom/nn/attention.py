@@ -1,13 +1,12 @@
 """Multi-head attention (Vaswani et al. 2017, section 3.2): to a sequence itself or to a memory,
 under any mask.
 
-The products and the softmax are torch's fused kernel, which has no dropout on a CPU (torch then
-takes its steps one by one and draws slowly); there they are written out. What this adds is the
-bookkeeping around it: masks that are made once for all layers, a memory whose keys and values are
-projected once, and a key-value cache that is a value. Rows of a batch may have read different
-numbers of tokens; the keys and values that they have seen are leaves of the state, padded on the
-right, beside a `lengths` leaf. A cache has room to grow, so a step writes its one column and copies
-nothing.
+The products and the softmax are torch's fused kernel, which has no dropout on a CPU (torch then runs
+separate operations and draws slowly); there they are written out. Around it are masks that are made
+once for all layers, a memory whose keys and values are projected once, and a key-value cache that is
+a value. Rows of a batch may have read different numbers of tokens; their keys and values are leaves
+of the state, padded on the right, beside a `lengths` leaf. A cache has room to grow, so a step
+writes its one column and copies nothing.
 """
 
 from __future__ import annotations
@@ -28,27 +27,24 @@ KeysValues = tuple[Tensor, Tensor]  # each (B, heads, S, d_head)
 
 
 class Past(NamedTuple):
-    """What a Transformer remembers: the tokens read by each row, and for each layer their keys and values."""
+    """The state of a Transformer: the number of tokens of each row, and their keys and values by layer."""
 
-    lengths: Tensor  # (B,) int64; what lies further right in the caches is padding
+    lengths: Tensor  # (B,) int64; columns beyond are padding
     layers: tuple[KeysValues, ...]
 
 
 class Mask(NamedTuple):
-    """Which keys each query may see. Every query sees one at least, except those of `blind`, whose
+    """Which keys each query may see. Every query sees at least one, except `blind` ones, whose
     weighted sum is zero.
     """
 
-    scores: Tensor | None = (
-        None  # (B or 1, heads or 1, T or 1, S): True where a key is seen, or numbers added to the scores
-    )
-    causal: bool = False  # query t sees keys 0 to t; the kernel then skips what is hidden
-    window: int | None = (
-        None  # beside `causal`: and none that is further away than that; time and memory are then linear
-    )
-    blind: Tensor | None = (
-        None  # bool (B or 1, heads or 1, T or 1, 1): queries of which every key is hidden
-    )
+    # (B or 1, heads or 1, T or 1, S): True where a key is seen, or numbers added to the scores
+    scores: Tensor | None = None
+    causal: bool = False  # query t sees keys 0 to t; the kernel then skips hidden keys
+    # with `causal`: the greatest distance of a key; time and memory are then linear
+    window: int | None = None
+    # bool (B or 1, heads or 1, T or 1, 1): queries with no visible key
+    blind: Tensor | None = None
 
     def added_to(self, scores: Tensor) -> Tensor:
         """Return scores (B, heads, T, S), -inf where a key is not seen; they are changed in place."""
@@ -73,36 +69,37 @@ class Mask(NamedTuple):
 UNMASKED = Mask()
 
 
-class Places(NamedTuple):
-    """Where the tokens of one call stand: in their sequences and in the caches."""
+class TokenPositions(NamedTuple):
+    """Positions of the tokens of one call in their sequences and in the caches."""
 
     positions: Tensor  # (B or 1, T)
-    first: int | None  # where they go in the caches, if that is one place for all rows
-    end: int  # keys beyond are nobody's
+    first: int | None  # their first column in the caches, if it is the same for all rows
+    end: int  # columns from here on are unused in all rows
     rotation: tuple[Tensor, Tensor] | None = None  # of rotary positions, (B or 1, 1, T, d_head / 2)
     distance: Tensor | None = None  # query minus key, of relative positions, (B or 1, T, S)
 
 
 def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
-    """Make a mask. `seen` is True for each query and key that may meet, `bias` is added to their
-    scores; both are shaped like `Mask.scores`.
+    """Make a mask. `seen` is True where a query sees a key, `bias` is added to the scores; both have
+    the shape of `Mask.scores`.
     """
     blind = ~seen.any(-1, keepdim=True)
-    some = bool(blind.any())
-    if some:
+    any_blind = bool(blind.any())
+    if any_blind:
         seen = seen | blind  # a softmax over nothing is NaN, in the gradient too
     return Mask(
-        seen if bias is None else bias.masked_fill(~seen, -math.inf), blind=blind if some else None
+        seen if bias is None else bias.masked_fill(~seen, -math.inf),
+        blind=blind if any_blind else None,
     )
 
 
 def seen_keys(
     queries: Tensor, keys: Tensor, *, causal: bool = False, window: int | None = None
 ) -> Tensor:
-    """Return what queries at positions (B or 1, T) see of keys at positions (S,), for `make_mask`:
+    """Return which keys at positions (S,) queries at positions (B or 1, T) see, for `make_mask`:
     (B or 1, 1, T, S).
 
-    `causal`: no key that comes after the query; `window`: none that is further away than that.
+    `causal`: no key after the query; `window`: none further away than that.
     """
     queries = queries[:, None, :, None]
     seen = keys <= queries if causal else torch.ones_like(keys == queries)
@@ -123,10 +120,10 @@ class Attention(nn.Module):
 
     `d_head` is d_model / n_heads unless given. Not `scaled`: scores are the products themselves, as
     in T5. `distances` (query minus key) have a learned vector each, which all heads add to their
-    keys (Shaw et al. 2018); those beyond the range have that of its end. The paper found that
-    vectors for the values as well add nothing.
+    keys (Shaw et al. 2018); distances beyond the range share the vector of its end. The paper found
+    no gain from vectors for the values as well.
 
-    A trace gets the `weights` (B, heads, T, S), for which they are formed.
+    A trace gets the `weights` (B, heads, T, S), which are computed only for it.
     """
 
     def __init__(
@@ -160,34 +157,38 @@ class Attention(nn.Module):
         self,
         x: Tensor,
         mask: Mask,
-        places: Places | None = None,
+        token_positions: TokenPositions | None = None,
         cache: KeysValues | None = None,
         trace: Trace | None = None,
     ) -> tuple[Tensor, KeysValues]:
         """Apply self-attention to x (B, T, D); return the same shape, and the keys and values, those
         of x after those of the cache.
 
-        Without `places` nothing is rotated; a cache needs them.
+        Without `token_positions` nothing is rotated; a cache needs them.
         """
         qkv = self.qkv(x).unflatten(2, (-1, self.d_head)).transpose(1, 2)
-        q, k, v = qkv.split(
-            (self.n_heads, self.n_kv_heads, self.n_kv_heads), 1
-        )  # each (B, heads, T, d_head)
-        if places is not None and places.rotation is not None:
-            q, k = rotate(q, *places.rotation), rotate(k, *places.rotation)
-        kept = (k, v)
+        # each (B, heads, T, d_head)
+        q, k, v = qkv.split((self.n_heads, self.n_kv_heads, self.n_kv_heads), 1)
+        if token_positions is not None and token_positions.rotation is not None:
+            q, k = rotate(q, *token_positions.rotation), rotate(k, *token_positions.rotation)
+        keys_values = (k, v)
         if cache is not None:
-            assert places is not None, "where do these tokens go in the cache?"
-            kept = (_append(cache[0], k, places), _append(cache[1], v, places))
-            k, v = (part[:, :, : places.end] for part in kept)
+            assert token_positions is not None, "where do these tokens go in the cache?"
+            keys_values = (
+                _append(cache[0], k, token_positions),
+                _append(cache[1], v, token_positions),
+            )
+            k, v = (part[:, :, : token_positions.end] for part in keys_values)
         if self.relative is not None and self.distances is not None:
-            assert places is not None, "where do these tokens stand?"
-            assert places.distance is not None, "how far are they from each other?"
+            assert token_positions is not None, "where do these tokens stand?"
+            assert token_positions.distance is not None, "how far are they from each other?"
             added = relative_scores(
-                q * self.scale, self.relative.weight, relative_rows(places.distance, self.distances)
+                q * self.scale,
+                self.relative.weight,
+                relative_rows(token_positions.distance, self.distances),
             )
             mask = mask.with_bias(added)
-        return self._attend(q, k, v, mask, trace), kept
+        return self._attend(q, k, v, mask, trace), keys_values
 
     def project(self, memory: Tensor) -> KeysValues:
         """Return the keys and values of a memory (B, S, D), for `cross`."""
@@ -268,23 +269,21 @@ def near_attention(
     """Compute causal attention to no key further back than `window`, by `weighted`; each
     (B, heads, T, d_head).
 
-    Blocks of `window` queries see their own block and the one before it, so nothing of the size T x
-    T is ever there.
+    Blocks of `window` queries see their own block and the one before it, so no T x T matrix is ever
+    formed.
     """
     b, heads, t, d = q.shape
     first = weighted(q[:, :, :window], k[:, :, :window], v[:, :, :window], Mask(causal=True))
     if t <= window:
         return first
     padded = F.pad(torch.stack((q, k, v)), (0, 0, 0, -t % window))
-    blocks = padded.view(3, b, heads, -1, window, d).transpose(
-        2, 3
-    )  # (3, B, blocks, heads, window, d)
+    # (3, B, blocks, heads, window, d)
+    blocks = padded.view(3, b, heads, -1, window, d).transpose(2, 3)
     queries = blocks[0, :, 1:].flatten(0, 1)
-    keys, values = torch.cat((blocks[1:, :, :-1], blocks[1:, :, 1:]), 4).flatten(
-        1, 2
-    )  # (B blocks, heads, 2 window, d)
-    at = torch.arange(2 * window, device=q.device)
-    seen = seen_keys(at[None, window:], at, causal=True, window=window)
+    # (B blocks, heads, 2 window, d)
+    keys, values = torch.cat((blocks[1:, :, :-1], blocks[1:, :, 1:]), 4).flatten(1, 2)
+    columns = torch.arange(2 * window, device=q.device)
+    seen = seen_keys(columns[None, window:], columns, causal=True, window=window)
     y = (
         weighted(queries, keys, values, Mask(seen))
         .view(b, -1, heads, window, d)
@@ -294,19 +293,20 @@ def near_attention(
     return torch.cat((first, y[:, :, : t - window]), 2)
 
 
-def _append(cache: Tensor, new: Tensor, places: Places) -> Tensor:
-    """Write (B, heads, T, d_head) behind what each row has; in place, or in twice the room when it
+def _append(cache: Tensor, new: Tensor, token_positions: TokenPositions) -> Tensor:
+    """Append (B, heads, T, d_head) to each row of the cache; in place, or in one twice as long when it
     is full.
     """
-    if places.end > cache.shape[2]:
+    if token_positions.end > cache.shape[2]:
+        # zeros, not uninitialised memory: 0 x NaN is NaN
         wider = cache.new_zeros(
-            *cache.shape[:2], max(places.end, 2 * cache.shape[2]), cache.shape[3]
-        )  # zeros: 0 x NaN is NaN
+            *cache.shape[:2], max(token_positions.end, 2 * cache.shape[2]), cache.shape[3]
+        )
         wider[:, :, : cache.shape[2]] = cache
         cache = wider
-    if places.first is not None:
-        cache[:, :, places.first : places.end] = new
+    if token_positions.first is not None:
+        cache[:, :, token_positions.first : token_positions.end] = new
     else:
         rows = torch.arange(len(cache), device=cache.device)[:, None]
-        cache[rows, :, places.positions] = new.transpose(1, 2)
+        cache[rows, :, token_positions.positions] = new.transpose(1, 2)
     return cache

@@ -1,17 +1,11 @@
-"""BERT (Devlin et al. 2019) and its kin: one network that reads a text from both sides at once.
+"""BERT (Devlin et al. 2019) and its relatives, Transformer encoders that see the whole text in both
+directions; and such an encoder as reader and encoder of a composed network (`nn.composition`).
 
-A decoder sees what came before; this one sees the whole text, so it is trained to guess tokens that
-are hidden from it. Its kin differ in what stands around the blocks: RoBERTa (Liu et al. 2019)
-counts positions from `position_offset` on; DistilBERT (Sanh et al. 2019) has no types; ALBERT (Lan
-et al. 2020) has one block that is applied `n_layers` times, and narrow token vectors (`d_embed`)
-that a projection widens; ELECTRA (Clark et al. 2020) has the latter alone. Blocks are those of
+They are trained to predict hidden tokens. The relatives differ outside the blocks: RoBERTa (Liu et
+al. 2019) counts positions from `position_offset` on; DistilBERT (Sanh et al. 2019) has no types;
+ALBERT (Lan et al. 2020) applies one block `n_layers` times, and has narrow token vectors (`d_embed`)
+that a projection widens; ELECTRA (Clark et al. 2020) has only the latter. Blocks are those of
 `nn.transformer` with norms after each sum.
-
-A published encoder (`nn.bert`) as reader and encoder of a composed network: its first layer reads
-the ids, its blocks relate the vectors. So every head stands on it as on any other encoder
-(`nn.composition`).
-
-For a head on an encoder that learns nothing, `Given` takes the vectors that it gave once.
 """
 
 from __future__ import annotations
@@ -30,8 +24,8 @@ from seqloom.traces import Trace, within
 
 
 class MaskedHead(nn.Module):
-    """What stood at a hidden place: a layer, a norm, and the product with the token vectors (V, E),
-    or with its own if not `tied`.
+    """Predicts hidden tokens: a layer, a norm, and the product with the token vectors (V, E), or with
+    its own if not `tied`.
     """
 
     def __init__(
@@ -59,10 +53,9 @@ class MaskedHead(nn.Module):
 
 
 class BertNet(nn.Module):
-    """`context` tokens at most. `n_types`: which of two texts a token belongs to, 0 for none;
-    `d_embed`: width of the token vectors where a projection follows them; `head`: with what guesses
-    hidden tokens; `pooler`: with a layer on the first
-    token's vector.
+    """At most `context` tokens. `n_types`: number of token types, which tell the texts of a pair apart,
+    or 0; `d_embed`: width of the token vectors if a projection follows them; `head`: with a head that
+    predicts hidden tokens; `pooler`: with a layer on the first token's vector.
     """
 
     def __init__(
@@ -147,10 +140,10 @@ class BertNet(nn.Module):
             raise ValueError(
                 f"a text of {ids.shape[1]} tokens is longer than the position table of {self.context}"
             )
-        places = torch.arange(
+        positions = torch.arange(
             self.position_offset, self.position_offset + ids.shape[1], device=ids.device
         )
-        x = self.embedding(ids) + self.position(places)  # (B, T, E)
+        x = self.embedding(ids) + self.position(positions)  # (B, T, E)
         if self.types is not None:
             x = x + (self.types.weight[0] if types is None else self.types(types))
         x = dropout(self.norm(x), self.dropout, self.training)
@@ -162,14 +155,14 @@ class BertNet(nn.Module):
         return x
 
     def pooled(self, hidden: Tensor) -> Tensor:
-        """Return the vector of a text (B, D), made from that of its first token; the pooler was
+        """Return the vector of a text (B, D), computed from that of its first token; the pooler was
         trained to compare two texts.
         """
         assert self.pooler is not None, "this network has no pooler"
         return torch.tanh(self.pooler(hidden[:, 0]))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return the logits (..., V) of the tokens that may stand where these vectors (..., D) are."""
+        """Return the logits (..., V) of the tokens at the positions of these vectors (..., D)."""
         assert self.head is not None, "this network has no head that guesses tokens"
         return self.head(hidden, self.embedding.weight)
 
@@ -178,8 +171,8 @@ class BertNet(nn.Module):
 
 
 class PublishedReader(nn.Module):
-    """`ids` (B, T), marks included, to vectors of tokens and positions (B, T, D); of pairs also the
-    `types` of the tokens.
+    """The first layer: `ids` (B, T), marks included, and for pairs `types`, to vectors of tokens and
+    positions (B, T, D).
     """
 
     def __init__(self, first: BertNet) -> None:
@@ -201,8 +194,8 @@ class PublishedEncoder(Encoder):
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
     ) -> Tensor:
-        there = present(x, lengths)
-        mask = UNMASKED if there is None or bool(there.all()) else padding_mask(there)
+        keep = present(x, lengths)
+        mask = UNMASKED if keep is None or bool(keep.all()) else padding_mask(keep)
         for i in range(self.n_layers):
             x, _ = self.blocks[i % len(self.blocks)](x, mask, trace=within(trace, f"blocks.{i}"))
         return cleared(x, lengths)
@@ -211,8 +204,8 @@ class PublishedEncoder(Encoder):
 def split_reader_and_encoder(
     network: BertNet, d_model: int
 ) -> tuple[PublishedReader, PublishedEncoder]:
-    """Its first layer and its blocks, as the two parts of a composed network, which itself drops
-    what is read.
+    """Split a network into its first layer and its blocks, the reader and the encoder of a composed
+    network, which applies dropout between them itself.
     """
     encoder = PublishedEncoder(network.blocks, network.n_layers, d_model)
     network.blocks, network.n_layers, network.dropout = nn.ModuleList(), 0, 0.0
@@ -220,7 +213,7 @@ def split_reader_and_encoder(
 
 
 class PrecomputedFeatures(nn.Module):
-    """`values` (B, T, D) that an encoder gave, as they are."""
+    """A reader of `values` (B, T, D) that a frozen encoder computed once."""
 
     def __init__(self, d_out: int) -> None:
         super().__init__()
@@ -231,9 +224,9 @@ class PrecomputedFeatures(nn.Module):
 
 
 def of_words(x: Tensor, batch: Arrays) -> Tensor:
-    """Return the vectors of words (B, W, D) from those of rows (R, T, D): of each word that of its
-    first step, which is at `places` (B, W) of row `rows` (B, W) of its example; an example has
-    as many rows as `counts` (B,) says.
+    """Return the vectors of words (B, W, D) from those of rows (R, T, D): for each word that of its
+    first step, at `positions` (B, W) of row `rows` (B, W) of its example; `counts` (B,): rows of the
+    examples.
     """
     first = torch.cumsum(batch["counts"], 0) - batch["counts"]
-    return x[first.unsqueeze(1) + batch["rows"], batch["places"]]
+    return x[first.unsqueeze(1) + batch["rows"], batch["positions"]]

@@ -1,16 +1,15 @@
 """Recurrent cells, a step at a time: plain (Elman 1990), LSTM (Hochreiter and Schmidhuber 1997;
-Gers et al. 2000) and GRU (Cho et al. 2014). This is the readable form, which every option goes
-through; `fused` is the fast one for those
-that torch or our kernel can run at once, and a test holds them equal.
+Gers et al. 2000) and GRU (Cho et al. 2014). This is the readable form, with every option; `fused` is
+the fast one for those that torch or our kernel can run at once, and a test compares them.
 
-A cell is one direction of one layer. Its input product is the same for all steps, so `project`
-makes it in one multiplication; `step` is what is left. Gates stand above each other in w_x, w_h and
-b: i, f, g, o in the LSTM, r, z, n in the GRU. There is one bias, where torch has two whose sum
-alone matters.
+A cell is one direction of one layer. The product with the input does not depend on the state, so
+`project` computes it for all steps at once; `step` does the rest. The gates are stacked in w_x, w_h
+and b: i, f, g, o in the LSTM, r, z, n in the GRU. There is one bias, where torch has two, of which
+only the sum matters.
 
 Layer norm (Ba et al. 2016, eq. 20-22): each product is normalised before the gates add them, and c
-only where the output looks at it. The stored c is left alone: to normalise it at every step would
-rescale the memory that it is there to keep.
+only where the output reads it. The stored c is not: normalising it at every step would rescale the
+memory.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ Update = Literal["keep", "replace"]
 
 
 class Cell(nn.Module):
-    """What the three have in common: the parameters, w_x and w_h by `linear`, and the walk over the steps."""
+    """What the cells share: the parameters, w_x and w_h made by `linear`, and the loop over the steps."""
 
     gates: int  # blocks of w_x, w_h and b
     leaves: tuple[str, ...] = ("h",)
-    gate_names: tuple[str, ...] = ()  # of what `step` adds to a trace, as `gates.i`
+    gate_names: tuple[str, ...] = ()  # that `step` adds to a trace, as `gates.i`
     reads_state: bool = (
-        True  # whether a step multiplies the state, by w_h; a linear recurrence does without
+        True  # whether a step multiplies the state by w_h; a linear recurrence does not
     )
     w_x: Tensor
     w_h: Tensor
@@ -74,7 +73,7 @@ class Cell(nn.Module):
 
     @property
     def traced(self) -> tuple[str, ...]:
-        """Return the names of what `walk` adds to a trace."""
+        """Return the names of the values that `walk` adds to a trace."""
         return (*self.leaves, *(f"gates.{name}" for name in self.gate_names))
 
     @property
@@ -82,7 +81,7 @@ class Cell(nn.Module):
         return self.norm_h is not None
 
     def start(self, n: int) -> State:
-        """Return the state of n sequences of which nothing was read."""
+        """Return the initial state of n sequences."""
         learned = (getattr(self, f"start_{leaf}") for leaf in self.leaves)
         return tuple(
             self.b.new_zeros(n, width) if value is None else value.expand(n, width)
@@ -244,12 +243,12 @@ class LSTMCell(Cell):
 
 
 class GRUCell(Cell):
-    """Gates r and z, a candidate n: h moves from its old value to n by as much as z says.
+    """Gates r and z, a candidate n: h is interpolated between its old value and n by z.
 
-    reset: where r works. "after" the product, r (W h + b_h), as torch and cuDNN have it; "before"
-    it, W (r h), as the paper. update: what z is. "keep", the share of the old h, h = z h + (1 - z)
-    n (Cho et al. 2014, torch); "replace", that of the new, h = (1 - z) h + z n (Chung et al. 2014).
-    One is the other with the rows of z negated.
+    reset: where r is applied. "after" the product, r (W h + b_h), as in torch and cuDNN; "before" it,
+    W (r h), as in the paper. update: the meaning of z. "keep": the share of the old h, h = z h + (1 -
+    z) n (Cho et al. 2014, torch); "replace": that of the new, h = (1 - z) h + z n (Chung et al.
+    2014). They are equivalent with the rows of z negated.
     """
 
     gates = 3
@@ -294,8 +293,8 @@ class GRUCell(Cell):
         return (torch.lerp(n, h, z) if self.update == "keep" else torch.lerp(h, n, z),)
 
     def _part(self, h: Tensor, w_h: Tensor, rows: slice) -> Tensor:
-        """Compute some rows of W_h h; with layer norm each part is normalised by itself, since the
-        candidate's comes later.
+        """Compute some rows of W_h h; with layer norm each part is normalised separately, since the
+        candidate's is computed later.
         """
         product = functional.linear(h, w_h[rows])
         if self.norm_h is None:

@@ -1,24 +1,11 @@
 """Reader, encoder and head as one network: the composition behind every classifier, tagger and forecaster.
 
 A batch is a set of named tensors. Documents may be read in two levels (Yang et al. 2016): the rows
-of a batch are then their sentences, `counts` says how many each document has, and a second encoder
-reads the vectors of the sentences. Where a word is several steps, as of a published encoder,
-`places` says which of them the head reads.
-
-One vector for a whole sequence (B, T, D): its last state, the mean, the largest of each feature,
-or an attention mean.
-
-Attention (Yang et al. 2016, "Hierarchical Attention Networks"; Bahdanau et al. 2015): each step is
-scored by a small network and a learned vector, and the steps are averaged by the softmax of their
-scores, which also shows what the answer looked at. Padding has no part in any of them; an empty
-sequence gives zeros.
-
-Heads: what an encoder's vectors become. A label or several for the sequence, or a tag for each step.
-
-Losses are sums over examples or steps, each by its weight, as the training engine wants them. A
-head that predicts labels pools the steps first; a head that predicts tags may score
-whole sequences of them by a conditional random field (`nn.crf`), in which illegal tags never follow
-each other.
+of a batch are then their sentences, `counts` has the number of each document's, and a second encoder
+reads the vectors of the sentences. Where a word is several steps, as with a published encoder,
+`positions` has the one that the head reads. Heads predict one or several labels for the sequence, or
+a tag for each step; their losses are weighted sums over examples or steps, as the training engine
+expects.
 """
 
 from __future__ import annotations
@@ -43,8 +30,11 @@ POOLINGS = ("last", "mean", "max", "attention")
 
 
 class Pooling(nn.Module):
-    """x (B, T, D) and lengths (B,) to (B, D). `last`: of a bidirectional encoder, the ends of both
-    directions.
+    """One vector for a sequence: x (B, T, D) and lengths (B,) to (B, D). `last`: the last state, of a
+    bidirectional encoder the ends of both directions; `mean`; `max` of each feature; `attention`
+    (Yang et al. 2016, "Hierarchical Attention Networks"; Bahdanau et al. 2015): each step is scored by
+    a small network and a learned vector, and the softmax of the scores weights the mean, which also
+    shows which steps mattered. Padding is ignored; an empty sequence gives zeros.
     """
 
     def __init__(
@@ -82,28 +72,28 @@ class Pooling(nn.Module):
             if trace is not None:
                 trace.add("weights", weights)
             return (weights.unsqueeze(2) * x).sum(1)
-        there = present(x, lengths)
-        assert there is not None
+        keep = present(x, lengths)
+        assert keep is not None
         if self.kind == "max":
-            return x.masked_fill(~there.unsqueeze(2), -math.inf).amax(1)
-        return x.masked_fill(~there.unsqueeze(2), 0.0).sum(1) / lengths.clamp(min=1).unsqueeze(1)
+            return x.masked_fill(~keep.unsqueeze(2), -math.inf).amax(1)
+        return x.masked_fill(~keep.unsqueeze(2), 0.0).sum(1) / lengths.clamp(min=1).unsqueeze(1)
 
     def weights(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Return the attention weight of each step, (B, T); rows sum to one, or are zero where a
         sequence is empty.
         """
         scores = self.score(torch.tanh(self.project(x))).squeeze(2)
-        there = present(x, lengths)
-        assert there is not None
-        scores = scores.masked_fill(~(there | (lengths == 0).to(x.device).unsqueeze(1)), -math.inf)
-        return torch.softmax(scores, 1).masked_fill(~there, 0.0)
+        keep = present(x, lengths)
+        assert keep is not None
+        scores = scores.masked_fill(~(keep | (lengths == 0).to(x.device).unsqueeze(1)), -math.inf)
+        return torch.softmax(scores, 1).masked_fill(~keep, 0.0)
 
 
 # ---- heads
 
 
 def xavier_linear(d_in: int, d_out: int, linear: MakeLinear = nn.Linear) -> nn.Linear:
-    """Make a layer whose weight is initialised by Xavier's method, with a bias of zeros."""
+    """Make a linear layer initialised by Xavier's method, with a bias of zeros."""
     layer = linear(d_in, d_out, bias=True)
     xavier(original(layer))
     nn.init.zeros_(layer.bias)
@@ -111,7 +101,7 @@ def xavier_linear(d_in: int, d_out: int, linear: MakeLinear = nn.Linear) -> nn.L
 
 
 class LabelHead(nn.Module):
-    """(B, T, D) to the scores of classes (B, C): of one class by a softmax, of several each by a sigmoid."""
+    """Pools (B, T, D) and scores classes (B, C): one class by a softmax, or `several` by sigmoids."""
 
     def __init__(
         self,
@@ -141,9 +131,8 @@ class LabelHead(nn.Module):
             each = F.binary_cross_entropy_with_logits(scores, soft, reduction="none")  # (B, C)
         else:
             smoothing = self.label_smoothing
-            each = F.cross_entropy(
-                scores, soft, reduction="none", label_smoothing=smoothing
-            )  # (B,)
+            # (B,)
+            each = F.cross_entropy(scores, soft, reduction="none", label_smoothing=smoothing)
         if weights is None:
             return each.sum()
         return (each * (weights[:, None] if self.several else weights)).sum()
@@ -153,8 +142,8 @@ class LabelHead(nn.Module):
 
 
 class TagHead(nn.Module):
-    """(B, T, D) to the scores of tags (B, T, K); `crf` scores whole sequences of tags instead of
-    single ones.
+    """(B, T, D) to the scores of tags (B, T, K); `crf`: a conditional random field (`nn.crf`), which
+    scores whole sequences of tags and excludes illegal ones.
     """
 
     def __init__(
@@ -169,7 +158,7 @@ class TagHead(nn.Module):
     def loss(
         self, scores: Tensor, targets: Tensor, lengths: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Return the sum over the steps that are there, each by its weight (B, T).
+        """Return the sum over the steps that are not padding, each by its weight (B, T).
 
         Targets: tags (B, T), or soft ones (B, T, K); a CRF, which scores whole sequences, takes neither these
         nor weights.
@@ -182,17 +171,17 @@ class TagHead(nn.Module):
                 )
             loss: Tensor = self.crf(scores, targets, lengths)
             return loss
-        there = torch.arange(scores.shape[1], device=scores.device) < lengths.to(
+        keep = torch.arange(scores.shape[1], device=scores.device) < lengths.to(
             scores.device
         ).unsqueeze(1)
         if weights is None:
-            return F.cross_entropy(scores[there], targets[there], reduction="sum")
+            return F.cross_entropy(scores[keep], targets[keep], reduction="sum")
         return (
-            F.cross_entropy(scores[there], targets[there], reduction="none") * weights[there]
+            F.cross_entropy(scores[keep], targets[keep], reduction="none") * weights[keep]
         ).sum()
 
     def decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
-        """Return the best tags (B, T); what stands beyond a row's length means nothing."""
+        """Return the best tags (B, T); those beyond a row's length are arbitrary."""
         best: np.ndarray = (
             scores.argmax(2).cpu().numpy() if self.crf is None else self.crf.decode(scores, lengths)
         )
@@ -203,7 +192,7 @@ class TagHead(nn.Module):
 
 
 class Sentences(nn.Module):
-    """Vectors of words in rows that are sentences (R, T, D) to those of sentences in documents (B, S, D)."""
+    """Vectors of words in sentences (R, T, D) to vectors of sentences in documents (B, S, D)."""
 
     def __init__(self, pooling: Pooling, encoder: Encoder) -> None:
         super().__init__()
@@ -220,8 +209,8 @@ def rows_of(x: Tensor, counts: Tensor) -> Tensor:
     """Split x (R, D), so many rows for each example, into (B, most, D), padded with zeros."""
     most = int(counts.max())
     out = x.new_zeros(len(counts), most, x.shape[1])
-    there = torch.arange(most, device=x.device) < counts.to(x.device).unsqueeze(1)
-    return out.masked_scatter(there.unsqueeze(2), x)
+    keep = torch.arange(most, device=x.device) < counts.to(x.device).unsqueeze(1)
+    return out.masked_scatter(keep.unsqueeze(2), x)
 
 
 def mean_by_example(x: Tensor, counts: Tensor) -> Tensor:
@@ -235,7 +224,7 @@ def mean_by_example(x: Tensor, counts: Tensor) -> Tensor:
 
 
 class SequenceNetwork(nn.Module):
-    """`dropout`: on what the encoder reads and on what it gives."""
+    """`dropout`: on the inputs and the outputs of the encoder."""
 
     def __init__(
         self,
@@ -256,24 +245,24 @@ class SequenceNetwork(nn.Module):
         )
 
     def forward(self, batch: Arrays, trace: Trace | None = None) -> Tensor:
-        """Return what the head makes of the batch; a trace gets `encoder...`, `sentences...` and
+        """Return the head's output for the batch; a trace gets `encoder...`, `sentences...` and
         `output...`.
         """
         return self.encode(self.reader(batch), batch, trace)
 
     def encode(self, x: Tensor, batch: Arrays, trace: Trace | None = None) -> Tensor:
-        """Return what the head makes of the vectors (B, T, D) that the reader gave."""
+        """Return the head's output for the reader's vectors (B, T, D)."""
         x, lengths = self.features(x, batch, trace)
         return self.output(x, lengths, within(trace, "output"))
 
     def features(
         self, x: Tensor, batch: Arrays, trace: Trace | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return what the head reads, and how much of it there is."""
+        """Return the vectors that the head reads, and their number in each row."""
         lengths = batch["lengths"]
         x = self.encoder(dropout(x, self.dropout, self.training), lengths, within(trace, "encoder"))
         x = dropout(x, self.dropout, self.training)
-        if "places" in batch:
+        if "positions" in batch:
             return of_words(x, batch), batch["word_counts"]
         if self.sentences is None:
             return x, lengths

@@ -1,14 +1,14 @@
 """A linear-chain conditional random field over the outputs of an encoder (Lafferty et al. 2001;
 Huang et al. 2015).
 
-A tagger without it decides at each step alone. Here p(tags) = exp(score) / Z over whole sequences,
-where the score adds to the emissions one for each pair of neighbouring tags, and for the first and
-the last tag. Pairs that are not `allowed` (in BIO, I-PER after O) have probability zero, in
-training and in decoding.
+A tagger without it decides at each step independently. Here p(tags) = exp(score) / Z over whole
+sequences; beside the emissions there is a score for each pair of neighbouring tags, and for the
+first and the last tag. Pairs that are not `allowed` (in BIO, I-PER after O) have probability zero,
+in training and in decoding.
 
 The gradient of log Z is the expected number of each tag and pair, which the forward-backward pass
 gives with the likelihood itself, so both are computed in one compiled pass (`nn.linear_chain`).
-`log_space_loss` is the same in a few lines of torch; tests hold them equal, and a GPU uses it.
+`log_space_loss` is the same in a few lines of torch; tests compare them, and a GPU uses it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ IMPOSSIBLE = -1e30  # in place of -inf, whose gradient in a logsumexp would be N
 
 
 class CRF(nn.Module):
-    """Scores of tags beside each other: transitions [from, to] (K, K), start (K,), end (K,).
+    """Scores of neighbouring tags: transitions [from, to] (K, K), start (K,), end (K,).
 
-    allowed (K + 1, K + 1), boolean [from, to], says which pairs may be; its last row and column are
-    the border: what may come first, and what may come last (`data.spans.legal_transitions`).
+    allowed (K + 1, K + 1), boolean [from, to], has the legal pairs; its last row and column are the
+    boundary: legal first and last tags (`data.spans.legal_transitions`).
     """
 
     allowed: Tensor | None
@@ -57,18 +57,18 @@ class CRF(nn.Module):
     ) -> Tensor:
         """Return the sum of -log p(tags) over sequences, times `weights` (B,).
 
-        emissions (B, T, K), tags (B, T), lengths (B,); what lies beyond a length does not count.
+        emissions (B, T, K), tags (B, T), lengths (B,); steps beyond a length are ignored.
         """
         emissions = _real(emissions)
         lengths = _lengths(emissions, lengths)
         if emissions.is_cuda:
             return self.log_space_loss(emissions, tags, lengths, weights)
         parameters = self.start, self.transitions, self.end
-        wanted = torch.is_grad_enabled() and any(
+        needs_gradients = torch.is_grad_enabled() and any(
             tensor.requires_grad for tensor in (emissions, *parameters)
         )
         total: Tensor = _Loss.apply(
-            emissions, *parameters, tags, lengths, weights, self.allowed, wanted
+            emissions, *parameters, tags, lengths, weights, self.allowed, needs_gradients
         )
         return total
 
@@ -82,8 +82,8 @@ class CRF(nn.Module):
     def marginals(self, emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return p(tag at each step | emissions) (B, T, K), zero beyond a sequence's length."""
         emissions = _real(emissions)
-        found = self.chain().marginals(_numpy(emissions), _numpy(_lengths(emissions, lengths)))
-        return torch.from_numpy(found).to(emissions.device)
+        marginals = self.chain().marginals(_numpy(emissions), _numpy(_lengths(emissions, lengths)))
+        return torch.from_numpy(marginals).to(emissions.device)
 
     def chain(self) -> Chain:
         """Return this CRF without torch, with the parameters as they are now."""
@@ -133,7 +133,7 @@ class _Loss(torch.autograd.Function):
         lengths: Tensor,
         weights: Tensor | None,
         allowed: Tensor | None,
-        wanted: bool,
+        needs_gradients: bool,
     ) -> Tensor:
         chain = Chain(
             _numpy(start),
@@ -142,15 +142,15 @@ class _Loss(torch.autograd.Function):
             None if allowed is None else _numpy(allowed),
         )
         shares = None if weights is None else _numpy(weights)
-        losses, found = chain.losses(
-            _numpy(emissions), _numpy(tags), _numpy(lengths), shares, gradients=wanted
+        losses, gradients = chain.losses(
+            _numpy(emissions), _numpy(tags), _numpy(lengths), shares, gradients=needs_gradients
         )
-        if found is not None:
+        if gradients is not None:
             ctx.save_for_backward(
-                torch.from_numpy(found.emissions),
+                torch.from_numpy(gradients.emissions),
                 *(
                     torch.from_numpy(value).to(start.dtype)
-                    for value in (found.start, found.transitions, found.end)
+                    for value in (gradients.start, gradients.transitions, gradients.end)
                 ),
             )
         return emissions.new_tensor(losses.sum() if shares is None else losses @ shares)

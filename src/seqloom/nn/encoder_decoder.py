@@ -1,14 +1,14 @@
-"""The Transformer of Vaswani et al. 2017: an encoder whose steps see each other, and a decoder that
-also looks at its output.
+"""The Transformer of Vaswani et al. 2017: an encoder in which all steps see each other, and a causal
+decoder that also attends to the encoder's output.
 
-Both are `nn.transformer.Block`s; this adds what is around them: token vectors, positions, the
-masks, and decoding with a cache. `norm="pre"` normalises before each part and once more at the end
-of either stack; `norm="post"` is the paper's order. The keys and values of the memory are computed
-once for each source. Weights are those of torch.nn.Transformer, with which a test compares it.
+Both are stacks of `nn.transformer.Block`; this module adds token vectors, positions, masks, and
+decoding with a cache. `norm="pre"` normalises before each part and once more at the end of either
+stack; `norm="post"` is the paper's order. The keys and values of the memory are computed once for
+each source. Weights are those of torch.nn.Transformer, with which a test compares it.
 
-Later ones differ in a few places, which are options: BART (Lewis et al. 2020) has learned positions
-and a norm of the vectors; T5 (Raffel et al. 2020) numbers for distances that are added to the
-scores, RMSNorm, neither biases nor scaling, heads of any width, and in version 1.1 gates.
+Later models differ in a few options: BART (Lewis et al. 2020) has learned positions and a norm of
+the vectors; T5 (Raffel et al. 2020) has biases by distance that are added to the scores, RMSNorm,
+neither biases nor scaling, heads of any width, and in version 1.1 gates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from seqloom.nn.attention import (
     Attention,
     KeysValues,
     Mask,
-    Places,
+    TokenPositions,
     make_mask,
     padding_mask,
     seen_keys,
@@ -46,7 +46,7 @@ from seqloom.nn.transformer import (
     Norm,
     NormKind,
     SwiGLU,
-    causal_places,
+    causal_positions,
     make_norm,
 )
 from seqloom.traces import Trace, within
@@ -55,7 +55,7 @@ Positions = Literal["sinusoidal", "learned", "t5"]
 
 
 class Memory(NamedTuple):
-    """Keys and values of the sources for each block of the decoder, and which steps are there."""
+    """Keys and values of the sources for each block of the decoder, and which steps are not padding."""
 
     layers: tuple[KeysValues, ...]  # each (B, heads, S, d_head)
     present: Tensor | None  # bool (B, S); None: all
@@ -73,7 +73,7 @@ class Memory(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """The keys and values of the target tokens that were read."""
+    """The keys and values of the target tokens read so far."""
 
     lengths: Tensor  # (B,) int64
     layers: tuple[KeysValues, ...]
@@ -97,7 +97,7 @@ class DistanceBias(nn.Module):
 
 
 class InputEmbedding(nn.Module):
-    """What the vectors of one side's tokens go through before its first layer: scale, positions, norm."""
+    """The layer before the first block of one side: scales token vectors, adds positions, normalises."""
 
     def __init__(
         self,
@@ -138,9 +138,9 @@ class EncoderDecoder(nn.Module):
     """`reader` None: sources have the targets' vocabulary and vectors. `tied`: the output layer has
     the targets' vectors.
 
-    `scaled_embedding` multiplies token vectors by the root of the width, `scaled_output` divides
-    what the output layer reads by it, `scaled_attention` divides scores by the root of a head's
-    width. `never`: tokens without probability.
+    `scaled_embedding` multiplies token vectors by the root of the width, `scaled_output` divides the
+    input of the output layer by it, `scaled_attention` divides scores by the root of a head's width.
+    `never`: tokens that get probability zero.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class EncoderDecoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise by Xavier, each of the matrices that are stored in one by itself; vectors are
+        """Initialise by Xavier, separately for each of the matrices stored in one (qkv); vectors are
         small, since they are scaled up.
         """
         for name, weight in own_weights(self):
@@ -268,44 +268,48 @@ class EncoderDecoder(nn.Module):
         """
         x = self.embedding(batch["ids"]) if self.reader is None else self.reader(batch)
         x = x if self.input is None else self.input(x)
-        there = present(x, batch["lengths"])
-        assert there is not None
-        there = None if bool(there.all()) else there
+        keep = present(x, batch["lengths"])
+        assert keep is not None
+        keep = None if bool(keep.all()) else keep
         positions = torch.arange(x.shape[1], device=x.device)
         x = self.encoder_entrance(x, positions[None])
-        mask = UNMASKED if there is None else padding_mask(there)
+        mask = UNMASKED if keep is None else padding_mask(keep)
         if self.encoder_entrance.bias is not None:
-            seen = there if there is not None else positions[None] >= 0
+            seen = keep if keep is not None else positions[None] >= 0
             mask = make_mask(
                 seen[:, None, None, :], self.encoder_entrance.bias(positions[None], positions)
             )
         for i, block in enumerate(self.encoder):
             x, _ = block(x, mask, trace=within(trace, f"encoder.{i}"))
         x = cleared(x if self.encoder_norm is None else self.encoder_norm(x), batch["lengths"])
-        return Memory(tuple(cross_of(block).project(x) for block in self.decoder), there)
+        return Memory(tuple(cross_of(block).project(x) for block in self.decoder), keep)
 
     # ---- writing
 
     def features(self, memory: Memory, inputs: Tensor, trace: Trace | None = None) -> Tensor:
-        """Return what the output layer reads after each of the tokens `inputs` (B, T) of a known
+        """Return the features for the output layer after each of the tokens `inputs` (B, T) of a given
         target, (B, T, D).
 
         A trace gets what the blocks add, as `decoder.0...`.
         """
         positions = torch.arange(inputs.shape[1], device=inputs.device)[None]
         x = self.decoder_entrance(self.embedding(inputs), positions)
-        (mask, _), over = self._causal(positions), memory.mask
-        for i, (block, kept) in enumerate(zip(self.decoder, memory.layers)):
-            x, _ = block(x, mask, None, None, kept, over, within(trace, f"decoder.{i}"))
+        (mask, _), memory_mask = self._causal(positions), memory.mask
+        for i, (block, keys_values) in enumerate(zip(self.decoder, memory.layers)):
+            x, _ = block(
+                x, mask, None, None, keys_values, memory_mask, within(trace, f"decoder.{i}")
+            )
         return self._finished(x)
 
-    def _causal(self, positions: Tensor, before: list[int] | None = None) -> tuple[Mask, Places]:
-        mask, places = causal_places(positions, before)
+    def _causal(
+        self, positions: Tensor, before: list[int] | None = None
+    ) -> tuple[Mask, TokenPositions]:
+        mask, token_positions = causal_positions(positions, before)
         bias = self.decoder_entrance.bias
         if bias is not None:
-            keys = torch.arange(places.end, device=positions.device)
+            keys = torch.arange(token_positions.end, device=positions.device)
             mask = make_mask(seen_keys(positions, keys, causal=True), bias(positions, keys))
-        return mask, places
+        return mask, token_positions
 
     def _finished(self, x: Tensor) -> Tensor:
         x = x if self.decoder_norm is None else self.decoder_norm(x)
@@ -322,15 +326,25 @@ class EncoderDecoder(nn.Module):
     def step(
         self, memory: Memory, state: DecoderState, ids: Tensor, trace: Trace | None = None
     ) -> tuple[Tensor, DecoderState]:
-        """Read one more token of each row (B,); return what predicts the next (B, D), and the state;
-        the old one is spent. `trace` is as in `features`, with T = 1.
+        """Read one more token of each row (B,); return the features for the next one (B, D), and the
+        state; the old one must not be used again. `trace` is as in `features`, with T = 1.
         """
         positions = state.lengths.unsqueeze(1)
-        mask, places = self._causal(positions, state.lengths.tolist())
+        mask, token_positions = self._causal(positions, state.lengths.tolist())
         x = self.decoder_entrance(self.embedding(ids).unsqueeze(1), positions)
-        over, layers = memory.mask, []
-        for i, (block, cache, kept) in enumerate(zip(self.decoder, state.layers, memory.layers)):
-            x, grown = block(x, mask, places, cache, kept, over, within(trace, f"decoder.{i}"))
+        memory_mask, layers = memory.mask, []
+        for i, (block, cache, keys_values) in enumerate(
+            zip(self.decoder, state.layers, memory.layers)
+        ):
+            x, grown = block(
+                x,
+                mask,
+                token_positions,
+                cache,
+                keys_values,
+                memory_mask,
+                within(trace, f"decoder.{i}"),
+            )
             layers.append(grown)
         return self._finished(x)[:, 0], DecoderState(state.lengths + 1, tuple(layers))
 

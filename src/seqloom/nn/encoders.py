@@ -1,13 +1,13 @@
-"""Encoders: vectors of a sequence (B, T, D) to vectors that know their surroundings (B, T, d_out).
+"""Encoders: vectors of a sequence (B, T, D) to vectors in context (B, T, d_out).
 
-All have one interface, so that any of them serves any reader and any head. Rows are padded on the
-right; with `lengths` padding never changes what a row gives, and the outputs there are zero.
+All have one interface, so that any of them fits any reader and any head. Rows are padded on the
+right; with `lengths` padding does not change the outputs of a row, and the outputs there are zero.
 `streams` says whether step t depends on steps up to t only: such an encoder can answer while a
 sequence is still coming in; a bidirectional one cannot.
 
-`bag` leaves the vectors as they are (what follows pools them); `window` is the feed-forward network
-over neighbours (Bengio et al. 2003; Collobert et al. 2011), `cnn` looks at neighbours in every
-layer, `transformer` at all steps (Vaswani et al. 2017).
+`bag` leaves the vectors unchanged (the head pools them); `window` is the feed-forward network over
+neighbours (Bengio et al. 2003; Collobert et al. 2011), `cnn` reads neighbours in every layer,
+`transformer` all steps (Vaswani et al. 2017).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqloom.encoder_table import find_encoder
-from seqloom.nn.attention import UNMASKED, Attention, Places, padding_mask
+from seqloom.nn.attention import UNMASKED, Attention, TokenPositions, padding_mask
 from seqloom.nn.initialisation import scaled_residual, xavier
 from seqloom.nn.layers import MakeLinear, dropout, original, own_weights
 from seqloom.nn.position import rotary_angles
@@ -49,23 +49,23 @@ def make_encoder(
     and inside a Transformer's.
     """
     options = {"n_heads": n_heads, "window": window}
-    made: Encoder = find_encoder(name).make_network(
+    encoder: Encoder = find_encoder(name).make_network(
         d_in, width, n_layers, options, dropout=dropout, linear=linear
     )
-    return made
+    return encoder
 
 
 def present(x: Tensor, lengths: Tensor | None) -> Tensor | None:
-    """Return which steps of x (B, T, D) are there, bool (B, T); None: all."""
+    """Return which steps of x (B, T, D) are not padding, bool (B, T); None: all."""
     if lengths is None:
         return None
     return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
 
 
 def cleared(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Return x with zeros where there is padding."""
-    there = present(x, lengths)
-    return x if there is None else x.masked_fill(~there.unsqueeze(2), 0.0)
+    """Return x with zeros at padding."""
+    keep = present(x, lengths)
+    return x if keep is None else x.masked_fill(~keep.unsqueeze(2), 0.0)
 
 
 class Bag(Encoder):
@@ -90,7 +90,7 @@ class Bag(Encoder):
 
 
 class Windows(Encoder):
-    """Each step with its neighbours, side by side, through a layer; `every_layer`: not only in the first."""
+    """Layers over each step concatenated with its neighbours, in the first layer or in `every_layer`."""
 
     def __init__(
         self,
@@ -129,8 +129,8 @@ class Windows(Encoder):
 
 
 def neighbours(x: Tensor, reach: int) -> Tensor:
-    """Join every step of x (B, T, D) with those up to `reach` steps away, (B, T, (2 reach + 1) D);
-    beyond the ends are zeros.
+    """Concatenate every step of x (B, T, D) with those up to `reach` steps away, (B, T, (2 reach + 1)
+    D); zeros beyond the ends.
     """
     if reach == 0:
         return x
@@ -203,9 +203,8 @@ class Transformer(Encoder):
             for _ in range(n_layers)
         )
         self.norm = nn.LayerNorm(width)
-        self.scale = (
-            width**-0.5
-        )  # of what it gives: numbers of size one in all places would make a head's first steps leaps
+        # of the outputs: with all entries of size one, the first steps of a head would be too large
+        self.scale = width**-0.5
         xavier(original(self.input))
         nn.init.zeros_(self.input.bias)
         for name, weight in own_weights(self.blocks):
@@ -218,14 +217,14 @@ class Transformer(Encoder):
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
     ) -> Tensor:
-        there = present(x, lengths)
-        mask = UNMASKED if there is None or bool(there.all()) else padding_mask(there)
+        keep = present(x, lengths)
+        mask = UNMASKED if keep is None or bool(keep.all()) else padding_mask(keep)
         positions = torch.arange(x.shape[1], device=x.device)[None]
         cos, sin = rotary_angles(positions, self.d_head)
-        places = Places(
+        token_positions = TokenPositions(
             positions, None, x.shape[1], (cos[:, None].to(x.dtype), sin[:, None].to(x.dtype))
         )
         x = dropout(self.input(x), self.dropout, self.training)
         for i, block in enumerate(self.blocks):
-            x, _ = block(x, mask, places, trace=within(trace, f"blocks.{i}"))
+            x, _ = block(x, mask, token_positions, trace=within(trace, f"blocks.{i}"))
         return cleared(self.norm(x) * self.scale, lengths)

@@ -1,14 +1,12 @@
-"""The same recurrences as `cells`, all steps at once and fast.
+"""The same recurrences as `cells`, all steps at once and fast. Everything is time-major: x (T, B, D),
+outputs (T, B, H).
 
-LSTM: torch's own, which on a CPU is oneDNN's fused layer. Its second bias is zero, since we have one.
-
-GRU and plain RNN: on a CPU torch walks over the steps, records a dozen operations for each, and in
-the backward pass adds up the weights' gradient step by step, so its GRU is slower than its LSTM.
-Here the walk is one operation with a written backward pass: buffers are time-major and made once, a
-step is one product with W_h and one pass over the gates (`kernels.recurrent`), and the gradient of
-W_h is one product over all steps. On a GPU cuDNN does this, and is asked.
-
-Everything is time-major here: x (T, B, D), outputs (T, B, H).
+The LSTM is torch's, which on a CPU is oneDNN's fused layer. Its second bias is zero, since we have
+one. For GRU and plain RNN on a CPU torch records a dozen operations for each step, and sums the
+weights' gradient step by step, so its GRU is slower than its LSTM. Here the loop is one operation
+with its own backward pass: buffers are allocated once, a step is one product with W_h and one pass
+over the gates (`kernels.recurrent`), and the gradient of W_h is one product over all steps. On a GPU
+cuDNN does this.
 """
 
 from __future__ import annotations
@@ -28,14 +26,14 @@ REAL = (torch.float32, torch.float64)  # what the kernel is compiled for
 
 
 def can_fuse(cell: Cell, x: Tensor) -> bool:
-    """Return whether `run` knows this cell on this input."""
+    """Return whether `run` supports this cell on this input."""
     if cell.normed or x.shape[0] == 0 or x.shape[1] == 0 or x.dtype != cell.b.dtype:
         return False
     if isinstance(cell, GRUCell):
         ours = x.device.type == "cpu" and x.dtype in REAL
         return cell.reset == "after" and (ours or (x.is_cuda and cell.update == "keep"))
     if cell.w_p is not None and cell.d_out == cell.d_hidden:
-        return False  # torch tells a projection by its width and would not see this one
+        return False  # torch recognises a projection by its width, and this one has the hidden size
     return isinstance(cell, LSTMCell | RNNCell)
 
 
@@ -61,7 +59,7 @@ def run(
         assert isinstance(cell, RNNCell)
         outputs = RNNSequence.apply(cell.project(x).to(h.dtype), h, w_h, cell.activation == "relu")
     # For these two h is the whole state, and padding comes after the end: it may be computed and
-    # then not looked at.
+    # ignored.
     return outputs, (outputs[-1] if lengths is None else last_step(outputs, h, lengths),)
 
 
@@ -81,14 +79,13 @@ def _lstm(
     h, c = (leaf.unsqueeze(0).contiguous() for leaf in state)
     if lengths is None:
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "LSTM with projections"
-            )  # oneDNN has none, says torch, and takes its own
+            # torch warns that oneDNN has no projections, and uses its own code
+            warnings.filterwarnings("ignore", "LSTM with projections")
             outputs, h, c = torch._VF.lstm(
                 x, (h, c), weights, True, 1, 0.0, cell.training, False, False
             )
         return outputs, (h[0], c[0])
-    # c is not among the outputs, so it cannot be looked up at each row's end: torch's packed form
+    # c is not among the outputs, so it cannot be gathered at each row's end: torch's packed form
     # stops there itself.
     packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
     order, back = packed.sorted_indices, packed.unsorted_indices
@@ -148,9 +145,10 @@ class GRUSequence(torch.autograd.Function):
         gates, inner = torch.empty_like(projected), projected.new_empty(steps, rows, d)
         matrix = aligned(w_h)  # it is read at every step
         product, turned = projected.new_empty(rows, 3 * d), matrix.t()
+        # views of the same memory
         seen = [
             tensor.detach().numpy() for tensor in (projected, product, b_h, states, gates, inner)
-        ]  # the same memory
+        ]
         x, p, b, h, g, q = seen
         for t in range(steps):
             torch.mm(states[t], turned, out=product)
@@ -202,9 +200,7 @@ class RNNSequence(torch.autograd.Function):
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
         states, w_h = ctx.saved_tensors
         h = states[1:]
-        slope = (
-            (h > 0).to(h.dtype) if ctx.relu else 1 - h * h
-        )  # of the activation, all steps at once
+        slope = (h > 0).to(h.dtype) if ctx.relu else 1 - h * h  # of the activation, for all steps
         d_projected = torch.empty_like(slope)
         carried = torch.zeros_like(states[0])
         for t in range(len(h) - 1, -1, -1):

@@ -1,12 +1,12 @@
-"""First values of weights.
+"""Initial values of weights.
 
 Xavier (Glorot and Bengio 2010) keeps the variance of signals and gradients through tanh layers, He
-(2015) through relu; an orthogonal recurrent matrix (Saxe et al. 2014) keeps the length of what
-passes through time; GPT-2 makes the matrices that write into a residual stream smaller, so that its
-variance does not grow with depth.
+(2015) through relu; an orthogonal recurrent matrix (Saxe et al. 2014) keeps the length of a state
+through time; GPT-2 scales down the matrices that write into a residual stream, so that its variance
+does not grow with depth.
 
-A gate matrix (G H, D) is G matrices (H, D) above each other, and is filled block by block: as one
-matrix its fan-out, and what "orthogonal" means, would be wrong. The forget gate's bias of 1 (Gers
+A gate matrix (G H, D) is a stack of G matrices (H, D), and is filled block by block: as one matrix
+its fan-out would be wrong, and its blocks would not be orthogonal. The forget gate's bias of 1 (Gers
 et al. 2000; Jozefowicz et al. 2015) is set once; torch's two biases, both set, would make it 2.
 """
 

@@ -1,28 +1,15 @@
-"""What `linear=` takes: who makes the linear layers of a network. `nn.Linear`, or what adds something to it.
+"""Factories of linear layers (the argument `linear=` of networks), aligned matrices, and dropout.
 
-A maker is called as `linear(d_in, d_out, bias=...)` and gives an `nn.Linear`, whose `weight` and `bias` the
-network initialises and saves under its own names. What it adds, such as the small matrices of an adapter
-(LoRA, Hu et al. 2022), is its own affair: a parametrisation of the weight (torch.nn.utils.parametrize), or
-parameters and a `forward` of its own.
-
-Recurrent cells hold matrices, not layers, since fused kernels read them. A cell takes the matrix of the layer
-that is made for it, with the parametrisations of its weight; a `forward` would never be called there and is
-refused.
-
-Matrices whose rows begin at aligned addresses: others make a product up to 40 % slower on a CPU.
-
-Dropout: for recurrent networks, where the mask stands still, and ordinary dropout that costs little.
+A factory is called as `linear(d_in, d_out, bias=...)` and returns an `nn.Linear`; the network initialises
+and saves its `weight` and `bias` under its own names. A factory may add something, such as the small
+matrices of an adapter (LoRA, Hu et al. 2022): as a parametrisation of the weight
+(torch.nn.utils.parametrize), or as parameters with a `forward` of its own.
 
 Ordinary dropout draws a mask for every step; on a recurrent state that noise adds up over time. Gal
-and Ghahramani (2016) draw one mask a sequence instead (variational dropout), and drop whole word
-types rather than single places; Merity et al. (2018) drop entries of the recurrent matrix (weight
-drop, after DropConnect, Wan et al. 2013), which leaves the fast recurrence as it is. Masks are
-drawn anew in every forward pass; what is kept is scaled by 1 / (1 - p), so nothing has to change
-when the model is used.
-
-`dropout` is torch's in distribution. On a CPU torch takes longer to draw a mask than a small
-Transformer's layer takes to be computed; there ours comes from a kernel and a seed
-(`kernels.sampling`), and the seed from torch's random state.
+and Ghahramani (2016) draw one mask for a sequence instead (variational dropout), and drop word types
+rather than single tokens; Merity et al. (2018) drop entries of the recurrent matrix (weight drop,
+after DropConnect, Wan et al. 2013), which leaves the fast recurrence unchanged. Masks are drawn in
+every forward pass; the remaining entries are scaled by 1 / (1 - p), so inference needs no change.
 """
 
 from __future__ import annotations
@@ -42,14 +29,14 @@ MakeLinear = Callable[..., nn.Linear]  # (d_in, d_out, bias=...)
 
 
 def original(module: nn.Module, name: str = "weight") -> nn.Parameter:
-    """Return the parameter that is initialised and saved, not what a parametrisation makes of it."""
+    """Return the parameter that is initialised and saved, without its parametrisation."""
     if parametrize.is_parametrized(module, name):
         return module.get_parameter(f"parametrizations.{name}.original")
     return module.get_parameter(name)
 
 
 def own_weights(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Parameter]]:
-    """Yield the parameters by the names that they have with `nn.Linear`, without what other makers add."""
+    """Yield the parameters by their names with `nn.Linear`, without those that a factory adds."""
     if isinstance(module, nn.Linear):
         names = ["weight"] if module.bias is None else ["weight", "bias"]
         yield from ((prefix + name, original(module, name)) for name in names)
@@ -73,31 +60,35 @@ def linear_rows(linear: nn.Linear, x: Tensor, rows: slice) -> Tensor:
 
 
 def register_matrix(cell: nn.Module, name: str, linear: MakeLinear, d_in: int, d_out: int) -> None:
-    """Give a cell the parameter `name` (d_out, d_in), parametrised as the weight of what `linear` makes."""
+    """Give a cell the parameter `name` (d_out, d_in), parametrised as the weight of a layer of `linear`.
+
+    Recurrent cells have matrices, not layers, since fused kernels read them. So a layer with its own
+    `forward`, which would never be called, is refused.
+    """
     if linear is nn.Linear:  # which would draw values that are not used
         cell.register_parameter(name, nn.Parameter(torch.empty(d_out, d_in)))
         return
-    made = linear(d_in, d_out, bias=False)
-    parametrised = parametrize.is_parametrized(made, "weight")
-    if not parametrised and _computes_by_itself(made):
+    layer = linear(d_in, d_out, bias=False)
+    parametrised = parametrize.is_parametrized(layer, "weight")
+    if not parametrised and _computes_by_itself(layer):
         raise ValueError(
-            f"a recurrent cell takes the matrix of a {type(made).__name__} and would never call "
+            f"a recurrent cell takes the matrix of a {type(layer).__name__} and would never call "
             "its forward; make what it adds a parametrisation (torch.nn.utils.parametrize)"
         )
-    cell.register_parameter(name, original(made))
+    cell.register_parameter(name, original(layer))
     if parametrised:
-        for step in made.get_submodule("parametrizations.weight").children():
+        for step in layer.get_submodule("parametrizations.weight").children():
             parametrize.register_parametrization(cell, name, step)
 
 
 def _computes_by_itself(linear: nn.Linear) -> bool:
-    """Tell whether its result is more than the product with its weight."""
+    """Return whether the layer has its own `forward`."""
     return type(linear).forward is not nn.Linear.forward
 
 
 # ---- alignment
 
-ALIGNED = 16  # floats
+ALIGNED = 16  # floats; with rows at other addresses a product is up to 40 % slower on a CPU
 
 
 def aligned_empty(like: Tensor, rows: int, columns: int) -> Tensor:
@@ -123,7 +114,11 @@ def check_rate(name: str, p: float) -> float:
 
 
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
-    """Set each entry of x to zero with probability p, independently; divide the others by 1 - p."""
+    """Set each entry of x to zero with probability p, independently; divide the others by 1 - p.
+
+    On a CPU torch takes longer to draw a mask than to compute a small Transformer's layer; there the
+    mask comes from a kernel (`kernels.sampling`) with a seed from torch's random state.
+    """
     if not training or p == 0.0:
         return x
     if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
@@ -133,7 +128,7 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
 
 
 class _Dropout(torch.autograd.Function):
-    """The same entries fall out of the gradient: the seed gives the mask again."""
+    """The gradient has the same mask, drawn again from the seed."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float, seed: int) -> Tensor:
@@ -188,16 +183,14 @@ def word_dropout(embedding: nn.Embedding, ids: Tensor, p: float) -> Tensor:
     vectors: Tensor = embedding(ids)  # (B, T, E)
     if p == 0.0:
         return vectors
-    mask = draw_mask(
-        (embedding.num_embeddings,), check_rate("word dropout", p), embedding.weight
-    )  # (V)
-    return vectors * mask[ids].unsqueeze(
-        -1
-    )  # equal to masking rows of the table, without a copy of it
+    # (V)
+    mask = draw_mask((embedding.num_embeddings,), check_rate("word dropout", p), embedding.weight)
+    # equal to masking rows of the table, without a copy of it
+    return vectors * mask[ids].unsqueeze(-1)
 
 
 class VariationalDropout(nn.Module):
-    """One mask a sequence: x (B, T, D) loses the same entries at every step."""
+    """One mask for a sequence: the same entries of x (B, T, D) are dropped at every step."""
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()

@@ -4,12 +4,11 @@ marginals, best paths.
     score(y | x) = start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t-1, y_t] + end[y_T],
     p = exp(score) / Z
 
-`nn.crf` puts it under torch; to tag with saved weights no torch is needed. Batches are cut into
-chunks by their shape alone, and sums are made chunk by chunk, so results are the same for any
-number of threads.
-
-Passes are scaled (`kernels/hmm`); a sequence with scores so far apart that scaling would lose some
-is done again with logarithms. A sequence of length 0 has one path, the empty one, of score 0.
+`nn.crf` makes it a torch function; tagging with saved weights needs no torch. Batches are cut into
+chunks by their shape alone, and sums are made chunk by chunk, so results are the same for any number
+of threads. Passes are scaled (`kernels/hmm`); a sequence with scores so far apart that scaling would
+lose some is computed again with logarithms. A sequence of length 0 has one path, the empty one, with
+score 0.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ import numpy as np
 from seqloom.batching import by_step
 from seqloom.kernels.parallel import chunk_bounds, parallel_map
 
-CHUNK_VALUES = 1 << 18  # steps times tags of one chunk: its beliefs stay near the processor
+CHUNK_VALUES = 1 << 18  # steps times tags of one chunk: its beliefs stay in the processor's cache
 NONE = -1  # the tag after a sequence's end
 
 
 @dataclass(frozen=True)
 class Expected:
-    """How often tags are expected, or the same less how often they were there: the gradient of the losses."""
+    """Expected counts of tags; or expected minus observed counts, the gradient of the losses."""
 
     emissions: np.ndarray  # (B, T, K), zero beyond a sequence's length
     start: np.ndarray  # (K,)
@@ -37,11 +36,11 @@ class Expected:
 
 
 class Chain:
-    """Scores of K tags: of the first one, start (K,), of one after another, transitions [from, to]
-    (K, K), of the last, end.
+    """Scores of K tags: start (K,) of the first one, transitions [from, to] (K, K), end (K,) of the
+    last.
 
-    allowed (K + 1, K + 1), [from, to], says which pairs may be; its last row and column are the
-    border: what may come first, and what may come last.
+    allowed (K + 1, K + 1), [from, to], has the legal pairs; its last row and column are the boundary:
+    legal first and last tags.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Chain:
                 f"{tags[row, : lengths[row]].tolist()[:20]}"
             )
         return losses, _joined(
-            [found for _, found in parts if found is not None], emissions
+            [expected for _, expected in parts if expected is not None], emissions
         ) if gradients else None
 
     def marginals(self, emissions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -118,8 +117,8 @@ class Chain:
                 _Packed(emissions[part], lengths[part]), None, np.ones(bounds[1] - bounds[0]), True
             )[1]
 
-        found = [part for part in parallel_map(chunk, self._chunks(emissions)) if part is not None]
-        return _joined(found, emissions).emissions
+        parts = [part for part in parallel_map(chunk, self._chunks(emissions)) if part is not None]
+        return _joined(parts, emissions).emissions
 
     def best_paths(
         self, emissions: np.ndarray, lengths: np.ndarray
@@ -127,7 +126,7 @@ class Chain:
         """Return the path of the highest score (B, T), -1 beyond a sequence's length, and that score
         (B,) (Viterbi 1967).
 
-        Where no path is allowed it is the best of those that are not, and its score is -inf.
+        Where no path is allowed it is the best of all paths, and its score is -inf.
         """
         lengths = self._checked(emissions, lengths)
         paths, scores = np.full(emissions.shape[:2], NONE), np.zeros(len(lengths))
@@ -137,9 +136,11 @@ class Chain:
             self._best(_Packed(emissions[part], lengths[part]), paths[part], scores[part])
 
         list(parallel_map(chunk, self._chunks(emissions)))
-        lost = np.flatnonzero(scores == -np.inf)
-        if len(lost) and self.free is not None:
-            paths[lost] = Chain(*self.free).best_paths(emissions[lost], lengths[lost])[0]
+        forbidden = np.flatnonzero(scores == -np.inf)
+        if len(forbidden) and self.free is not None:
+            paths[forbidden] = Chain(*self.free).best_paths(
+                emissions[forbidden], lengths[forbidden]
+            )[0]
         return paths, scores
 
     def _checked(self, emissions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -265,22 +266,34 @@ class Chain:
         scores = packed.flat[packed.where[rows]].astype(np.float64)
         scores[0] += self.start
         scores[-1] += self.end
-        if not (
-            (scores < np.inf).all() and (transitions < np.inf).all()
-        ):  # NaN or +inf: a run that has diverged must show it
+        # NaN or +inf: a run that has diverged must show it
+        if not ((scores < np.inf).all() and (transitions < np.inf).all()):
             counts[rows, :k] = pairs[:k, :k] = np.nan
             return np.nan
-        beliefs, smoothed, moves = np.empty_like(scores), np.empty_like(scores), np.zeros((k, k))
+        beliefs, smoothed, transition_counts = (
+            np.empty_like(scores),
+            np.empty_like(scores),
+            np.zeros((k, k)),
+        )
         log_scales = np.empty(len(scores))
-        log_pass(np.zeros(k), transitions, scores, beliefs, log_scales, smoothed, moves, gradients)
+        log_pass(
+            np.zeros(k),
+            transitions,
+            scores,
+            beliefs,
+            log_scales,
+            smoothed,
+            transition_counts,
+            gradients,
+        )
         counts[rows, :k] = weight * smoothed
-        pairs[:k, :k] += weight * moves
+        pairs[:k, :k] += weight * transition_counts
         return float(log_scales.sum())
 
 
 @dataclass(frozen=True)
 class _Scaled:
-    """exp(transitions - shift), exact where no possible one is too far below the others."""
+    """exp(transitions - shift); `exact` if no possible transition is too far below the largest."""
 
     transitions: np.ndarray  # (P, P)
     incoming: np.ndarray  # its transpose
@@ -300,7 +313,7 @@ class _Scaled:
 
 
 class _Packed:
-    """Some sequences by falling length, laid out step by step as the kernels want them."""
+    """Sequences in order of falling length, laid out step by step as the kernels read them."""
 
     def __init__(self, emissions: np.ndarray, lengths: np.ndarray) -> None:
         from seqloom.kernels.hmm import pack
@@ -310,7 +323,7 @@ class _Packed:
         self.flat = np.ascontiguousarray(emissions).reshape(-1, k)
         self.order, self.offsets = by_step(lengths)
         self.lengths = lengths[self.order]
-        self.where = np.empty(self.offsets[-1], np.int64)  # of a row in `flat`
+        self.where = np.empty(self.offsets[-1], np.int64)  # index of each row in `flat`
         pack(self.order * steps, self.offsets, self.where)
         self.rows = np.arange(len(self.where))
 
@@ -335,7 +348,7 @@ def _joined(parts: list[Expected], emissions: np.ndarray) -> Expected:
     if len(parts) == 1:
         return parts[0]
     k = emissions.shape[2]
-    whole = (
+    emission_counts = (
         np.concatenate([part.emissions for part in parts]) if parts else np.zeros_like(emissions)
     )
     start, transitions, end = np.zeros(k), np.zeros((k, k)), np.zeros(k)
@@ -343,4 +356,4 @@ def _joined(parts: list[Expected], emissions: np.ndarray) -> Expected:
         start += part.start
         transitions += part.transitions
         end += part.end
-    return Expected(whole, start, transitions, end)
+    return Expected(emission_counts, start, transitions, end)

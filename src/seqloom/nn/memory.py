@@ -1,14 +1,13 @@
-"""Attention of a decoder to a memory: the vectors of the source, of which each target token takes a
-weighted mean.
+"""Attention of a decoder to a memory: each target token gets a weighted mean of the source's vectors.
 
-How well a query q fits a key k is scored by a small network, `additive` (Bahdanau et al. 2015,
-section A.1.2), or by a product (Luong et al. 2015, section 3.1): `dot` q'k, `general` q'Wk,
-`concat` v'tanh(W[q; k]); `scaled` is dot divided by the root of the width (Vaswani et al. 2017).
-The keys are computed once for a memory; queries of all target steps are scored at once.
+A query q and a key k are scored by a small network, `additive` (Bahdanau et al. 2015, section
+A.1.2), or by a product (Luong et al. 2015, section 3.1): `dot` q'k, `general` q'Wk, `concat`
+v'tanh(W[q; k]); `scaled` is dot divided by the root of the width (Vaswani et al. 2017). The keys are
+computed once for a memory; queries of all target steps are scored at once.
 
-`coverage` is what each source step was given so far, the sum of its weights (Tu et al. 2016; See et
-al. 2017): times a learned vector it is added to the key, so that the score knows what has been
-said. Steps then depend on each other and go one by one.
+`coverage` is the sum of the weights of each source step so far (Tu et al. 2016; See et al. 2017):
+times a learned vector it is added to the key, so that the score depends on what was translated.
+Steps then depend on each other and are computed one by one.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class MemoryAttention(nn.Module):
             nn.init.uniform_(self.energy, -(d_query**-0.5), d_query**-0.5)
 
     def keys(self, memory: Tensor) -> Tensor:
-        """Return what queries are compared with, (B, S, d_query)."""
+        """Return the keys of a memory, (B, S, d_query)."""
         return memory if self.key is None else self.key(memory)
 
     def forward(
@@ -113,21 +112,21 @@ class MemoryAttention(nn.Module):
 
 
 def masked_softmax(scores: Tensor, present: Tensor | None) -> Tensor:
-    """Return weights (B, T, S) that sum to one over what is `present` (B, S), or are all zero
-    where nothing is.
+    """Return weights (B, T, S) that sum to one over the steps `present` (B, S), or are all zero where
+    none is.
     """
     if present is None:
         return torch.softmax(scores, -1)
     hidden = ~present.unsqueeze(1)
-    least = torch.finfo(scores.dtype).min  # not -inf, of which a row alone would be NaN
+    least = torch.finfo(scores.dtype).min  # not -inf: the softmax of a row of these would be NaN
     return torch.softmax(scores.masked_fill(hidden, least), -1).masked_fill(hidden, 0.0)
 
 
 class AdditiveScores(torch.autograd.Function):
     """energy . tanh(query + key) of all pairs: (B, T, A) and (B, S, A) to (B, T, S).
 
-    The (B, T, S, A) numbers in between are not kept but computed once more in the backward pass, a
-    few at a time, which is faster than writing and reading them.
+    The (B, T, S, A) values in between are not stored but computed again in the backward pass, a few at
+    a time, which is faster than writing and reading them.
     """
 
     @staticmethod

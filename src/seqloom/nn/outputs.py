@@ -2,16 +2,16 @@
 probabilities afterwards.
 
 `FullSoftmax` sums over all words, a chunk of logits at a time. `AdaptiveSoftmax` (Grave et al.
-2017, "Efficient softmax approximation for GPUs") gives rare words narrow vectors in clusters of
-their own: another model, and exact in itself. `SampledSoftmax` and `NCE` train the full softmax's
-weights without its sum. The first asks which of one true and S drawn words is the true one, softmax
-of (logit - log q): the importance-sampling correction of Jean et al. 2015 in the ranking form whose
+2017, "Efficient softmax approximation for GPUs") gives clusters of rare words narrow vectors: a
+different model with exact probabilities. `SampledSoftmax` and `NCE` train the full softmax's weights
+without its sum. The first predicts which of one true and S sampled words is the true one, by softmax
+of (logit - log q): the importance-sampling correction of Jean et al. 2015 in the ranking form, whose
 optimum is the true distribution for any S (Ma and Collins 2018). The second (Gutmann and Hyvärinen
-2010; Mnih and Teh 2012) asks of each word alone whether it is data or noise, which also drives the
-normaliser to a constant. Both draw one set of words for all tokens of a batch, so that they cost a
-matrix product.
+2010; Mnih and Teh 2012) predicts for each word separately whether it is data or noise, which also
+drives the normaliser to a constant. Both draw one set of words for all tokens of a batch, so that
+they cost a matrix product.
 
-Randomness comes from the generator that the caller gives or from torch's own, never from state kept here.
+Randomness comes from the caller's generator or from torch's, never from state kept here.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from seqloom.nn.losses import SoftTargets, linear_cross_entropy, linear_log_prob
 
 
 class FullSoftmax(nn.Module):
-    """Weight (V, D) of its own, or that of an embedding; exact in training too, and the scoring
-    half of its kin.
+    """The exact softmax, with its own weight (V, D) or that of an embedding; `SampledSoftmax` and `NCE`
+    score with it.
     """
 
     def __init__(
@@ -42,9 +42,7 @@ class FullSoftmax(nn.Module):
         label_smoothing: float = 0.0,
         never: Sequence[int] = (),
     ) -> None:
-        """Make the output layer. `never`: words that have no probability; the loss does not know of
-        them.
-        """
+        """Make the output layer. `never`: words that get probability zero; the loss ignores this."""
         super().__init__()
         self.vocab_size, self.label_smoothing, self.never = vocab_size, label_smoothing, list(never)
         if tied is None:
@@ -55,9 +53,8 @@ class FullSoftmax(nn.Module):
                 f"a tied output of {vocab_size} x {d_model} cannot share an embedding of "
                 f"{tied.num_embeddings} x {tied.embedding_dim}; project the features to the embedding's width"
             )
-        self._tied = (
-            tied,
-        )  # in a tuple, so that the shared weight is not a parameter, and a key of the file, twice
+        # in a tuple, so that the shared weight is not a parameter, and a key of the file, twice
+        self._tied = (tied,)
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
 
     def matrix(self) -> Tensor:
@@ -95,7 +92,7 @@ class FullSoftmax(nn.Module):
         return linear_log_probs(features, self.matrix(), self.offsets(), targets)
 
     def offsets(self) -> Tensor | None:
-        """Return what is added to the logits (V,)."""
+        """Return the numbers added to the logits (V,): the bias, and -inf for `never`."""
         if not self.never:
             return self.bias
         offsets = (
@@ -132,7 +129,7 @@ class SampledSoftmax(FullSoftmax):
         generator: Generator | None = None,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """Return the mean nats of the choice; the full softmax has the same optimum, but another scale."""
+        """Return the mean nats of the choice: the full softmax has the same optimum, on a different scale."""
         true, drawn = _corrected_scores(self, self.proposal, features, _words(targets), generator)
         return _mean(torch.cat((true[:, None], drawn), 1).logsumexp(1) - true, weights)
 
@@ -170,7 +167,7 @@ class NCE(FullSoftmax):
 
 
 def _words(targets: Tensor | SoftTargets) -> Tensor:
-    """Refuse soft targets, which only a sum over all words can be held against."""
+    """Refuse soft targets, which need the sum over all words."""
     if not isinstance(targets, Tensor) or targets.ndim != 1:
         raise ValueError("soft targets need the full softmax")
     return targets
@@ -191,8 +188,8 @@ def _corrected_scores(
     targets: Tensor,
     generator: Generator | None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute logit - log q of the targets (N,) and of sampled words (N, S); a sample may be the
-    target, and stays.
+    """Compute logit - log q of the targets (N,) and of sampled words (N, S); a sample that is the
+    target is not removed.
     """
     ids = proposal.draw(generator)
     weight, log_q = output.matrix(), proposal.log_q
@@ -242,9 +239,8 @@ class AdaptiveSoftmax(nn.Module):
             order.sort().values, torch.arange(vocab_size, device=order.device)
         ):
             raise ValueError(f"order must hold each id from 0 to {vocab_size - 1} once")
-        self.register_buffer(
-            "ranks", None if order is None else order.argsort()
-        )  # saved: ids mean nothing without it
+        # saved: the rows of the weights are in this order
+        self.register_buffer("ranks", None if order is None else order.argsort())
 
     def loss(
         self,
@@ -254,18 +250,18 @@ class AdaptiveSoftmax(nn.Module):
         weights: Tensor | None = None,
     ) -> Tensor:
         """Return the mean nats of a token, each by its weight (N,); features (N, D), targets (N,)."""
-        ranks, heads = self._places(_words(targets))
+        ranks, heads = self._head_targets(_words(targets))
         total = linear_cross_entropy(
             features, self.head.weight, self.head.bias, heads, weights=weights, reduction="sum"
         )
         for i, rows in self._rows(ranks):
-            tail, own = self._tail(i), None if weights is None else weights[rows]
+            tail, tail_weights = self._tail(i), None if weights is None else weights[rows]
             total = total + linear_cross_entropy(
                 tail.down(features[rows]),
                 tail.up.weight,
                 None,
                 ranks[rows] - self.edges[i],
-                weights=own,
+                weights=tail_weights,
                 reduction="sum",
             )
         return total / (len(ranks) if weights is None else weights.sum())
@@ -286,7 +282,7 @@ class AdaptiveSoftmax(nn.Module):
     @torch.no_grad()
     def token_log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
         """Return the log-probabilities of the targets alone, (N,), in chunks; no gradient."""
-        ranks, heads = self._places(targets)
+        ranks, heads = self._head_targets(targets)
         out = linear_log_probs(features, self.head.weight, self.head.bias, heads)
         for i, rows in self._rows(ranks):
             tail = self._tail(i)
@@ -300,18 +296,15 @@ class AdaptiveSoftmax(nn.Module):
         assert isinstance(tail, _Tail)
         return tail
 
-    def _places(self, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rank of each target, and what the head has to predict for it: the word itself or
-        its cluster.
-        """
+    def _head_targets(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rank of each target, and the target of the head: the word itself or its cluster."""
         ranks = targets if self.ranks is None else self.ranks[targets]
-        clusters = torch.bucketize(
-            ranks, torch.tensor(self.edges, device=ranks.device), right=True
-        )  # 0 is the head
+        # 0 is the head
+        clusters = torch.bucketize(ranks, torch.tensor(self.edges, device=ranks.device), right=True)
         return ranks, torch.where(clusters == 0, ranks, self.shortlist - 1 + clusters)
 
     def _rows(self, ranks: Tensor) -> list[tuple[int, Tensor]]:
-        """Return the number of each cluster that has targets, with their rows."""
+        """Return the index of each cluster that has targets, with their rows."""
         by_cluster = [
             (i, ((ranks >= low) & (ranks < high)).nonzero()[:, 0])
             for i, (low, high) in enumerate(pairwise(self.edges))

@@ -1,13 +1,13 @@
-"""Where a token stands: five ways to tell a Transformer, which by itself sees a set.
+"""Positions of tokens: five ways to encode them for a Transformer, which by itself sees a set.
 
 Added to the embeddings: a learned table (GPT-2) or sinusoids (Vaswani et al. 2017, section 3.5).
 Inside the attention: rotary (RoPE, Su et al. 2021), which turns queries and keys so that their
 product depends on the distance alone; linear biases (ALiBi, Press et al. 2022), which make a score
 fall with the distance, more steeply in some heads; and a learned vector for each distance, added to
-the key (Shaw et al. 2018), far distances sharing one. Only the learned table ends; the others are
-functions of the position and go on past the length of training. How well is another matter: rotary
-positions are then better divided by a factor, which brings them back into the trained range
-(position interpolation, Chen et al. 2023).
+the key (Shaw et al. 2018), far distances sharing one. Only the learned table has an end; the others
+are functions of the position and are defined beyond the length of training, but not always accurate
+there: rotary positions are then better divided by a factor, which brings them back into the trained
+range (position interpolation, Chen et al. 2023).
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def alibi_slopes(n_heads: int) -> Tensor:
     >>> alibi_slopes(4).tolist()
     [0.25, 0.0625, 0.015625, 0.00390625]
     """
-    whole = 2 ** int(math.log2(n_heads))
-    slopes = [2.0 ** (-8 * (i + 1) / whole) for i in range(whole)]
-    slopes += [2.0 ** (-4 * (2 * i + 1) / whole) for i in range(n_heads - whole)]
+    power = 2 ** int(math.log2(n_heads))
+    slopes = [2.0 ** (-8 * (i + 1) / power) for i in range(power)]
+    slopes += [2.0 ** (-4 * (2 * i + 1) / power) for i in range(n_heads - power)]
     return torch.tensor(slopes)
 
 
@@ -88,8 +88,8 @@ def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
 
 
 def relative_rows(distance: Tensor, distances: range) -> Tensor:
-    """Return the table row for each distance, query minus key; `distances` have a row each, those
-    beyond take the nearest one's.
+    """Return the table row for each distance, query minus key; `distances` have a row each, others take
+    the nearest one.
 
     >>> relative_rows(torch.tensor([0, 1, 2, 3, -5]), range(-2, 3)).tolist()
     [2, 3, 4, 4, 0]

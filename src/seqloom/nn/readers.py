@@ -1,34 +1,5 @@
-"""Readers: what comes in, as vectors (B, T, d_out) for an encoder. Tokens by a table, numbers as they are.
-
-Tokens may have, beside the vectors that are trained, a table of further ones that stay as they are:
-words of pretrained vectors that the training data lacks. In training, `word_dropout` a reads a word
-seen n times as if it had not been seen, with the probability a / (a + n): as `<unk>` (Kiperwasser
-and Goldberg 2016), or by its pretrained vector where it has one. So the network learns what to do
-with words that it has not trained. The spelling of words can be read along.
-
-What the spelling of a word says: a vector from its characters, by a CNN or by an LSTM.
-
-cnn: filters over three neighbouring characters, and the largest value of each over the word (dos
-Santos and Zadrozny 2014; Ma and Hovy 2016). lstm: the last states of both directions (Lample et al.
-2016). Spelling helps most where a word is rare, so this stands beside the word's own vector.
-
-Most words of a batch come more than once: hand over each once, and gather the rows that come out.
-
-Word vectors as the first layer of a network: a row for each of its tokens.
-
-The vectors were learnt from more text than the network will see, so it begins with what that text
-knew about its words (Collobert et al. 2011, "Natural Language Processing (almost) from Scratch",
-section 4). A token without a vector gets one of three things: a random vector as long as the
-others, one built from its spelling where the embedder can do that (fastText), or the mean of those
-that were found.
-
-    >>> from seqloom.models.word_vectors.word_vectors import WordVectors
-    >>> vectors = WordVectors.of(["cat", "dog"], [[1.0, 0.0], [0.0, 1.0]])
-    >>> made = table(vectors, ["dog", "zebra"], unknown="mean")
-    >>> made.matrix.tolist(), made.known.tolist()
-    ([[0.0, 1.0], [0.0, 1.0]], [True, False])
-
-In a module of one's own: `torch.nn.Embedding.from_pretrained(torch.from_numpy(made.matrix), freeze=True)`.
+"""Readers turn the input into vectors (B, T, d_out) for an encoder: tokens by a table of vectors and
+by their spelling, numbers by scaling; and pretrained word vectors as such a table (`table`).
 """
 
 from __future__ import annotations
@@ -49,9 +20,14 @@ Arrays = Mapping[str, Tensor]
 
 
 class TokenReader(nn.Module):
-    """`ids` (B, T) of a batch to (B, T, d_embed), with those of `characters` behind. An id at or
-    above the size of the table is one of the further words. `words` (B, T) are places among the
-    `spellings` (U, L) of the batch, with `spelling_lengths` (U,).
+    """`ids` (B, T) of a batch to vectors (B, T, d_embed), followed by those of `characters`. `words`
+    (B, T) are indices into the `spellings` (U, L) of the batch, with `spelling_lengths` (U,).
+
+    An id at or above the size of the table is one of the `further` words, whose vectors are not
+    trained: words of pretrained vectors that the training data lacks. In training, word dropout a
+    treats a word seen n times as unseen with probability a / (a + n) (`drop`): it is read as `<unk>`
+    (Kiperwasser and Goldberg 2016), or by its pretrained vector (`untrained`) where it has one. So
+    the network learns to use words that it has not trained.
     """
 
     drop: Tensor | None
@@ -73,12 +49,10 @@ class TokenReader(nn.Module):
         self.embedding = nn.Embedding(vocab_size, d_embed)
         nn.init.normal_(self.embedding.weight, std=d_embed**-0.5)
         self.register_buffer("further", torch.zeros(further, d_embed) if further else None)
-        self.register_buffer(
-            "drop", drop, persistent=False
-        )  # (V,): how likely each is read as unseen in training
-        self.register_buffer(
-            "untrained", untrained, persistent=False
-        )  # (V, d_embed): as pretrained, else NaN
+        # (V,): probability of being read as unseen in training
+        self.register_buffer("drop", drop, persistent=False)
+        # (V, d_embed): as pretrained, else NaN
+        self.register_buffer("untrained", untrained, persistent=False)
         self.characters, self.unk_id = characters, unk_id
         self.d_out = d_embed + d_characters
 
@@ -91,13 +65,13 @@ class TokenReader(nn.Module):
 
     def vectors(self, ids: Tensor) -> Tensor:
         size = self.embedding.num_embeddings
-        places, beyond = ids.clamp(max=size - 1), ids >= size
+        table_ids, beyond = ids.clamp(max=size - 1), ids >= size
         unseen = torch.zeros_like(beyond)
         if self.training and self.drop is not None:
-            unseen = (torch.rand(ids.shape, device=ids.device) < self.drop[places]) & ~beyond
+            unseen = (torch.rand(ids.shape, device=ids.device) < self.drop[table_ids]) & ~beyond
         vectors = self.embedding(ids.masked_fill(beyond | unseen, self.unk_id))
         if self.training and self.untrained is not None:
-            pretrained = self.untrained[places]
+            pretrained = self.untrained[table_ids]
             vectors = torch.where(
                 unseen.unsqueeze(2) & ~pretrained.isnan(), pretrained.nan_to_num(), vectors
             )
@@ -109,8 +83,8 @@ class TokenReader(nn.Module):
 
 
 class NumberReader(nn.Module):
-    """`values` (B, T, C), scaled by what the training data had, with a mark for each value that is
-    missing (NaN).
+    """`values` (B, T, C), scaled by mean and deviation of the training data, with an indicator of
+    missing values (NaN).
     """
 
     def __init__(
@@ -138,12 +112,17 @@ class NumberReader(nn.Module):
 # ---- characters
 
 Kind = Literal["cnn", "lstm"]
-PAD = 0  # the character that stands beyond a word's end
+PAD = 0  # the id after the end of a word
 
 
 class CharacterReader(nn.Module):
-    """Words as ids of characters (N, L), padded with 0, and their lengths (N,), to (N, d_out). No
-    characters give zeros.
+    """Words as ids of characters (N, L), padded with 0, and their lengths (N,), to (N, d_out). An
+    empty word gives zeros.
+
+    cnn: filters over three neighbouring characters, and the largest value of each over the word
+    (dos Santos and Zadrozny 2014; Ma and Hovy 2016). lstm: the last states of both directions
+    (Lample et al. 2016). Spelling helps most where a word is rare, so it is read beside the word's
+    own vector. Most words occur several times in a batch: pass each once, and gather the rows.
     """
 
     def __init__(self, n_chars: int, d_char: int, d_out: int, kind: Kind = "cnn") -> None:
@@ -166,9 +145,8 @@ class CharacterReader(nn.Module):
             self.recurrent = RecurrentStack(d_char, d_out // 2, cell="lstm", bidirectional=True)
         initialise(self)
         with torch.no_grad():
-            limit = math.sqrt(
-                3 / d_char
-            )  # a variance of 1 / d_char, so that a vector has about the length 1
+            # a variance of 1 / d_char, so that a vector has about the length 1
+            limit = math.sqrt(3 / d_char)
             self.embedding.weight.uniform_(-limit, limit)[PAD] = 0.0
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -182,23 +160,20 @@ class CharacterReader(nn.Module):
         lengths = lengths.to(ids.device)
         inside = torch.arange(ids.shape[1], device=ids.device) < lengths.unsqueeze(1)  # (N, L)
         x = self.embedding(ids).masked_fill(~inside.unsqueeze(2), 0.0)  # (N, L, d_char)
-        found = self._convolve(x, inside) if self.kind == "cnn" else self._ends(x, lengths)
-        return found.masked_fill((lengths == 0).unsqueeze(1), 0.0)
+        pooled = self._convolve(x, inside) if self.kind == "cnn" else self._ends(x, lengths)
+        return pooled.masked_fill((lengths == 0).unsqueeze(1), 0.0)
 
     def _convolve(self, x: Tensor, inside: Tensor) -> Tensor:
-        """Apply one product to each character with its neighbours, and return the largest value inside
-        the word.
+        """Apply the filters to each character with its neighbours, and return the largest value of
+        each inside the word.
         """
         edged = nn.functional.pad(x, (0, 0, 1, 1))
-        values: Tensor = self.filters(
-            torch.cat([edged[:, :-2], x, edged[:, 2:]], 2)
-        )  # (N, L, d_out)
+        # (N, L, d_out)
+        values: Tensor = self.filters(torch.cat([edged[:, :-2], x, edged[:, 2:]], 2))
         return values.masked_fill(~inside.unsqueeze(2), -math.inf).amax(1)
 
     def _ends(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """Return the output where each direction stops reading: one at the last character, the other
-        at the first.
-        """
+        """Return the outputs at which the directions end: at the last character and at the first."""
         outputs, _ = self.recurrent(x, None, lengths, final_state=False)  # (N, L, d_out)
         ahead, back = outputs.chunk(2, 2)
         last = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, ahead.shape[2])
@@ -225,57 +200,65 @@ class Source(Protocol):
 
 class Table(NamedTuple):
     matrix: np.ndarray  # float32 (V, D), a row for each token
-    known: np.ndarray  # bool (V,): the token has a vector of its own
+    has_vector: np.ndarray  # bool (V,): the token is among the pretrained words
     built: np.ndarray  # bool (V,): its vector was built from its spelling
 
 
 def table(
     vectors: Source, tokens: Sequence[str], *, unknown: Unknown = "random", seed: int = 0
 ) -> Table:
-    """Look up the vector of each token by its exact spelling; raise an error if no row is found.
+    """Look up the vector of each token by its exact spelling; raise an error if there is none at all.
 
-    `unknown`: what a token without a vector gets. `random`: normal around zero, of the mean square
-    of those found. `subword`: built from its spelling; `random` where that gives nothing. `mean`:
-    of those found.
+    The vectors were learnt from more text than the network will see, so it begins with what that
+    text knew about its words (Collobert et al. 2011, "Natural Language Processing (almost) from
+    Scratch", section 4). `unknown`: what a token without a vector gets. `random`: normal around
+    zero, with the mean square of the pretrained ones. `subword`: built from its spelling, where the
+    embedder can do that (fastText), else `random`. `mean`: of the pretrained ones.
+
+    >>> from seqloom.models.word_vectors.word_vectors import WordVectors
+    >>> vectors = WordVectors.of(["cat", "dog"], [[1.0, 0.0], [0.0, 1.0]])
+    >>> first = table(vectors, ["dog", "zebra"], unknown="mean")
+    >>> first.matrix.tolist(), first.has_vector.tolist()
+    ([[0.0, 1.0], [0.0, 1.0]], [True, False])
+
+    In your own module: `torch.nn.Embedding.from_pretrained(torch.from_numpy(first.matrix), freeze=True)`.
     """
     if unknown not in ("random", "subword", "mean"):
         raise ConfigError(f"unknown must be one of random, subword, mean; got {unknown!r}")
     pretrained = vectors.vectors
-    places = pretrained.words.find(tokens)
-    known = places >= 0
-    if not known.any():
+    rows = pretrained.words.find(tokens)
+    has_vector = rows >= 0
+    if not has_vector.any():
         raise DataError(
             f"none of the {len(tokens):,} tokens, such as {_some(tokens)}, is among the "
             f"{len(pretrained.words):,} words that have vectors, such as {_some(pretrained.words[:3])}; "
             "they must be spelled alike"
         )
-    matrix = np.array(
-        pretrained.matrix[np.maximum(places, 0)], np.float32
-    )  # (V, D), in memory of its own
-    if not np.isfinite(matrix[known]).all():
-        bad = int(np.flatnonzero(known & ~np.isfinite(matrix).all(axis=1))[0])
+    matrix = np.array(pretrained.matrix[np.maximum(rows, 0)], np.float32)  # (V, D), a copy
+    if not np.isfinite(matrix[has_vector]).all():
+        bad = int(np.flatnonzero(has_vector & ~np.isfinite(matrix).all(axis=1))[0])
         raise DataError(f"the vector of {tokens[bad]!r} has a value that is not a finite number")
     built = np.zeros(len(tokens), bool)
     if unknown == "mean":
-        matrix[~known] = matrix[known].mean(axis=0, dtype=np.float64)
-        return Table(matrix, known, built)
-    scale = np.sqrt(np.square(matrix[known], dtype=np.float64).mean())
-    missing = np.flatnonzero(~known)
+        matrix[~has_vector] = matrix[has_vector].mean(axis=0, dtype=np.float64)
+        return Table(matrix, has_vector, built)
+    scale = np.sqrt(np.square(matrix[has_vector], dtype=np.float64).mean())
+    missing = np.flatnonzero(~has_vector)
     matrix[missing] = np.random.default_rng(seed).normal(
         0.0, scale, (len(missing), matrix.shape[1])
     )
     if unknown == "subword" and len(missing):
-        made = vectors.unseen([tokens[i] for i in missing.tolist()])
-        if made is None:
+        subword_vectors = vectors.unseen([tokens[i] for i in missing.tolist()])
+        if subword_vectors is None:
             raise ConfigError(
                 "these vectors have nothing to build those of unknown words from; take an embedder with "
                 "subwords, such as fasttext, or unknown tokens as random or mean"
             )
-        some = np.any(made != 0, axis=1)
-        matrix[missing[some]], built[missing[some]] = made[some], True
-    return Table(matrix, known, built)
+        nonzero = np.any(subword_vectors != 0, axis=1)
+        matrix[missing[nonzero]], built[missing[nonzero]] = subword_vectors[nonzero], True
+    return Table(matrix, has_vector, built)
 
 
 def _some(words: Sequence[str]) -> str:
-    """Show the last three: the first tokens of a vocabulary are marks that have no vectors."""
+    """Return the last three words: the first tokens of a vocabulary are marks without vectors."""
     return ", ".join(map(repr, words[-3:]))

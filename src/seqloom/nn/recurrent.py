@@ -1,17 +1,17 @@
 """A stack of recurrent layers over any recurrent cell.
 
-The state is a value: a tuple over layers of tuples of (B, H) tensors, batch first; a bidirectional
-layer has those of its reverse direction behind those of the forward one. With `lengths` padding
-never moves the state and the outputs there are zero, so a row comes out as if it had been read
-alone; the reverse direction begins at the row's own end. Whoever wants the outputs alone says
-`final_state=False`: padding comes after a row's end and may then be computed and thrown away, which
-lets every cell run all steps at once, where the LSTM otherwise stops row by row.
+The state is a value: a tuple over layers of tuples of (B, H) tensors, batch first; in a bidirectional
+layer the tensors of the reverse direction follow those of the forward one. With `lengths` padding
+does not change the state and the outputs there are zero, so a row gives the same results as alone;
+the reverse direction begins at the row's own end. With `final_state=False` there are outputs alone:
+padding comes after a row's end and may then be computed and ignored, so that every cell runs all
+steps at once, where the LSTM otherwise stops row by row.
 
-What the options add: projections (Sak et al. 2014), layer norm (Ba et al. 2016), residual stacks
-(Prakash et al. 2016), a learned first state, dropout between layers (Zaremba et al. 2014), one mask
-a sequence (Gal and Ghahramani 2016), weight drop (Merity et al. 2018). Layer norm, recurrent
-dropout and the GRU's reset before the product go step by step through `cells`; all else takes the
-fast paths in `fused`.
+Options: projections (Sak et al. 2014), layer norm (Ba et al. 2016), residual stacks (Prakash et al.
+2016), a learned initial state, dropout between layers (Zaremba et al. 2014), one mask for a sequence
+(Gal and Ghahramani 2016), weight drop (Merity et al. 2018). Layer norm, recurrent dropout and the
+GRU's reset before the product run step by step through `cells`; all else takes the fast paths in
+`fused`.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ class RecurrentStack(nn.Module):
         options: Mapping[str, Any] | None = None,
         linear: MakeLinear = nn.Linear,
     ) -> None:
-        """Build the layers. `cell`: a name in `encoder_table`; `options` of a cell that has others
-        than those named here.
-        """
+        """Build the layers. `cell`: a name in `encoder_table`; `options`: further ones of the cell."""
         super().__init__()
         if min(d_in, d_hidden, n_layers) < 1:
             raise ValueError(
@@ -77,16 +75,16 @@ class RecurrentStack(nn.Module):
                 f"d_projection {d_projection}: only an LSTM has one (a GRU mixes h with its candidate, "
                 "so both need one width), and it must be at least 1"
             )
-        for name, value, known in (
+        for name, value, choices in (
             ("cell", cell, CELL_NAMES),
             ("activation", activation, ("tanh", "relu")),
             ("reset", reset, ("after", "before")),
             ("update", update, ("keep", "replace")),
         ):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}; it is {value!r}")
+            if value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}; it is {value!r}")
         entry = find_cell(cell)
-        own = entry.own_options(
+        cell_options = entry.own_options(
             {
                 "activation": activation,
                 "reset": reset,
@@ -99,15 +97,15 @@ class RecurrentStack(nn.Module):
         )
 
         def make(width: int) -> Cell:
-            made: Cell = entry.network_class()(
+            cell_module: Cell = entry.network_class()(
                 width,
                 d_hidden,
                 layer_norm=layer_norm,
                 learned_start=learned_start,
                 linear=linear,
-                **own,
+                **cell_options,
             )
-            return made
+            return cell_module
 
         self.d_in, self.bidirectional = d_in, bidirectional
         self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)
@@ -130,7 +128,7 @@ class RecurrentStack(nn.Module):
         initialise(self)
 
     def start(self, n: int) -> States:
-        """Return the state of n sequences of which nothing was read."""
+        """Return the initial state of n sequences."""
         return tuple(
             tuple(leaf for cell in _directions(layer) for leaf in cell.start(n))
             for layer in self.layers
@@ -176,14 +174,16 @@ class RecurrentStack(nn.Module):
             assert isinstance(layer, Cell)
             if index and self.dropout > 0:
                 x = self._drop(x)
-            own = within(trace, f"layers.{index}", arranged)
-            out, last = self._layer(layer, x, before, lengths if final_state else None, turn, own)
+            layer_trace = within(trace, f"layers.{index}", arranged)
+            out, last = self._layer(
+                layer, x, before, lengths if final_state else None, turn, layer_trace
+            )
             if self.residual and x.shape[2] == out.shape[2]:
                 out = out + x
             x = out if inside is None else out.masked_fill(~inside.unsqueeze(2), 0.0)
             after.append(last)
-            if own is not None:
-                own.add("out", x)
+            if layer_trace is not None:
+                layer_trace.add("out", x)
         return x.transpose(0, 1), tuple(after) if final_state else ()
 
     def _drop(self, x: Tensor) -> Tensor:
@@ -219,14 +219,12 @@ class RecurrentStack(nn.Module):
         w_h = weight_drop(cell.w_h, self.weight_drop, self.training)
         mask = None
         if self.training and self.recurrent_dropout > 0:
-            mask = draw_mask(
-                state[0].shape, self.recurrent_dropout, x
-            )  # (B, H), new for every pass
+            # (B, H), drawn once for a pass
+            mask = draw_mask(state[0].shape, self.recurrent_dropout, x)
         if mask is not None or (trace is not None and trace.wants(*cell.traced)):
             return cell.walk(x, state, w_h, lengths=lengths, mask=mask, trace=trace)
-        packable = (
-            lengths is None or not isinstance(cell, LSTMCell) or bool((lengths > 0).all())
-        )  # torch packs no empty row
+        # torch packs no empty row
+        packable = lengths is None or not isinstance(cell, LSTMCell) or bool((lengths > 0).all())
         if fused.can_fuse(cell, x) and packable:
             return fused.run(cell, x, state, w_h, lengths)
         return cell.walk(x, state, w_h, lengths=lengths)
@@ -257,9 +255,7 @@ class _Reorder(torch.autograd.Function):
 
 
 def _turned(x: Tensor, turn: Tensor | None) -> Tensor:
-    """Return x (T, B, D) reversed; by `turn` (T, B) each row from its own end, while padding stays
-    where it is.
-    """
+    """Return x (T, B, D) reversed; with `turn` (T, B) each row from its own end, without its padding."""
     if turn is None:
         return x.flip(0)
     turned: Tensor = _Reorder.apply(x, turn)

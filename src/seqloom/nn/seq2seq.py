@@ -1,15 +1,15 @@
 """The recurrent encoder-decoder (Sutskever et al. 2014; Cho et al. 2014) with attention (Bahdanau,
 Luong et al. 2015).
 
-A reader and an encoder make a memory of the source; its summary is where the decoder begins. Each
-target token moves the decoder's state h; attention looks up a context c for it; the readout tanh(W
-[h; c]) predicts the next token. Since the next state does not need c, all steps of a known target
-are one pass over the fused recurrence and one attention for all of them. With `input_feeding`
-(Luong et al. 2015, section 3.3) the readout is part of the next input, and steps go one by one.
+A reader and an encoder make a memory of the source; its summary is the decoder's initial state. Each
+target token updates the decoder's state h; attention computes a context c for it; the readout tanh(W
+[h; c]) predicts the next token. Since the next state does not need c, all steps of a given target
+are one pass of the fused recurrence and one of attention. With `input_feeding` (Luong et al. 2015,
+section 3.3) the readout is part of the next input, and steps are computed one by one.
 
-Without attention all that the decoder knows of the source is that summary, as its first state, or
-besides at `every_step` (Cho et al. 2014). `encoder=None`: one recurrent network reads the source
-and then writes the target.
+Without attention the decoder has only that summary of the source, as its initial state, and also as
+input at `every_step` (Cho et al. 2014). `encoder=None`: one recurrent network reads the source and
+then writes the target.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from seqloom.traces import Trace, within
 
 
 class Memory(NamedTuple):
-    """What the decoder knows of its sources; without attention the first three are not looked at."""
+    """The encoded sources; without attention the first three are not used."""
 
     vectors: Tensor  # (B, S, D)
     keys: Tensor  # (B, S, Q)
@@ -53,11 +53,11 @@ class Memory(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """After some target tokens."""
+    """The state after some target tokens."""
 
     layers: States
-    fed: Tensor  # (B, D): the last readout, where there is input feeding; else (B, 0)
-    coverage: Tensor  # (B, S), where it is used; else (B, 0)
+    last_readout: Tensor  # (B, D), with input feeding; else (B, 0)
+    coverage: Tensor  # (B, S), if it is used; else (B, 0)
 
 
 class Seq2Seq(nn.Module):
@@ -155,20 +155,20 @@ class Seq2Seq(nn.Module):
             start = self._first(dropout(summary, self.dropout, self.training))
         if self.attention is None:
             return Memory(vectors[:, :0], vectors[:, :0], None, summary, start)
-        there = present(vectors, lengths)
-        assert there is not None
+        keep = present(vectors, lengths)
+        assert keep is not None
         vectors = dropout(vectors, self.dropout, self.training)
         vectors = vectors if self.narrow is None else self.narrow(vectors)
         return Memory(
             vectors,
             self.attention.keys(vectors),
-            None if bool(there.all()) else there,
+            None if bool(keep.all()) else keep,
             summary,
             start,
         )
 
     def _first(self, summary: Tensor) -> States:
-        """Return the decoder's initial state, a part of one product for each layer and leaf."""
+        """Return the decoder's initial state: one product, split into layers and leaves."""
         assert self.initial is not None
         parts = iter(self.initial(summary).split(self._width, 1))
         return tuple(
@@ -186,7 +186,7 @@ class Seq2Seq(nn.Module):
     # ---- writing
 
     def features(self, memory: Memory, inputs: Tensor, trace: Trace | None = None) -> Tensor:
-        """Return what the output layer reads after each of the tokens `inputs` (B, T) of a known
+        """Return the features for the output layer after each of the tokens `inputs` (B, T) of a given
         target, (B, T, D).
 
         A trace gets what the decoder adds, as `decoder...`, and `cross.weights` (B, 1, T, S), as of one head.
@@ -206,23 +206,25 @@ class Seq2Seq(nn.Module):
     def start(self, memory: Memory) -> DecoderState:
         """Return the state before the first token."""
         n, summary = len(memory.summary), memory.summary
-        fed = self.output.matrix().shape[1] if self.input_feeding else 0
+        d_readout = self.output.matrix().shape[1] if self.input_feeding else 0
         steps = (
             memory.vectors.shape[1]
             if self.attention is not None and self.attention.covered is not None
             else 0
         )
-        return DecoderState(memory.start, summary.new_zeros(n, fed), summary.new_zeros(n, steps))
+        return DecoderState(
+            memory.start, summary.new_zeros(n, d_readout), summary.new_zeros(n, steps)
+        )
 
     def step(
         self, memory: Memory, state: DecoderState, ids: Tensor, trace: Trace | None = None
     ) -> tuple[Tensor, DecoderState]:
-        """Read one more token of each row (B,); return what predicts the next (B, D), and the state.
-        `trace` is as in `features`, with T = 1.
+        """Read one more token of each row (B,); return the features for the next one (B, D), and the
+        state. `trace` is as in `features`, with T = 1.
         """
         x = self._inputs(memory, ids.unsqueeze(1))
         if self.input_feeding:
-            x = torch.cat([x, state.fed.unsqueeze(1)], 2)
+            x = torch.cat([x, state.last_readout.unsqueeze(1)], 2)
         outputs, layers = self.decoder(x, state.layers, trace=within(trace, "decoder"))
         features, state, weights = self._after(memory, state, outputs, layers)
         if trace is not None and weights is not None:
@@ -240,38 +242,36 @@ class Seq2Seq(nn.Module):
         if weights is not None:
             coverage = coverage if covered is None else coverage + weights[:, 0]
             weights = weights[:, 0]
-        fed = features[:, 0] if self.input_feeding else state.fed
-        return features[:, 0], DecoderState(layers, fed, coverage), weights
+        readout = features[:, 0] if self.input_feeding else state.last_readout
+        return features[:, 0], DecoderState(layers, readout, coverage), weights
 
     def _traced_steps(self, memory: Memory, inputs: Tensor, trace: Trace) -> Tensor:
-        """Compute the features token by token, and join what each step added to its trace."""
+        """Compute the features token by token, and join the traces of the steps."""
         state, steps, features = self.start(memory), [], []
         for ids in inputs.unbind(1):
             steps.append(trace.empty())
             read, state = self.step(memory, state, ids, steps[-1])
             features.append(read)
         for name in steps[0]:
-            trace.add(
-                name, torch.cat([step[name] for step in steps], -2)
-            )  # (B, T, H) or (B, 1, T, S)
+            # (B, T, H) or (B, 1, T, S)
+            trace.add(name, torch.cat([step[name] for step in steps], -2))
         return torch.stack(features, 1)
 
     def _step_by_step(self, memory: Memory, inputs: Tensor) -> Tensor:
-        """Run step by step only what depends on the step before; the first layer's product with the
-        tokens does not.
+        """Compute the features step by step, but the first layer's product with the tokens at once,
+        since it does not depend on the step before.
         """
         first, state = self._layers[0], self.start(memory)
         x = self._inputs(memory, inputs).transpose(0, 1)  # (T, B, E)
-        known = x.shape[2]
-        matrices = [
-            (cell.w_x, cell.w_h) for cell in self._layers
-        ]  # once: adapters compute them when asked
+        d_tokens = x.shape[2]
+        # once: adapters compute them on every access
+        matrices = [(cell.w_x, cell.w_h) for cell in self._layers]
         w_x = matrices[0][0]
-        projected = F.linear(x, w_x[:, :known], first.b)
-        w_fed = w_x[:, known:]
+        projected = F.linear(x, w_x[:, :d_tokens], first.b)
+        w_fed = w_x[:, d_tokens:]
         features = []
         for step in projected:
-            below = step + F.linear(state.fed, w_fed)
+            below = step + F.linear(state.last_readout, w_fed)
             layers: list[State] = []
             for i, (cell, before, (w_x, w_h)) in enumerate(
                 zip(self._layers, state.layers, matrices)
@@ -284,9 +284,7 @@ class Seq2Seq(nn.Module):
         return torch.stack(features, 1)
 
     def _inputs(self, memory: Memory, ids: Tensor) -> Tensor:
-        """Return the vectors of the tokens, (B, T, ...), each with the summary of the source where it
-        is wanted.
-        """
+        """Return the vectors of the tokens, (B, T, ...), with the summary of the source if `every_step`."""
         x = dropout(self.embedding(ids), self.dropout, self.training)
         if not self.every_step:
             return x

@@ -1,15 +1,15 @@
 """The Transformer's block (Vaswani et al. 2017), for encoders and decoders, and GPT (Radford et al.
 2018, 2019) made of it.
 
-Where a recurrent network squeezes the past into one vector, this one keeps every past token's keys
-and values and looks up what it needs, so the path between any two tokens is one layer long. A block
-is given its attention, and with each call the mask: what makes an encoder or a decoder of it is
-outside. `norm="pre"` is GPT-2's order, which trains without warm-up; `norm="post"` is the original
-one, without a last norm, which its blocks end in.
+Where a recurrent network compresses the past into one vector, this one keeps the keys and values of
+every past token and attends to them, so the path between any two tokens is one layer long. A block is
+given its attention, and with each call the mask, so it serves encoders and decoders. `norm="pre"` is
+GPT-2's order, which trains without warm-up; `norm="post"` is the original one, without a last norm,
+since its blocks end in one.
 
-GPT's initialisation is GPT-2's: normal 0.02, what is added to the residual stream smaller by sqrt(2
-n_layers). The loss is outside: `features` gives the vectors whose product with `output_weight` are
-the logits.
+The initialisation is GPT-2's: normal 0.02, divided by sqrt(2 n_layers) for matrices that write into
+the residual stream. The loss is outside: the product of `features` with `output_weight` gives the
+logits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as recomputed
 
-from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Past, Places, seen_keys
+from seqloom.nn.attention import (
+    UNMASKED,
+    Attention,
+    KeysValues,
+    Mask,
+    Past,
+    TokenPositions,
+    seen_keys,
+)
 from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoids
 from seqloom.traces import Trace, within
@@ -34,18 +42,14 @@ Norm = Literal["pre", "post"]
 NormKind = Literal["layer", "rms"]
 Activation = Literal["gelu", "gelu-erf", "relu", "swish"]
 
-ACTIVATIONS: dict[
-    str, Callable[[Tensor], Tensor]
-] = {  # gelu is GPT's form with tanh, gelu-erf that of BERT, x times Phi(x)
+# gelu is GPT's form with tanh, gelu-erf that of BERT, x times Phi(x)
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": partial(F.gelu, approximate="tanh"),
     "gelu-erf": F.gelu,
     "relu": F.relu,
     "swish": F.silu,
 }
-GATES = {
-    "swiglu": "swish",
-    "geglu": "gelu",
-}  # the function of the gates of perceptrons that have them
+GATES = {"swiglu": "swish", "geglu": "gelu"}  # activation of the gates, by kind of gated perceptron
 
 
 class MLP(nn.Module):
@@ -68,8 +72,8 @@ class MLP(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """A perceptron whose inner units are each multiplied by a gate (Shazeer 2020); one product
-    makes the gates and, after them, the units. The gates are swish, or another `activation`.
+    """A perceptron in which each inner unit is multiplied by a gate (Shazeer 2020); one product
+    computes the gates and, after them, the units. The gates are swish, or another `activation`.
     """
 
     def __init__(
@@ -105,7 +109,7 @@ def make_norm(
 
 
 class Block(nn.Module):
-    """Attention to the sequence itself, to a memory where there is a `cross` attention, and a perceptron."""
+    """Self-attention, attention to a memory if there is a `cross` attention, and a perceptron."""
 
     def __init__(
         self,
@@ -131,31 +135,33 @@ class Block(nn.Module):
         self,
         x: Tensor,
         mask: Mask,
-        places: Places | None = None,
+        token_positions: TokenPositions | None = None,
         cache: KeysValues | None = None,
         memory: KeysValues | None = None,
         memory_mask: Mask = UNMASKED,
         trace: Trace | None = None,
     ) -> tuple[Tensor, KeysValues]:
         """Map x (B, T, D) to the same shape, and return the keys and values of `attention` with it;
-        `memory` is what `cross.project` gave.
+        `memory`: the result of `cross.project`.
 
         A trace gets `attention.weights`, `cross.weights` and `out`.
         """
-        before = self.norm == "pre"
-        asking = self.norm1(x) if before else x
-        y, kept = self.attention(asking, mask, places, cache, within(trace, "attention"))
+        pre_norm = self.norm == "pre"
+        queries = self.norm1(x) if pre_norm else x
+        y, keys_values = self.attention(
+            queries, mask, token_positions, cache, within(trace, "attention")
+        )
         x = self._add(x, y, self.norm1)
         if self.cross is not None and self.norm_cross is not None:
             assert memory is not None, "a block with cross-attention needs a memory"
-            asking = self.norm_cross(x) if before else x
-            y = self.cross.cross(asking, memory, memory_mask, within(trace, "cross"))
+            queries = self.norm_cross(x) if pre_norm else x
+            y = self.cross.cross(queries, memory, memory_mask, within(trace, "cross"))
             x = self._add(x, y, self.norm_cross)
-        y = self.mlp(self.norm2(x) if before else x)
+        y = self.mlp(self.norm2(x) if pre_norm else x)
         x = self._add(x, y, self.norm2)
         if trace is not None:
             trace.add("out", x)
-        return x, kept
+        return x, keys_values
 
     def _add(self, x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
         x = x + dropout(y, self.dropout, self.training)
@@ -164,9 +170,8 @@ class Block(nn.Module):
 
 class GPTNet(nn.Module):
     """`context` is the length of a learned position table; other positions may go beyond it.
-    `rope_scale` divides rotary positions, `max_distance` is the last distance with a vector of its
-    own among relative ones, and with a `window` no token
-    sees one that is further away than that in a block.
+    `rope_scale` divides rotary positions, `max_distance` is the last relative distance with its own
+    vector, and `window` the greatest distance at which a token sees another in a block.
 
     GPT-2 has learned positions, gelu and biases. Llama (Touvron et al. 2023) has rotary positions,
     norms of the kind `rms`, swiglu, groups of heads that share keys and values, and no biases.
@@ -257,11 +262,11 @@ class GPTNet(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """Return the output weight (V, D): the embedding's own when tied."""
+        """Return the output weight (V, D), the embedding's if tied."""
         return self.embedding.weight if self.output is None else self.output.weight
 
     def start(self, n: int) -> Past:
-        """Return the past of n rows that have read nothing."""
+        """Return the initial state of n rows."""
         weight = self.embedding.weight
         empty = weight.new_empty(n, self.n_kv_heads, 0, self.d_model // self.n_heads)
         return Past(
@@ -287,16 +292,18 @@ class GPTNet(nn.Module):
                 "a past is written in place and has no gradient; call under torch.no_grad()"
             )
         before = None if past is None else past.lengths.tolist()
-        x, mask, places = self._embed(ids, before)
+        x, mask, token_positions = self._embed(ids, before)
         layers: list[KeysValues] = []
         for i, block in enumerate(self.blocks):
             if self.checkpoint and not keep and trace is None:
-                x, kept = recomputed(block, x, mask, places, use_reentrant=False)
+                x, keys_values = recomputed(block, x, mask, token_positions, use_reentrant=False)
             else:
                 cache = None if past is None else past.layers[i]
-                x, kept = block(x, mask, places, cache, trace=within(trace, f"blocks.{i}"))
+                x, keys_values = block(
+                    x, mask, token_positions, cache, trace=within(trace, f"blocks.{i}")
+                )
             if keep:
-                layers.append(kept)
+                layers.append(keys_values)
         hidden = x if self.norm is None else self.norm(x)
         if not keep:
             return hidden, None
@@ -305,7 +312,7 @@ class GPTNet(nn.Module):
         )
         return hidden, Past(read, tuple(layers))
 
-    def _embed(self, ids: Tensor, before: list[int] | None) -> tuple[Tensor, Mask, Places]:
+    def _embed(self, ids: Tensor, before: list[int] | None) -> tuple[Tensor, Mask, TokenPositions]:
         positions = torch.arange(ids.shape[1], device=ids.device)[None]  # (1, T)
         if before is not None:
             positions = positions + torch.tensor(before, device=ids.device)[:, None]  # (B, T)
@@ -320,18 +327,16 @@ class GPTNet(nn.Module):
                 )
             x = x + self.position(positions)
         elif self.positions == "sinusoidal":
-            # Scaled up as in the paper, or the sinusoids, of size one, would drown the embeddings.
+            # Scaled up as in the paper, or the sinusoids, of size one, would dominate the embeddings.
             x = x * math.sqrt(self.d_model) + sinusoids(positions, self.d_model).to(x.dtype)
         elif self.positions == "rope":
             cos, sin = rotary_angles(
                 positions, self.d_model // self.n_heads, self.rope_base, self.rope_scale
             )
-            rotation = (
-                cos[:, None].to(x.dtype),
-                sin[:, None].to(x.dtype),
-            )  # (B, 1, T, d_head / 2), alike for all heads
+            # (B, 1, T, d_head / 2), alike for all heads
+            rotation = (cos[:, None].to(x.dtype), sin[:, None].to(x.dtype))
         x = dropout(x, self.dropout, self.training)
-        mask, places = causal_places(
+        mask, token_positions = causal_positions(
             positions,
             before,
             self.slopes,
@@ -339,10 +344,10 @@ class GPTNet(nn.Module):
             window=self.window,
             relative=self.positions == "relative",
         )
-        return x, mask, places
+        return x, mask, token_positions
 
 
-def causal_places(
+def causal_positions(
     positions: Tensor,
     before: list[int] | None = None,
     slopes: Tensor | None = None,
@@ -350,17 +355,18 @@ def causal_places(
     *,
     window: int | None = None,
     relative: bool = False,
-) -> tuple[Mask, Places]:
-    """Return the mask and places of tokens that see themselves and what came before; `before` is
-    how much each row has read, `slopes` are ALiBi's, with a `window` they see no further back
-    than that; `relative`: the distances are wanted.
+) -> tuple[Mask, TokenPositions]:
+    """Return the mask and positions of tokens that see themselves and earlier ones; `before`: number of
+    tokens that each row has read; `slopes` of ALiBi; `window`: how far back they see; `relative`: with
+    the distances.
     """
     steps = positions.shape[1]
     longest = max(before) if before else 0
     first = longest if not before or min(before) == longest else None
     end = longest + steps
     keys = torch.arange(end, device=positions.device)
-    window = None if window is not None and window >= end - 1 else window  # then it hides nothing
+    # None if it hides nothing
+    window = None if window is not None and window >= end - 1 else window
     if first == 0:
         mask = Mask(causal=True, window=window)
     elif first is None or steps > 1 or window is not None:
@@ -369,6 +375,6 @@ def causal_places(
         mask = Mask()
     if slopes is not None:
         mask = mask.with_bias(alibi_bias(slopes, positions, keys))
-    return mask, Places(
+    return mask, TokenPositions(
         positions, first, end, rotation, positions[:, :, None] - keys if relative else None
     )

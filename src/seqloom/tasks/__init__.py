@@ -1,7 +1,7 @@
-"""Every task by name, one object each: what its data is, how it is read, judged, asked about and drawn.
+"""Every task by name, one object each: what its data is, how it is read, evaluated, used and drawn.
 
 The command line asks these objects and never the name of a task, so a new task is one file (see
-`task.Task`) and one line here. A package of somebody else's registers its own:
+`task.Task`) and one line here. Another package registers its own:
 `tasks.register(MyTask())`.
 """
 
@@ -67,7 +67,7 @@ def with_command(command: str) -> list[Task]:
     return [task for task in every() if command in task.commands]
 
 
-def open_model(command: str, place: str) -> Any:
+def open_model(command: str, path: str) -> Any:
     """Open the saved model in a directory, or the model in another program's file, if the command
     is for its task.
     """
@@ -75,15 +75,15 @@ def open_model(command: str, place: str) -> Any:
 
     from seqloom.storage import load
 
-    wanted = with_command(command)
-    if Path(place).is_file():
-        for task in wanted or [task for task in every() if task.recognises(Path(place))]:
-            if (model := task.open_file(Path(place))) is not None:
+    candidates = with_command(command)
+    if Path(path).is_file():
+        for task in candidates or [task for task in every() if task.recognises(Path(path))]:
+            if (model := task.open_file(Path(path))) is not None:
                 return model
-    model = load(place)
-    if wanted and command not in of(model).commands:
+    model = load(path)
+    if candidates and command not in of(model).commands:
         raise ConfigError(
-            f"{command} is for {either(task.phrase for task in wanted)}; {place} is {of(model).phrase} "
+            f"{command} is for {either(task.phrase for task in candidates)}; {path} is {of(model).phrase} "
             f"({model.name})"
         )
     return model

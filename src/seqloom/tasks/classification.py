@@ -43,8 +43,7 @@ class LabelledReading(Config):
     ] = option(
         "auto",
         "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders, numbers (a label "
-        "and a series of "
-        "numbers a line); auto: by name and content.",
+        "and a series of numbers a line); auto: by name and content.",
     )
     text_column: str | None = option(None, "Tables: the column with the text.", metavar="NAME|N")
     pair_column: str | None = option(
@@ -272,7 +271,7 @@ def _headings(model: Classifier) -> Outcome:
 
 
 def _answer(model: Classifier, text: Any, label: Any, row: list[float], proba: bool) -> Outcome:
-    """Return the answer for one example, or for what a stream was fed; `row`: the probabilities."""
+    """Return the answer for one example, or for what a stream has read; `row`: the probabilities."""
     shares = [f"{p:.4f}" for p in row] if proba else []
     name = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
     return Outcome(
@@ -348,8 +347,7 @@ def _series(
         ):
             remark = (
                 f"line {longer} has {length + 1:,} values, one more than the series in training; "
-                f"if the first is a "
-                "label, leave it out"
+                f"if the first is a label, leave it out"
             )
         if remark and not said:
             progress.say(remark)
@@ -371,12 +369,12 @@ def _explained(model: Any, units: Iterator[Any], chart: str | None) -> Iterator[
     from seqloom.data.examples import in_one_line
     from seqloom.views import classification
 
-    texts, found = [], []
+    texts, explanations = [], []
     for text in units:
         explanation = model.explain(text)
         if chart is not None:
             texts.append(text)
-            found.append(explanation)
+            explanations.append(explanation)
             classification.check(model, len(texts))
         yield Outcome(
             f"{_line(in_one_line(text))}\n{explanation}\n",
@@ -384,7 +382,7 @@ def _explained(model: Any, units: Iterator[Any], chart: str | None) -> Iterator[
         )
     if chart is not None:
         classification.check(model, len(texts))
-        classification.explained(model, texts, found).save(chart)
+        classification.explained(model, texts, explanations).save(chart)
 
 
 def _line(text: str) -> str:

@@ -109,8 +109,8 @@ class SeriesComparing(Config):
 class Forecasting(Task):
     name, phrase = "forecaster", "a forecaster"
     data_help = (
-        "series: .csv, .tsv, .jsonl or .parquet with a column of times; none, or -, is standard "
-        "input."
+        "series: .csv, .tsv, .jsonl or .parquet with a column of times; none, or -, is "
+        "standard input."
     )
     valid_help = (
         "Data that follows: intervals are learned from the errors on it; networks choose their "
@@ -144,7 +144,7 @@ class Forecasting(Task):
     def evaluate(
         self,
         model: Forecaster,
-        place: str,
+        model_path: str,
         paths: tuple[str, ...],
         reading: SeriesReading,
         evaluation: Any,

@@ -1,7 +1,4 @@
-"""Language models: text in, likelihoods and text out.
-
-Scores of texts by language models: units that are scored together, or token by token.
-"""
+"""Language models: text in, likelihoods and text out; scores of units, many together, or of tokens."""
 
 from __future__ import annotations
 
@@ -86,13 +83,13 @@ def _scores(model: LanguageModel, corpus: Corpus) -> Iterator[tuple[str, float]]
     from seqloom.data.corpus import Corpus
 
     if model.unit == "line":
-        yield from _many(model, ((line, line) for line in corpus.lines()))
+        yield from _scored_together(model, ((line, line) for line in corpus.lines()))
     elif model.unit == "stream":
         yield corpus.name, 0.0 - tally(model, corpus).nats
     else:
         for small, documents in itertools.groupby(corpus.documents, _small):
             if small:
-                yield from _many(
+                yield from _scored_together(
                     model, (pair for document in documents for pair in document.documents())
                 )
             else:
@@ -109,7 +106,9 @@ def _small(document: Document | Table) -> bool:
     return isinstance(document, Table) or (size is not None and size < MAX_CHARACTERS)
 
 
-def _many(model: LanguageModel, texts: Iterator[tuple[str, str]]) -> Iterator[tuple[str, float]]:
+def _scored_together(
+    model: LanguageModel, texts: Iterator[tuple[str, str]]
+) -> Iterator[tuple[str, float]]:
     """Yield names and scores of texts, scored together, but long ones only a few at a time."""
     batch: list[tuple[str, str]] = []
     size = 0
@@ -177,7 +176,7 @@ class LanguageModeling(Task):
     def evaluate(
         self,
         model: LanguageModel,
-        place: str,
+        model_path: str,
         paths: tuple[str, ...],
         reading: TextReading,
         evaluation: LanguageEvaluation,
@@ -201,11 +200,11 @@ class LanguageModeling(Task):
             return Outcome(text, values)
         other = second.evaluate(corpus)
         return Outcome(
-            f"{place}\n{text}\n\n{evaluation.against}\n{other}\n\n"
-            f"{_sentence(difference, place, evaluation.against)}",
+            f"{model_path}\n{text}\n\n{evaluation.against}\n{other}\n\n"
+            f"{_sentence(difference, model_path, evaluation.against)}",
             values
             | {
-                "model": place,
+                "model": model_path,
                 "difference": difference,
                 "against": {"model": evaluation.against, **other.to_dict()},
             },
@@ -219,11 +218,11 @@ class LanguageModeling(Task):
 
     foreign_forms: ClassVar[tuple[str, ...]] = ("arpa", "gguf")
 
-    def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
+    def write_file(self, model: Any, model_path: str, target: str, form: str | None) -> None:
         from seqloom.interop.arpa import write_arpa
 
         if form is not None:
-            raise ConfigError(f"--form is for word vectors; {place} is a language model")
+            raise ConfigError(f"--form is for word vectors; {model_path} is a language model")
         if not target.endswith((".arpa", ".arpa.gz")):
             raise ConfigError(
                 f"{target}: a model can be converted to ARPA; the name must end in .arpa or .arpa.gz"

@@ -47,7 +47,7 @@ class MaskedModeling(Task):
     def evaluate(
         self,
         model: MaskedModel,
-        place: str,
+        model_path: str,
         paths: tuple[str, ...],
         reading: TextReading,
         evaluation: Any,

@@ -1,5 +1,5 @@
-"""Sentence vectors: texts in, a vector for each of them out; evaluated on pairs of texts whose
-similarity people have judged.
+"""Sentence vectors: texts in, a vector for each of them out; evaluated on pairs of texts with
+human ratings of their similarity.
 """
 
 from __future__ import annotations

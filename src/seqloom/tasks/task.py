@@ -1,4 +1,4 @@
-"""What a task is: one object that knows its data, the options of reading and of judging, its
+"""What a task is: one object that knows its data, the options of reading and evaluating it, its
 commands and its charts.
 
 A subclass for each task is all that the command line needs to fit, evaluate and use models of it.
@@ -19,10 +19,8 @@ from seqloom.errors import ConfigError
 if TYPE_CHECKING:
     from seqloom.charts.page import Sheet
 
-BATCH, MAX_CHARACTERS = (
-    10_000,
-    1 << 22,
-)  # texts that are predicted together, and of their characters
+# Texts that are predicted together, and the most of their characters.
+BATCH, MAX_CHARACTERS = 10_000, 1 << 22
 
 
 class Command(NamedTuple):
@@ -102,9 +100,8 @@ class Task(ABC):
     ladder: ClassVar[str] = (
         ""  # "module:attribute" of how its models are compared, imported when asked; empty: they are not
     )
-    commands: ClassVar[
-        Mapping[str, Command]
-    ] = {}  # besides those that all tasks have; "inspect X" is view X of `inspect`
+    # Besides those that all tasks have; "inspect X" is view X of `inspect`.
+    commands: ClassVar[Mapping[str, Command]] = {}
 
     @abstractmethod
     def read(self, paths: tuple[str, ...], reading: Any) -> Any:
@@ -115,9 +112,9 @@ class Task(ABC):
         return self.read((path,), reading)
 
     def evaluate(
-        self, model: Any, place: str, paths: tuple[str, ...], reading: Any, evaluation: Any
+        self, model: Any, model_path: str, paths: tuple[str, ...], reading: Any, evaluation: Any
     ) -> Outcome:
-        """Evaluate the model saved at `place` on data; draw what there is to see, if asked."""
+        """Evaluate the model saved at `model_path` on data; draw what there is to see, if asked."""
         check_chart(evaluation.chart)
         result = self.evaluate_paths(model, paths, reading, evaluation)
         if evaluation.chart is not None:
@@ -146,11 +143,12 @@ class Task(ABC):
             raise ConfigError(
                 f"--stream: {model.name} models read a text as a whole; leave --stream out"
             )
-        return self._fed(model, model.stream(), lines, options)
+        return self._feed_lines(model, model.stream(), lines, options)
 
-    def _fed(
+    def _feed_lines(
         self, model: Any, stream: Any, lines: Iterable[str], options: Any
     ) -> Iterator[Outcome]:
+        """Yield the answers of a stream to lines; after an empty line a new stream begins."""
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield from self.feed(model, stream, line, number, options)
@@ -173,9 +171,8 @@ class Task(ABC):
     # ---- files of other programs
 
     file_forms: ClassVar[tuple[str, ...]] = ()  # that `convert --form` may name
-    foreign_forms: ClassVar[
-        tuple[str, ...]
-    ] = ()  # of files with such models, as `interop.opening.form_of` calls them
+    # Forms of files with such models, as `interop.opening.form_of` calls them.
+    foreign_forms: ClassVar[tuple[str, ...]] = ()
 
     def recognises(self, path: Path) -> bool:
         """Return whether this is such a file, by its name and its first bytes."""
@@ -189,9 +186,10 @@ class Task(ABC):
         """
         return None
 
-    def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
+    def write_file(self, model: Any, model_path: str, target: str, form: str | None) -> None:
         raise ConfigError(
-            f"{place} is {self.phrase} ({model.name}), which cannot be converted to a file of another program"
+            f"{model_path} is {self.phrase} ({model.name}), which cannot be converted to a file of "
+            "another program"
         )
 
     def converted(self, model: Any) -> Outcome:
@@ -200,7 +198,7 @@ class Task(ABC):
 
 
 def check_chart(path: str | None) -> None:
-    """Refuse, before any work, a place where a chart could not be written."""
+    """Refuse, before any work, a path to which a chart could not be written."""
     if path is not None:
         from seqloom.charts.theme import check_target
 
@@ -264,11 +262,11 @@ def batched(texts: Iterable[Any], n_bytes: int | None, unit: str) -> Iterator[li
     from seqloom.batching import portions
     from seqloom.progress import task
 
-    def parts(one: Any) -> tuple[str, ...]:
-        return (one,) if isinstance(one, str) else one
+    def parts(item: Any) -> tuple[str, ...]:
+        return (item,) if isinstance(item, str) else item
 
-    def size(one: Any) -> int:
-        return sum(map(len, parts(one)))
+    def size(item: Any) -> int:
+        return sum(map(len, parts(item)))
 
     done = 0
     with task("predicting", n_bytes, "bytes") as bar:
@@ -278,7 +276,9 @@ def batched(texts: Iterable[Any], n_bytes: int | None, unit: str) -> Iterator[li
             bar.note(f"{done:,} {unit}")
             bar.advance(
                 sum(
-                    len(p.encode("utf-8", "surrogatepass")) + 1 for one in batch for p in parts(one)
+                    len(p.encode("utf-8", "surrogatepass")) + 1
+                    for item in batch
+                    for p in parts(item)
                 )
             )
 

@@ -47,8 +47,7 @@ class PairsFiltering(PairsReading):
     drop: Literal["nothing", "empty", "duplicates", "copies", "all"] = option(
         "nothing",
         "Pairs to leave out: empty (with an empty side); duplicates or copies (the target is the "
-        "source), and empty "
-        "ones; all of these. What was dropped is said.",
+        "source), and empty ones; all of these. What was dropped is said.",
     )
 
 
@@ -100,7 +99,7 @@ class Translating(Task):
         )
 
     def read_valid(self, path: str, reading: PairsReading) -> Parallel:
-        """Read held-out pairs, of which nothing is left out."""
+        """Read held-out pairs; nothing is left out."""
         return self.read(
             (path,),
             PairsReading(

@@ -32,13 +32,15 @@ class VectorsTask(Task):
     def evaluate(
         self,
         model: Any,
-        place: str,
+        model_path: str,
         paths: tuple[str, ...],
         reading: TextReading,
         evaluation: VectorEvaluation,
     ) -> Outcome:
         if evaluation.on is None:
-            raise ConfigError(f"{place} holds {self.name}; give --on FILE with {self.questions}")
+            raise ConfigError(
+                f"{model_path} holds {self.name}; give --on FILE with {self.questions}"
+            )
         if paths or reading != TextReading():
             raise ConfigError(
                 f"{self.name} are evaluated on --on FILE only; leave out TEXT and other options"
@@ -76,7 +78,7 @@ class WordVectorsTask(VectorsTask):
 
         return read_vectors(path)
 
-    def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
+    def write_file(self, model: Any, model_path: str, target: str, form: str | None) -> None:
         from seqloom.interop.vectors import write_vectors
 
         write_vectors(model.vectors, target, form or "word2vec")  # type: ignore[arg-type]

@@ -52,8 +52,8 @@ def check_classifier(model: Classifier, data: Any = None) -> None:
 
 def _examples(s: Specimen) -> list[Any]:
     """Return examples of the data, and texts that no model has seen."""
-    given = [*as_labelled(s.data).examples, *as_labelled(s.held_out).examples]
-    return given + (ODD if isinstance(given[0], str) else [])
+    examples = [*as_labelled(s.data).examples, *as_labelled(s.held_out).examples]
+    return examples + (ODD if isinstance(examples[0], str) else [])
 
 
 @fitting
@@ -188,12 +188,16 @@ def save_and_load_keep_every_bit(s: Specimen) -> None:
 @fitting
 def data_in_any_form_is_the_same_data(s: Specimen) -> None:
     assert s.fresh is not None
-    given, forms = as_labelled(s.data), []
-    forms = [given, list(zip(given.examples, given.labels)), (given.examples, given.labels)]
+    labelled, forms = as_labelled(s.data), []
+    forms = [
+        labelled,
+        list(zip(labelled.examples, labelled.labels)),
+        (labelled.examples, labelled.labels),
+    ]
     answers = [fit(s.fresh(), data).predict_proba(_examples(s)) for data in forms]
-    if isinstance(given.examples[0], str) and s.data is PAIRS:
-        with tempfile.TemporaryDirectory() as place:
-            path = Path(place, "data.tsv")
+    if isinstance(labelled.examples[0], str) and s.data is PAIRS:
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "data.tsv")
             path.write_text(
                 "label\ttext\n" + "".join(f"{label}\t{text}\n" for text, label in PAIRS),
                 encoding="utf-8",
@@ -227,9 +231,10 @@ def bad_data_is_refused_in_one_line(s: Specimen) -> None:
 @fitting
 def one_class_is_always_the_answer(s: Specimen) -> None:
     assert s.fresh is not None
-    given = as_labelled(s.data)
-    if not given.multi_label:
-        model = fit(s.fresh(), Labelled(given.examples, [given.labels[0]] * len(given), given.name))
+    labelled = as_labelled(s.data)
+    if not labelled.multi_label:
+        labels = [labelled.labels[0]] * len(labelled)
+        model = fit(s.fresh(), Labelled(labelled.examples, labels, labelled.name))
         same(
             model.predict_proba(_examples(s)),
             np.ones((len(_examples(s)), 1)),

@@ -65,7 +65,7 @@ def _changed(series: Series, values: np.ndarray) -> Series:
     return replace(series, tracks=(replace(series.tracks[0], values=values),))
 
 
-def _own(s: Specimen) -> Series:
+def _held_out(s: Specimen) -> Series:
     """Return held-out data as the model knows it."""
     return as_series(s.held_out).like(s.model.columns, tuple(s.model.learnt["known_columns"]))
 
@@ -83,14 +83,14 @@ def an_unfitted_model_refuses(s: Specimen) -> None:
 
 
 def a_forecast_goes_on_where_the_data_ends(s: Specimen) -> None:
-    data = _own(s)
-    made = s.model.forecast(data)
-    for track, ahead in zip(data.tracks, made.tracks, strict=True):
+    data = _held_out(s)
+    forecast = s.model.forecast(data)
+    for track, ahead in zip(data.tracks, forecast.tracks, strict=True):
         end = len(track)
-        wanted = s.model.horizon, len(s.model.columns)
+        shape = s.model.horizon, len(s.model.columns)
         require(
-            ahead.values.shape == wanted,
-            f"the forecast has the shape {ahead.values.shape} instead of {wanted}",
+            ahead.values.shape == shape,
+            f"the forecast has the shape {ahead.values.shape} instead of {shape}",
         )
         same(
             ahead.times, data.times(track, end, end + s.model.horizon), "the times of the forecast"
@@ -98,7 +98,7 @@ def a_forecast_goes_on_where_the_data_ends(s: Specimen) -> None:
         require(np.isfinite(ahead.values).all(), "the forecast is not finite")
     same(
         s.model.forecast(data, 1).tracks[0].values,
-        made.tracks[0].values[:1],
+        forecast.tracks[0].values[:1],
         "a shorter horizon gives another first step",
         off=1e-9,
     )
@@ -107,11 +107,11 @@ def a_forecast_goes_on_where_the_data_ends(s: Specimen) -> None:
 def a_horizon_that_was_not_learnt_is_refused(s: Specimen) -> None:
     for horizon in (0, s.model.horizon + 1):
         said = f"the horizon {horizon}"
-        refuses(lambda: s.model.forecast(_own(s), horizon), ConfigError, said)  # noqa: B023
+        refuses(lambda: s.model.forecast(_held_out(s), horizon), ConfigError, said)  # noqa: B023
 
 
 def intervals_lie_inside_each_other(s: Specimen) -> None:
-    ahead = s.model.forecast(_own(s)).tracks[0]
+    ahead = s.model.forecast(_held_out(s)).tracks[0]
     (low, high), (lower, higher) = ahead.bands[80], ahead.bands[95]
     require(
         (lower <= low).all() and (low <= high).all() and (high <= higher).all(),
@@ -125,7 +125,7 @@ def intervals_lie_inside_each_other(s: Specimen) -> None:
 
 def the_future_is_not_seen(s: Specimen) -> None:
     """Check that other values after an origin change nothing that was forecast from it."""
-    data = _own(s)
+    data = _held_out(s)
     values = data.tracks[0].values
     end = len(values) - 2 * s.model.horizon
     planted = values.copy()
@@ -154,28 +154,31 @@ def the_future_is_not_seen(s: Specimen) -> None:
 
 
 def a_window_is_answered_on_its_own(s: Specimen) -> None:
-    data = _own(s)
-    whole = s.model.backtest(data)
-    for k in (0, len(whole.origins) // 2):
-        end = int(whole.origins[k])
+    data = _held_out(s)
+    together = s.model.backtest(data)
+    for k in (0, len(together.origins) // 2):
+        end = int(together.origins[k])
         alone = (
             s.model.forecast(_cut(data, end)).tracks[0].values - s.model.scale["mean"]
         ) / s.model.scale["std"]
         same(
-            alone, whole.point[k], "alone a window gets another answer than among others", off=1e-5
+            alone,
+            together.point[k],
+            "alone a window gets another answer than among others",
+            off=1e-5,
         )
 
 
 def a_second_call_gives_the_same_answer(s: Specimen) -> None:
     same(
-        s.model.forecast(_own(s)).values,
-        s.model.forecast(_own(s)).values,
+        s.model.forecast(_held_out(s)).values,
+        s.model.forecast(_held_out(s)).values,
         "a second call gives another forecast",
     )
 
 
 def missing_values_are_no_obstacle(s: Specimen) -> None:
-    data = _own(s)
+    data = _held_out(s)
     values = data.tracks[0].values.copy()
     values[::3] = np.nan
     values[-2:] = np.nan
@@ -190,7 +193,7 @@ def missing_values_are_no_obstacle(s: Specimen) -> None:
 
 
 def evaluate_measures_what_was_forecast(s: Specimen) -> None:
-    data = _own(s)
+    data = _held_out(s)
     done, result = s.model.backtest(data), s.model.evaluate(data)
     errors = done.truth - done.point
     same(
@@ -206,25 +209,30 @@ def evaluate_measures_what_was_forecast(s: Specimen) -> None:
 
 
 def anomalies_are_what_is_above_the_threshold(s: Specimen) -> None:
-    data = _own(s)
-    found = s.model.anomalies(data, rate=0.05)
-    above = sum(int((scores > found.threshold).sum()) for _, scores in found.scores.values())
-    require(len(found) == above, f"{len(found)} anomalies, but {above} scores above the threshold")
+    data = _held_out(s)
+    anomalies = s.model.anomalies(data, rate=0.05)
+    above = sum(
+        int((scores > anomalies.threshold).sum()) for _, scores in anomalies.scores.values()
+    )
     require(
-        all(one.score > found.threshold for one in found.found),
+        len(anomalies) == above,
+        f"{len(anomalies)} anomalies, but {above} scores above the threshold",
+    )
+    require(
+        all(one.score > anomalies.threshold for one in anomalies.found),
         "an anomaly is not above the threshold",
     )
     require(
-        found.threshold <= s.model.anomalies(data, rate=0.001).threshold,
+        anomalies.threshold <= s.model.anomalies(data, rate=0.001).threshold,
         "fewer false alarms need a higher threshold",
     )
 
 
 def save_and_load_keep_every_bit(s: Specimen) -> None:
     with loaded_again(s) as again:
-        made, kept = s.model.forecast(_own(s)), again.forecast(_own(s))
-        same(kept.values, made.values, "the loaded model forecasts something else")
-        same(kept.band(95)[0], made.band(95)[0], "the loaded model has other intervals")
+        before, after = s.model.forecast(_held_out(s)), again.forecast(_held_out(s))
+        same(after.values, before.values, "the loaded model forecasts something else")
+        same(after.band(95)[0], before.band(95)[0], "the loaded model has other intervals")
 
 
 @fitting

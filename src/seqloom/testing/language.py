@@ -75,7 +75,7 @@ def probabilities_sum_to_one(s: Specimen) -> None:
     stepper, (ids, _) = s.model.sized_stepper(), s.model.encode(HELD_OUT)
     shape = (2, s.model.tokenizer.vocab_size)
     state, log_probs = stepper.start(2)
-    for place, token in enumerate(ids[:40].tolist()):
+    for position, token in enumerate(ids[:40].tolist()):
         require(
             log_probs.shape == shape,
             f"the log-probabilities of 2 sequences have the shape {log_probs.shape}, not {shape}",
@@ -87,7 +87,7 @@ def probabilities_sum_to_one(s: Specimen) -> None:
         total = float(np.exp(np.logaddexp.reduce(log_probs[0].astype(np.float64))))
         require(
             abs(total - 1) < 1e-4,
-            f"after {place} tokens the probabilities of the next one sum to {total:.6g}",
+            f"after {position} tokens the probabilities of the next one sum to {total:.6g}",
         )
         state, log_probs = stepper.step(state, np.array([token, token]))
 
@@ -167,7 +167,7 @@ def bits_per_byte_only_where_no_byte_is_lost(s: Specimen) -> None:
 
 def a_text_in_portions_scores_as_in_one_go(s: Specimen) -> None:
     ids, _ = s.model.encode(TEXT + HELD_OUT)
-    whole = s.model.text_log_probs(ids)
+    at_once = s.model.text_log_probs(ids)
     for sizes in ([7, 1, 30], [5], [100]):
         reading, at, parts = s.model.reading(), 0, []
         for size in itertools.cycle(sizes):
@@ -177,7 +177,7 @@ def a_text_in_portions_scores_as_in_one_go(s: Specimen) -> None:
                 break
         same(
             np.concatenate(parts),
-            whole,
+            at_once,
             f"a text read {sizes} tokens at a time has other scores",
             off=2e-6,
         )
@@ -245,10 +245,8 @@ def threads_may_share_a_model(s: Specimen) -> None:
     what one thread alone gets.
     """
     alone = [ask() for ask in _questions(s.model)]
-    shared, together = (
-        list(_questions(copy.copy(s.model))),
-        threading.Barrier(THREADS),
-    )  # a copy has no decoder yet
+    # A copy has no decoder yet.
+    shared, together = list(_questions(copy.copy(s.model))), threading.Barrier(THREADS)
 
     def answer(thread: int) -> list[Any]:
         together.wait()
@@ -281,15 +279,15 @@ def _questions(model: Any) -> Iterator[Callable[[], Any]]:
 
 def _stepped(model: Any, eight_bit: bool, ids: np.ndarray) -> list[bytes]:
     stepper = model.generator(eight_bit=eight_bit).stepper
-    given, (state, log_probs) = [], stepper.start(2)
+    returned, (state, log_probs) = [], stepper.start(2)
     for token in ids[:12]:
         state, log_probs = stepper.step(state, np.array([token, ids[0]]))
-        given.append((log_probs.tobytes(), log_probs))
+        returned.append((log_probs.tobytes(), log_probs))
     require(
-        all(was == log_probs.tobytes() for was, log_probs in given),
+        all(was == log_probs.tobytes() for was, log_probs in returned),
         "the stepper writes to arrays that it gave out before",
     )
-    return [was for was, _ in given]
+    return [was for was, _ in returned]
 
 
 def complete_suggests_likely_words(s: Specimen) -> None:

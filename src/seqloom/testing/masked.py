@@ -55,15 +55,15 @@ def an_unfitted_model_refuses(s: Specimen) -> None:
 def probabilities_sum_to_one(s: Specimen) -> None:
     rows = [s.model.encode(text) for text in _masked(s)]
     for row, log_probs in zip(rows, s.model.mask_log_probs(rows), strict=True):
-        places = int((row[0] == HIDDEN).sum())
+        masks = int((row[0] == HIDDEN).sum())
         require(
-            log_probs.shape == (places, s.model.tokenizer.vocab_size),
-            f"{places} hidden tokens of {s.model.tokenizer.vocab_size} kinds give "
+            log_probs.shape == (masks, s.model.tokenizer.vocab_size),
+            f"{masks} hidden tokens of {s.model.tokenizer.vocab_size} kinds give "
             f"log-probabilities {log_probs.shape}",
         )
         same(
             np.exp(log_probs.astype(np.float64)).sum(axis=1),
-            np.ones(places),
+            np.ones(masks),
             "probabilities do not sum to one",
             off=1e-4,
         )
@@ -118,9 +118,9 @@ def a_score_hides_each_token_in_turn(s: Specimen) -> None:
         if most is not None and len(ids) > most:
             continue  # it is scored in parts
         expected = []
-        for place, token in enumerate(ids.tolist()):
+        for position, token in enumerate(ids.tolist()):
             hidden = ids.copy()
-            hidden[place] = HIDDEN
+            hidden[position] = HIDDEN
             expected.append(s.model.mask_log_probs([(hidden,)])[0][0, token])
         same(
             s.model.token_scores(text),

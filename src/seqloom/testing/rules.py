@@ -163,11 +163,11 @@ def refuses_data(
         )
 
 
-def tree(place: Path) -> dict[str, bytes]:
+def tree(directory: Path) -> dict[str, bytes]:
     """Read the files of a directory."""
     return {
-        str(path.relative_to(place)): path.read_bytes()
-        for path in sorted(place.rglob("*"))
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
 
@@ -194,10 +194,10 @@ def fit_returns_the_model(s: Specimen) -> None:
 
 @fitting
 def a_second_fit_saves_the_same_files(s: Specimen) -> None:
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as directory:
         for name in ("a", "b"):
-            s.new().save(Path(place, name))
-        first, second = tree(Path(place, "a")), tree(Path(place, "b"))
+            s.new().save(Path(directory, name))
+        first, second = tree(Path(directory, "a")), tree(Path(directory, "b"))
         differing = sorted(
             name for name in first.keys() | second.keys() if first.get(name) != second.get(name)
         )
@@ -208,8 +208,8 @@ def a_second_fit_saves_the_same_files(s: Specimen) -> None:
 
 
 def a_damaged_file_is_refused(s: Specimen) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        saved = Path(place, "model")
+    with tempfile.TemporaryDirectory() as directory:
+        saved = Path(directory, "model")
         s.model.save(saved)
         path = saved / storage.ARRAYS
         path.write_bytes(path.read_bytes()[:-1] if path.stat().st_size > 60 else b"")
@@ -222,27 +222,30 @@ def a_damaged_file_is_refused(s: Specimen) -> None:
 def what_is_not_fitted_is_not_saved(s: Specimen) -> None:
     assert s.fresh is not None
     model = s.fresh()
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as directory:
         refuses(
-            lambda: model.save(Path(place, "model")), NotFitted, "saving a model that is not fitted"
+            lambda: model.save(Path(directory, "model")),
+            NotFitted,
+            "saving a model that is not fitted",
         )
 
 
 @contextmanager
 def loaded_again(s: Specimen) -> Iterator[Any]:
     """Yield the model after save and load; check that it saves the same files once more."""
-    with tempfile.TemporaryDirectory() as place:
-        s.model.save(Path(place, "a"))
-        again = storage.load(Path(place, "a"))
+    with tempfile.TemporaryDirectory() as directory:
+        s.model.save(Path(directory, "a"))
+        again = storage.load(Path(directory, "a"))
         require(type(again) is type(s.model), f"{type(again).__name__} is loaded instead")
         yield again
         same_signature = str(again.signature()) == str(s.model.signature())
         require(
             same_signature, f"the signature was {s.model.signature()} and is {again.signature()}"
         )
-        again.save(Path(place, "b"))
+        again.save(Path(directory, "b"))
         require(
-            tree(Path(place, "a")) == tree(Path(place, "b")), "the loaded model saves other files"
+            tree(Path(directory, "a")) == tree(Path(directory, "b")),
+            "the loaded model saves other files",
         )
 
 

@@ -107,28 +107,28 @@ def similarity_is_the_cosine(s: Specimen) -> None:
 
 def the_nearest_texts_have_the_largest_cosines(s: Specimen) -> None:
     query = TEXTS[1]
-    found = s.model.nearest(query, 3, among=iter(TEXTS))
+    neighbours = s.model.nearest(query, 3, among=iter(TEXTS))
     cosines = s.model.similarity([query] * len(TEXTS), TEXTS)
     require(
-        len(found) == 3 and all(text in TEXTS for text, _ in found),
-        f"nearest of {len(TEXTS)} texts gives {found}",
+        len(neighbours) == 3 and all(text in TEXTS for text, _ in neighbours),
+        f"nearest of {len(TEXTS)} texts gives {neighbours}",
     )
     same(
-        [cosine for _, cosine in found],
+        [cosine for _, cosine in neighbours],
         np.sort(cosines)[::-1][:3],
         "nearest gives other cosines than similarity",
         off=1e-4,
     )
     same(
-        [cosine for _, cosine in found],
-        s.model.similarity([query] * 3, [text for text, _ in found]),
+        [cosine for _, cosine in neighbours],
+        s.model.similarity([query] * 3, [text for text, _ in neighbours]),
         "nearest gives a text with the cosine of another",
         off=1e-4,
     )
     several = s.model.nearest([query, "dog"], 2, among=TEXTS)
     same(
         [cosine for _, cosine in several[0]],
-        [cosine for _, cosine in found[:2]],
+        [cosine for _, cosine in neighbours[:2]],
         "alone a query has other neighbours",
         off=1e-4,
     )

@@ -171,10 +171,10 @@ def alignments_are_shares_of_the_source(s: Specimen) -> None:
     for source, target, weights in zip(
         pairs.source_texts, s.model.target_ids(pairs.targets), aligned, strict=True
     ):
-        wanted = len(target), len(s.model.tokenizers["source"].encode(source)) + 1
+        shape = len(target), len(s.model.tokenizers["source"].encode(source)) + 1
         require(
-            weights.shape == wanted,
-            f"the alignment of {source!r} has the shape {weights.shape} instead of {wanted}",
+            weights.shape == shape,
+            f"the alignment of {source!r} has the shape {weights.shape} instead of {shape}",
         )
         same(
             weights.sum(axis=1),
@@ -186,8 +186,8 @@ def alignments_are_shares_of_the_source(s: Specimen) -> None:
 
 def evaluate_measures_what_translate_says(s: Specimen) -> None:
     pairs = Parallel.of(s.held_out)
-    result, said = s.model.evaluate(pairs), s.model.translate(pairs.source_texts)
-    right = sum(a.strip() == b.strip() for a, b in zip(said, pairs.targets)) / len(pairs)
+    result, translations = s.model.evaluate(pairs), s.model.translate(pairs.source_texts)
+    right = sum(a.strip() == b.strip() for a, b in zip(translations, pairs.targets)) / len(pairs)
     same(
         result["exact_match"], right, "exact_match is not the share of right translations", off=1e-9
     )

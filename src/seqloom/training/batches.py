@@ -1,16 +1,8 @@
-"""What one step of training reads, whatever the task, and examples in random order.
+"""Batches of one training step, whatever the task: examples in random order (`Examples`), and windows
+of a text (`Carried`, `Shuffled`, `Separate`).
 
-A batch is a function of a cursor, so a resumed run reads on exactly where it was.
-
-Token ids in windows. A batch is a function of a cursor, so a resumed run reads on exactly where it was.
-
-`Carried` lays the text out in `batch_size` long rows that are read side by side, window by window,
-with the state carried on: truncated back-propagation through time. `Shuffled` reads windows in a
-new random order in each epoch, for networks without a state. In both a unit follows the one before.
-`Separate` begins each unit afresh, as it is scored where nothing is carried: units of like length
-stand side by side, padded on the right, and a row leaves when its unit ends, so neither state nor
-gradient nor sight crosses a `</s>`. `inputs` (B, T) are the `targets` (B, T) moved by one; before
-the first token stands `</s>`.
+A batch is a function of a cursor, so a resumed run continues exactly where it was. In windows of a
+text the `inputs` (B, T) are the `targets` (B, T) shifted by one; before the first token is `</s>`.
 """
 
 from __future__ import annotations
@@ -27,22 +19,21 @@ from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.language import unit_lengths
 
 Cursor = tuple[int, int]  # epoch, position in it
-_CORRUPTION = 7919  # so that noise does not repeat the numbers by which batches are shuffled
+_CORRUPTION = 7919  # in the seed, so that noise does not repeat the random numbers of shuffling
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Named arrays, rows first. `targets` is among them; `mask` and `weights` are as long as it, or
-    as its first axes.
+    """Named arrays, rows first. `targets` is among them; `mask` and `weights` have its shape, or that of
+    its first axes.
     """
 
     arrays: dict[str, np.ndarray]
     following: Cursor = (0, 0)
-    mask: np.ndarray | None = None  # bool: which targets are there; None: all
-    weights: np.ndarray | None = None  # how much each target counts; None: one
-    fresh: bool = (
-        True  # a carried state begins anew; else the rows are the first ones of the batch before
-    )
+    mask: np.ndarray | None = None  # bool: which targets are not padding; None: all
+    weights: np.ndarray | None = None  # of the targets; None: one
+    # a carried state is reset; else the rows continue the first rows of the batch before
+    fresh: bool = True
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
@@ -53,7 +44,7 @@ class Batch:
 
     @property
     def count(self) -> float:
-        """Return how many targets there are, each by its weight: what the sum of losses is divided by."""
+        """Return the number of targets, each by its weight: the divisor of the sum of losses."""
         shape = self.arrays["targets"].shape
         if self.weights is None:
             return math.prod(shape) if self.mask is None else int(_spread(self.mask, shape).sum())
@@ -64,7 +55,7 @@ class Batch:
 
 
 def _spread(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Spread values of the first axes over every target."""
+    """Broadcast values of the first axes to every target."""
     return np.broadcast_to(values.reshape(values.shape + (1,) * (len(shape) - values.ndim)), shape)
 
 
@@ -72,16 +63,16 @@ class Batches(Protocol):
     def batch(self, cursor: Cursor) -> Batch: ...
 
     def length(self, cursor: Cursor) -> int:
-        """Return about how many updates one epoch has."""
+        """Return about the number of batches of one epoch."""
         ...
 
     def share(self, cursor: Cursor) -> float:
-        """Return how much of its epoch is done."""
+        """Return the share of the epoch that is done."""
         ...
 
 
 class Examples:
-    """Examples of any kind in a new random order in each epoch; those of like length stand together."""
+    """Examples of any kind in a new random order in each epoch, batched by similar length."""
 
     def __init__(
         self,
@@ -92,9 +83,8 @@ class Examples:
         most_steps: int | None = None,
         seed: int = 0,
     ) -> None:
-        """Make batches of examples of these `lengths`; `collate` makes a batch of the examples with
-        these numbers. `most_steps`: of a batch with its padding; where examples are long, there are
-        fewer of them in it.
+        """Make batches of examples of these `lengths`; `collate` makes a batch of the examples with the
+        given indices. `most_steps`: of a batch with its padding, so that it has fewer long examples.
         """
         self.lengths, self.collate, self.seed = np.asarray(lengths), collate, seed
         self.most = most_steps, batch_size
@@ -117,7 +107,7 @@ class Examples:
         )
 
     def groups(self, epoch: int) -> list[np.ndarray]:
-        """Return the numbers of the examples in each batch."""
+        """Return the indices of the examples in each batch of an epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             rng = np.random.default_rng([self.seed, epoch])
             groups = self.deal(rng)
@@ -133,8 +123,8 @@ class Examples:
 class Corrupted:
     """Batches that are changed before the network sees them: noise, masks, words left out.
 
-    `corrupt(batch, rng)` returns the changed batch. Its random numbers are made from the seed and the cursor,
-    so they are others in each epoch, and a resumed run draws the same ones again.
+    `corrupt(batch, rng)` returns the changed batch. Its random numbers depend on the seed and the cursor, so
+    they differ between epochs, and a resumed run draws the same ones again.
     """
 
     def __init__(
@@ -153,20 +143,22 @@ class Corrupted:
         return self.batches.share(cursor)
 
     def batch(self, cursor: Cursor) -> Batch:
-        made = self.batches.batch(cursor)
-        changed = self.corrupt(made, np.random.default_rng([_CORRUPTION, self.seed, *cursor]))
-        return replace(changed, following=made.following, fresh=made.fresh)
+        original = self.batches.batch(cursor)
+        changed = self.corrupt(original, np.random.default_rng([_CORRUPTION, self.seed, *cursor]))
+        return replace(changed, following=original.following, fresh=original.fresh)
 
 
 # ---- windows
 
-DEFAULT_TOKENS, FEWEST_ROWS = (
-    1024,
-    8,
-)  # of a batch by default: many small steps learn faster than few large ones
+# of a batch by default: many small steps learn faster than few large ones
+DEFAULT_TOKENS, FEWEST_ROWS = 1024, 8
 
 
 class Carried:
+    """The text in `batch_size` long rows that are read in parallel, window by window, with the state
+    carried on: truncated back-propagation through time. Units follow one another.
+    """
+
     def __init__(
         self,
         ids: np.ndarray,
@@ -193,8 +185,8 @@ class Carried:
     def batch(self, cursor: Cursor) -> Batch:
         epoch, at = cursor
         size = min(self._size(epoch, at), self.columns - at)
-        places = self.starts[:, None] + np.arange(at, at + size)
-        targets = self.ids[places].astype(np.int64)
+        indices = self.starts[:, None] + np.arange(at, at + size)
+        targets = self.ids[indices].astype(np.int64)
         inputs = np.empty_like(targets)
         inputs[:, 1:] = targets[:, :-1]
         inputs[:, 0] = self.eos_id if at == 0 else self.ids[self.starts + at - 1]
@@ -214,6 +206,10 @@ class Carried:
 
 
 class Shuffled:
+    """Windows of the text in a new random order in each epoch, for networks without a state. Units
+    follow one another.
+    """
+
     def __init__(
         self,
         ids: np.ndarray,
@@ -225,9 +221,8 @@ class Shuffled:
         start_id: int | None = None,
         seed: int = 0,
     ) -> None:
-        """Split a text into windows. `before`: how many tokens the network also sees in front of a
-        window without being trained on them; `start_id`: what stands before the first token, if not
-        `</s>`.
+        """Split a text into windows. `before`: number of tokens before a window that the network also
+        sees but is not trained on; `start_id`: the token before the first one, if not `</s>`.
         """
         self.ids, self.before, self.seed = ids, before, seed
         self.start_id = eos_id if start_id is None else start_id
@@ -247,8 +242,8 @@ class Shuffled:
         starts = self._starts(epoch)
         chosen = starts[at : at + self.rows]
         targets = self.ids[chosen[:, None] + np.arange(self.window)].astype(np.int64)
-        places = chosen[:, None] + np.arange(-1 - self.before, self.window - 1)
-        inputs = np.where(places >= 0, self.ids[np.maximum(places, 0)], self.start_id).astype(
+        indices = chosen[:, None] + np.arange(-1 - self.before, self.window - 1)
+        inputs = np.where(indices >= 0, self.ids[np.maximum(indices, 0)], self.start_id).astype(
             np.int64
         )
         end = at + self.rows >= len(starts)
@@ -268,6 +263,11 @@ class Shuffled:
 
 
 class Separate:
+    """Units one by one, as they are scored where nothing is carried: units of similar length are read
+    in parallel, padded on the right, and a row ends with its unit, so neither state nor gradient nor
+    attention crosses a `</s>`.
+    """
+
     def __init__(
         self,
         ids: np.ndarray,
@@ -281,11 +281,10 @@ class Separate:
         start_id: int | None = None,
         seed: int = 0,
     ) -> None:
-        """Split units into windows. `carried`: a unit of several windows is read on with its state;
-        else each window is by itself. `start_id`: what stands before the first token of a unit, if
-        not `</s>`.
+        """Split units into windows. `carried`: the state is carried on between the windows of a unit.
+        `start_id`: the token before the first one of a unit, if not `</s>`.
 
-        A unit that is longer than a row of `Carried` would be is cut like one, or it would be read all alone.
+        A unit longer than a row of `Carried` would be is cut like one, or it would be in a batch alone.
         """
         self.ids, self.eos_id, self.before, self.vary, self.seed = ids, eos_id, before, vary, seed
         self.start_id = eos_id if start_id is None else start_id
@@ -316,12 +315,14 @@ class Separate:
             layout.ends[group][:, None],
             layout.units[group][:, None],
         )
-        places = first + np.arange(min(size, int((end - first).max())))  # (B, T)
-        mask = places < end
-        seen = first + np.arange(-1 - self.before, places.shape[1] - 1)  # (B, before + T)
-        inputs = np.where(seen < end, self.ids[seen.clip(0, len(self.ids) - 1)], self.eos_id)
-        inputs = np.where(seen < unit, self.start_id, inputs)
-        targets = np.where(mask, self.ids[places.clip(max=len(self.ids) - 1)], self.eos_id)
+        indices = first + np.arange(min(size, int((end - first).max())))  # (B, T)
+        mask = indices < end
+        input_indices = first + np.arange(-1 - self.before, indices.shape[1] - 1)  # (B, before + T)
+        inputs = np.where(
+            input_indices < end, self.ids[input_indices.clip(0, len(self.ids) - 1)], self.eos_id
+        )
+        inputs = np.where(input_indices < unit, self.start_id, inputs)
+        targets = np.where(mask, self.ids[indices.clip(max=len(self.ids) - 1)], self.eos_id)
         following = (epoch + 1, 0) if number + 1 == len(layout.steps) else (epoch, number + 1)
         arrays = {"inputs": inputs.astype(np.int64), "targets": targets.astype(np.int64)}
         return Batch(arrays, following, mask=None if mask.all() else mask, fresh=at == 0)
@@ -332,18 +333,20 @@ class Separate:
         return self._epoch[1]
 
     def _lay_out(self, rng: np.random.Generator) -> _Epoch:
-        # Long units are cut at other places in each epoch where a window is all that the network sees.
+        # Without a carried state, long units are cut at different positions in each epoch.
         shift = np.where(
             self.lengths > self.longest, 0 if self.carried else rng.integers(self.longest), 0
         )
         pieces = -(-(self.lengths + shift) // self.longest)
-        of = np.repeat(np.arange(len(pieces)), pieces)  # the unit of each piece
-        number = ranges(np.zeros_like(pieces), pieces)
-        low = (np.cumsum(self.lengths) - self.lengths)[of]
-        starts = low + np.maximum(number * self.longest - shift[of], 0)
-        ends = low + np.minimum((number + 1) * self.longest - shift[of], self.lengths[of])
-        order = rng.permutation(len(of))
-        order = order[longest_first((ends - starts)[order])]  # like ones in random order
+        owners = np.repeat(np.arange(len(pieces)), pieces)  # the unit of each piece
+        piece = ranges(np.zeros_like(pieces), pieces)
+        unit_starts = (np.cumsum(self.lengths) - self.lengths)[owners]
+        starts = unit_starts + np.maximum(piece * self.longest - shift[owners], 0)
+        ends = unit_starts + np.minimum(
+            (piece + 1) * self.longest - shift[owners], self.lengths[owners]
+        )
+        order = rng.permutation(len(owners))
+        order = order[longest_first((ends - starts)[order])]  # those of one length in random order
         together = None if self.batch_size else self.rows * self.window  # tokens of a window
         widths = np.minimum(ends - starts, self.window)[order]
         cuts = cut(widths, together, self.batch_size)
@@ -354,30 +357,28 @@ class Separate:
             steps += [
                 (group, at, size) for at in range(0, int(ends[group[0]] - starts[group[0]]), size)
             ]
-        return _Epoch(starts, ends, low, steps)
+        return _Epoch(starts, ends, unit_starts, steps)
 
 
 class _Epoch(NamedTuple):
-    """Units or pieces of them, and in which batches they are read: which, from where in them, how
-    many tokens.
-    """
+    """Pieces of units (or whole ones), and the batches of an epoch."""
 
     starts: np.ndarray
     ends: np.ndarray
-    units: np.ndarray  # where the unit of each begins
-    steps: list[tuple[np.ndarray, int, int]]
+    units: np.ndarray  # start of each piece's unit
+    steps: list[tuple[np.ndarray, int, int]]  # pieces of a batch, offset in them, number of tokens
 
 
 def _varied(truncation: int, rng: np.random.Generator) -> int:
-    """Sample a length, mostly about the truncation, now and then half of it (Merity et al. 2018,
-    section 4.1).
+    """Sample a length around the truncation, or with probability 0.05 around half of it (Merity et al.
+    2018, section 4.1).
     """
     base = truncation if rng.random() < 0.95 else truncation / 2
     return max(1, round(rng.normal(base, truncation / 14)))
 
 
 def _rows(batch_size: int | None, tokens: int, window: int) -> int:
-    """Return as many rows as were asked for, or fewer for a small text."""
+    """Return the given number of rows, or a default, which is lower for a small text."""
     if batch_size is None:
         return int(np.clip(tokens // (2 * window), 1, max(DEFAULT_TOKENS // window, FEWEST_ROWS)))
     if batch_size > tokens // 2:

@@ -1,21 +1,15 @@
-"""The directory of a training run, from which it goes on after any interruption.
+"""The directory of a training run, from which it continues after any interruption.
 
-    run.json            what is trained: model and training options, data, number of steps log.jsonl
-    one line for each report: step, loss, learning rate, gradient norm, tokens/s; evaluations
-    last.safetensors    weights, optimiser, carried state, random state, position: all that the next
-    step depends on best.safetensors    the weights of the best evaluation run.lock            while
-    a process trains: its number; locked by it, so that no second one can
+    run.json          what is trained: model and training options, data, number of steps
+    log.jsonl         a line for each report: step, loss, learning rate, gradient norm, tokens/s; evaluations
+    last.safetensors  weights, optimiser, carried state, random state, position: all that the next step
+                      depends on
+    best.safetensors  the weights of the best evaluation
+    run.lock          while a process trains: its id; locked by it, so that no second one can train
 
-Files are written beside their place and renamed. A run of other options or data is never continued
-by mistake.
-
-Several processes that train one network (torchrun): which one this is, and what only the first one does.
-
-A single process is the first of one. Files are written by the first alone; what it decides, the
-others hear from it.
-
-Ctrl-C between two steps, not in the middle of one: the step is finished, the checkpoint written,
-then it is heard.
+Files are written under a temporary name and renamed. A run with different options or data is never
+continued by mistake. Where several processes train one network (torchrun), only the first writes
+files and decides; the others get its decisions (`from_first`).
 """
 
 from __future__ import annotations
@@ -43,8 +37,8 @@ from seqloom.storage import EVENTS, TRAINING_LOG
 
 
 def _distributed() -> Any:
-    """Return torch's module where a group of processes was started, else None; torch is not loaded
-    for the question.
+    """Return torch.distributed if a group of processes was started, else None, without importing
+    torch.
     """
     torch = sys.modules.get("torch")
     module = getattr(torch, "distributed", None)
@@ -54,15 +48,13 @@ def _distributed() -> Any:
 
 
 def is_first() -> bool:
-    """Return whether this is the first process; also true where other processes run beside it but
-    no group was started: each is on its own then.
-    """
+    """Return whether this is the first process of its group; also true without a group."""
     group = _distributed()
     return group is None or group.get_rank() == 0
 
 
 def from_first(decide: Callable[[], Any]) -> Any:
-    """Return what the first process decides; the others wait for it."""
+    """Return the decision of the first process; the others wait for it."""
     group = _distributed()
     if group is None or group.get_world_size() == 1:
         return decide()
@@ -75,23 +67,22 @@ def from_first(decide: Callable[[], Any]) -> Any:
 
 
 class Interrupts:
-    """While open, the first Ctrl-C (or SIGTERM) only sets `asked`; a second one acts at once.
+    """While open, the first Ctrl-C (or SIGTERM) only sets `asked`, so that a step can be finished and a
+    checkpoint written; a second one acts at once.
 
-    At the end it is heard by whoever listened before: Python raises KeyboardInterrupt, and ends at SIGTERM.
+    At the end the signal goes to the earlier handler: Python raises KeyboardInterrupt, or ends at SIGTERM.
     """
 
     def __init__(self) -> None:
-        self.asked: int | None = None
-        self.obeyed = False  # by ending early with what there is, so that nobody else need hear it
+        self.asked: int | None = None  # the signal
+        self.obeyed = False  # by ending early with a result, so that the signal is not passed on
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # elsewhere Python has no signals
             for number in (signal.SIGINT, signal.SIGTERM):
-                if signal.getsignal(number) not in (
-                    signal.SIG_IGN,
-                    None,
-                ):  # nohup, a job in the background
+                # ignored under nohup and in a background job
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._ask)
         return self
 
@@ -108,7 +99,7 @@ class Interrupts:
         self.asked = number
 
     def give_way(self) -> None:
-        """Raise the signal that was held back, now that all is safe."""
+        """Raise the signal that was held back, now that the checkpoint is written."""
         if self.asked is not None:
             self.__exit__()
 
@@ -123,7 +114,7 @@ RUN, LOG, LAST, BEST, LOCK = (
     "run.lock",
 )
 _META = "meta.json"
-MAX_SETTINGS_SHOWN = 3  # settings that are named where they differ
+MAX_SETTINGS_SHOWN = 3  # different settings that an error names
 
 
 class Run:
@@ -132,10 +123,9 @@ class Run:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from training here while open; a directory in which nothing is kept is
-        removed at the end.
+        """Lock the directory against other runs while open; an empty directory is removed at the end.
 
-        Of several that train one network the first holds it.
+        Of several processes that train one network the first has the lock.
         """
         if not self.writes:
             yield
@@ -154,34 +144,33 @@ class Run:
             with suppress(OSError):
                 self.directory.rmdir()
 
-    def clear(self, *kept: str) -> None:
-        """Remove what a run left, but for these files."""
+    def clear(self, *keep: str) -> None:
+        """Remove the files of a run, except these."""
         for path in self.directory.iterdir():
-            if path.name not in (LOCK, *kept):
+            if path.name not in (LOCK, *keep):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def open(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Start, or go on with, a run of these facts; return what an earlier start has fixed (the
-        number of steps).
+        """Start or continue a run with these facts; return the values that an earlier start has fixed
+        (the number of steps).
 
-        Without a checkpoint there is nothing to go on from, so what else was left (a log, events)
-        is not of this run.
+        Without a checkpoint there is nothing to continue, so other files (a log, events) are removed.
         """
         path = self.directory / RUN
         plain = json.loads(json.dumps(facts))
         if path.exists():
             try:
-                known = json.loads(path.read_text(encoding="utf-8"))
-                different = differences(known["facts"], plain)
+                saved = json.loads(path.read_text(encoding="utf-8"))
+                different = differences(saved["facts"], plain)
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise self._damaged(path) from None
             if different and self.has_checkpoint():
-                more = (
+                rest = (
                     [f"and {len(different) - MAX_SETTINGS_SHOWN} more"]
                     if len(different) > MAX_SETTINGS_SHOWN
                     else []
                 )
-                shown = "; ".join([*different[:MAX_SETTINGS_SHOWN], *more])
+                shown = "; ".join([*different[:MAX_SETTINGS_SHOWN], *rest])
                 raise ConfigError(
                     f"{self.directory} holds an unfinished run with other settings ({shown}); "
                     "give the same settings to resume, or --restart to start over"
@@ -189,13 +178,13 @@ class Run:
             if not different:
                 if not self.has_checkpoint():
                     self.clear(RUN)
-                return known["fixed"]
+                return saved["fixed"]
         self.clear()
         self._write(path, json.dumps({"facts": plain, "fixed": {}}, indent=2).encode())
         return {}
 
     def check(self) -> None:
-        """Refuse a place that holds something else, since a finished run is removed."""
+        """Refuse a directory that contains something else, since a finished run is removed."""
         if not self.directory.exists():
             return
         names = (
@@ -210,15 +199,15 @@ class Run:
             )
 
     def has_checkpoint(self) -> bool:
-        """Return whether there is something to go on from."""
+        """Return whether there is a checkpoint to continue from."""
         return (self.directory / LAST).exists()
 
     def fix(self, **values: Any) -> None:
-        """Save what was decided once, so that every later start decides the same."""
+        """Save decisions of the first start, so that every later start has the same."""
         path = self.directory / RUN
-        known = json.loads(path.read_text(encoding="utf-8"))
-        known["fixed"].update(values)
-        self._write(path, json.dumps(known, indent=2).encode())
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        saved["fixed"].update(values)
+        self._write(path, json.dumps(saved, indent=2).encode())
 
     def save(self, arrays: dict[str, np.ndarray], meta: dict[str, Any], name: str = LAST) -> None:
         if not self.writes:
@@ -228,7 +217,7 @@ class Run:
         try:
             write_arrays(beside, {**arrays, _META: packed})
             self._put(beside, self.directory / name)
-        except BaseException:  # a full disk: what was written of it would only be in the way
+        except BaseException:  # a full disk: the incomplete file is of no use
             beside.unlink(missing_ok=True)
             raise
 
@@ -246,7 +235,7 @@ class Run:
         return ModelError(f"{path}: damaged; start over with --restart, or remove {self.directory}")
 
     def keep_log(self, step: int) -> None:
-        """Remove what a killed run logged after its last checkpoint; those steps are done again."""
+        """Remove the log lines after the last checkpoint of a killed run; those steps are done again."""
         path = self.directory / LOG
         if self.writes and path.exists():
             lines = [
@@ -276,9 +265,7 @@ class Run:
 
 @contextmanager
 def opened(directory: Path | None, facts: dict[str, Any]) -> Iterator[Run | None]:
-    """Open the run of that directory, new or continued, for this process alone; None without a
-    directory.
-    """
+    """Open and lock the run of that directory, new or continued; None without a directory."""
     if directory is None:
         yield None
         return
@@ -289,8 +276,8 @@ def opened(directory: Path | None, facts: dict[str, Any]) -> Iterator[Run | None
 
 
 def read_log(directory: str | Path) -> list[dict[str, Any]]:
-    """Read the log of a run or of the model that came of it, for plots; a line cut off by a crash
-    is left out.
+    """Read the log of a run or of the model trained by it, for plots; a line cut off by a crash is left
+    out.
     """
     logs = [
         path for path in (Path(directory) / LOG, Path(directory) / TRAINING_LOG) if path.is_file()

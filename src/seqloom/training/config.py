@@ -18,13 +18,14 @@ _RATES = {
     "momentum": 0.2,
     "asgd": 10.0,
 }
-MINUTES, OPTIMIZER = 5.0, "muon"  # when the user says nothing about length, or about the optimizer
+MINUTES, OPTIMIZER = 5.0, "muon"  # where the options set no length, or no optimizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Config):
     """Training options."""
 
+    # average: not with asgd, which is a mean
     only_with: ClassVar[OnlyWith] = {
         "decay": {"schedule": ("step", "plateau")},
         "decay_every": {"schedule": ("step",)},
@@ -32,7 +33,7 @@ class TrainConfig(Config):
         "decay_plan": {"schedule": ("wsd", None)},
         "clip_at": {"clip": ("norm", "value", "adaptive")},
         "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop", None)},
-    }  # asgd is a mean
+    }
 
     minutes: float | None = option(
         None,
@@ -230,8 +231,8 @@ class TrainConfig(Config):
         return falls
 
     def by_pattern(self, option: str) -> dict[str, float]:
-        """Return the numbers that `delay` or `lr_scale` gives, by pattern of names."""
-        found: dict[str, float] = {}
+        """Return the numbers of `delay` or `lr_scale`, by pattern of names."""
+        numbers: dict[str, float] = {}
         for text in getattr(self, option):
             pattern, _, number = text.rpartition("=")
             try:
@@ -242,24 +243,24 @@ class TrainConfig(Config):
                 raise ConfigError(
                     f"{option} must be NAME=NUMBER, such as embedding.*=0.3; got {quoted(text)}"
                 )
-            found[pattern] = value
-        return found
+            numbers[pattern] = value
+        return numbers
 
     @property
     def limit(self) -> float:
-        """Return the limit that `clip` compares with."""
+        """Return the clipping threshold."""
         if self.clip_at is not None:
             return self.clip_at
         return 3.0 if self.clip == "adaptive" else 1.0
 
     @property
     def rule(self) -> str:
-        """Return the optimizer that is used."""
+        """Return the optimizer, or the default one."""
         return self.optimizer or OPTIMIZER
 
     @property
     def rate(self) -> float:
-        """Return the highest learning rate."""
+        """Return the peak learning rate."""
         if self.lr is not None:
             return self.lr
         return _RATES[self.rule]

@@ -1,4 +1,4 @@
-"""Where training runs and in which precision, and clear words when it cannot."""
+"""Device and precision of training, with clear errors where they are not supported."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from seqloom.training.config import TrainConfig
 
 @dataclass(frozen=True)
 class Tensors:
-    """A batch where the network is."""
+    """A batch on the network's device."""
 
     arrays: dict[str, torch.Tensor]
-    mask: torch.Tensor | None  # bool: which targets are there; None: all
-    weights: torch.Tensor | None  # how much each target counts; None: one
+    mask: torch.Tensor | None  # bool: which targets are not padding; None: all
+    weights: torch.Tensor | None  # of the targets; None: one
 
     def __getitem__(self, name: str) -> torch.Tensor:
         return self.arrays[name]
@@ -55,7 +55,7 @@ def find_device(name: str | None) -> torch.device:
 
 
 def check_precision(config: TrainConfig, device: torch.device) -> None:
-    """Refuse what this hardware would only emulate."""
+    """Refuse a precision that this hardware would only emulate."""
     if config.precision == "float32":
         return
     if device.type == "cpu":
@@ -81,8 +81,8 @@ def check_precision(config: TrainConfig, device: torch.device) -> None:
 
 @cache
 def _multiplies(dtype: str) -> bool:
-    """Return whether a product of two matrices works, tried in a process of its own, which an
-    illegal instruction ends.
+    """Return whether a product of two matrices works, tried in a separate process, since an illegal
+    instruction would end this one.
     """
     code = f"import torch; a = torch.ones(64, 64, dtype=torch.{dtype}); a @ a"
     return (
@@ -100,8 +100,8 @@ def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManage
 
 
 def scaler_for(config: TrainConfig, device: torch.device) -> torch.amp.GradScaler:
-    """Make a scaler of the loss where float16 would lose small gradients; elsewhere it does
-    nothing.
+    """Make a scaler of the loss, which keeps float16 from losing small gradients; disabled for other
+    types.
     """
     return torch.amp.GradScaler(
         device.type, enabled=config.precision == "float16" and device.type == "cuda"
@@ -110,7 +110,7 @@ def scaler_for(config: TrainConfig, device: torch.device) -> torch.amp.GradScale
 
 @contextmanager
 def memory_advice(config: TrainConfig) -> Iterator[None]:
-    """Say what to lower when memory runs out."""
+    """Raise an error with advice when memory runs out."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:

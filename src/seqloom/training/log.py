@@ -1,9 +1,9 @@
-"""Where the reports of a run go: a line of JSON each in its directory, and on wish TensorBoard events.
+"""The log of a run: a line of JSON for each report in its directory, and optionally TensorBoard events.
 
-What is counted here (tokens and seconds since the first start, the losses since the last report) is
-part of the checkpoint, so the log of a run that was interrupted reads like one that was not. The
-events are a function of the log: when a run goes on they are written anew from the lines that were
-kept, so no step is in them twice.
+The counts (tokens and seconds since the first start, the losses since the last report) are part of
+the checkpoint, so the log of an interrupted run reads like that of another. The events are a
+function of the log: when a run continues they are written again from its remaining lines, so no step
+is in them twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLUSH = 10  # seconds that an event may wait before it is on disk
 
 
 def check_tensorboard(config: TrainConfig) -> None:
-    """Refuse, before the work begins, events that could not be written."""
+    """Refuse before training TensorBoard events that could not be written."""
     if config.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise MissingExtra(
             "tensorboard is not installed: pip install 'seqloom[tensorboard]', or leave --tensorboard out; "
@@ -33,7 +33,7 @@ def check_tensorboard(config: TrainConfig) -> None:
 
 
 class Log:
-    """Sums what happens between two reports and writes them down; close it by leaving its block."""
+    """Sums losses and counts between two reports and writes these; a context manager."""
 
     def __init__(self, run: Run | None, config: TrainConfig, task: Trainable) -> None:
         check_tensorboard(config)
@@ -43,18 +43,16 @@ class Log:
             )
         self.run, self.task, self.tensorboard = run, task, config.tensorboard and is_first()
         self.count, self.earlier, self.loss_sum, self.updates = 0.0, 0.0, 0.0, 0
-        self.since, self.new = (
-            time.perf_counter(),
-            0.0,
-        )  # when the last report was, and targets since then
-        self.begun = self.since
+        # time of the last report, and targets since
+        self.since, self.new = time.perf_counter(), 0.0
+        self.started = self.since
         self._writer: Any = None
 
     def begin(self, step: int, state: dict[str, Any]) -> None:
-        """Start, or go on after so many steps with what `state` gave then."""
+        """Start, or continue after so many steps with the result of `state` at that time."""
         self.count, self.earlier = state.get("count", 0), state.get("seconds", 0.0)
         self.loss_sum, self.updates = state.get("loss_sum", 0.0), state.get("updates", 0)
-        self.begun = self.since = time.perf_counter()
+        self.started = self.since = time.perf_counter()
         if self.run is not None:
             self.run.keep_log(step)
             if self.tensorboard:
@@ -69,7 +67,7 @@ class Log:
             self._writer = None
 
     def state(self) -> dict[str, Any]:
-        """Return what `begin` needs to go on."""
+        """Return the values that `begin` needs to continue."""
         return {
             "count": self.count,
             "seconds": self._seconds(),
@@ -78,12 +76,12 @@ class Log:
         }
 
     def add(self, loss: float, count: float) -> None:
-        """Add one update: its loss, and how many targets it had."""
+        """Add one update: its loss, and its number of targets."""
         self.loss_sum, self.updates = self.loss_sum + loss, self.updates + 1
         self.count, self.new = self.count + count, self.new + count
 
     def report(self, step: int, rate: float, norm: float) -> dict[str, Any]:
-        """Write the mean of the updates since the last report; returns what was written."""
+        """Write the mean of the updates since the last report, and return the line."""
         now = time.perf_counter()
         loss = self.loss_sum / max(self.updates, 1)
         values = {
@@ -92,7 +90,7 @@ class Log:
             "lr": rate,
             "norm": round(norm, 4),
             f"{self.task.counted}_per_s": round(self.new / max(now - self.since, 1e-9)),
-        } | self._place()
+        } | self._progress()
         values |= self._readings(loss, held_out=False) | (
             {} if self.task.unit == "nats" else {"unit": self.task.unit}
         )
@@ -101,17 +99,17 @@ class Log:
         return values
 
     def evaluated(self, step: int, valid: float | None, spent: float) -> None:
-        """Add the criterion on held-out data; the seconds that it took are no training time."""
+        """Write the criterion on held-out data; the seconds `spent` on it are no training time."""
         self.since += spent
         if valid is not None:
             criterion = self.task.criterion.name
             named = {} if criterion == self.task.unit else {"criterion": criterion}
             values = {"step": step, "valid": round(valid, 6), **named}
-            self._write(values | self._place() | self._readings(valid, held_out=True))
+            self._write(values | self._progress() | self._readings(valid, held_out=True))
 
     def shown(self, value: float, held_out: bool = False) -> str:
-        """Show a loss, or the criterion on held-out data, for people: in the first of its other units
-        where it has some.
+        """Format a loss, or the criterion on held-out data, for people: in the first of its other units
+        if it has any.
         """
         for name, other in self.task.readings(value, held_out).items():
             return f"{other:.3f} {name.replace('_per_', '/').replace('_', ' ')}"
@@ -123,9 +121,9 @@ class Log:
         }
 
     def _seconds(self) -> float:
-        return self.earlier + time.perf_counter() - self.begun
+        return self.earlier + time.perf_counter() - self.started
 
-    def _place(self) -> dict[str, Any]:
+    def _progress(self) -> dict[str, Any]:
         return {self.task.counted: round(self.count), "seconds": round(self._seconds(), 2)}
 
     def _write(self, values: dict[str, Any]) -> None:
@@ -140,13 +138,13 @@ class Log:
     def _open_events(self, run: Run) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        place = run.directory / EVENTS
-        shutil.rmtree(place, ignore_errors=True)
-        # purge_step: a TensorBoard that is looking at the deleted file forgets what it has read
-        self._writer = SummaryWriter(str(place), flush_secs=_FLUSH, purge_step=0)
-        begun = time.time() - self.earlier
+        directory = run.directory / EVENTS
+        shutil.rmtree(directory, ignore_errors=True)
+        # purge_step: a TensorBoard that shows the deleted file forgets what it has read
+        self._writer = SummaryWriter(str(directory), flush_secs=_FLUSH, purge_step=0)
+        started = time.time() - self.earlier
         for values in read_log(run.directory) if (run.directory / LOG).exists() else []:
-            self._add_events(values, begun + values.get("seconds", 0.0))
+            self._add_events(values, started + values.get("seconds", 0.0))
 
     def _add_events(self, values: dict[str, Any], when: float) -> None:
         held_out = "valid" in values

@@ -1,9 +1,8 @@
 """The training loop of every network.
 
-What a step does is a function of its number, the seed and the data; everything else that it depends
-on (weights, optimiser, carried state, random state, position) is in the checkpoint. So a run that
-was interrupted goes on to the same bits as one that was not, on the same machine with the same
-number of threads.
+A step is a function of its number, the seed and the data; everything else that it depends on
+(weights, optimiser, carried state, random state, position) is in the checkpoint. So an interrupted
+run gives the same bits as an uninterrupted one, on the same machine with the same number of threads.
 
 How many steps: given, from epochs, or as many as fit into the minutes (`pace`). For minutes a few
 steps are timed first and thrown away: shares of the steps, such as warm-up, refer to the estimate.
@@ -130,7 +129,7 @@ def _time(updater: Updater, longest: float, clock: Clock) -> tuple[float, float]
 
 # ---- loop
 
-REPORTS = 200  # lines of the log, about
+REPORTS = 200  # about as many reports in the log
 CHECKPOINT_SECONDS = 60.0
 MAX_PLANS_SHOWN = 4  # of a run on a machine that changed more often, info shows all
 
@@ -146,11 +145,11 @@ def _flags(options: dict[str, Any]) -> list[str]:
 
 @dataclass
 class Report:
-    """How a run went."""
+    """The result of a run."""
 
     steps: int
     network: nn.Module
-    valid: float | None = None  # the criterion with the weights that were kept
+    valid: float | None = None  # the criterion with the best weights
     best_step: int | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -196,7 +195,7 @@ def train(
 
 
 def _frozen_facts(task: Trainable) -> dict[str, str]:
-    """Return what a run must have in common with its beginning because of a second, frozen network."""
+    """Return the digest of a second, frozen network, which must be the same when a run is continued."""
     frozen = frozen_network(task)
     if frozen is None:
         return {}
@@ -339,14 +338,14 @@ class _Loop:
         try:
             update = self.updater.update(self.step, self.planned_steps, rate)
         except Diverged as error:
-            kept = (
+            checkpoint_note = (
                 ""
                 if self.run is None or not self.run.has_checkpoint()
                 else (f"; the last good checkpoint is in {self.run.directory}")
             )
             raise TrainingError(
                 f"at step {self.step + 1} {error}: try a lower lr (now {rate:.2g}), "
-                f"a lower clip_at (now {self.config.limit:g}), or more warmup{kept}"
+                f"a lower clip_at (now {self.config.limit:g}), or more warmup{checkpoint_note}"
             ) from None
         self.average.update(self.schedule.averages(self.step))
         return update
@@ -360,22 +359,21 @@ class _Loop:
         bar.note(f"{self.log.shown(values['loss'])}{valid}, {rate}, norm {values['norm']:.2f}")
 
     def _evaluate(self) -> None:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         weights = {name: w.detach().clone() for name, w in self.network.state_dict().items()}
         averaged = self.average.weights()
         self.network.load_state_dict(averaged)
         self.network.eval()
         valid = self.task.evaluate(self.network)
         self.network.train()
-        self.log.evaluated(self.step, valid, time.perf_counter() - begun)
+        self.log.evaluated(self.step, valid, time.perf_counter() - start)
         if valid is not None:
             cost = self.task.criterion.cost
             self.schedule.evaluated(cost(valid))
             better = not math.isnan(valid) and (self.best is None or cost(valid) < cost(self.best))
             self.waited = 0 if better else self.waited + 1
-            if (
-                better or valid == self.best
-            ):  # of equal ones, which are frequent where right answers are counted, the later
+            # of equal values, which are frequent where right answers are counted, the later one
+            if better or valid == self.best:
                 self.best, self.best_step = valid, self.step
                 self.best_weights = {name: w.detach().clone() for name, w in averaged.items()}
                 if self.run is not None:
@@ -389,10 +387,10 @@ class _Loop:
     def _take_best(self) -> None:
         """Take the weights of the best evaluation, or without one the last (or mean) ones."""
         if self.best_step and self.best_weights is None and self.run is not None:
-            kept = self.run.load(files.BEST)
-            if kept is not None:
+            saved = self.run.load(files.BEST)
+            if saved is not None:
                 self.best_weights = {
-                    name: torch.from_numpy(np.array(array)) for name, array in kept[0].items()
+                    name: torch.from_numpy(np.array(array)) for name, array in saved[0].items()
                 }
         weights = self.best_weights if self.best_weights is not None else self.average.weights()
         self.network.load_state_dict(weights)

@@ -1,4 +1,4 @@
-"""torch's optimisers by name, their state as named arrays, and means of the weights."""
+"""Optimisers by name, their state as named arrays, and averages of the weights."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def make_optimizer(
 ) -> torch.optim.Optimizer:
     """Make the optimizer; weight decay applies to matrices only, not to biases and gains of norms.
 
-    Parameters with `delayed` names are in groups of their own, which say with whose: 1 for the first names, 0
-    for none.
+    Parameters with `delayed` names are in separate groups, numbered by `delayed` from 1 on; 0: the others.
     """
     numbers = {name: number for number, names in enumerate(delayed, 1) for name in names}
     hidden = hidden_matrices(network) if config.rule == "muon" else set()
@@ -53,9 +52,7 @@ def make_optimizer(
 
 
 def hidden_matrices(network: nn.Module) -> set[str]:
-    """Return the names of the matrices between layers: not the tables of vectors, nor the output
-    layer.
-    """
+    """Return the names of the hidden matrices: neither embeddings nor the output layer."""
     tables = {
         f"{name}.weight"
         for name, module in network.named_modules()
@@ -72,9 +69,9 @@ class Muon(torch.optim.AdamW):
     """Muon (Jordan et al. 2024) for the groups marked `muon`, AdamW for the others, at one learning
     rate for both.
 
-    A matrix moves in the direction of its momentum with all singular values made about equal, and
-    as far as AdamW would move it (Liu et al. 2025). torch's own Muon computes in bfloat16, which
-    CPUs without it do twenty times slower than float32.
+    The update of a matrix is its momentum with all singular values made about equal, scaled to the
+    size of AdamW's update (Liu et al. 2025). torch's own Muon computes in bfloat16, which is twenty
+    times slower than float32 on CPUs without it.
     """
 
     @torch.no_grad()
@@ -84,17 +81,15 @@ class Muon(torch.optim.AdamW):
             for p, direction in zip(matrices, orthogonal([self._direction(p) for p in matrices])):
                 p.mul_(1 - group["lr"] * group["weight_decay"])
                 p.add_(direction, alpha=-group["lr"] * 0.2 * max(p.shape) ** 0.5)
-                p.grad = None  # so AdamW leaves it alone
+                p.grad = None  # so that AdamW skips it
         return super().step(closure)
 
     def _direction(self, p: torch.Tensor) -> torch.Tensor:
         """Return the gradient with momentum (Nesterov)."""
         state = self.state[p]
         if not state:
-            state |= {
-                "momentum_buffer": torch.zeros_like(p),
-                "step": torch.zeros(()),
-            }  # AdamW looks for a step
+            # AdamW expects a step
+            state |= {"momentum_buffer": torch.zeros_like(p), "step": torch.zeros(())}
         momentum = state["momentum_buffer"]
         assert p.grad is not None
         momentum.lerp_(p.grad, 1 - _MOMENTUM)
@@ -108,19 +103,19 @@ def orthogonal(matrices: Sequence[torch.Tensor], rounds: int = 5) -> list[torch.
     a, b, c = 3.4445, -4.7750, 2.0315
     wide = [m.T if m.size(0) > m.size(1) else m for m in matrices]
     out: dict[int, torch.Tensor] = {}
-    for shape in dict.fromkeys(m.shape for m in wide):  # those of one shape side by side
-        places = [i for i, m in enumerate(wide) if m.shape == shape]
-        x = torch.stack([wide[i] for i in places])
+    for shape in dict.fromkeys(m.shape for m in wide):  # those of one shape as a batch
+        indices = [i for i, m in enumerate(wide) if m.shape == shape]
+        x = torch.stack([wide[i] for i in indices])
         x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
         for _ in range(rounds):
             gram = x @ x.mT
             x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-        out |= dict(zip(places, x))
+        out |= dict(zip(indices, x))
     return [out[i].T if m.size(0) > m.size(1) else out[i] for i, m in enumerate(matrices)]
 
 
 def optimizer_arrays(optimizer: torch.optim.Optimizer) -> dict[str, np.ndarray]:
-    """Return the arrays of the optimizer, as `number of the parameter . name`: array."""
+    """Return the state of the optimizer as arrays with names `number of the parameter.name`."""
     state = optimizer.state_dict()["state"]
     return {
         f"{number}.{name}": value.detach().cpu().numpy()
@@ -131,13 +126,13 @@ def optimizer_arrays(optimizer: torch.optim.Optimizer) -> dict[str, np.ndarray]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, arrays: dict[str, np.ndarray]) -> None:
-    whole = optimizer.state_dict()
+    state_dict = optimizer.state_dict()
     state: dict[int, dict[str, Any]] = {}
     for key, array in arrays.items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = torch.from_numpy(np.array(array))
-    whole["state"] = state
-    optimizer.load_state_dict(whole)
+    state_dict["state"] = state
+    optimizer.load_state_dict(state_dict)
 
 
 class Average:
@@ -165,5 +160,5 @@ class Average:
         torch._foreach_lerp_([self.mean[name] for name in weights], list(weights.values()), share)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Return the weights to evaluate and keep."""
+        """Return the weights to evaluate and save: the mean, once there is one."""
         return {**self.network.state_dict(), **self.mean}

@@ -1,11 +1,6 @@
-"""What the training loop needs to know of a model: its network, its batches, its loss, and what it
-is judged by.
-
-The learning rate as a function of the step, so that a resumed run goes on exactly.
-
-Warm-up begins at 1 / warm-up, not at zero: a first step with rate zero would be lost. Noam is
-Vaswani et al. 2017, section 5.3, scaled to reach the given rate at the end of its warm-up. Only
-`plateau` looks at results; what it has seen is kept in its `state`.
+"""What the training loop needs of a model: its network, batches, loss and criterion (`Trainable`); and
+the learning rate as a function of the step (`Schedule`, `DelayedGroup`), so that a resumed run
+continues exactly.
 """
 
 from __future__ import annotations
@@ -24,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Criterion(NamedTuple):
-    """What is measured on held-out data, and which way is better: nats, F1, BLEU, mean squared error."""
+    """The metric on held-out data (nats, F1, BLEU, mean squared error), and which direction is better."""
 
     name: str = "nats"
     higher_is_better: bool = False
 
     def cost(self, value: float) -> float:
-        """Return the value as something of which less is better."""
+        """Return the value with a sign such that less is better."""
         return -value if self.higher_is_better else value
 
 
 class Trainable(Protocol):
-    """What is trained, and how it is judged. A task may also have
+    """What is trained, and how it is evaluated. A task may also have
 
-    - `frozen_network`: a second module that its loss asks, such as a teacher or a reference. The loop moves
+    - `frozen_network`: a second module that its loss calls, such as a teacher or a reference. The loop moves
       it to the device of the first, in eval mode and without gradients, and never changes, saves or
       checkpoints it; a run is only continued with the same one. Ask it inside `torch.no_grad()`.
     - `enough_epochs`, `evaluations`: how long to train and how often to evaluate where nothing is said.
@@ -57,12 +52,12 @@ class Trainable(Protocol):
         """Return the sum of the losses of the targets, each by its weight, and the state to carry on
         (None: nothing is carried).
 
-        Whoever asks divides it by the count of all batches of an update: batches may be of unequal size.
+        The caller divides it by the count of all batches of an update, which may be of unequal size.
         """
         ...
 
     def evaluate(self, network: Any) -> float | None:
-        """Return the criterion on held-out data; None where there is none."""
+        """Return the criterion on held-out data; None if nothing is held out."""
         ...
 
     def readings(self, value: float, held_out: bool) -> dict[str, float]:
@@ -81,7 +76,9 @@ _LOWEST = 0.02  # of the peak, at the end of cosine and wsd
 
 
 class Schedule:
-    """The learning rate of each step.
+    """The learning rate by step. Warm-up begins at 1 / warm-up, not at zero: a first step with rate
+    zero would be lost. Noam is Vaswani et al. 2017, section 5.3, scaled to reach the given rate at the
+    end of its warm-up. Only `plateau` depends on results, which are in its `state`.
 
     `plan`: when the rate of wsd falls, as pairs of steps; the list may grow while the run goes on (`Pace`).
     """
@@ -138,7 +135,7 @@ class Schedule:
         return share
 
     def evaluated(self, loss: float) -> None:
-        """Tell it a held-out loss; two evaluations without gain lower the rate of `plateau`."""
+        """Take a held-out loss into account: two evaluations without gain lower the rate of `plateau`."""
         if loss < self.best:
             self.best, self.waited = loss, 0
             return
@@ -160,7 +157,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class DelayedGroup:
-    """Weights that begin to learn after the rest, or at a rate of their own, by patterns of names (fnmatch).
+    """Weights that learn later than the rest, or at a different rate, by patterns of names (fnmatch).
 
     For `frozen_for` (a share of the steps, or a number of them if above 1), or only for this `fraction` of
     it, they do not change by a bit and have no gradient; then their learning rate rises over as many steps to
@@ -173,7 +170,7 @@ class DelayedGroup:
     fraction: float = 1.0
 
     def share(self, step: int, steps: int) -> float:
-        """Return their share of the learning rate in update number `step` of `steps`, counted from 0."""
+        """Return the factor of their learning rate in update number `step` of `steps`, counted from 0."""
         wait = round(_count(self.frozen_for, steps) * self.fraction)
         return self.lr_scale * (min(max((step - wait + 1) / wait, 0.0), 1.0) if wait else 1.0)
 

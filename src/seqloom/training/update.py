@@ -1,21 +1,6 @@
-"""One update of the weights: the same in training and where steps are timed.
-
-Carried states: nested tuples of tensors, cut off from the graph, flattened for a checkpoint and
-put together again.
-
-Cutting gradients that are too large, and a record of how often and where.
-
-By global norm (Pascanu et al. 2013) the direction is kept; by value it is not. Adaptive clipping
-allows a multiple of a running mean of the norm, and there is no limit during the first steps. What
-enters that mean is capped at twice the limit: an explosion of any size then raises it by a few
-hundredths at most, a lasting rise is followed all the same, and ordinary norms enter as they are.
-(Were they cut at the limit itself, the mean would sink, and the limit with it.)
-
-Which weights of a network learn later, more slowly or not at all: patterns of names become groups.
-
-A model has groups of its own (pretrained vectors that are frozen at first, the layers of a published
-encoder); the options `freeze`, `delay` and `lr_scale` of training overrule them weight by weight. Of several
-patterns that match a weight the first counts.
+"""One update of the weights, the same in training and where steps are timed: carried states (nested
+tuples of tensors), clipping of gradients, groups of weights that learn later, more slowly or not at
+all, and the step itself (`Updater`).
 """
 
 from __future__ import annotations
@@ -39,14 +24,14 @@ from seqloom.training.trainable import DelayedGroup, Trainable
 
 
 def detached(state: Any) -> Any:
-    """Return the state without its history, so that gradients stop at the edge of the window."""
+    """Detach the state from the graph, so that gradients stop at the edge of the window."""
     if isinstance(state, tuple):
         return tuple(detached(part) for part in state)
     return None if state is None else state.detach()
 
 
 def leading(state: Any, rows: int) -> Any:
-    """Return the state of the first rows: those that go on."""
+    """Return the state of the first rows: those that continue."""
     if isinstance(state, tuple):
         return tuple(leading(part, rows) for part in state)
     return None if state is None else state[:rows]
@@ -74,18 +59,27 @@ def rebuilt(shape: Any, tensors: Iterator[torch.Tensor]) -> Any:
 # ---- clipping
 
 _WARM_UP, _MEMORY = 20, 0.99
-_CAP = 2.0  # limits that a norm may count for in the mean
+_CAP = 2.0  # limits at which a norm is capped in the running mean
 
 
 class Clipper:
+    """Clips gradients, and records how often and in which parameter.
+
+    By global norm (Pascanu et al. 2013) the direction is kept; by value it is not. Adaptive clipping
+    allows a multiple of a running mean of the norm, without a limit during the first steps. Norms are
+    capped in that mean at twice the limit: an explosion of any size then raises it by a few hundredths
+    at most, a lasting rise is still followed, and ordinary norms are unchanged. (Were they capped at
+    the limit itself, the mean would sink, and the limit with it.)
+    """
+
     def __init__(self, config: TrainConfig) -> None:
         self.kind, self.at = config.clip, config.limit
         self.steps = self.clipped = 0
-        self.usual = 0.0  # running mean of the norm
-        self.largest: Counter[str] = Counter()  # whose gradient was largest when it was clipped
+        self.mean_norm = 0.0  # running mean of the norm
+        self.largest: Counter[str] = Counter()  # parameters with the largest gradient when clipped
 
     def __call__(self, named: Iterable[tuple[str, torch.nn.Parameter]]) -> float:
-        """Cut in place; the norm before. A norm that is not finite is returned and nothing is cut."""
+        """Clip gradients in place, unless their norm is not finite; return the norm before."""
         grads = {name: p.grad for name, p in named if p.grad is not None}
         norms = torch._foreach_norm(list(grads.values()))
         norm = float(torch.linalg.vector_norm(torch.stack(norms)))
@@ -104,11 +98,11 @@ class Clipper:
         if norm > limit:
             torch._foreach_mul_(list(grads.values()), limit / norm)
         share = max(1 - _MEMORY, 1 / self.steps)
-        self.usual += share * (min(norm, _CAP * limit) - self.usual)
+        self.mean_norm += share * (min(norm, _CAP * limit) - self.mean_norm)
         return norm
 
     def _adaptive_limit(self) -> float:
-        return float("inf") if self.steps <= _WARM_UP else self.at * self.usual
+        return float("inf") if self.steps <= _WARM_UP else self.at * self.mean_norm
 
     def _count(
         self, norm: float, cut: bool, grads: dict[str, torch.Tensor], norms: Iterable[torch.Tensor]
@@ -129,64 +123,72 @@ class Clipper:
         return {
             "steps": self.steps,
             "clipped": self.clipped,
-            "usual": self.usual,
+            "usual": self.mean_norm,
             "largest": dict(self.largest),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.steps, self.clipped, self.usual = state["steps"], state["clipped"], state["usual"]
+        self.steps, self.clipped, self.mean_norm = state["steps"], state["clipped"], state["usual"]
         self.largest = Counter(state["largest"])
 
 
 # ---- groups
 
-FROZEN = 1.0  # `frozen_for` of what never learns: a share of all steps
-MAX_NAMES_SHOWN = 4  # names that an error lists
+FROZEN = 1.0  # `frozen_for` of weights that never learn: a share of all steps
+MAX_NAMES_SHOWN = 4  # in an error
 
 
 def delayed_groups(
     network: nn.Module, groups: Sequence[DelayedGroup], config: TrainConfig
 ) -> list[DelayedGroup]:
-    """Return groups with full names of weights, none of them in two, from groups and options with
-    patterns."""
+    """Return groups with full names of weights, each in one group at most, from groups and options with
+    patterns.
+
+    A model has groups (pretrained vectors that are frozen at first, the layers of a published encoder); the
+    training options `freeze`, `delay` and `lr_scale` override them weight by weight. Of several patterns that
+    match a weight the first counts.
+    """
     named = dict(network.named_parameters())
     learning = [name for name, weight in named.items() if weight.requires_grad]
-    own = [list(matching(group.patterns, named, "a group of weights")) for group in groups]
-    made = [
+    matched = [list(matching(group.patterns, named, "a group of weights")) for group in groups]
+    resolved = [
         DelayedGroup(tuple(names), group.frozen_for, group.lr_scale, group.fraction)
-        for names, group in zip(_apart(own), groups)
+        for names, group in zip(_without_repeats(matched), groups)
     ]
     if config.freeze or config.delay or config.lr_scale:
-        made = _overruled(learning, named, made, config)
+        resolved = _with_options(learning, named, resolved, config)
     waiting = {
-        name for group in made if group.frozen_for or not group.lr_scale for name in group.patterns
+        name
+        for group in resolved
+        if group.frozen_for or not group.lr_scale
+        for name in group.patterns
     }
     if waiting.issuperset(learning):
         raise ConfigError(
             "all weights are frozen at first, so that there is nothing to learn; leave some "
             "out of freeze, delay and lr_scale"
         )
-    return made
+    return resolved
 
 
 def matching(patterns: Iterable[str], names: Iterable[str], what: str) -> dict[str, str]:
-    """Return the names that match a pattern, each with the first; a pattern that matches none is refused."""
-    known = list(names)
-    found: dict[str, str] = {}
+    """Return the names that match a pattern, each with its first one; refuse a pattern without a match."""
+    all_names = list(names)
+    first_pattern: dict[str, str] = {}
     for pattern in patterns:
-        chosen = [name for name in known if fnmatchcase(name, pattern)]
+        chosen = [name for name in all_names if fnmatchcase(name, pattern)]
         if not chosen:
-            others = ", ".join(known[:MAX_NAMES_SHOWN]) + (
-                ", ..." if len(known) > MAX_NAMES_SHOWN else ""
+            examples = ", ".join(all_names[:MAX_NAMES_SHOWN]) + (
+                ", ..." if len(all_names) > MAX_NAMES_SHOWN else ""
             )
-            hint = suggest(pattern, known) or f"; there are {others}"
+            hint = suggest(pattern, all_names) or f"; there are {examples}"
             raise ConfigError(f"{what}: no weight has a name like {quoted(pattern)}{hint}")
         for name in chosen:
-            found.setdefault(name, pattern)
-    return found
+            first_pattern.setdefault(name, pattern)
+    return first_pattern
 
 
-def _apart(groups: list[list[str]]) -> list[list[str]]:
+def _without_repeats(groups: list[list[str]]) -> list[list[str]]:
     """Keep each name only in the first of the groups that have it."""
     seen: set[str] = set()
     out = []
@@ -196,17 +198,17 @@ def _apart(groups: list[list[str]]) -> list[list[str]]:
     return out
 
 
-def _overruled(
+def _with_options(
     learning: Iterable[str],
     names: Iterable[str],
     groups: Sequence[DelayedGroup],
     config: TrainConfig,
 ) -> list[DelayedGroup]:
-    """Regroup the weights after the options of training have changed what groups say of them."""
+    """Regroup the weights after the training options have changed their settings."""
     settings = dict.fromkeys(learning, (0.0, 1.0, 1.0))  # frozen for, scale of the rate, fraction
     for group in groups:
-        own = group.frozen_for, group.lr_scale, group.fraction
-        settings |= {name: own for name in group.patterns if name in settings}
+        group_settings = group.frozen_for, group.lr_scale, group.fraction
+        settings |= {name: group_settings for name in group.patterns if name in settings}
     scales, delays = config.by_pattern("lr_scale"), config.by_pattern("delay")
     for name, pattern in matching(scales, names, "lr_scale").items():
         if name in settings:
@@ -218,40 +220,40 @@ def _overruled(
     for name in matching(config.freeze, names, "freeze"):
         if name in settings:
             settings[name] = FROZEN, 1.0, 1.0
-    alike: dict[tuple[float, float, float], list[str]] = {}
+    by_settings: dict[tuple[float, float, float], list[str]] = {}
     for name, values in settings.items():
-        alike.setdefault(values, []).append(name)
+        by_settings.setdefault(values, []).append(name)
     return [
-        DelayedGroup(tuple(some), *values)
-        for values, some in alike.items()
+        DelayedGroup(tuple(members), *values)
+        for values, members in by_settings.items()
         if values != (0.0, 1.0, 1.0)
     ]
 
 
 # ---- update
 
-_HOPELESS = 3.0  # a loss so many times the first one, and above it by this much, is no learning
+_MAX_GROWTH = 3.0  # a loss so many times the first one, and greater by this much, has diverged
 
 
 class Diverged(TrainingError):
-    """The loss or the gradient is beyond hope."""
+    """The loss or the gradient has diverged."""
 
 
 class Update(NamedTuple):
-    loss: float  # mean of the targets
-    norm: float  # of the gradient before it was clipped
-    targets: float  # how many, each by its weight
+    loss: float  # mean over the targets
+    norm: float  # of the gradient before clipping
+    targets: float  # their number, each by its weight
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
-    """Give a network all of its weights and buffers; others in number, name or shape are refused."""
-    wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
-    given = {name: tuple(weight.shape) for name, weight in weights.items()}
-    for name in [*wanted, *given]:
-        if wanted.get(name) != given.get(name):
+    """Load all weights and buffers of a network; refuse other names or shapes."""
+    expected = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    for name in [*expected, *shapes]:
+        if expected.get(name) != shapes.get(name):
             raise ConfigError(
                 f"the weights to start from are of another network: {name} is "
-                f"{given.get(name, 'not there')}, here {wanted.get(name, 'not there')}"
+                f"{shapes.get(name, 'not there')}, here {expected.get(name, 'not there')}"
             )
     network.load_state_dict(
         {name: torch.from_numpy(np.array(weight)) for name, weight in weights.items()}
@@ -264,9 +266,9 @@ def frozen_network(task: Trainable) -> nn.Module | None:
 
 
 def _freeze(frozen: nn.Module, trained: nn.Module, device: torch.device) -> None:
-    """Put the second network of a task beside the first, where it only answers."""
-    own = set(map(id, trained.parameters()))
-    if any(id(weight) in own for weight in frozen.parameters()):
+    """Prepare the second network of a task, which is not trained, on the device of the first."""
+    trained_ids = set(map(id, trained.parameters()))
+    if any(id(weight) in trained_ids for weight in frozen.parameters()):
         raise ValueError(
             "the frozen network shares weights with the trained one; give it a copy of them"
         )
@@ -274,7 +276,7 @@ def _freeze(frozen: nn.Module, trained: nn.Module, device: torch.device) -> None
 
 
 class Updater:
-    """The network and all that changes with each update, but for the learning rate."""
+    """The network and all that changes with each update, except the learning rate."""
 
     def __init__(
         self,
@@ -284,8 +286,8 @@ class Updater:
         groups: Sequence[DelayedGroup] = (),
         initial: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        """Build the network and what updates it. `initial`: weights by name that replace those that
-        the network is built with.
+        """Build the network and its optimizer. `initial`: weights by name that replace the initial ones
+        of the network.
         """
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
@@ -305,8 +307,8 @@ class Updater:
         self.first_loss = math.inf
 
     def update(self, step: int, steps: int, rate: float) -> Update:
-        """Update number `step` of `steps`, at this learning rate."""
-        # Of the learning rate; the first is that of weights in no group.
+        """Make update number `step` of `steps`, at this learning rate."""
+        # Factors of the learning rate; the first is that of weights in no group.
         shares = [1.0, *(group.share(step, steps) for group in self.groups)]
         for delayed, share in zip(self.groups, shares[1:]):
             for name in delayed.patterns:
@@ -318,16 +320,14 @@ class Updater:
             with autocast(self.config, self.device):
                 loss, state = self.task.loss(self.network, on_device(batch, self.device), before)
             total += float(loss.detach())
-            self.scaler.scale(
-                loss / count
-            ).backward()  # every target of the update counts alike, however they are dealt out
+            # every target of the update has the same weight, however they are divided into batches
+            self.scaler.scale(loss / count).backward()
             self.carried, self.cursor = detached(state), batch.following
         self._check(total / count)
         self.scaler.unscale_(self.optimizer)
         if self.config.gradient_noise:
-            self._add_noise(
-                math.sqrt(self.config.gradient_noise / (1 + step) ** 0.55)
-            )  # Neelakantan et al. 2015
+            # Neelakantan et al. 2015
+            self._add_noise(math.sqrt(self.config.gradient_noise / (1 + step) ** 0.55))
         norm = self.clipper(self.network.named_parameters())
         if not math.isfinite(norm) and not self.scaler.is_enabled():
             raise Diverged(f"the gradient is {norm}")
@@ -362,7 +362,7 @@ class Updater:
         if math.isinf(self.first_loss):
             self.first_loss = loss
         elif self.task.unit == "nats" and loss > max(
-            _HOPELESS * self.first_loss, self.first_loss + _HOPELESS
+            _MAX_GROWTH * self.first_loss, self.first_loss + _MAX_GROWTH
         ):
             raise Diverged(
                 f"the loss has grown from {self.first_loss:.2f} to {loss:.2f} {self.task.unit}"

@@ -28,15 +28,10 @@ from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.stepper import select
 
-POSITIONS, STEPS, WARM = (
-    8192,
-    64,
-    128,
-)  # positions in all and in a stretch at most; tokens read before a stretch
-FORECASTS, CELLS = (
-    30_000_000,
-    4_000_000,
-)  # in all, which limits the positions of large vocabularies; in memory at once
+# Positions in all and in a stretch at most; tokens read before a stretch.
+POSITIONS, STEPS, WARM = 8192, 64, 128
+# Probabilities in all, which limits the positions of large vocabularies; in memory at once.
+FORECASTS, CELLS = 30_000_000, 4_000_000
 EDGES = 1 / (1 + 2.0 ** -np.arange(-14, 11))  # odds of 2^-14 to 2^10
 LOG_EDGES = np.log(EDGES).astype(np.float32)
 
@@ -104,9 +99,8 @@ def collect(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:
         )
         count += np.bincount(where, minlength=n * bins).reshape(n, bins).sum(axis=0)
         mass += shares.sum(axis=0)
-        variance += (shares * (1 - shares)).sum(
-            axis=0
-        )  # a position hits a bin as often as all its tokens come
+        # A position hits a bin as often as all its tokens come.
+        variance += (shares * (1 - shares)).sum(axis=0)
         hits += np.bincount(
             np.searchsorted(LOG_EDGES, log_probs[np.arange(n), targets], side="right"),
             minlength=bins,
@@ -115,9 +109,8 @@ def collect(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:
     filled = [
         Bin(m / n, h / n, *wilson(h, n), int(n), int(h)) for n, m, h in zip(count, mass, hits) if n
     ]
-    by_chance = np.sqrt(
-        2 / np.pi * np.maximum(variance, 0)
-    ).sum()  # mean distance of a normal variable from its mean
+    # Mean distance of a normal variable from its mean.
+    by_chance = np.sqrt(2 / np.pi * np.maximum(variance, 0)).sum()
     return Calibration(
         filled,
         float(np.abs(mass - hits).sum() / 2 / counted),

@@ -32,8 +32,8 @@ def explanation(model: Classifier, text: Any, *, label: Any = None, against: Any
     """
     texts = [text] if isinstance(model, Classifier) and model.is_example(text) else list(text)
     check(model, len(texts))
-    found = [model.explain(one, label=label, against=against) for one in texts]  # type: ignore[attr-defined]
-    return explained(model, texts, found)
+    explanations = [model.explain(one, label=label, against=against) for one in texts]  # type: ignore[attr-defined]
+    return explained(model, texts, explanations)
 
 
 def check(model: Any, n_texts: int) -> None:
@@ -44,35 +44,37 @@ def check(model: Any, n_texts: int) -> None:
         raise ConfigError(f"a picture explains 1 to {MOST_TEXTS} texts; {n_texts} are given")
 
 
-def explained(model: Any, texts: Sequence[Any], found: Sequence[Any]) -> Sheet:
+def explained(model: Any, texts: Sequence[Any], explanations: Sequence[Any]) -> Sheet:
     """Make the sheet of these texts and their explanations."""
     joiner = model.tokenizer.joiner.decode() if model.tokenizer is not None else " "
     attention = _attention(model, texts[0]) if len(texts) == 1 else None
 
     def draw(page: bool) -> Charts:
-        words = [coloured_tokens(one.tokens, _sides(one), joiner=joiner) for one in found]
+        words = [coloured_tokens(one.tokens, _sides(one), joiner=joiner) for one in explanations]
         if len(words) > 1:
             return {
                 f"{i}. {_short(in_one_line(text))}: {one.label}": chart
-                for i, (text, one, chart) in enumerate(zip(texts, found, words), 1)
+                for i, (text, one, chart) in enumerate(zip(texts, explanations, words), 1)
             }
         charts = {"Text": words[0]}
         if attention:
             charts["Attention"] = coloured_tokens(
                 attention, ("attention", ""), joiner=joiner, unit="weight"
             )
-        return charts | {"Largest shares": bars_of_shares(found[0].rows(), _sides(found[0]))}
+        return charts | {
+            "Largest shares": bars_of_shares(explanations[0].rows(), _sides(explanations[0]))
+        }
 
-    heads = [str(one).splitlines()[0] for one in found]
+    heads = [str(one).splitlines()[0] for one in explanations]
     cut = (
         [f"Only the first {MAX_TOKENS:,} tokens of a text are drawn."]
-        if any(len(one.tokens) > MAX_TOKENS for one in found)
+        if any(len(one.tokens) > MAX_TOKENS for one in explanations)
         else []
     )
     return Sheet(
         heads[0] if len(heads) == 1 else f"{len(heads)} predictions of {model.label()}",
         draw,
-        {"explanations": list(found), "attention": attention},
+        {"explanations": list(explanations), "attention": attention},
         cut,
         _with_titles,
     )

@@ -41,24 +41,24 @@ def forecast(
     return forecast_sheet(model, series, model.forecast(series, horizon, since=since))
 
 
-def forecast_sheet(model: Forecaster, series: Series, made: Forecast) -> Sheet:
+def forecast_sheet(model: Forecaster, series: Series, forecast: Forecast) -> Sheet:
     """Draw a forecast that the model has made for the series."""
     return Sheet(
         f"{model.label()}: forecast",
-        lambda page: _forecasts(made, series.like(model.columns, made.known_columns)),
-        made.to_dict(),
+        lambda page: _forecasts(forecast, series.like(model.columns, forecast.known_columns)),
+        forecast.to_dict(),
     )
 
 
-def _forecasts(made: Forecast, series: Series) -> dict[str, Any]:
+def _forecasts(forecast: Forecast, series: Series) -> dict[str, Any]:
     charts: dict[str, Any] = {}
     tracks = {track.key: track for track in series.tracks}
-    for ahead in made.tracks:
+    for ahead in forecast.tracks:
         track = tracks[ahead.key]
         times = series.times(track)
         low = int(np.searchsorted(times, ahead.times[0])) - BEFORE * len(ahead.times)
         shown = slice(max(low, 0), int(np.searchsorted(times, ahead.times[-1], side="right")))
-        for c, column in enumerate(made.columns):
+        for c, column in enumerate(forecast.columns):
             if len(charts) < MAX_CHARTS:
                 bands = {
                     share: (lower[:, c].tolist(), upper[:, c].tolist())
@@ -68,7 +68,7 @@ def _forecasts(made: Forecast, series: Series) -> dict[str, Any]:
                     Line(times[shown].tolist(), track.values[shown, c].tolist()),
                     Line(ahead.times.tolist(), ahead.values[:, c].tolist()),
                     bands,
-                    rows=made.clock.rows,
+                    rows=forecast.clock.rows,
                     title=column,
                 )
     return charts

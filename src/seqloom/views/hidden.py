@@ -31,18 +31,18 @@ def states(model: Model, text: str | None = None) -> Sheet:
     unless given, and forgetting.
     """
     model.check_fitted()
-    made: Any = model
+    hmm: Any = model
     if model.name == "hmm":
-        return _language(made, text)
+        return _language(hmm, text)
     if model.name != "hmm-tagger":
         raise ConfigError(
             f"states can be drawn only for hidden Markov models (hmm, hmm-tagger); this model is {model.name}"
         )
     if text is not None:
         raise ConfigError("a text is for an hmm language model; `seqloom predict` tags a text")
-    moves, tags = _tag_moves(made), list(made.tags)
+    moves, tags = _tag_moves(hmm), list(hmm.tags)
     return Sheet(
-        f"{made.label()}: what is inside",
+        f"{hmm.label()}: what is inside",
         lambda page: {"Which tag follows which": transition_chart(moves, tags)},
         {"states": tags, "transitions": moves},
     )

@@ -1,19 +1,5 @@
-"""Bits along the text: what each piece of a passage costs under each rung, so one sees which rung
-predicts what.
-
-The models read the test part from its beginning up to the passage, as they did when they were
-measured, and the costs of its tokens are those that went into the table. A token belongs to the
-passage in which it starts.
-
-One model on one text as a picture: its cost along the text, token by token, and its calibration.
-
->>> from seqloom import NGram
->>> from seqloom.views import surprise
->>> model = NGram(order=2).fit("the cat sat on the mat\\nthe cat sat on the log\\n")
->>> print(surprise(model, "the cat sat on the moon", colour=False))
-bits per token: 0: under 1, 1: 1 to 3, 2: 3 to 6, 3: 6 to 10, 4: 10 to 14, 5: 14 and more
-the cat sat on the <unk>↵
-0001111000000000003333331
+"""One model on one text as a picture: its cost along the text, token by token, and its calibration; and a
+passage under several models, so one sees which of them predicts what.
 """
 
 from __future__ import annotations
@@ -83,6 +69,10 @@ def passage(
 ) -> Passage:
     """Choose some lines that are as hard for the rung `guide` as the text around them, with their
     cost under every model.
+
+    The models read the test part from its beginning up to the passage, as they did when they were
+    measured, and the costs of its tokens are those that went into the table. A token belongs to the
+    passage in which it starts.
     """
     data = _head(test, HEAD)
     _, bits, starts = _located(models[guide], data)
@@ -118,9 +108,8 @@ def pieces_between(model: LanguageModel, data: bytes, begin: int, end: int) -> l
 def _scored(model: LanguageModel, text: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of a text and the bits of each."""
     ids, lengths = model.encode(text)
-    return ids, -model.sequence_log_probs(ids, lengths).astype(np.float64) / math.log(
-        2
-    ) + 0.0  # no minus zero
+    # No minus zero.
+    return ids, -model.sequence_log_probs(ids, lengths).astype(np.float64) / math.log(2) + 0.0
 
 
 def _located(model: LanguageModel, data: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -243,7 +232,15 @@ def _one_above_two(charts: Charts) -> Any:
 
 
 def surprise(model: LanguageModel, text: str, *, colour: bool = True) -> str:
-    """Return the text for a terminal, coloured by what each token costs, below a legend."""
+    r"""Return the text for a terminal, coloured by what each token costs, below a legend.
+
+    >>> from seqloom import NGram
+    >>> model = NGram(order=2).fit("the cat sat on the mat\nthe cat sat on the log\n")
+    >>> print(surprise(model, "the cat sat on the moon", colour=False))
+    bits per token: 0: under 1, 1: 1 to 3, 2: 3 to 6, 3: 6 to 10, 4: 10 to 14, 5: 14 and more
+    the cat sat on the <unk>↵
+    0001111000000000003333331
+    """
     bounds, unit = scale(model)
     shown = show(pieces(model, text), bounds, colour=colour)
     return legend(bounds, unit, colour=colour) + "\n" + shown

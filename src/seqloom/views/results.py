@@ -1,6 +1,5 @@
-"""What was measured, as charts: errors of a classifier or tagger, a description of a text.
-
-How training went: losses, learning rate and gradient norm from the logs of runs.
+"""What was measured, as charts: errors of a classifier or tagger, a description of a text, and how
+training went (losses, learning rate and gradient norm from the logs of runs).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from seqloom.charts.calibration import reliability_chart
 from seqloom.charts.comparison import SlicePoint, points_with_intervals
 from seqloom.charts.heat import confusion_chart
 from seqloom.charts.page import Charts, Page, Sheet, with_headings
-from seqloom.charts.training import Curves, judged, losses, norms, panels, rates
+from seqloom.charts.training import Curves, criterion_curves, losses, norms, panels, rates
 from seqloom.charts.vocabulary import Bar, Covered, bars, coverage, lengths
 from seqloom.errors import ConfigError, ModelError, suggest
 
@@ -197,12 +196,16 @@ def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps
     criteria = sorted(
         {line["criterion"] for lines in logs.values() for line in lines if "criterion" in line}
     )
-    other = " or ".join(criteria)  # what runs are judged by, where it is not the loss
+    criterion = " or ".join(criteria)  # the criterion of runs, where it is not the loss
     return Sheet(
         "Training of " + ", ".join(logs),
         lambda page: {
             "Loss": losses(curves, by=by, unit=unit),
-            **({f"Held-out {other}": judged(curves, by=by, criterion=other)} if other else {}),
+            **(
+                {f"Held-out {criterion}": criterion_curves(curves, by=by, criterion=criterion)}
+                if criterion
+                else {}
+            ),
             "Learning rate": rates(curves, by=by),
             "Gradient norm": norms(curves, by=by),
         },
@@ -242,7 +245,7 @@ def _curves(name: str, lines: Lines, by: str, in_bits: bool) -> Curves:
         return [p for p in pairs if math.isfinite(p[1])]
 
     held_out = points("valid", "bits_per_byte" if in_bits else "valid")
-    other = any("criterion" in line for line in lines)  # what it is judged by is not the loss
+    other = any("criterion" in line for line in lines)  # its criterion is not the loss
     return Curves(
         name,
         points("loss", "bits_per_byte" if in_bits else "loss"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from seqloom.contracts import Translator
     from seqloom.decoding.stepper import Stepper
 
-LOOKED = 3  # source tokens of a hypothesis that are named
+MAX_SOURCE_TOKENS = 3  # source tokens of a hypothesis that are named
 
 
 def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sheet:
@@ -35,17 +35,14 @@ def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sh
     of beam search.
     """
     model.check_writes("a translation is traced")
-    how = make(TranslationConfig, None, options)
-    if how.search != "beam" or top < 1:
+    search = make(TranslationConfig, None, options)
+    if search.search != "beam" or top < 1:
         raise ConfigError(
-            f"a trace shows beam search with at least 1 candidate; got search {how.search} and top {top}"
+            f"a trace shows beam search with at least 1 candidate; got search {search.search} and top {top}"
         )
     model.check_sources([source])
-    stepper, config, names = (
-        model.decoder([source]),
-        model.beam_config(how),
-        source_tokens(model, source),
-    )
+    stepper, config = model.decoder([source]), model.beam_config(search)
+    names = source_tokens(model, source)
     watcher = _Watcher(model, stepper, config, names, top)
     best = beam_search(stepper, [np.zeros(0, np.int64)], config, watch=watcher)[0][0]
     steps, path = watcher.steps, watcher.path(best.ids.tolist(), best.finished)
@@ -138,14 +135,14 @@ class _Watcher:
         """
         totals = step.log_prob[:, None] + np.minimum(step.log_probs.astype(np.float64), 0.0)
         length = len(self.steps) + 1
-        kept = {
+        beam = {
             pair: number
             for number, pair in enumerate(zip(step.rows.tolist(), step.tokens.tolist()), 1)
         }
         fates: dict[tuple[int, int], dict[str, Any]] = {}
         ended = []
-        for place in top_indices(totals.reshape(1, -1), self.config.beams)[0].tolist():
-            row, token = divmod(place, totals.shape[1])
+        for index in top_indices(totals.reshape(1, -1), self.config.beams)[0].tolist():
+            row, token = divmod(index, totals.shape[1])
             if totals[row, token] == -np.inf:
                 continue
             ends = token == self.stepper.eos_id
@@ -161,8 +158,8 @@ class _Watcher:
                     }
                 )
                 fates[row, token] = {"becomes": "ends" if ends else "cut off"}
-            elif (row, token) in kept:
-                fates[row, token] = {"becomes": "open", "number": kept[row, token]}
+            elif (row, token) in beam:
+                fates[row, token] = {"becomes": "open", "number": beam[row, token]}
             else:  # the search is over, since no open hypothesis can become better than what has ended
                 fates[row, token] = {"becomes": "given up"}
         return fates, ended
@@ -178,11 +175,11 @@ class _Watcher:
                 return [
                     [
                         {
-                            "position": place + 1,
-                            "token": self.source[place],
-                            "weight": float(row[place]),
+                            "position": position + 1,
+                            "token": self.source[position],
+                            "weight": float(row[position]),
                         }
-                        for place in top_indices(row[None], LOOKED)[0].tolist()
+                        for position in top_indices(row[None], MAX_SOURCE_TOKENS)[0].tolist()
                     ]
                     for row in weights
                 ]
@@ -190,9 +187,9 @@ class _Watcher:
 
     def path(self, ids: list[int], finished: bool) -> list[tuple[int, str]]:
         """Return the rows that became the best translation, and what each wrote; mark them."""
-        whole, path = [*ids, *[self.stepper.eos_id] * finished], []
-        for t, token in enumerate(whole):
-            row = self.before[t].index(whole[:t])
+        tokens, path = [*ids, *[self.stepper.eos_id] * finished], []
+        for t, token in enumerate(tokens):
+            row = self.before[t].index(tokens[:t])
             one, name = self.steps[t]["hypotheses"][row], self._name(token)
             one["best"] = True
             next(c for c in one["candidates"] if c["token"] == name and c["becomes"] != "dropped")[

@@ -1,20 +1,5 @@
-"""What a translator looks at: source against target tokens, and how good translations are by the
-length of their sources.
-
-Exposure bias: what it costs a translator to continue its own text instead of the true one.
-
-In training and in scores each token of a target y is predicted after the true tokens before it
-(teacher forcing). When it translates, the model reads its own tokens. With z, its greedy
-translation of the source x, and the positions t that both y and z have, end symbols included,
-
-    teacher forcing  =  mean of -log p(y_t | x, y_1 .. y_t-1)      in nats per token
-    free running     =  mean of -log p(y_t | x, z_1 .. z_t-1)      over the same tokens
-    gap              =  free running - teacher forcing
-    excess           =  free running / teacher forcing - 1
-
-The excess is that of Arora et al. 2022 ("Why Exposure Bias Matters") with the references in the
-place of their oracle. Up to the first token that is not the reference's both histories are equal,
-and so are the costs.
+"""What a translator looks at: source against target tokens; how good translations are by the length of
+their sources; and exposure bias, what it costs to continue its own text instead of the true one.
 """
 
 from __future__ import annotations
@@ -70,12 +55,12 @@ def alignment(
         raise ConfigError(
             f"{model.name} models have no {' and '.join(wanted)} of attention; leave it out"
         )
-    found = model.alignments([source], [target], **wanted)
-    if found is None:
+    alignments = model.alignments([source], [target], **wanted)
+    if alignments is None:
         raise ConfigError(
             f"this {model.label()} model does not say which source tokens it looks at (it has no attention)"
         )
-    weights, names = found[0], (source_tokens(model, source), target_tokens(model, target))
+    weights, names = alignments[0], (source_tokens(model, source), target_tokens(model, target))
     each = entropy(weights)
     where = "".join(f", {name} {value}" for name, value in wanted.items())
     summary = [
@@ -153,6 +138,19 @@ def exposure_bias(
     """Measure nats per token of references after the true tokens and after the model's own, their
     gap and excess, overall and by position. `pairs` as in `evaluate`; `samples`: of the
     bootstrap over pairs, 0 for no interval of the gap.
+
+    In training and in scores each token of a target y is predicted after the true tokens before it
+    (teacher forcing). When it translates, the model reads its own tokens. With z, its greedy
+    translation of the source x, and the positions t that both y and z have, end symbols included,
+
+        teacher forcing  =  mean of -log p(y_t | x, y_1 .. y_t-1)      in nats per token
+        free running     =  mean of -log p(y_t | x, z_1 .. z_t-1)      over the same tokens
+        gap              =  free running - teacher forcing
+        excess           =  free running / teacher forcing - 1
+
+    The excess is that of Arora et al. 2022 ("Why Exposure Bias Matters") with the references instead
+    of their oracle. Up to the first token that differs from the reference both histories are equal,
+    and so are the costs.
     """
     data = Parallel.of(pairs, targets)
     model.check_writes("exposure bias is measured")
@@ -161,19 +159,19 @@ def exposure_bias(
     )
     sums = np.array([[*each.sum(axis=1), each.shape[1]] for each in costs], np.float64)  # (n, 3)
     forced, free, tokens = sums.sum(axis=0).tolist()
-    found: dict[str, Any] = {
+    curves: dict[str, Any] = {
         "teacher_forcing": forced / tokens,
         "free_running": free / tokens,
         "gap": (free - forced) / tokens,
         "excess": free / forced - 1 if forced else None,
     }
     if samples:
-        found["gap_interval"] = interval_of_sums(
+        curves["gap_interval"] = interval_of_sums(
             sums, lambda s: (s[..., 1] - s[..., 0]) / s[..., 2], samples=samples
         )
     references = sum(len(ids) for ids in model.target_ids(data.targets))
     rows = by_position(costs)
-    found |= {
+    curves |= {
         "pairs": len(data),
         "tokens": int(tokens),
         "reference_tokens": references,
@@ -194,8 +192,8 @@ def exposure_bias(
                 many="tokens",
             )
         },
-        found,
-        _summary(found),
+        curves,
+        _summary(curves),
     )
 
 
@@ -233,15 +231,14 @@ def _costs(model: Translator, sources: list[Any], targets: list[str]) -> list[np
     return [-np.stack([true[: len(own)], own]) for true, own in zip(forced, free)]
 
 
-def _summary(found: dict[str, Any]) -> list[str]:
-    excess = "" if found["excess"] is None else f", {found['excess']:+.1%}"
-    low, high = found.get("gap_interval", (np.nan, np.nan))
+def _summary(curves: dict[str, Any]) -> list[str]:
+    excess = "" if curves["excess"] is None else f", {curves['excess']:+.1%}"
+    low, high = curves.get("gap_interval", (np.nan, np.nan))
     interval = "" if np.isnan(low) else f" (95 %: {low:.4f} to {high:.4f})"
     return [
-        f"{found['teacher_forcing']:.4f} nats per token after the true tokens (teacher forcing), "
-        f"{found['free_running']:.4f} after its own (free running)",
-        f"exposure-bias gap {found['gap']:.4f}{interval}{excess}",
-        f"{found['tokens']:,} of {found['reference_tokens']:,} target tokens in {found['pairs']:,} "
-        f"pairs; the others are "
-        "beyond the end of the model's translations",
+        f"{curves['teacher_forcing']:.4f} nats per token after the true tokens (teacher forcing), "
+        f"{curves['free_running']:.4f} after its own (free running)",
+        f"exposure-bias gap {curves['gap']:.4f}{interval}{excess}",
+        f"{curves['tokens']:,} of {curves['reference_tokens']:,} target tokens in {curves['pairs']:,} "
+        f"pairs; the others are beyond the end of the model's translations",
     ]

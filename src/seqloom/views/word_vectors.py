@@ -38,14 +38,14 @@ def word_map(
     if words is not None and top is not None:
         raise ConfigError("words and top draw different maps; give one of them")
     chosen = _first(vectors, TOP if top is None else top) if words is None else words
-    given = chosen if isinstance(chosen, Mapping) else {"": chosen}
+    groups = chosen if isinstance(chosen, Mapping) else {"": chosen}
     if clusters is not None:
-        every = list(dict.fromkeys(word for group in given.values() for word in group))
-        given = {
+        every = list(dict.fromkeys(word for group in groups.values() for word in group))
+        groups = {
             ", ".join(group[:3]): group
             for group in vectors.vectors.clusters(clusters, every, seed=seed)
         }
-    return _map(vectors, given, method, seed)
+    return _map(vectors, groups, method, seed)
 
 
 def neighbours(
@@ -101,7 +101,7 @@ def analogies(vectors: Embedder, pairs: Sequence[tuple[str, str]]) -> Sheet:
 
 
 def leaning(report: Mapping[str, Any]) -> Sheet:
-    """How far words lean along a direction, from the `report` of `seqloom.models.word_vectors.debias`."""
+    """Draw how far words lean, from the `report` of `seqloom.models.word_vectors.debias`."""
     leans = report["neutral"]["leans"] if "neutral" in report else {}
     if not leans:
         raise ConfigError(

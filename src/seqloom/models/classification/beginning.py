@@ -58,7 +58,7 @@ def begin(
             opened.tokenizer.vocab_size, opened.published.layout.d_model
         ).to_dict()
         start = (
-            InitialWeights(given=opened.published.layout.d_model)
+            InitialWeights(d_precomputed=opened.published.layout.d_model)
             if model.config.frozen
             else InitialWeights(weights=opened.weights)
         )
@@ -85,7 +85,7 @@ def _continue(model: NeuralClassifier, data: Labelled) -> InitialWeights:
     numbers = not isinstance(data.examples[0], (str, tuple))
     check_numeric(numbers, bool(sizes.columns), f"the examples of {data.name}")
     if c.published:
-        return InitialWeights(given=sizes.d_embed if c.frozen else 0)
+        return InitialWeights(d_precomputed=sizes.d_embed if c.frozen else 0)
     if numbers:
         return InitialWeights()
     encoded = TextInputs(model.tokenizer, max_length=c.max_length).encode(data.texts)

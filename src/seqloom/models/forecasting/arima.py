@@ -6,9 +6,9 @@ the last errors.
 
 The coefficients have the least conditional sum of squares (errors before a window are 0; Box &
 Jenkins, section 7.1.2) on windows of the training data, found by Gauss-Newton steps with damping.
-Steps that leave the region where the past fades away (all roots outside the unit circle) are
-refused. With few windows this agrees with the maximum of the likelihood less well than with many;
-tests compare it with statsmodels.
+Steps that leave the stationary and invertible region (all roots outside the unit circle) are
+refused. The more windows there are, the closer this is to maximum likelihood; tests compare it with
+statsmodels.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from seqloom.data.forecasting_windows import Windows
 from seqloom.errors import DataError
 from seqloom.models.forecasting.configs import ArimaConfig, seasons_back
 
-WITHOUT = 200  # steps of a window where there is no season
-LOOKED_AT = 60  # windows by which coefficients are chosen
+STEPS_WITHOUT_SEASON = 200  # length of a window where there is no season
+MAX_WINDOWS = 60  # windows that coefficients are fitted on
 ITERATIONS = 25
-SHIFT = 1e-4  # by which derivatives are measured
-INSIDE = 1.001  # least size of a root
+SHIFT = 1e-4  # of a coefficient, for derivatives by finite differences
+MIN_ROOT = 1.001  # smallest modulus of a root: just outside the unit circle
 
 
 class Arima(Forecaster):
@@ -65,7 +65,7 @@ class Arima(Forecaster):
         longest = max(map(len, data.tracks))
         lost = self.differences + (self._cycle if self._cycle > 1 else 0) + self.config.ar
         return self.config.window or max(
-            min(seasons_back(self._cycle, WITHOUT), longest // 3), lost + 4
+            min(seasons_back(self._cycle, STEPS_WITHOUT_SEASON), longest // 3), lost + 4
         )
 
     def _differences(self, data: Series) -> int:
@@ -84,64 +84,70 @@ class Arima(Forecaster):
                 f"of them; give a "
                 "longer one"
             )
-        parts = self.windows_of(data, most=LOOKED_AT)
-        past = np.concatenate([windows.past for windows, _ in parts])[:LOOKED_AT]
+        parts = self.windows_of(data, most=MAX_WINDOWS)
+        past = np.concatenate([windows.past for windows, _ in parts])[:MAX_WINDOWS]
         series = self._differenced(past)
         size = self.config.ar + self.config.ma + (self._cycle > 1)
-        found = np.zeros((size, past.shape[2]))
+        start = np.zeros((size, past.shape[2]))
         if self._cycle > 1:
-            found[-1] = -0.5
-        self.coefficients = self._least_squares(series, found)
+            start[-1] = -0.5
+        self.coefficients = self._least_squares(series, start)
 
     def _least_squares(self, w: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Fit each column on its own by Levenberg-Marquardt, all at once."""
+        """Fit the coefficients of each column by Levenberg-Marquardt, all columns at once."""
         size, columns = start.shape
-        found, damping = start.copy(), np.full(columns, 1e-2)
-        errors = self._errors(w, found)
+        coefficients, damping = start.copy(), np.full(columns, 1e-2)
+        errors = self._errors(w, coefficients)
         least = (errors**2).sum(axis=(0, 1))
         for _ in range(ITERATIONS if size else 0):
             slopes = np.stack(
                 [
-                    (self._errors(w, found + SHIFT * (np.arange(size) == k)[:, None]) - errors)
+                    (
+                        self._errors(w, coefficients + SHIFT * (np.arange(size) == k)[:, None])
+                        - errors
+                    )
                     / SHIFT
                     for k in range(size)
                 ]
             )  # (k, n, T, C)
-            square = np.einsum("kntc,lntc->ckl", slopes, slopes)
-            right = np.einsum("kntc,ntc->ck", slopes, errors)
-            diagonal = np.einsum("ckk->ck", square) * damping[:, None] + 1e-9
-            step = np.linalg.solve(square + diagonal[:, None, :] * np.eye(size), right[..., None])[
-                ..., 0
-            ]  # (C, k)
-            tried = found - step.T
-            allowed = np.array([self._fades(tried[:, c]) for c in range(columns)])
-            tried = np.where(allowed, tried, found)
-            new = self._errors(w, tried)
-            total = (new**2).sum(axis=(0, 1))
-            better = allowed & (total < least)
-            gain = np.where(better, (least - total) / np.maximum(least, 1e-300), 0.0)
-            found, least = np.where(better, tried, found), np.where(better, total, least)
-            errors = np.where(better, new, errors)
+            hessian = np.einsum("kntc,lntc->ckl", slopes, slopes)
+            gradient = np.einsum("kntc,ntc->ck", slopes, errors)
+            diagonal = np.einsum("ckk->ck", hessian) * damping[:, None] + 1e-9
+            step = np.linalg.solve(
+                hessian + diagonal[:, None, :] * np.eye(size), gradient[..., None]
+            )[..., 0]  # (C, k)
+            candidate = coefficients - step.T
+            allowed = np.array([self._fades(candidate[:, c]) for c in range(columns)])
+            candidate = np.where(allowed, candidate, coefficients)
+            candidate_errors = self._errors(w, candidate)
+            squares = (candidate_errors**2).sum(axis=(0, 1))
+            better = allowed & (squares < least)
+            gain = np.where(better, (least - squares) / np.maximum(least, 1e-300), 0.0)
+            coefficients, least = (
+                np.where(better, candidate, coefficients),
+                np.where(better, squares, least),
+            )
+            errors = np.where(better, candidate_errors, errors)
             damping = np.clip(np.where(better, damping / 4, damping * 8), 1e-6, 1e6)
             if (gain < 1e-6).all() and (damping > 1.0).all():
                 break
-        return found
+        return coefficients
 
     def _fades(self, coefficients: np.ndarray) -> bool:
-        """Return whether what lies far back counts for ever less, in values and in errors."""
+        """Return whether the influence of the past fades: all roots outside the unit circle."""
         p, q = self.config.ar, self.config.ma
         roots = [
             np.roots(np.append(-coefficients[:p][::-1], 1.0)),
             np.roots(np.append(coefficients[p : p + q][::-1], 1.0)),
         ]
-        within = self._cycle == 1 or abs(coefficients[-1]) < 1 / INSIDE
-        return bool(within and all((np.abs(some) > INSIDE).all() for some in roots))
+        within = self._cycle == 1 or abs(coefficients[-1]) < 1 / MIN_ROOT
+        return bool(within and (np.abs(np.concatenate(roots)) > MIN_ROOT).all())
 
     def _differenced(self, past: np.ndarray) -> np.ndarray:
         return np.diff(_seasonal(past, self._cycle), n=self.differences, axis=1)
 
     def _lags(self, coefficients: np.ndarray) -> dict[int, np.ndarray]:
-        """Return the weights of earlier errors by how far back they are."""
+        """Return the weights of earlier errors by lag."""
         p, q = self.config.ar, self.config.ma
         lags = {j + 1: coefficients[p + j] for j in range(q)}
         if self._cycle > 1:
@@ -151,7 +157,7 @@ class Arima(Forecaster):
         return lags
 
     def _errors(self, w: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Compute the errors of one step ahead, (n, T, C); those of the first p steps are 0."""
+        """Compute the one-step-ahead errors, (n, T, C); those of the first p steps are 0."""
         p = self.config.ar
         errors = w.copy()
         for i in range(p):
@@ -185,10 +191,10 @@ class Arima(Forecaster):
         for k in range(self.differences, 0, -1):  # undo differences, the last one first
             ahead = np.diff(season, n=k - 1, axis=1)[:, -1:] + np.cumsum(ahead, axis=1)
         if self._cycle > 1:
-            whole = np.concatenate([past[:, -self._cycle :], np.zeros_like(ahead)], axis=1)
+            values_ahead = np.concatenate([past[:, -self._cycle :], np.zeros_like(ahead)], axis=1)
             for h in range(horizon):
-                whole[:, self._cycle + h] = ahead[:, h] + whole[:, h]
-            ahead = whole[:, self._cycle :]
+                values_ahead[:, self._cycle + h] = ahead[:, h] + values_ahead[:, h]
+            ahead = values_ahead[:, self._cycle :]
         return ahead
 
     def arrays(self) -> dict[str, np.ndarray]:

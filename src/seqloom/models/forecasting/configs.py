@@ -1,7 +1,5 @@
 """The options of the forecasters, apart from the models, so that `--help` shows them without
-loading anything.
-
-How far back forecasters look where nobody says.
+loading anything, and the default length of a window.
 """
 
 from __future__ import annotations
@@ -129,14 +127,14 @@ class NeuralForecasterConfig(SeriesConfig):
     calendar: bool = option(False, "read hour, day of the week and day of the year")
 
 
-# ---- lengths
+# ---- default length of a window
 
 SEASONS = 14
 MAX_WINDOW = 1000  # steps; a day of minutes is a season of 1,440
 
 
 def seasons_back(season: int, without: int) -> int:
-    """Return the steps of 14 seasons, fewer where seasons are long, at least two of them;
-    `without`: where there is no season.
+    """Return the number of steps in 14 seasons, fewer where seasons are long but at least two of
+    them; `without`: the number where there is no season.
     """
     return without if season == 1 else max(min(SEASONS * season, MAX_WINDOW), 2 * season)

@@ -22,13 +22,11 @@ from seqloom.data.forecasting import Series
 from seqloom.data.forecasting_windows import Windows
 from seqloom.models.forecasting.configs import ExponentialSmoothingConfig, seasons_back
 
-WITHOUT = 200  # steps of a window where there is no season
-LOOKED_AT = 60  # windows by which constants are chosen
-ROUNDS, TRIED = 5, 48  # of the search
-LOW, HIGH = (
-    np.array([1e-3, 1e-5, 1e-4, 0.8]),
-    np.array([0.999, 0.5, 0.6, 0.999]),
-)  # alpha, beta, gamma, phi
+STEPS_WITHOUT_SEASON = 200  # length of a window where there is no season
+MAX_WINDOWS = 60  # windows that constants are fitted on
+ROUNDS, CANDIDATES = 5, 48  # of the random search; candidates in each round
+# alpha, beta, gamma, phi
+LOW, HIGH = np.array([1e-3, 1e-5, 1e-4, 0.8]), np.array([0.999, 0.5, 0.6, 0.999])
 
 
 class ExponentialSmoothing(Forecaster):
@@ -43,7 +41,7 @@ class ExponentialSmoothing(Forecaster):
     def choose_window(self, data: Series) -> int:
         longest = max(map(len, data.tracks))
         return self.config.window or max(
-            min(seasons_back(self._cycle, WITHOUT), longest // 3), 2 * self._cycle, 4
+            min(seasons_back(self._cycle, STEPS_WITHOUT_SEASON), longest // 3), 2 * self._cycle, 4
         )
 
     @property
@@ -51,29 +49,31 @@ class ExponentialSmoothing(Forecaster):
         return self.season if self.config.seasonal else 1
 
     def fit_series(self, data: Series, options: FitOptions) -> None:
-        parts = self.windows_of(data, most=LOOKED_AT)
-        past = np.concatenate([windows.past for windows, _ in parts])[:LOOKED_AT]
-        truth = np.concatenate([after for _, after in parts])[:LOOKED_AT]
-        rng, columns, there = np.random.default_rng(0), past.shape[2], np.isfinite(truth)
-        tried = rng.uniform(np.log(LOW), np.log(HIGH), (TRIED, columns, 4)).transpose(0, 2, 1)
-        best, least = tried[0], np.full(columns, np.inf)
+        parts = self.windows_of(data, most=MAX_WINDOWS)
+        past = np.concatenate([windows.past for windows, _ in parts])[:MAX_WINDOWS]
+        truth = np.concatenate([after for _, after in parts])[:MAX_WINDOWS]
+        rng, columns, present = np.random.default_rng(0), past.shape[2], np.isfinite(truth)
+        candidates = rng.uniform(np.log(LOW), np.log(HIGH), (CANDIDATES, columns, 4)).transpose(
+            0, 2, 1
+        )
+        best, least_error = candidates[0], np.full(columns, np.inf)
         width = np.log(HIGH / LOW)[:, None] / 4
         for _ in range(ROUNDS):
-            tried = np.clip(tried, np.log(LOW)[:, None], np.log(HIGH)[:, None])
-            said = self._run(
-                past, self._settled(np.exp(tried.swapaxes(0, 1)))[:, :, None], self.horizon
+            candidates = np.clip(candidates, np.log(LOW)[:, None], np.log(HIGH)[:, None])
+            forecasts = self._run(
+                past, self._settled(np.exp(candidates.swapaxes(0, 1)))[:, :, None], self.horizon
             )
-            squares = np.where(there, (said - truth) ** 2, 0.0).sum(axis=(1, 2))
-            errors = squares / np.maximum(there.sum(axis=(0, 1)), 1)  # (TRIED, C)
-            first = np.nan_to_num(errors, nan=np.inf).argmin(axis=0)
-            better = errors[first, np.arange(columns)] < least
-            least = np.where(better, errors[first, np.arange(columns)], least)
-            best = np.where(better, tried[first, :, np.arange(columns)].T, best)
-            tried, width = best + width * rng.normal(size=tried.shape), width / 2
+            squares = np.where(present, (forecasts - truth) ** 2, 0.0).sum(axis=(1, 2))
+            errors = squares / np.maximum(present.sum(axis=(0, 1)), 1)  # (CANDIDATES, C)
+            best_candidate = np.nan_to_num(errors, nan=np.inf).argmin(axis=0)
+            better = errors[best_candidate, np.arange(columns)] < least_error
+            least_error = np.where(better, errors[best_candidate, np.arange(columns)], least_error)
+            best = np.where(better, candidates[best_candidate, :, np.arange(columns)].T, best)
+            candidates, width = best + width * rng.normal(size=candidates.shape), width / 2
         self.constants = self._settled(np.exp(best))
 
     def _settled(self, constants: np.ndarray) -> np.ndarray:
-        """Return the constants, with those that the options fix."""
+        """Replace the constants that the options fix."""
         alpha, beta, gamma, phi = constants
         none = np.zeros_like(alpha)
         trend = self.config.trend
@@ -90,8 +90,8 @@ class ExponentialSmoothing(Forecaster):
         return self._run(windows.past, self.constants[:, None], horizon)
 
     def _run(self, past: np.ndarray, constants: np.ndarray, horizon: int) -> np.ndarray:
-        """Smooth windows (n, W, C) and continue them; constants (4, 1, C) give (n, H, C), (4, P, 1,
-        C) all P (P, n, H, C).
+        """Smooth windows (n, W, C) and continue them; constants (4, 1, C) give (n, H, C), and P
+        candidates (4, P, 1, C) give (P, n, H, C).
         """
         (alpha, beta, gamma, phi), cycle = constants, self._cycle
         level, trend, season = _start(past, cycle)
@@ -102,15 +102,15 @@ class ExponentialSmoothing(Forecaster):
             season.reshape(cycle, *(1,) * (len(shape) - 2), *level.shape), (cycle, *shape)
         ).copy()
         for t in range(past.shape[1]):
-            place = t % cycle
+            phase = t % cycle
             ahead = phi * trend
-            error = past[:, t] - level - ahead - season[place]
+            error = past[:, t] - level - ahead - season[phase]
             level, trend = level + ahead + alpha * error, ahead + beta * error
-            season[place] += gamma * error
+            season[phase] += gamma * error
         powers = np.arange(1, horizon + 1).reshape(-1, *(1,) * phi.ndim)
         steps = np.cumsum(phi**powers, axis=0)  # (H, ...)
-        places = (past.shape[1] + np.arange(horizon)) % cycle
-        return np.moveaxis(level + steps * trend + season[places], 0, -2)
+        phases = (past.shape[1] + np.arange(horizon)) % cycle
+        return np.moveaxis(level + steps * trend + season[phases], 0, -2)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {**self.scale, "constants": self.constants}
@@ -131,17 +131,17 @@ def _start(past: np.ndarray, cycle: int) -> tuple[np.ndarray, np.ndarray, np.nda
     two seasons, or four steps.
     """
     if cycle == 1 or past.shape[1] < 2 * cycle:
-        some = past[:, :4]
-        trend = (some[:, -1] - some[:, 0]) / max(some.shape[1] - 1, 1)
+        first = past[:, :4]
+        trend = (first[:, -1] - first[:, 0]) / max(first.shape[1] - 1, 1)
         return (
-            some.mean(axis=1) - trend * (some.shape[1] + 1) / 2,
+            first.mean(axis=1) - trend * (first.shape[1] + 1) / 2,
             trend,
             np.zeros((cycle, len(past), past.shape[2])),
         )
-    two = past[:, : 2 * cycle].reshape(len(past), 2, cycle, -1)
-    means = two.mean(axis=2)  # (n, 2, C)
+    first_two = past[:, : 2 * cycle].reshape(len(past), 2, cycle, -1)
+    means = first_two.mean(axis=2)  # (n, 2, C)
     trend = (means[:, 1] - means[:, 0]) / cycle
     level = means[:, 0] - trend * (cycle + 1) / 2
     line = level[:, None] + trend[:, None] * np.arange(1, 2 * cycle + 1)[None, :, None]
-    off = (past[:, : 2 * cycle] - line).reshape(len(past), 2, cycle, -1).mean(axis=1)
-    return level, trend, off.swapaxes(0, 1).copy()
+    residuals = (past[:, : 2 * cycle] - line).reshape(len(past), 2, cycle, -1).mean(axis=1)
+    return level, trend, residuals.swapaxes(0, 1).copy()

@@ -1,8 +1,8 @@
-"""A neural forecaster: an encoder of any kind over patches of the window, and a head that gives all
-steps to come at once.
+"""A neural forecaster: an encoder of any kind over patches of the window, and a head that predicts
+all steps of the horizon at once.
 
-It learns the expected value and two quantiles of each step; the quantiles say how wide intervals
-are from window to window, and the errors on held-out data how often they hold (conformalised
+It learns the expected value and two quantiles of each step. The quantiles set the width of the
+intervals from window to window, and the errors on held-out data their coverage (conformalised
 quantile regression, Romano et al. 2019, with a scale).
 """
 
@@ -24,9 +24,9 @@ from seqloom.models.network.network import NetworkModel, prepare, train_model
 from seqloom.runtime.forecasting import ForecastNet
 from seqloom.runtime.weights import Weights
 
-PATCHES = 14  # that a window is cut into, about
+PATCHES = 14  # about as many as a window is cut into
 ROWS_PER_BATCH = 1024  # rows of a batch when forecasting
-MIN_SPREAD = 1e-3  # of a spread, scaled
+MIN_SPREAD = 1e-3  # between the quantiles, in scaled values
 
 
 class NeuralForecaster(NetworkModel, Forecaster):
@@ -54,8 +54,8 @@ class NeuralForecaster(NetworkModel, Forecaster):
 
     @property
     def n_known(self) -> int:
-        """Return the number of columns known in advance that the network reads: the calendar, if
-        wanted, and those of the data.
+        """Return the number of columns known in advance that the network reads: six of the calendar,
+        if it is read, and those of the data.
         """
         clocked = self.config.calendar and self.learnt["step"][1] != "row"
         return (6 if clocked else 0) + len(self.learnt["known_columns"])
@@ -73,7 +73,7 @@ class NeuralForecaster(NetworkModel, Forecaster):
         }
 
     def _sizes(self) -> dict[str, Any]:
-        """Return what both networks take of the data."""
+        """Return the sizes that both networks, with torch and without, take from the data."""
         columns = 1 if self.config.columns == "separate" else len(self.columns)
         return {
             "n_columns": columns,
@@ -143,7 +143,7 @@ class NeuralForecaster(NetworkModel, Forecaster):
         )
 
     def _run_by_torch(self, *arrays: np.ndarray) -> np.ndarray:
-        """Return what the network gives on the device that was asked for."""
+        """Run the network on the model's device."""
         import torch
 
         network = self.network()

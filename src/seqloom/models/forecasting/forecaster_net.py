@@ -1,15 +1,13 @@
-"""The network of the neural forecaster: patches of a window, an encoder over them, and all steps to
-come at once.
+"""The network of the neural forecaster: an encoder over patches of a window, and a head that predicts
+all steps of the horizon at once; and its training, on windows of all series and columns in random order.
 
 A window is cut into patches of neighbouring steps (Nie et al. 2023, "A Time Series is Worth 64
 Words"; Lin et al. 2023, "SegRNN"), so that a recurrent network makes a dozen steps instead of
 hundreds. Each column is read on its own with the same weights, which those papers found better than
-all together. What a window is normalised by is given back to the forecast (Kim et al. 2022,
-"Reversible Instance Normalization"). Beside the encoder a weighted sum of the window goes straight
-to the forecast, as the highway of LSTNet (Lai et al. 2018) does: the network learns what a linear
-model does not see. The head gives for each step the expected value and two quantiles.
-
-The neural forecaster as the training engine sees it: windows of all series and columns in random order.
+all together. The normalisation of a window is undone in its forecast (Kim et al. 2022, "Reversible
+Instance Normalization"). Beside the encoder a weighted sum of the window goes straight to the
+forecast, as the highway of LSTNet (Lai et al. 2018) does: the network learns what a linear model
+does not see.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ if TYPE_CHECKING:
 
 
 QUANTILES = (0.1, 0.9)
-MIN_DEVIATION = 1e-4  # of a standard deviation
+MIN_DEVIATION = 1e-4  # added to a standard deviation, which may be 0
 
 
 class ForecastNet(nn.Module):
-    """`values` (B, W, C) and what is known, (B, W + H, K), to (B, H, C, 3): expected value, 10 %
-    and 90 % quantile.
+    """`values` (B, W, C) and columns `known` in advance (B, W + H, K) to (B, H, C, 3): expected
+    value, 10 % and 90 % quantile.
     """
 
     def __init__(
@@ -115,7 +113,7 @@ class ForecastNet(nn.Module):
         return y * scale.unsqueeze(3) + level.unsqueeze(3)
 
     def _normal(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what is subtracted and what it is divided by, (B, 1, C)."""
+        """Return the level that is subtracted and the scale that is divided by, (B, 1, C)."""
         if self.normalise == "instance":
             return values.mean(1, keepdim=True), values.std(
                 1, keepdim=True, unbiased=False
@@ -127,24 +125,22 @@ class ForecastNet(nn.Module):
 
 
 def losses(output: Tensor, targets: Tensor) -> Tensor:
-    """Compute squared error and pinball loss of each target that is there, (N,)."""
-    there = targets.isfinite()
-    y, said = targets[there], output[there]
-    total = (said[:, 0] - y) ** 2
+    """Compute squared error plus pinball loss of each target that is not missing, (N,)."""
+    present = targets.isfinite()
+    y, predicted = targets[present], output[present]
+    total = (predicted[:, 0] - y) ** 2
     for k, level in enumerate(QUANTILES, 1):
-        off = y - said[:, k]
-        total = total + torch.maximum(level * off, (level - 1) * off)
+        error = y - predicted[:, k]
+        total = total + torch.maximum(level * error, (level - 1) * error)
     return total
 
 
-# ---- forecaster task
+# ---- training
 
 ROWS = 256  # windows of a batch, unless the options say otherwise
-MOST_VALID = 500  # windows of each series that are looked at while training
-EPOCHS, STEPS = (
-    5.0,
-    600,
-)  # that are enough where nothing is said; windows overlap, so a pass sees each value many times
+MOST_VALID = 500  # windows of each held-out series that are evaluated while training
+# Enough where the options do not say: windows overlap, so a pass sees each value many times.
+EPOCHS, STEPS = 5.0, 600
 
 
 class ForecastTraining:
@@ -203,10 +199,10 @@ class ForecastTraining:
                     batch = {
                         name: torch.from_numpy(array).to(device) for name, array in arrays.items()
                     }
-                    off = (_run(network, batch)[..., 0] - batch["targets"]).cpu().numpy()
+                    errors = (_run(network, batch)[..., 0] - batch["targets"]).cpu().numpy()
                     squares, count = (
-                        squares + float(np.nansum(off.astype(np.float64) ** 2)),
-                        count + np.isfinite(off).sum(),
+                        squares + float(np.nansum(errors.astype(np.float64) ** 2)),
+                        count + np.isfinite(errors).sum(),
                     )
         return squares / count if count else None
 
@@ -215,8 +211,8 @@ class ForecastTraining:
 
 
 class _Source:
-    """The windows of one series: one example for each origin, and for each column where those are
-    read on their own.
+    """The windows of one series: one example for each origin, or for each origin and column where
+    columns are read separately.
     """
 
     def __init__(self, model: NeuralForecaster, prepared: Any, most: int | None = None) -> None:
@@ -237,23 +233,25 @@ class _Source:
         return len(self.origins) * self.columns
 
     def arrays(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        """Return examples by number, float32."""
-        model, at = self.model, self.origins[chosen // self.columns]
+        """Return the arrays of the examples with these numbers, float32."""
+        model, origins = self.model, self.origins[chosen // self.columns]
         column = chosen % self.columns
         w, h = model.window, model.horizon
 
         def cut(array: np.ndarray, length: int) -> np.ndarray:
             view = sliding_window_view(array, length, axis=0)
-            return view[at, column][:, :, None] if self.separate else view[at].swapaxes(1, 2)
+            return (
+                view[origins, column][:, :, None] if self.separate else view[origins].swapaxes(1, 2)
+            )
 
-        found = {"values": cut(self.past, w), "targets": cut(self.after, h)}
+        examples = {"values": cut(self.past, w), "targets": cut(self.after, h)}
         if model.n_known:
-            found["known"] = sliding_window_view(self.known, w + h, axis=0)[at].swapaxes(1, 2)[
-                ..., -model.n_known :
-            ]
+            examples["known"] = sliding_window_view(self.known, w + h, axis=0)[origins].swapaxes(
+                1, 2
+            )[..., -model.n_known :]
         if model.learnt["missing"]:
-            found["absent"] = 1 - cut(self.present, w).astype(np.float32)
-        return {name: np.ascontiguousarray(array) for name, array in found.items()}
+            examples["absent"] = 1 - cut(self.present, w).astype(np.float32)
+        return {name: np.ascontiguousarray(array) for name, array in examples.items()}
 
 
 def _run(network: Any, batch: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Each step to come is a weighted sum of the last steps: ridge regression, solved exactly, for all
-horizons at once.
+"""Each future step is a weighted sum of the last steps: ridge regression, solved exactly, for all
+steps of the horizon at once.
 
 The last value (or the mean) of a window is subtracted before and added after, so that a level that
 was never seen changes nothing: NLinear of Zeng et al. 2023, "Are Transformers Effective for Time
 Series Forecasting?", section 4, which found such a model as good as the Transformers of its day.
-Where columns are known in advance, their values in the steps to come count too.
+Columns known in advance enter with their values in the future steps.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class LinearWindow(Forecaster):
         for windows, truth in self.windows_of(data):
             inputs, base = self._inputs(windows)
             for c in range(columns):
-                whole = np.isfinite(truth[..., c]).all(axis=1)
-                x, y = inputs[whole, c], truth[whole][..., c] - base[whole][:, c, None]
+                complete = np.isfinite(truth[..., c]).all(axis=1)
+                x, y = inputs[complete, c], truth[complete][..., c] - base[complete][:, c, None]
                 group = 0 if shared else c
                 left[group] += x.T @ x
                 right[group] += x.T @ y
@@ -56,7 +56,7 @@ class LinearWindow(Forecaster):
                 f"smaller horizon"
             )
         penalty = np.full(size, self.config.ridge + 1e-9)
-        penalty[-1] = 1e-9  # not of the constant
+        penalty[-1] = 1e-9  # the constant is not penalised
         self.weights = np.linalg.solve(
             left / counts[:, None, None] + np.diag(penalty), right / counts[:, None, None]
         )
@@ -70,7 +70,7 @@ class LinearWindow(Forecaster):
         return (answer + base[..., None]).swapaxes(1, 2)
 
     def _inputs(self, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-        """Return what is multiplied by weights, (n, C, size), and what is added to the result, (n, C)."""
+        """Return the inputs of the regression (n, C, size), and the level added to its result (n, C)."""
         past, kind = windows.past.swapaxes(1, 2), self.config.normalise
         base = (
             past[..., -1]
@@ -79,8 +79,10 @@ class LinearWindow(Forecaster):
             if kind == "mean"
             else np.zeros(past.shape[:2])
         )
-        n, columns, known = *past.shape[:2], len(self.learnt["known_columns"])
-        ahead = windows.known[:, self.window :, windows.known.shape[2] - known :].reshape(n, 1, -1)
+        n, columns, n_known = *past.shape[:2], len(self.learnt["known_columns"])
+        ahead = windows.known[:, self.window :, windows.known.shape[2] - n_known :].reshape(
+            n, 1, -1
+        )
         ahead = np.broadcast_to(ahead, (n, columns, ahead.shape[2]))
         return np.concatenate(
             [past - base[..., None], ahead, np.ones((n, columns, 1))], axis=-1

@@ -1,5 +1,6 @@
-"""What was last, again and again: what every other forecaster must beat. `naive` repeats the last
-value, `seasonal-naive` the last season: the same hour of yesterday, the same month of last year.
+"""Forecasts that repeat the end of the series, which every other forecaster must beat. `naive`
+repeats the last value, `seasonal-naive` the last season: the same hour of yesterday, the same month
+of last year.
 
     >>> Naive(horizon=2).fit([1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 3.0]).forecast([5.0, 4.0]).values.tolist()
     [4.0, 4.0]
@@ -27,7 +28,7 @@ else:
 
 
 class Repeating(Mixin):
-    """The window again and again; there is nothing to learn but how large the errors are."""
+    """A forecaster that repeats its window; only the size of its errors is learnt."""
 
     def fit_series(self, data: Series, options: FitOptions) -> None:
         """Do nothing."""

@@ -1,11 +1,11 @@
-"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights
+"""BERT (Devlin et al. 2019) and its relatives as masked language models, from published weights
 (`interop/encoders`).
 
-`fill` and pseudo-perplexities come with the contract; what an encoder adds are its hidden states,
-one vector for each token that depends on the whole text. On a CPU the network runs without torch
-(`runtime/bert`), on other devices with it (`encoder_net`). Of a quantised model all matrices of the
-blocks are rounded: for three published models, float32 queries, keys and values made the error of 8
-bits smaller by 2 to 10 per cent and the weights 1.5 to 1.9 times as large.
+`fill` and pseudo-perplexity come with the contract; an encoder adds its hidden states, one vector
+for each token that depends on the whole text. On a CPU the network runs without torch
+(`runtime/bert`), on other devices with it (`encoder_net`). A quantised model rounds all matrices of
+the blocks: in three published models, float32 queries, keys and values made the error of 8 bits
+smaller by 2 to 10 per cent but the weights 1.5 to 1.9 times as large.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Hidden(NamedTuple):
 
 
 class Masked(NamedTuple):
-    """The network without torch: an encoder, and what guesses hidden tokens."""
+    """The network without torch: an encoder, and the head that predicts hidden tokens."""
 
     encoder: BertNet
     head: MaskedHead | None
@@ -64,12 +64,12 @@ class Masked(NamedTuple):
         return read_inputs(self.encoder, inputs)
 
     def guess(self, inputs: Sequence[Input], marks: Marks) -> list[np.ndarray]:
-        """Return for each text the log-probabilities of all tokens at each of its hidden places,
-        float32 (places, V).
+        """Return for each text the log-probabilities of all tokens at its hidden positions, float32
+        (positions, V).
         """
         assert self.head is not None, "this network has no head that guesses tokens"
-        x, offsets = self.read([marks.hide(one) for one in inputs])
-        hidden = np.flatnonzero(np.concatenate([one.ids for one in inputs]) == HIDDEN)
+        x, offsets = self.read([marks.hide(each) for each in inputs])
+        hidden = np.flatnonzero(np.concatenate([each.ids for each in inputs]) == HIDDEN)
         return np.split(self.head.log_probs(x[hidden]), np.searchsorted(hidden, offsets[1:-1]))
 
 
@@ -81,7 +81,7 @@ class Bert(NetworkModel, MaskedModel):
 
     @property
     def marks(self) -> Marks:
-        """Return the marks that stand around its texts."""
+        """Return the marks (special tokens) around its texts."""
         return Marks.of(self.learnt, self.tokenizer.vocab_size)
 
     @property
@@ -163,33 +163,33 @@ class Bert(NetworkModel, MaskedModel):
             return self._guessed_by_torch(joined)
         network: Masked = self.runtime()
         return [
-            found
+            log_probs
             for group in parallel_map(lambda inputs: network.guess(inputs, marks), groups(joined))
-            for found in group
+            for log_probs in group
         ]
 
     def _guessed_by_torch(self, joined: list[Input]) -> list[np.ndarray]:
         import torch
 
         marks, network = self.marks, self.network()
-        inputs = [marks.hide(one) for one in joined]
-        found: list[Any] = [None] * len(joined)
+        inputs = [marks.hide(each) for each in joined]
+        guesses: list[Any] = [None] * len(joined)
         with torch.inference_mode():
-            for places, hidden, _ in read(network, inputs, marks.pad):
+            for indices, hidden, _ in read(network, inputs, marks.pad):
                 rows_of, columns = np.concatenate(
                     [
                         [np.full(len(at), row), at]
-                        for row, place in enumerate(places)
-                        for at in np.nonzero(joined[place].ids == HIDDEN)
+                        for row, index in enumerate(indices)
+                        for at in np.nonzero(joined[index].ids == HIDDEN)
                     ],
                     axis=1,
                 )
                 logits = network.logits(hidden[rows_of, columns])  # only where something is hidden
                 log_probs = torch.log_softmax(logits.float(), -1).cpu().numpy()
-                ends = np.cumsum(np.bincount(rows_of, minlength=len(places)))
-                for place, part in zip(places, np.split(log_probs, ends[:-1])):
-                    found[place] = part
-        return found
+                ends = np.cumsum(np.bincount(rows_of, minlength=len(indices)))
+                for index, part in zip(indices, np.split(log_probs, ends[:-1])):
+                    guesses[index] = part
+        return guesses
 
     # ---- hidden states
 
@@ -197,32 +197,32 @@ class Bert(NetworkModel, MaskedModel):
         """Return the vector of each token of a text, or of a pair of texts given as a tuple, marks
         included; for a list, a list.
 
-        What is longer than its context is cut off, which is said.
+        Texts longer than the context are cut, with a message.
         """
         self.check_fitted()
-        one = isinstance(texts, (str, tuple))
-        given: list[Any] = [texts] if one else list(texts)
-        rows = [self.encode(text) for text in given]
+        single = isinstance(texts, (str, tuple))
+        texts_list: list[Any] = [texts] if single else list(texts)
+        rows = [self.encode(text) for text in texts_list]
         marks = self.marks
-        kept = [cut_to(row, self.longest(len(row))) for row in rows]
-        if cut := sum(sum(map(len, a)) > sum(map(len, b)) for a, b in zip(rows, kept)):
+        cut_rows = [cut_to(row, self.longest(len(row))) for row in rows]
+        if n_cut := sum(sum(map(len, a)) > sum(map(len, b)) for a, b in zip(rows, cut_rows)):
             progress.say(
-                f"{cut:,} of {len(rows):,} texts are longer than the {self.config.context:,} "
+                f"{n_cut:,} of {len(rows):,} texts are longer than the {self.config.context:,} "
                 f"tokens that this "
                 f"{self.name} model reads; their ends are left out"
             )
-        inputs = [marks.hide(marks.join(row, self.config.n_types)) for row in kept]
+        inputs = [marks.hide(marks.join(row, self.config.n_types)) for row in cut_rows]
         names = self.tokenizer.token
-        made = [
-            Hidden([names(token) for token in one_input.ids.tolist()], vectors)
-            for one_input, vectors in zip(inputs, self._vectors(inputs))
+        states = [
+            Hidden([names(token) for token in each.ids.tolist()], vectors)
+            for each, vectors in zip(inputs, self._vectors(inputs))
         ]
-        return made[0] if one else made
+        return states[0] if single else states
 
     def _vectors(self, inputs: list[Input]) -> list[np.ndarray]:
         """Return the vectors (T, D) of each text."""
         if not self.net.on_cpu:
             return hidden_states(self.network(), inputs, self.marks.pad)
         network: Masked = self.runtime()
-        found = parallel_map(network.read, groups(inputs))
-        return [part.copy() for x, offsets in found for part in np.split(x, offsets[1:-1])]
+        groups_read = parallel_map(network.read, groups(inputs))
+        return [part.copy() for x, offsets in groups_read for part in np.split(x, offsets[1:-1])]

@@ -11,13 +11,13 @@ from seqloom.errors import ConfigError
 ActivationName = Literal["gelu-erf", "gelu", "relu"]
 PoolingName = Literal["mean", "cls", "max"]
 
-# what both networks take
+# options that both networks take, with torch and without
 SHAPE = "d_mlp d_embed n_types position_offset shared_layers activation norm_epsilon pooler"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderLayout(Config):
-    """Of every model on an encoder of the BERT family; the defaults are those of BERT-base."""
+    """Options of every model on an encoder of the BERT family; the defaults are those of BERT-base."""
 
     training_only: ClassVar[frozenset[str]] = frozenset({"dropout"})
     changeable: ClassVar[frozenset[str]] = frozenset({"dropout"})

@@ -12,8 +12,8 @@ from seqloom.nn.bert import BertNet
 def build_encoder(
     c: EncoderLayout, vocab_size: int, *, head: bool = False, **of_head: Any
 ) -> BertNet:
-    """Build the encoder; `of_head`: head_activation and tied, of a network that guesses hidden
-    tokens.
+    """Build the encoder; `of_head`: head_activation and tied, for a network with a head that predicts
+    hidden tokens.
     """
     return BertNet(
         vocab_size,

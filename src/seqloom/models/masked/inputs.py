@@ -1,12 +1,10 @@
-"""Texts as an encoder reads them: ids with the marks around one text or a pair, the kind of each
-token, and batches.
+"""Texts as an encoder reads them: ids with the marks around one text or a pair, the type of each
+token, and batches; and an encoder run over many texts.
 
 One text is [CLS] a [SEP], a pair [CLS] a [SEP] b [SEP], in which the tokens of b and the last mark
-are of the second kind. RoBERTa puts two marks between the texts of a pair and tells them apart by
-nothing else.
-
-An encoder over many texts, the answers in the order asked: without torch side by side, with it by
-like lengths.
+are of the second type. RoBERTa puts two marks between the texts of a pair and has no types. Without
+torch the texts are read without padding, in parallel; with it in batches of similar length. Results
+are in the order of the texts.
 """
 
 from __future__ import annotations
@@ -44,14 +42,14 @@ MARKS: dict[str, Kind] = {
 
 
 class Input(NamedTuple):
-    """One text or pair as the network takes it."""
+    """One text or pair as the network reads it."""
 
     ids: np.ndarray  # int64 (T,)
     types: np.ndarray  # int64 (T,)
 
 
 class Marks(NamedTuple):
-    """Ids of the tokens that stand around texts; `separators`: how many stand between the texts of a pair."""
+    """Ids of the special tokens around texts; `separators`: how many are between the texts of a pair."""
 
     cls: int
     sep: int
@@ -72,11 +70,11 @@ class Marks(NamedTuple):
         return marks
 
     def around(self, texts: int) -> int:
-        """Return how many marks stand around one or two texts."""
+        """Return the number of marks around one or two texts."""
         return 2 if texts == 1 else 2 + self.separators
 
     def join(self, row: Sequence[np.ndarray], n_types: int = 2) -> Input:
-        """Join the ids of one or two texts with their marks; `n_types` as the network has them."""
+        """Join the ids of one or two texts with their marks; `n_types`: that of the network."""
         ids = np.array([self.cls, *row[0].tolist(), self.sep], np.int64)
         if len(row) == 1:
             return Input(ids, np.zeros_like(ids))
@@ -93,14 +91,14 @@ class Marks(NamedTuple):
             types[len(row[0]) + 2 :] = 1
         return Input(ids, types)
 
-    def hide(self, given: Input) -> Input:
-        """Put the mask wherever a token is HIDDEN."""
-        hidden = given.ids == HIDDEN
+    def hide(self, tokens: Input) -> Input:
+        """Replace HIDDEN tokens by the mask token."""
+        hidden = tokens.ids == HIDDEN
         if self.mask is None and hidden.any():
             raise DataError(
                 "a token is hidden in the text, and this model has no mask token for it"
             )
-        return given._replace(ids=np.where(hidden, self.mask or 0, given.ids))
+        return tokens._replace(ids=np.where(hidden, self.mask or 0, tokens.ids))
 
 
 def cut_to(row: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, ...]:
@@ -122,7 +120,7 @@ def cut_to(row: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, ...]:
 def pad_together(
     inputs: Sequence[Input], mark: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return ids and types (B, T) of rows padded on the right, and which are tokens; None where
+    """Return ids and types (B, T) of rows padded on the right, and a mask of tokens, None where
     nothing was padded.
     """
     (ids, keep), (types, _) = (pad(part, value) for part, value in zip(zip(*inputs), (mark, 0)))
@@ -131,15 +129,15 @@ def pad_together(
 
 # ---- running
 
-# tokens that go through the network together: enough for the products, few enough to stay in the
-# cache
+# tokens that go through the network together: enough for efficient matrix products, few enough for
+# the processor's cache
 GROUP = 256
 
 
 def take_encoder(
     weights: Weights, c: EncoderLayout, vocab_size: int, *, blocks: Weights | None = None
 ) -> BertNet:
-    """Take the encoder with this layout; `blocks`: where the weights of its blocks are, if elsewhere."""
+    """Take the encoder with this layout from weights; `blocks`: the weights of its blocks, if elsewhere."""
     return BertNet(
         weights,
         vocab_size,
@@ -161,22 +159,22 @@ def encoder_shapes(layout: EncoderLayout, vocab_size: int) -> Shapes:
 
 def read_inputs(network: BertNet, inputs: Sequence[Input]) -> tuple[np.ndarray, np.ndarray]:
     """Return the vectors (N, D) of all tokens of these texts, and the offsets (B + 1,) of the texts."""
-    row_offsets = offsets([len(one.ids) for one in inputs])
+    row_offsets = offsets([len(each.ids) for each in inputs])
     ids, types = (np.concatenate(part) for part in zip(*inputs))
     return network(ids, row_offsets, types), row_offsets
 
 
 def groups(inputs: Sequence[Input]) -> list[Sequence[Input]]:
-    """Return neighbouring texts that are read together; where they are divided depends on the texts alone."""
-    return [inputs[low:high] for low, high in runs([len(one.ids) for one in inputs], GROUP)]
+    """Return groups of neighbouring texts that are read together; the division depends on the texts alone."""
+    return [inputs[low:high] for low, high in runs([len(each.ids) for each in inputs], GROUP)]
 
 
 class Read(NamedTuple):
-    """What an encoder made of some texts at once."""
+    """The output of an encoder for one batch of texts."""
 
-    places: np.ndarray  # of the texts among those asked
+    indices: np.ndarray  # of the texts among all inputs
     hidden: torch.Tensor  # (B, T, D), on the network's device; padded on the right
-    keep: torch.Tensor | None  # bool (B, T), False where padded; None: nowhere
+    keep: torch.Tensor | None  # bool (B, T), False where padded; None: no padding
 
 
 def read(
@@ -188,13 +186,15 @@ def read(
     import torch
 
     device = network.embedding.weight.device
-    for places in like_lengths([len(one.ids) for one in inputs], together):
-        ids, types, keep = pad_together([inputs[place] for place in places], mark)
-        kept = None if keep is None else torch.from_numpy(keep).to(device)
+    for indices in like_lengths([len(each.ids) for each in inputs], together):
+        ids, types, keep = pad_together([inputs[index] for index in indices], mark)
+        keep_tensor = None if keep is None else torch.from_numpy(keep).to(device)
         yield Read(
-            places,
-            network(torch.from_numpy(ids).to(device), torch.from_numpy(types).to(device), kept),
-            kept,
+            indices,
+            network(
+                torch.from_numpy(ids).to(device), torch.from_numpy(types).to(device), keep_tensor
+            ),
+            keep_tensor,
         )
 
 
@@ -202,10 +202,10 @@ def hidden_states(network: bert.BertNet, inputs: Sequence[Input], mark: int) -> 
     """Return the vectors (T, D) of each text, those of its marks included."""
     import torch
 
-    found: list[np.ndarray] = [np.empty((0, 0), np.float32)] * len(inputs)
+    vectors: list[np.ndarray] = [np.empty((0, 0), np.float32)] * len(inputs)
     with torch.inference_mode():
-        for places, hidden, _ in read(network, inputs, mark):
+        for indices, hidden, _ in read(network, inputs, mark):
             rows = hidden.float().cpu().numpy()
-            for row, place in enumerate(places):
-                found[place] = rows[row, : len(inputs[place].ids)].copy()
-    return found
+            for row, index in enumerate(indices):
+                vectors[index] = rows[row, : len(inputs[index].ids)].copy()
+    return vectors

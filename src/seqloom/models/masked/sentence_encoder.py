@@ -1,9 +1,9 @@
 """Sentence vectors by an encoder of the BERT family (Reimers and Gurevych 2019, "Sentence-BERT").
 
-The vector of a text is the mean of those of its tokens, or that of its first mark, or the largest
-of each feature; divided by its length, so that products are cosines. Published weights are
-converted (`interop/encoders`). On a CPU the network runs without torch (`runtime/bert`), on other
-devices with it (`encoder_net`).
+The vector of a text is the mean of its tokens' vectors, the vector of its first mark, or the
+largest value of each feature; divided by its length, so that dot products are cosines. Published
+weights are converted (`interop/encoders`). On a CPU the network runs without torch (`runtime/bert`),
+on other devices with it (`encoder_net`).
 """
 
 from __future__ import annotations
@@ -41,15 +41,14 @@ if TYPE_CHECKING:
 class SentenceEncoder(NetworkModel, TextEmbedder):
     name = "sentence-encoder"
     config_class = SentenceEncoderConfig
-    exact: ClassVar[tuple[str, ...]] = (
-        "attention.qkv.weight",
-    )  # with 8 bits the error would be 1.7 times as large
+    # with 8 bits the error would be 1.7 times as large
+    exact: ClassVar[tuple[str, ...]] = ("attention.qkv.weight",)
     learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
     inputs_16_bit = True
 
     @property
     def marks(self) -> Marks:
-        """Return the marks that stand around its texts."""
+        """Return the marks (special tokens) around its texts."""
         return Marks.of(self.learnt, self.tokenizer.vocab_size)
 
     @property
@@ -108,8 +107,8 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
         return [marks.join(cut_to((row,), most)) for row in rows]
 
     def _pooled(self, x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Compute the vectors (B, D) of texts from those of their tokens (N, D); no text is without
-        tokens, as it has marks.
+        """Compute the vectors (B, D) of texts from those of their tokens (N, D); a text has marks, so
+        none is empty.
         """
         starts, how = offsets[:-1], self.config.pooling
         if how == "cls":

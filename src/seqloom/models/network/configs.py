@@ -13,7 +13,7 @@ Unknown = Literal["random", "subword", "mean"]
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedConfig(Config):
-    """Of every network that reads words: the vectors that it begins with."""
+    """Options of every network that reads words: the vectors that it begins with."""
 
     only_with: ClassVar[OnlyWith] = {
         "pretrained_unknown": {"pretrained": ()},
@@ -50,7 +50,7 @@ class PretrainedConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig(PretrainedConfig, TextConfig):
-    """Of every network that reads running text."""
+    """Options of every network that reads running text."""
 
     training_only: ClassVar[frozenset[str]] = frozenset(
         {"tokenizer", "vocab_size", "min_count", "vocab_file", "normalize", "marks"}
@@ -59,5 +59,5 @@ class NetworkConfig(PretrainedConfig, TextConfig):
 
 
 def options_of(config: Config, names: str) -> dict[str, Any]:
-    """Return some options by name: those that both networks of a model take, with torch and without."""
+    """Return the options with these names, separated by blanks, as keyword arguments."""
     return {name: getattr(config, name) for name in names.split()}

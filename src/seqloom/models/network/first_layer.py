@@ -1,15 +1,7 @@
-"""Word vectors that a network begins with: opened, checked against its options, and how many of its
-tokens have one.
+"""Pretrained word vectors that a network begins with, opened and checked against its options, and
+the default width and dropout of a network.
 
-The vectors become part of the network's weights; a saved model needs their file no more.
-
-How wide a network should be when the user does not say: as the data and the time allow.
-
-In the time given the machine makes about so many multiplications; a network twice as wide sees a
-quarter of the tokens. A wide network that reads the data once or twice learns more from it than a
-narrow one that reads it often. So the width is the largest of a short list with which the time
-suffices for about one pass over a million tokens (more over less data). Dropout is for data that is
-read often, and follows from the passes.
+The vectors become part of the network's weights, so a saved model no longer needs their file.
 """
 
 from __future__ import annotations
@@ -37,14 +29,17 @@ if TYPE_CHECKING:
 class FirstLayer:
     matrix: np.ndarray  # float32 (V, D)
     facts: dict[str, Any]  # for the model's record
-    known: np.ndarray | None = None  # bool (V,): the token has a vector of its own; None: all have
-    vectors: Any = None  # all of the words and vectors that it was taken from
+    has_vector: np.ndarray | None = None  # bool (V,): the token is in the file; None: all are
+    vectors: Any = None  # all words and vectors of the file
 
     @property
     def pretrained(self) -> np.ndarray:
-        """Return the vectors that were not made up here, float32 (V, D); NaN for tokens without one."""
-        known = np.ones(len(self.matrix), bool) if self.known is None else self.known
-        return np.where(known[:, None], self.matrix, np.float32(np.nan)).astype(np.float32)
+        """Return the vectors that come from the file, float32 (V, D); NaN for tokens without one."""
+        if self.has_vector is None:
+            return self.matrix.astype(np.float32)
+        return np.where(self.has_vector[:, None], self.matrix, np.float32(np.nan)).astype(
+            np.float32
+        )
 
     @property
     def dimensions(self) -> int:
@@ -60,8 +55,8 @@ class FirstLayer:
 
 
 def check_early(path: str | None, kind: str) -> None:
-    """Refuse, before a text is read, what would be refused afterwards; `kind` of the tokenizer, or
-    a saved one.
+    """Refuse a missing file or a tokenizer that splits words before any text is read; `kind` of the
+    tokenizer, or a saved one.
     """
     if path is None:
         return
@@ -77,13 +72,13 @@ def check_early(path: str | None, kind: str) -> None:
         )
 
 
-def same_width(option: str, given: int | None, path: str | None) -> Callable[[int], None]:
+def same_width(option: str, width: int | None, path: str | None) -> Callable[[int], None]:
     """Return a check that refuses vectors of another width than an option asks for."""
 
     def check(dimensions: int) -> None:
-        if given not in (None, dimensions):
+        if width not in (None, dimensions):
             raise ConfigError(
-                f"{option} is {given}, but the vectors of {path} have {dimensions} dimensions; "
+                f"{option} is {width}, but the vectors of {path} have {dimensions} dimensions; "
                 f"leave {option} "
                 f"out or give {dimensions}"
             )
@@ -100,11 +95,11 @@ def open_first_layer(
     unknown: Unknown = "random",
     seed: int = 0,
 ) -> FirstLayer | None:
-    """Load a vector for each token from those at `path`, if there are to be any; `counts` (V,) of
-    the tokens in the training text.
+    """Load a vector for each token from `path`, or None without a path; `counts` (V,) of the tokens
+    in the training text.
 
-    `check_width` refuses a number of dimensions that does not suit; `unknown`: what a token without
-    a vector gets.
+    `check_width` refuses an unsuitable number of dimensions; `unknown`: what a token without a
+    vector gets.
     """
     if path is None:
         return None
@@ -116,18 +111,18 @@ def open_first_layer(
         initial = table(vectors, tokens, unknown=unknown, seed=seed)
     except (ConfigError, DataError) as error:
         raise type(error)(f"pretrained: {path}: {error}") from None
-    n_known, text = (
-        int(initial.known.sum()),
-        float(counts[initial.known].sum() / max(counts.sum(), 1)),
+    n_known, share = (
+        int(initial.has_vector.sum()),
+        float(counts[initial.has_vector].sum() / max(counts.sum(), 1)),
     )
-    rest = {
+    others = {
         "random": "the others are random",
         "mean": "the others are the mean of these",
         "subword": f"{int(initial.built.sum()):,} were built from their spelling",
     }[unknown]
     progress.say(
-        f"pretrained: {n_known:,} of {len(tokens):,} tokens have a vector, {text:.1%} of the text; {rest}"
-        + _case_advice(vectors.vectors.words, tokens, initial.known)
+        f"pretrained: {n_known:,} of {len(tokens):,} tokens have a vector, {share:.1%} of the text; {others}"
+        + _case_advice(vectors.vectors.words, tokens, initial.has_vector)
     )
     return FirstLayer(
         initial.matrix,
@@ -135,10 +130,10 @@ def open_first_layer(
             "found": n_known,
             "of": len(tokens),
             "built": int(initial.built.sum()),
-            "text": round(text, 4),
+            "text": round(share, 4),
             "vectors": hashlib.sha256(initial.matrix.data).hexdigest()[:16],
         },
-        initial.known,
+        initial.has_vector,
         vectors.vectors,
     )
 
@@ -154,7 +149,7 @@ def token_spellings(tokenizer: Tokenizer) -> list[str]:
 
 
 def _case_advice(words: Any, tokens: list[str], has_vector: np.ndarray) -> str:
-    """Say where many more would be found in lower case."""
+    """Return advice to lower-case the text where many more tokens would then have a vector."""
     lower = [tokens[i].lower() for i in np.flatnonzero(~has_vector).tolist()]
     more = int((words.find(lower) >= 0).sum())
     return (
@@ -164,49 +159,52 @@ def _case_advice(words: Any, tokens: list[str], has_vector: np.ndarray) -> str:
     )
 
 
-# ---- sizes
+# ---- default sizes
 
 WIDTHS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-SPEED = 25e9  # multiplications a second that two cores make in training, forward and backward
-_EPOCHS = 0.9  # over one million tokens; the wish falls with the square root of their number
+SPEED = 25e9  # multiplications a second of two cores in training, forward and backward
+_EPOCHS = 0.9  # over one million tokens; falls with the square root of their number
 
 
 @dataclass(frozen=True)
 class Size:
     width: int
-    chosen: bool = False  # not given
-    d_embed: int | None = None  # of vectors that the network begins with
-    dropout: float = 0.0  # where none is given
+    chosen: bool = False  # by default, not by an option
+    d_embed: int | None = None  # of pretrained vectors
+    dropout: float = 0.0  # where no option gives it
 
 
 def choose_width(
     train: TrainConfig, tokens: int, cost: Callable[[int], float], *, multiple: int = 1
 ) -> int:
-    """Choose the width for so many tokens, or values; `cost` of one: multiplications of the
-    forward pass by width.
+    """Choose the default width for so many tokens, or values; `cost`: multiplications of the forward
+    pass for one of them, by width.
+
+    The time allows a number of multiplications (SPEED), so a network twice as wide sees a quarter
+    of the tokens; but a wide network that reads the data once or twice learns more from it than a
+    narrow one that reads it often. So the width is the largest for which the time suffices for
+    about one pass over a million tokens (more passes over less data).
     """
     widths = [w for w in WIDTHS if w % multiple == 0] or [
         WIDTHS[0] // multiple * multiple or multiple
     ]
     if train.steps is not None or train.epochs is not None:
+        # the length is given in steps or epochs: assume patience for it
         seen = tokens * (train.epochs or 4.0)
-        work = (
-            MINUTES * 60 * SPEED * max(seen / 4e6, 0.25)
-        )  # length was given otherwise: assume patience for it
+        work = MINUTES * 60 * SPEED * max(seen / 4e6, 0.25)
     else:
         work = (train.minutes or MINUTES) * 60 * SPEED
     epochs = max(_EPOCHS * (1e6 / max(tokens, 1)) ** 0.5, 1.0)
     fitting = [w for w in widths if 3 * cost(w) * tokens * epochs <= work]
-    largest = max(
-        64, 16 * tokens**0.25
-    )  # more weights than little data can fill only learn it by heart
+    # a network too large for its data only memorises it
+    largest = max(64, 16 * tokens**0.25)
     fitting = [w for w in fitting if w <= largest] or widths[:1]
     return fitting[-1]
 
 
 def passes(train: TrainConfig, tokens: int, cost: float, updates: float | None = None) -> float:
-    """Return about how often the data is read: one token costs so many multiplications, one pass
-    takes so many updates.
+    """Return about how often the data is read; `cost`: multiplications for one token; `updates` in
+    one pass.
     """
     if train.epochs is not None:
         return train.epochs
@@ -216,7 +214,7 @@ def passes(train: TrainConfig, tokens: int, cost: float, updates: float | None =
 
 
 def default_dropout(passes: float) -> float:
-    """Choose the dropout: what is read once or twice cannot be learnt by heart; what is read often
-    can.
+    """Choose the default dropout: data that is read once or twice cannot be memorised; data that is
+    read often can.
     """
     return 0.0 if passes < 3 else 0.1 if passes < 8 else 0.2

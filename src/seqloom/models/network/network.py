@@ -1,13 +1,7 @@
-"""A network that has been trained: its weights by name, which are saved, and torch's module, built
-when first needed.
+"""What models of any task that are one network share: its weights by name, which are saved; torch's
+module, built when first needed; fitting it with the training engine; quantising it.
 
-A model has one of these. Where only the weights are wanted, as for stepping, torch is never imported.
-
-Fitting a network by the training engine: what is refused before it, and what stays of it in the
-model's record.
-
-What models of any task share that are one network: its weights, where it runs, saving, idle options
-of training.
+Where only the weights are used, as for stepping, torch is never imported.
 """
 
 from __future__ import annotations
@@ -41,13 +35,13 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-RANKS = "output.ranks"  # of the adaptive softmax: the place of each token among all by frequency
+RANKS = "output.ranks"  # of the adaptive softmax: the rank of each token by frequency
 
 
 class TrainedNetwork:
     def __init__(self, name: str, build: Callable[[], Any]) -> None:
-        """Make a network without weights; `name` of the model; `build` makes the module, whose weights
-        are then replaced.
+        """Make a network without weights; `name` of the model; `build` makes a module, which then gets
+        the trained weights.
         """
         self.name, self.build = name, build
         self.weights: Mapping[str, np.ndarray] = {}
@@ -57,7 +51,7 @@ class TrainedNetwork:
 
     def bound_to(self, build: Callable[[], Any]) -> TrainedNetwork:
         """Return the same weights for a copy of the model, which builds its own module and may be
-        fitted apart.
+        fitted independently.
         """
         other = TrainedNetwork(self.name, build)
         other.weights, other._device = self.weights, self._device
@@ -79,7 +73,7 @@ class TrainedNetwork:
 
     @property
     def on_cpu(self) -> bool:
-        """Return whether nobody asked for another device."""
+        """Return whether it runs on the CPU: no other device was set."""
         return self._device is None or self._device.type == "cpu"
 
     def module(self) -> Any:
@@ -96,8 +90,8 @@ class TrainedNetwork:
         return self._module
 
     def runtime(self, make: Callable[[Mapping[str, np.ndarray]], T]) -> T:
-        """Return what runs these weights without torch, made when it is first needed; it must not
-        change afterwards.
+        """Return the network without torch, made when it is first needed; it must not change
+        afterwards.
         """
         if self._runtime is None:
             self._runtime = make(self.weights)
@@ -113,14 +107,14 @@ class TrainedNetwork:
             self._module.to(self._device)
 
     def keep(self, module: Any) -> None:
-        """Keep what was just trained."""
+        """Store a module that was just trained, and its weights."""
         self.weights = {
             name: weight.detach().cpu().numpy() for name, weight in module.state_dict().items()
         }
         self._module, self._runtime = module, None
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take weights from a file, which are what `array_specs` says."""
+        """Take weights from a file, which was checked against `array_specs`."""
         if RANKS in arrays and not (np.bincount(arrays[RANKS]) == 1).all():
             raise ModelError("two tokens have the same rank by frequency: the file is damaged")
         self.weights, self._module, self._runtime = arrays, None, None
@@ -129,13 +123,15 @@ class TrainedNetwork:
 def array_specs(
     declared: Declarations, bits: int | None = None, exact: tuple[str, ...] = ()
 ) -> dict[str, Spec]:
-    """Return what these weights must be in a file, with matrices of float32 or of so many bits,
-    but for `exact` ones.
+    """Return type and shape of these weights in a file, with matrices of float32 or of so many bits,
+    except `exact` ones.
     """
     specs: dict[str, Spec] = {}
     for name, each in declared.items():
-        own = bits_of(name, each, bits, exact) if bits else None
-        specs |= quantised_specs(name, each.shape, own) if own else {name: float_spec(each)}
+        own_bits = bits_of(name, each, bits, exact) if bits else None
+        specs |= (
+            quantised_specs(name, each.shape, own_bits) if own_bits else {name: float_spec(each)}
+        )
     return specs
 
 
@@ -150,7 +146,7 @@ def has_torch() -> bool:
 
 @cache
 def say_stepping(name: str) -> None:
-    """Say that a network scores text without torch, once per process."""
+    """Print once per process that a network scores text without torch."""
     progress.say(
         f"torch is not installed, so the {name} model reads the text token by token, which is slow: "
         "pip install 'seqloom[nn]'"
@@ -169,8 +165,8 @@ def require_torch(name: str) -> None:
 
 
 def refuse_unused(name: str, train: TrainConfig | None, unused: Mapping[str, str]) -> None:
-    """Refuse options of training that have no effect on the model of that name; `unused` says what to
-    do instead.
+    """Refuse training options that have no effect on the model of that name; `unused`: by option, what
+    to do instead.
     """
     for option, advice in unused.items():
         if (
@@ -181,7 +177,7 @@ def refuse_unused(name: str, train: TrainConfig | None, unused: Mapping[str, str
 
 
 def check_held_out(config: TrainConfig) -> None:
-    """Refuse, where nothing is held out, what only looks at results on held-out data."""
+    """Refuse options that need results on held-out data, where nothing is held out."""
     names = [name for name in ("patience", "evaluate_every") if getattr(config, name) is not None]
     names += ["schedule plateau"] if config.schedule == "plateau" else []
     if names:
@@ -192,7 +188,7 @@ def check_held_out(config: TrainConfig) -> None:
 
 
 def remark_frozen_vectors(start: Origin) -> None:
-    """Say that pretrained vectors, frozen until now, are weights like others for whoever starts from them."""
+    """Print that pretrained vectors, frozen in the model to start from, are trained now."""
     if getattr(start.model.config, "pretrained_training", None) == "frozen":
         progress.say(
             "the pretrained vectors, which were frozen in the model to start from, are trained now; "
@@ -201,8 +197,8 @@ def remark_frozen_vectors(start: Origin) -> None:
 
 
 def prepare(name: str, options: FitOptions) -> tuple[TrainConfig, torch.device]:
-    """Return the training options and the device for the model of that name; refuse what this
-    machine cannot do.
+    """Return the training options and the device for the model of that name; refuse what this machine
+    does not support.
     """
     require_torch(name)
     from seqloom.training.devices import check_precision, find_device
@@ -225,11 +221,11 @@ def train_network(
     groups: Sequence[DelayedGroup] = (),
     start: Origin | None = None,
 ) -> tuple[torch.nn.Module, dict[str, Any]]:
-    """Return the trained network, and what the model's record says of it.
+    """Return the trained network, and its part of the model's record.
 
-    `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is
-    not continued. `groups`: weights that learn later or more slowly; `start`: whose weights it
-    starts from.
+    `run`: the directory of checkpoints; a run with different `facts` (model, options, data) is not
+    continued. `groups`: weights that learn later or more slowly; `start`: the model that it starts
+    from.
     """
     from seqloom.training.checkpoint import Run
     from seqloom.training.loop import train
@@ -243,19 +239,18 @@ def train_network(
         if key != "tensorboard" and value != [] and (value or key not in NEWER_OPTIONS)
     }
     options |= {"optimizer": config.rule, "schedule": config.curve}
-    known = {**facts, **({} if start is None else {"start": start.digest}), "train": options}
+    run_facts = {**facts, **({} if start is None else {"start": start.digest}), "train": options}
     report = train(
         task,
         config,
         device=device,
         run=Run(run) if run else None,
-        facts=known,
+        facts=run_facts,
         groups=groups,
         initial=None if start is None else start.weights,
     )
-    report.network.requires_grad_(
-        True
-    )  # as in a loaded one: what was frozen for training is a weight like others
+    # as in a loaded network: weights that were frozen in training are weights like others
+    report.network.requires_grad_(True)
     record = {
         "train": options | {"steps": report.facts["steps"]},
         **report.facts,
@@ -274,7 +269,7 @@ def train_model(
     groups: Sequence[DelayedGroup] = (),
     **facts: Any,
 ) -> None:
-    """Train the network of a model, which keeps it and the record; `facts` besides model, options
+    """Train the network of a model and store it and its record there; `facts` besides model, options
     and data.
     """
     facts |= {
@@ -302,20 +297,16 @@ else:
 
 
 class NetworkModel(Mixin):
-    """Written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
+    """A mixin, written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
 
-    exact: ClassVar[
-        tuple[str, ...]
-    ] = ()  # how names of matrices end that stay float32 in a quantised network
-    inputs_16_bit: ClassVar[bool] = (
-        False  # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
-    )
-    network_values: ClassVar[dict[str, Kind]] = {
-        "bits": optional(one_of(*BITS))
-    }  # to be among `learnt_values`
-    unused_training_options: ClassVar[
-        dict[str, str]
-    ] = {}  # options of training without effect on this network, and what to do instead
+    # endings of the names of matrices that stay float32 in a quantised network
+    exact: ClassVar[tuple[str, ...]] = ()
+    # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
+    inputs_16_bit: ClassVar[bool] = False
+    # to be among `learnt_values`
+    network_values: ClassVar[dict[str, Kind]] = {"bits": optional(one_of(*BITS))}
+    # training options without effect on this network, and what to do instead
+    unused_training_options: ClassVar[dict[str, str]] = {}
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
@@ -335,11 +326,11 @@ class NetworkModel(Mixin):
 
     @abstractmethod
     def take_runtime(self, weights: Weights) -> Any:
-        """Take the same network without torch (`runtime/`) from weights; by what it takes the
-        weights are declared.
+        """Take the same network without torch (`runtime/`) from weights; the arrays that it takes are
+        the declared ones.
         """
 
-    # ---- what follows
+    # ---- what follows from these
 
     def declared(self) -> Declarations:
         """Return name, shape and role of each array that the network has."""
@@ -359,19 +350,17 @@ class NetworkModel(Mixin):
 
     @property
     def weights(self) -> Mapping[str, np.ndarray]:
-        """Return the weights by name, as float32; of a quantised network, each is made when it is
-        asked for.
-        """
+        """Return the weights by name, as float32; those of a quantised network are computed on access."""
         return self.net.weights
 
     @property
     def bits(self) -> int | None:
-        """Return the bits per weight of its matrices, where it is quantised."""
+        """Return the bits per weight of its matrices, None if it is not quantised."""
         return self.learnt.get("bits")
 
     @property
     def bits_label(self) -> str:
-        """Return what the label of a quantised network ends with."""
+        """Return the ending of the label of a quantised network, else nothing."""
         return f"-{self.bits}bit" if self.bits else ""
 
     def quantised(self, bits: int) -> Self:
@@ -402,8 +391,8 @@ class NetworkModel(Mixin):
         refuse_unused(self.name, train, self.unused_training_options)
 
     def reads_by_steps(self) -> bool:
-        """Tell whether it reads known text without torch; quantised weights stay as small in memory
-        as they are.
+        """Return whether it reads given text without torch: where torch is missing, or the weights are
+        quantised, which torch would expand in memory.
         """
         if not self.bits and has_torch():
             return False

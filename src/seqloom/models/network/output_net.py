@@ -1,5 +1,5 @@
-"""The output layer of a network that predicts tokens: over all of them, or one of the ways around
-their sum.
+"""The output layer of a network that predicts tokens: a full softmax, or one that avoids the sum over
+all tokens.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ Output = FullSoftmax | AdaptiveSoftmax
 
 
 def summed_loss(output: Output, features: Tensor, batch: Tensors) -> Tensor:
-    """Return the sum of the losses of a batch's targets (B, T) by mask and weights, from features (B, T,
-    D)."""
+    """Return the summed loss of a batch's targets (B, T), by mask and weights, from features (B, T, D)."""
     targets, weights = batch["targets"], batch.weights
     if weights is not None:  # of the first axes, for every target
         weights = weights.reshape(weights.shape + (1,) * (targets.ndim - weights.ndim)).expand(
@@ -28,7 +27,7 @@ def summed_loss(output: Output, features: Tensor, batch: Tensors) -> Tensor:
         weights = None if weights is None else weights[batch.mask]
     features, targets = features.reshape(-1, features.shape[-1]), targets.reshape(-1)
     total = len(targets) if weights is None else weights.sum()
-    if not total:  # of several batches of an update one may have nothing to learn from
+    if not total:  # one of several batches of an update may have no targets
         return features.sum() * 0.0
     return (
         output.loss(features, targets, weights=None if weights is None else weights.reshape(-1))
@@ -47,8 +46,8 @@ def make_output(
     label_smoothing: float = 0.0,
     bias: bool = True,
 ) -> Output:
-    """Make the output layer; `counts` (V,) of the training text shape what is drawn and which
-    tokens are rare; a restored network needs none.
+    """Make the output layer; `counts` (V,) of the training text set the noise distribution and the
+    rare tokens; a restored network needs none.
     """
     if softmax == "full":
         return FullSoftmax(
@@ -61,9 +60,8 @@ def make_output(
             else torch.argsort(counts, descending=True, stable=True)
         )
         return AdaptiveSoftmax(d_model, vocab_size, cutoffs(vocab_size), order=order)
-    noise = (
-        None if counts is None else (counts.double() + 1) ** 0.75
-    )  # tamed, as rare words must be met as well
+    # flattened by the power of 0.75, so that rare words are drawn as well
+    noise = None if counts is None else (counts.double() + 1) ** 0.75
     samples = min(samples, vocab_size)
     if softmax == "sampled":
         return SampledSoftmax(

@@ -1,6 +1,5 @@
-"""The options of every network that is composed of reader, encoder and head; they load nothing heavy.
-
-Sizes of a composed network that follow from the data; with the options they say what the network is.
+"""The options of every network that is composed of reader, encoder and head, and the sizes that follow
+from the data; options and sizes define the network. This loads nothing heavy.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ TRAINED_HERE: dict[str, Collection[Any]] = {"encoder": ENCODER_NAMES}  # not pub
 
 
 def check_directory(encoder: str) -> None:
-    """Refuse what is neither the name of an encoder nor a directory; a saved model does not need
-    its directory any more.
+    """Refuse a value that is neither the name of an encoder nor a directory; a saved model no longer
+    needs its directory.
     """
     if not Path(encoder).is_dir():
         raise ConfigError(
@@ -131,23 +130,23 @@ class EncoderConfig(PretrainedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [
+        changed = [
             name
             for name in ("frozen", "encoder_lr", "gradual")
             if getattr(self, name) != type(self).__dataclass_fields__[name].default
         ]
-        if given and not self.published:
+        if changed and not self.published:
             raise ConfigError(
-                f"{given[0]} has no effect with encoder {self.encoder}; it is for the directory of "
+                f"{changed[0]} has no effect with encoder {self.encoder}; it is for the directory of "
                 f"a converted "
-                f"encoder, or leave {given[0]} out"
+                f"encoder, or leave {changed[0]} out"
             )
-        if self.frozen and len(given) > 1:
-            raise ConfigError(f"{given[1]} has no effect with frozen on; leave one of them out")
+        if self.frozen and len(changed) > 1:
+            raise ConfigError(f"{changed[1]} has no effect with frozen on; leave one of them out")
 
     @classmethod
     def continued(cls, inherited: dict[str, Any], given: Mapping[str, Any]) -> Self:
-        if given.get("frozen"):  # how the encoder was tuned before says nothing any more
+        if given.get("frozen"):  # the options of tuning no longer apply
             inherited = {name: value for name, value in inherited.items() if name not in TUNING}
         return super().continued(inherited, given)
 
@@ -171,12 +170,12 @@ class EncoderConfig(PretrainedConfig):
 
     @property
     def published(self) -> bool:
-        """Return whether the encoder is not one of those by name, but comes from a directory."""
+        """Return whether the encoder comes from a directory, not from the table of encoders."""
         return self.encoder not in ENCODER_NAMES
 
     @property
     def both_ways(self) -> bool:
-        """Return whether each half of the encoder's vectors is of one direction."""
+        """Return whether the encoder is bidirectional: each half of its vectors has one direction."""
         return self.encoder in ENCODERS and ENCODERS[self.encoder].last_state == "ends"
 
     @property
@@ -186,7 +185,7 @@ class EncoderConfig(PretrainedConfig):
 
     @property
     def drops(self) -> float:
-        """Return the dropout that is used."""
+        """Return the dropout: the option, or the default for the kind of encoder."""
         return (
             self.dropout
             if self.dropout is not None
@@ -203,8 +202,8 @@ class EncoderConfig(PretrainedConfig):
 class Sizes:
     vocab_size: int = 0  # tokens with a trained vector; 0: it reads numbers
     d_embed: int = 0
-    further: int = 0  # pretrained words beyond them
-    characters: int = 0  # different ones, with padding and unknown
+    further: int = 0  # pretrained words beyond them, whose vectors are not trained
+    characters: int = 0  # in the vocabulary, with padding and unknown
     columns: int = 0  # of numbers
     missing: bool = False  # whether numbers may be missing
 

@@ -1,20 +1,10 @@
-"""Examples as arrays: the steps of all of them one after the other, dealt out in padded batches.
+"""Examples as arrays: the steps of all examples in flat arrays, from which padded batches are taken.
+Texts (`TextInputs`) and arrays of numbers (`NumberInputs`) are encoded so for a composed network.
 
 An example is one row, or several: the sentences or windows of a long document (`counts` says how
-many). What belongs to a step (its id, its word's spelling, its tag, its values) is a flat array; a
-batch takes the places of its rows from each. Spellings are kept once for each different word. Where
-a word is several steps, what belongs to words is apart (`words`).
-
-Texts as the steps of a composed network: ids of their tokens, the spelling of their words, and what
-to do with long ones.
-
-A text ends in `</s>`, so none is empty. A long one is cut (`truncate`), read in windows that
-overlap by half (`windows`), or sentence by sentence (`sentences`).
-
-Arrays of numbers as the steps of a composed network: (T,) or (T, C) for each example, of any
-length; NaN is missing.
-
-An array is read as a whole, or in windows that overlap by half, as texts are.
+many). Each property of a step (id, spelling of its word, tag, values) is a flat array. Spellings
+are stored once for each distinct word. Where a word is several steps, properties of words are in
+separate arrays (`words`).
 """
 
 from __future__ import annotations
@@ -38,21 +28,21 @@ PADDING = 0  # of characters
 
 @dataclass(frozen=True)
 class Spellings:
-    """Characters of different words as ids (U, L) int32, filled up with `PADDING`, and how many
-    each has (U,).
+    """Characters of distinct words as ids (U, L) int32, padded with `PADDING`, and the length of each
+    word (U,).
     """
 
     ids: np.ndarray
     lengths: np.ndarray
 
     @classmethod
-    def of(cls, words: Sequence[str], known: Mapping[str, int], longest: int) -> Spellings:
-        """Encode words as numbers of characters: `known` ones have a number above one; others have
-        one. Of a very long word, the beginning is read.
+    def of(cls, words: Sequence[str], character_ids: Mapping[str, int], longest: int) -> Spellings:
+        """Encode the characters of words: by `character_ids`, which are above 1; other characters are
+        1. Only the first `longest` characters of a word are read.
         """
         cut = [word[:longest] for word in words]
         lengths = np.fromiter(map(len, cut), np.int64, len(cut))
-        ids = np.array([known.get(char, 1) for word in cut for char in word], np.int32)
+        ids = np.array([character_ids.get(char, 1) for word in cut for char in word], np.int32)
         return cls(pad_flat(ids, lengths, PADDING, least=1)[0], lengths)
 
 
@@ -62,11 +52,10 @@ class Encoded:
 
     steps: dict[str, np.ndarray]
     row_offsets: np.ndarray
-    spellings: Spellings | None = None  # of which `words`, one of the steps' arrays, has the place
+    spellings: Spellings | None = None  # `words`, one of the steps' arrays, has indices into these
     counts: np.ndarray | None = None  # (E,): rows of each example; None: one each
-    words: Encoded | None = (
-        None  # with a row for each example and a step for each word: `rows` and `places` of its first step
-    )
+    # a row for each example and a step for each word: `rows` and `positions` of its first step
+    words: Encoded | None = None
     first_row: np.ndarray = field(init=False)  # (E + 1,)
 
     def __post_init__(self) -> None:
@@ -96,8 +85,8 @@ class Encoded:
     def _rows(self, rows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the lengths of these rows, and their steps one after the other."""
         lengths = np.diff(self.row_offsets)[rows]
-        places = ranges(self.row_offsets[rows], lengths)
-        return lengths, {name: values[places] for name, values in self.steps.items()}
+        indices = ranges(self.row_offsets[rows], lengths)
+        return lengths, {name: values[indices] for name, values in self.steps.items()}
 
     def batch(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of a batch of these examples."""
@@ -124,44 +113,46 @@ class Encoded:
         return arrays
 
     def examples(self, low: int = 0, high: int | None = None) -> Examples:
-        """Return the examples from `low` to `high` as networks without torch read them: without padding."""
+        """Return the examples from `low` to `high` without padding, for the networks without torch."""
         high = len(self) if high is None else high
         first_row = self.first_row[low : high + 1]
         row_offsets = self.row_offsets[first_row[0] : first_row[-1] + 1]
         begin, end = int(row_offsets[0]), int(row_offsets[-1])
         steps = {name: values[begin:end] for name, values in self.steps.items()}
-        places = word_offsets = None
+        word_positions = word_offsets = None
         if self.words is not None:
             word_offsets = self.words.row_offsets[low : high + 1]
             of_words = slice(int(word_offsets[0]), int(word_offsets[-1]))
             word_offsets = word_offsets - word_offsets[0]
             example = np.repeat(np.arange(high - low), np.diff(word_offsets))
             rows = first_row[example] + self.words.steps["rows"][of_words]
-            places = self.row_offsets[rows] + self.words.steps["places"][of_words] - begin
+            word_positions = (
+                self.row_offsets[rows] + self.words.steps["positions"][of_words] - begin
+            )
         return Examples(
             steps,
             row_offsets - begin,
             first_row - first_row[0],
             self.spellings,
-            places,
+            word_positions,
             word_offsets,
         )
 
     def groups(self, most_steps: int = 1 << 11) -> list[tuple[int, int]]:
-        """Return neighbouring examples that are read together, from and to; where they are divided
-        depends on them alone.
+        """Return the bounds of groups of neighbouring examples that are read together; they depend on
+        the examples alone.
         """
         return runs(self.lengths, most_steps)
 
     def buckets(self, most_steps: int = 1 << 13, most_rows: int = 256) -> list[np.ndarray]:
-        """Return all examples in batches of similar length, the longest first, each of at most so many
-        steps with its padding.
+        """Return the indices of all examples in batches of similar length, the longest first, each of at
+        most so many steps with its padding.
         """
         return like_lengths(self.lengths, most_steps, most_rows)
 
 
 def flat(rows: Sequence[np.ndarray], dtype: type = np.int64) -> tuple[np.ndarray, np.ndarray]:
-    """Join rows one after the other, and return them with their offsets."""
+    """Concatenate rows, and return them with their offsets."""
     row_offsets = offsets([len(row) for row in rows])
     return (np.concatenate(rows) if len(rows) else np.zeros(0, dtype)), row_offsets
 
@@ -173,6 +164,10 @@ LONGEST_WORD = 30  # characters of a word that are read
 
 
 class TextInputs:
+    """Texts as ids of tokens and spellings of words. A text ends in `</s>`, so none is empty. A long
+    one is cut (`truncate`), read in windows that overlap by half (`windows`), or by sentences.
+    """
+
     def __init__(
         self,
         tokenizer: Tokenizer,
@@ -181,9 +176,7 @@ class TextInputs:
         long: Long = "truncate",
         characters: Sequence[str] | None = None,
     ) -> None:
-        """Set how texts are read; `characters`: those that are known, where words are read by spelling
-        as well.
-        """
+        """Set how texts are read; `characters`: the known ones, if the spelling of words is read too."""
         if characters is not None and tokenizer.kind not in SPLITTERS[:2]:
             raise ConfigError(
                 f"characters need whole words, but the tokenizer is {tokenizer.kind}; give "
@@ -209,8 +202,8 @@ class TextInputs:
             starts, stops, counts = windows(starts, stops, self.max_length)
         if counts is not None or (stops - starts).max(initial=0) > self.max_length:
             stops = np.minimum(stops, starts + self.max_length)
-            places, row_offsets = ranges(starts, stops - starts), offsets(stops - starts)
-            steps = {name: values[places] for name, values in steps.items()}
+            indices, row_offsets = ranges(starts, stops - starts), offsets(stops - starts)
+            steps = {name: values[indices] for name, values in steps.items()}
         return Encoded(
             steps, row_offsets, None if spelled is None else self.spellings(spelled), counts
         )
@@ -219,7 +212,7 @@ class TextInputs:
         self, texts: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
         """Return ids, each text with its `</s>`; with characters also the index of each word among the
-        different ones, and those.
+        distinct words, and these.
         """
         blob = join(texts)
         if self.characters is None:
@@ -249,7 +242,7 @@ def sentences_of(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
 
 def words_of(tokenizer: Tokenizer, blob: bytes) -> list[str]:
     """Return the words of lines as they are spelled, known or not; the end of a line is an empty
-    one.
+    word.
     """
     from seqloom.kernels.tokens import split_tokens
 
@@ -266,8 +259,8 @@ def words_of(tokenizer: Tokenizer, blob: bytes) -> list[str]:
 
 
 def spelled_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Return the tokens of a text as they stand in it, the unknown ones too where they are whole
-    words; `</s>` is the last.
+    """Return the tokens of a text as spelled in it, unknown ones too where tokens are whole words;
+    `</s>` is the last.
     """
     blob = join([text])
     names = [tokenizer.token(i) for i in tokenizer.encode_block(blob, True).tolist()]
@@ -279,8 +272,8 @@ def spelled_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
 def windows(
     starts: np.ndarray, stops: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cut each text into windows of at most `size` steps, each half a window after the one before:
-    starts, stops, number per text.
+    """Cut each text into windows of at most `size` steps that overlap by half; return their starts and
+    stops, and the number per text.
     """
     step = max(size // 2, 1)
     begins = [
@@ -293,7 +286,7 @@ def windows(
 
 
 def character_list(words: Sequence[str], least: int = 2) -> list[str]:
-    """Return the characters of different words, those of at least so many words, sorted."""
+    """Return the characters that at least so many of the words have, sorted."""
     seen: dict[str, int] = {}
     for word in words:
         for char in dict.fromkeys(word):
@@ -305,7 +298,7 @@ def character_list(words: Sequence[str], least: int = 2) -> list[str]:
 
 
 def is_numbers(value: Any) -> bool:
-    """Return whether it is a single example: an array (T, C), or a flat one of numbers."""
+    """Return whether the value is a single example: an array (T, C), or a flat one of numbers."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "fiub" and value.ndim <= 2
     return (
@@ -313,22 +306,22 @@ def is_numbers(value: Any) -> bool:
     )
 
 
-def as_steps(example: Any, place: str) -> np.ndarray:
-    """Convert an example to float32 (T, C)."""
+def as_steps(example: Any, name: str) -> np.ndarray:
+    """Convert an example to float32 (T, C); `name`: what error messages call it."""
     if isinstance(example, str):
-        raise DataError(f"{place} is text, but this model reads arrays of numbers")
+        raise DataError(f"{name} is text, but this model reads arrays of numbers")
     try:
         values = np.asarray(example, np.float32)
     except (TypeError, ValueError):
         raise DataError(
-            f"{place} is not an array of numbers with rows of equal length: {str(example)[:60]}"
+            f"{name} is not an array of numbers with rows of equal length: {str(example)[:60]}"
         ) from None
     if values.ndim not in (1, 2):
-        raise DataError(f"{place} has {values.ndim} axes; give (steps,) or (steps, columns)")
+        raise DataError(f"{name} has {values.ndim} axes; give (steps,) or (steps, columns)")
     values = values[:, None] if values.ndim == 1 else values
     if np.isinf(values).any():
         raise DataError(
-            f"{place} holds an infinite value; give finite numbers, or NaN for what is missing"
+            f"{name} holds an infinite value; give finite numbers, or NaN for what is missing"
         )
     return values
 
@@ -344,33 +337,37 @@ def as_row(step: Any) -> np.ndarray:
 
 
 def check_numbers(examples: Sequence[Any], name: str) -> tuple[Sizes, np.ndarray, np.ndarray]:
-    """Check training examples, and return their columns, and the mean and scale of each column."""
+    """Check training examples, and return their sizes, and the mean and scale of each column."""
     rows = [as_steps(example, f"example {i} of {name}") for i, example in enumerate(examples, 1)]
     widths = {row.shape[1] for row in rows}
     if len(widths) > 1:
-        at = next(i for i, row in enumerate(rows, 1) if row.shape[1] != rows[0].shape[1])
+        odd = next(i for i, row in enumerate(rows, 1) if row.shape[1] != rows[0].shape[1])
         raise DataError(
-            f"example {at} of {name} has {rows[at - 1].shape[1]} columns, the first {rows[0].shape[1]}; "
+            f"example {odd} of {name} has {rows[odd - 1].shape[1]} columns, the first {rows[0].shape[1]}; "
             "all must have as many"
         )
-    every = np.concatenate(rows).astype(np.float64)
-    there = ~np.isnan(every)
-    if not there.any():
+    values = np.concatenate(rows).astype(np.float64)
+    present = ~np.isnan(values)
+    if not present.any():
         raise DataError(f"the examples of {name} hold no numbers")
-    many = np.maximum(there.sum(0), 1)
-    mean = np.where(there, every, 0).sum(0) / many
-    scale = np.sqrt(np.where(there, (every - mean) ** 2, 0).sum(0) / many)
+    counts = np.maximum(present.sum(0), 1)
+    mean = np.where(present, values, 0).sum(0) / counts
+    scale = np.sqrt(np.where(present, (values - mean) ** 2, 0).sum(0) / counts)
     scale = np.where(scale > 0, scale, 1.0)
     return (
-        Sizes(columns=every.shape[1], missing=not bool(there.all())),
+        Sizes(columns=values.shape[1], missing=not bool(present.all())),
         mean.astype(np.float32),
         scale.astype(np.float32),
     )
 
 
 class NumberInputs:
+    """Arrays of numbers, (T,) or (T, C) for each example, of any length; NaN is missing. An array is
+    read whole, or in windows that overlap by half, as texts are.
+    """
+
     def __init__(self, sizes: Sizes, window: int | None = None) -> None:
-        """Set the columns and the window; `window`: steps of one; None: no windows."""
+        """Set the columns and the length of a window; None: no windows."""
         self.columns, self.window = sizes.columns, window
 
     def encode(self, examples: Sequence[Any]) -> Encoded:
@@ -384,7 +381,9 @@ class NumberInputs:
         if self.window is not None:
             lengths = np.array([len(row) for row in rows], np.int64)
             starts, stops, counts = windows(np.zeros_like(lengths), lengths, self.window)
-            of = np.repeat(np.arange(len(rows)), counts)
-            rows = [rows[i][a:b] for i, a, b in zip(of.tolist(), starts.tolist(), stops.tolist())]
+            owners = np.repeat(np.arange(len(rows)), counts)
+            rows = [
+                rows[i][a:b] for i, a, b in zip(owners.tolist(), starts.tolist(), stops.tolist())
+            ]
         values, row_offsets = flat(rows, np.float32)
         return Encoded({"values": values.reshape(-1, self.columns)}, row_offsets, counts=counts)

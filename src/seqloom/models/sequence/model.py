@@ -1,5 +1,5 @@
-"""What composed models of any task share: held-out examples, pretrained vectors, training, and
-sizes as they are saved.
+"""What composed models (reader, encoder, head) of any task share: held-out examples, pretrained
+vectors, training, and sizes as they are saved.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from seqloom.training.trainable import DelayedGroup
 
 MIN_EXAMPLES_TO_HOLD_OUT = 50  # examples, below which none are held out
-MAX_EXAMPLES_WITHOUT_TORCH = 8  # examples up to which torch's calls take longer than the sums
+MAX_EXAMPLES_WITHOUT_TORCH = 8  # examples up to which torch's calls take longer than the arithmetic
 
 
 class SequenceModel(NetworkModel):
@@ -74,8 +74,8 @@ class SequenceModel(NetworkModel):
     @property
     def published(self) -> Published | None:
         """Return the converted encoder that it builds on, if any."""
-        found = self.learnt.get("published")
-        return None if found is None else Published.from_dict(found, self.tokenizer.vocab_size)
+        saved = self.learnt.get("published")
+        return None if saved is None else Published.from_dict(saved, self.tokenizer.vocab_size)
 
     def settled_options(self) -> dict[str, Any]:
         sized = (
@@ -87,10 +87,10 @@ class SequenceModel(NetworkModel):
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         check_match(self.config.encoder, self.learnt)
-        known = len(self.learnt.get("characters", ()))
-        if self.sizes.characters != (known + 2 if known else 0):
+        n_chars = len(self.learnt.get("characters", ()))
+        if self.sizes.characters != (n_chars + 2 if n_chars else 0):
             raise ModelError(
-                f"{self.sizes.characters} vectors of characters for {known} characters: the file is damaged"
+                f"{self.sizes.characters} vectors of characters for {n_chars} characters: the file is damaged"
             )
         return super().array_specs(length)
 
@@ -109,7 +109,7 @@ def open_published(model: SequenceModel) -> Opened:
 
 
 def take_published(model: SequenceModel, start: Origin) -> Opened | None:
-    """Return the encoder of a model to start from, if it stands on a published one."""
+    """Return the published encoder of a model to start from, if it has one."""
     published = model.published
     if published is None:
         return None
@@ -119,16 +119,15 @@ def take_published(model: SequenceModel, start: Origin) -> Opened | None:
 
 
 def without_torch(model: SequenceModel, examples: int) -> bool:
-    """Tell whether so many examples are better read without torch, which pays more for its calls
-    than for a few sums.
+    """Return whether so many examples are read without torch: for a few, its calls take longer than
+    the arithmetic.
     """
-    return (
-        examples <= MAX_EXAMPLES_WITHOUT_TORCH and model.net.on_cpu
-    ) or model.reads_by_steps()  # asked last, as it imports torch
+    few = examples <= MAX_EXAMPLES_WITHOUT_TORCH and model.net.on_cpu
+    return few or model.reads_by_steps()  # called last, as it imports torch
 
 
 def outputs(model: SequenceModel, encoded: Encoded) -> Iterator[tuple[Examples, np.ndarray]]:
-    """Yield what the head makes of neighbouring examples, group by group, without torch."""
+    """Yield groups of neighbouring examples with the head's outputs, without torch."""
     network: SequenceNetwork = model.runtime()
     parts = [encoded.examples(*bounds) for bounds in encoded.groups()]
     if len(parts) == 1:
@@ -143,9 +142,9 @@ def held_out(
     examples: list[Any],
     kinds: Sequence[Iterable[Any]],
 ) -> tuple[Any, Any]:
-    """Return training and held-out data: as given, or a part in hashed order, equal examples
-    together. `kinds`: labels or tags of each example; those that no other has are kept for
-    training.
+    """Return training and held-out data: as given, or a part in hashed order, with equal examples on
+    the same side. `kinds`: labels or tags of each example; an example with one that no training
+    example has stays in training.
     """
     if options.valid is not None and len(options.valid):
         return data, options.valid
@@ -158,13 +157,13 @@ def held_out(
     if cut == len(order):
         return data, None
     seen = set(chain.from_iterable(kinds[i] for i in order[:cut]))
-    kept = [i for i in order[cut:] if seen.issuperset(kinds[i])]
-    if not kept:
+    held = [i for i in order[cut:] if seen.issuperset(kinds[i])]
+    if not held:
         return data, None
     progress.say(
         f"holding out {share:.0%} of the data to choose the best weights; --valid gives other data"
     )
-    return data.part(np.setdiff1d(order, kept)), data.part(np.sort(kept))
+    return data.part(np.setdiff1d(order, held)), data.part(np.sort(held))
 
 
 def first_layer(
@@ -184,8 +183,8 @@ def first_layer(
     return first
 
 
-def embed_width(given: int | None, first: FirstLayer | None) -> int:
-    return first.dimensions if first is not None else given or D_EMBED
+def embed_width(d_embed: int | None, first: FirstLayer | None) -> int:
+    return first.dimensions if first is not None else d_embed or D_EMBED
 
 
 def train_sequence(
@@ -195,9 +194,7 @@ def train_sequence(
     valid: Any,
     opened: Opened | None = None,
 ) -> None:
-    """Train the network of the task; what was learnt is kept. `opened`: the published encoder that
-    it stands on.
-    """
+    """Train the network of the task and store it in the model. `opened`: its published encoder."""
     from seqloom.training.trainable import DelayedGroup
 
     config, device = prepare(model.name, options)
@@ -239,32 +236,32 @@ def train_sequence(
 def features_of(
     model: SequenceModel, opened: Opened, device: torch.device, pool: Any = None
 ) -> Callable[[Encoded], Encoded]:
-    """Return a function that turns examples into the vectors that a frozen encoder gives."""
+    """Return a function that replaces examples by the vectors of a frozen encoder."""
     from seqloom.models.sequence.published import frozen_features
     from seqloom.models.sequence.sequence_net import InitialWeights, make_reader_and_encoder
 
-    both = make_reader_and_encoder(
+    reader_and_encoder = make_reader_and_encoder(
         model.config,
         model.sizes,
         InitialWeights(weights=opened.weights),
         opened.published,
         opened.tokenizer.vocab_size,
     )
-    return frozen_features(*both, device, pool)
+    return frozen_features(*reader_and_encoder, device, pool)
 
 
 def further_words(
-    first: FirstLayer | None, known: Callable[[str], bool], most: int
+    first: FirstLayer | None, is_known: Callable[[str], bool], most: int
 ) -> tuple[list[str], np.ndarray]:
-    """Return words of pretrained vectors that the training data lacks, the first of their file,
-    and their vectors.
+    """Return at most so many words of pretrained vectors that the training data lacks, the first of
+    their file, and their vectors.
     """
     if first is None or not most:
         return [], np.zeros((0, 0), np.float32)
     words = first.vectors.words
-    chosen = [(i, word) for i in range(min(len(words), 4 * most)) if not known(word := words[i])][
-        :most
-    ]
+    chosen = [
+        (i, word) for i in range(min(len(words), 4 * most)) if not is_known(word := words[i])
+    ][:most]
     return [word for _, word in chosen], np.array(
         first.vectors.matrix[[i for i, _ in chosen]], np.float32
     )

@@ -1,18 +1,9 @@
-"""A published encoder under a composed model: opened from a directory that `seqloom convert` made,
-kept with the model that is trained on it (a saved one needs the directory no more), and texts or
-words as it reads them.
+"""A published encoder as part of a composed model: opened from a directory that `seqloom convert`
+made, stored in the model (a saved one no longer needs the directory), its inputs, and fine-tuning.
 
-Every row has the encoder's marks around it. A word is read as its subwords, and the vector of the
-first of them stands for the word (Devlin et al. 2019, section 5.3). A sentence that is longer than
-the context is read in several rows.
-
-Training on a published encoder: all of it, gently (Devlin et al. 2019, appendix A.3), layer by
-layer from the last one down (Howard and Ruder 2018, section 3.3), or a head alone on vectors that
-the encoder gives once.
-
-The encoder's weights know much already, so they learn at a rate of their own, far below that of the
-head, which is new. AdamW takes the place of Muon unless that is asked for: making the updates of
-wide matrices orthogonal would cost more than the short texts themselves.
+The encoder is trained with a low learning rate (Devlin et al. 2019, appendix A.3), layer by layer
+from the last one down (Howard and Ruder 2018, section 3.3), or not at all: then a head is trained
+on vectors that the encoder computes once.
 """
 
 from __future__ import annotations
@@ -41,12 +32,12 @@ if TYPE_CHECKING:
     from seqloom.training.trainable import DelayedGroup
 
 
-AROUND = 2  # marks of a row
+AROUND = 2  # marks around a row
 
 
 @dataclass(frozen=True)
 class Published:
-    """What an encoder is, apart from its weights and its tokenizer."""
+    """The layout and the marks of an encoder, without its weights and its tokenizer."""
 
     layout: EncoderLayout
     marks: Marks
@@ -60,7 +51,7 @@ class Published:
 
 
 def named(name: str) -> str:
-    """Return what a weight of an encoder is called in a composed network."""
+    """Return the name that a weight of an encoder has in a composed network."""
     return f"encoder.{name}" if name.startswith("blocks.") else f"reader.first.{name}"
 
 
@@ -97,8 +88,8 @@ class Opened:
 
 
 def open_encoder(path: str) -> Opened:
-    """Open the encoder of a directory, whatever task it was converted for; what only that task
-    needs is left out.
+    """Open the encoder of a directory, whatever task it was converted for, without the parts that
+    only that task needs.
     """
     check_directory(path)
     try:
@@ -112,9 +103,9 @@ def open_encoder(path: str) -> Opened:
             f"encoder: {path} holds the model {model.name}, not an encoder; give a directory that "
             "seqloom convert made of BERT or its kin"
         )
-    kept = {field.name: getattr(model.config, field.name) for field in fields(EncoderLayout)}
+    layout = {field.name: getattr(model.config, field.name) for field in fields(EncoderLayout)}
     size = model.tokenizer.vocab_size
-    published = Published(EncoderLayout(**kept | {"pooler": False}), Marks.of(model.learnt, size))
+    published = Published(EncoderLayout(**layout | {"pooler": False}), Marks.of(model.learnt, size))
     weights = {}
     for name in encoder_shapes(published.layout, size):
         if name not in model.weights or model.weights[name].dtype != np.float32:
@@ -127,8 +118,10 @@ def open_encoder(path: str) -> Opened:
 
 
 class PublishedInputs:
-    """Texts, or sentences of words, as rows of ids with marks; `max_length` tokens at most, marks
-    included.
+    """Texts, or sentences of words, as rows of ids with the encoder's marks around them; `max_length`
+    tokens at most, marks included. A word is read as its subwords, and the vector of the first
+    represents the word (Devlin et al. 2019, section 5.3). A sentence longer than the context is read
+    in several rows.
     """
 
     def __init__(
@@ -177,8 +170,8 @@ class PublishedInputs:
         return Encoded({"ids": rows}, row_offsets, counts=counts)
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> Encoded:
-        """Encode pairs as `hidden` of a `bert` model reads them, with the types of the tokens; of a
-        pair that is too long, the ends of the longer text are left out first.
+        """Encode pairs as `hidden` of a `bert` model does, with the types of the tokens; if a pair is
+        too long, the end of the longer text is cut first.
         """
         room = self.longest - self.marks.around(2)
         if room < 2:
@@ -198,17 +191,17 @@ class PublishedInputs:
                 "once; the ends of their longer texts are left out"
             )
         inputs = [self.marks.join(cut_to(row, room), self.n_types) for row in rows]
-        ids, row_offsets = flat([one.ids for one in inputs])
-        return Encoded({"ids": ids, "types": flat([one.types for one in inputs])[0]}, row_offsets)
+        ids, row_offsets = flat([each.ids for each in inputs])
+        return Encoded({"ids": ids, "types": flat([each.types for each in inputs])[0]}, row_offsets)
 
     def _row(self, ids: np.ndarray) -> np.ndarray:
         return np.concatenate([[self.marks.cls], ids, [self.marks.sep]]).astype(np.int64)
 
     def _tokens(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return where the tokens of each text begin and end among all ids, and these ids."""
+        """Return starts and stops of the texts among all ids, and these ids."""
         ids = self.tokenizer.encode_block(join(texts), True).astype(np.int64)
         ends = np.flatnonzero(ids == self.tokenizer.eos_id)
-        if len(ends) != len(texts):  # an end that a text itself has
+        if len(ends) != len(texts):  # a text contains the end token itself
             ids, row_offsets = flat(
                 [self.tokenizer.encode(text).astype(np.int64) for text in texts]
             )
@@ -217,28 +210,30 @@ class PublishedInputs:
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> Encoded:
         """Encode sentences, with `words`: the row and the position of the first subword of each."""
-        known: dict[str, np.ndarray] = {}
+        subwords_of: dict[str, np.ndarray] = {}
         rows: list[np.ndarray] = []
-        counts, of_words, places_of_words = [], [], []
+        counts, word_rows, word_positions = [], [], []
         for words in sentences:
             split = [
-                known[text] if text in known else known.setdefault(text, self._subwords(text))
+                subwords_of[text]
+                if text in subwords_of
+                else subwords_of.setdefault(text, self._subwords(text))
                 for text in (f" {word}" if i else word for i, word in enumerate(words))
             ]
-            row, place = 0, 1
-            held: list[np.ndarray] = []
-            row_of, place_of = np.empty(len(split), np.int64), np.empty(len(split), np.int64)
+            row, position = 0, 1
+            pending: list[np.ndarray] = []
+            row_of, position_of = np.empty(len(split), np.int64), np.empty(len(split), np.int64)
             for i, subwords in enumerate(split):
-                if place > 1 and place + len(subwords) > self.room + 1:
-                    rows.append(self._row(np.concatenate(held)))
-                    row, place, held = row + 1, 1, []
-                row_of[i], place_of[i] = row, place
-                held.append(subwords)
-                place += len(subwords)
-            rows.append(self._row(np.concatenate(held) if held else np.zeros(0, np.int64)))
+                if position > 1 and position + len(subwords) > self.room + 1:
+                    rows.append(self._row(np.concatenate(pending)))
+                    row, position, pending = row + 1, 1, []
+                row_of[i], position_of[i] = row, position
+                pending.append(subwords)
+                position += len(subwords)
+            rows.append(self._row(np.concatenate(pending) if pending else np.zeros(0, np.int64)))
             counts.append(row + 1)
-            of_words.append(row_of)
-            places_of_words.append(place_of)
+            word_rows.append(row_of)
+            word_positions.append(position_of)
         if several := sum(many > 1 for many in counts):
             progress.say(
                 f"{several:,} of {len(sentences):,} sentences are longer than the {self.longest:,} "
@@ -246,17 +241,17 @@ class PublishedInputs:
                 "read at once; they are read in parts"
             )
         ids, row_offsets = flat(rows)
-        of_row, word_offsets = flat(of_words)
-        places, _ = flat(places_of_words)
+        rows_of_words, word_offsets = flat(word_rows)
+        positions, _ = flat(word_positions)
         return Encoded(
             {"ids": ids},
             row_offsets,
             counts=np.array(counts, np.int64),
-            words=Encoded({"rows": of_row, "places": places}, word_offsets),
+            words=Encoded({"rows": rows_of_words, "positions": positions}, word_offsets),
         )
 
     def _subwords(self, text: str) -> np.ndarray:
-        """Return the subwords of a word: at least one, and no more than fit into a row."""
+        """Return the subwords of a word: at least one, and at most as many as fit into a row."""
         ids = self.tokenizer.encode(text).astype(np.int64)[: self.room]
         unknown = self.tokenizer.unk_id
         return (
@@ -274,35 +269,34 @@ def check_match(encoder: str, learnt: Mapping[str, Any]) -> None:
         )
 
 
-# ---- fine tuning
+# ---- fine-tuning
 
 HEAD_RATE = 1e-3
-MINUTES, EPOCHS = 30.0, 2.0  # at most, where nothing is said about length
-EVALUATIONS = 6  # fewer than of other networks, since each costs as much as a tenth of an epoch
+MINUTES, EPOCHS = 30.0, 2.0  # at most, where the options set no length
+EVALUATIONS = 6  # fewer than for other networks, since each costs as much as a tenth of an epoch
 
 
 def fine_tuning(train: TrainConfig) -> TrainConfig:
-    """Return the training options with what suits an encoder where nothing else was asked for."""
-    given = (train.minutes, train.steps, train.epochs) != (None, None, None)
+    """Return the training options with defaults for fine-tuning. The optimizer is AdamW, not Muon:
+    making the updates of wide matrices orthogonal would cost more than reading the short texts.
+    """
+    has_length = (train.minutes, train.steps, train.epochs) != (None, None, None)
     optimizer = train.optimizer or "adamw"
-    adam = optimizer in (
-        "muon",
-        "adamw",
-        "adam",
-    )  # which all move a weight about as far at the same rate
+    # these change a weight about equally far at the same rate
+    adam = optimizer in ("muon", "adamw", "adam")
     return replace(
         train,
-        minutes=train.minutes if given else MINUTES,
-        enough=train.enough or not given,
+        minutes=train.minutes if has_length else MINUTES,
+        enough=train.enough or not has_length,
         optimizer=optimizer,
         lr=HEAD_RATE if adam and train.lr is None else train.lr,
     )
 
 
 def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> list[DelayedGroup]:
-    """Return the weights of the encoder, which learn at their own rate; `gradual`: one layer after
-    the other, the last one first and the token vectors last, each as long after the one above
-    it.
+    """Return the weights of the encoder as groups with a learning rate far below that of the head,
+    which is new. With `gradual` the layers begin one after another, the last one first and the token
+    vectors last, at equal distances.
     """
     from seqloom.training.trainable import DelayedGroup
 
@@ -310,7 +304,7 @@ def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> l
     names = [named(name) for name in encoder_shapes(published.layout, 1)]
     if not config.gradual:
         return [DelayedGroup(tuple(names), 0.0, factor)]
-    layers: dict[int, list[str]] = {}  # by number; -1: what is below the first
+    layers: dict[int, list[str]] = {}  # by number; -1: the weights below the first
     for name in names:
         layers.setdefault(
             int(name.split(".")[2]) if name.startswith("encoder.blocks.") else -1, []
@@ -324,9 +318,9 @@ def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> l
 def frozen_features(
     reader: Any, encoder: Any, device: torch.device | str, pool: Callable[[Any, Any], Any] | None
 ) -> Callable[[Encoded], Encoded]:
-    """Return a function that turns examples into the vectors that the encoder gives: of each step;
-    of each word, where words are several steps; with `pool` (vectors (R, T, D) and lengths to
-    (R, D)) one of each row.
+    """Return a function that replaces examples by the encoder's vectors: of each step; of each word,
+    where words are several steps; with `pool` (vectors (R, T, D) and lengths to (R, D)) one for each
+    row.
     """
     import torch
 
@@ -346,14 +340,14 @@ def frozen_features(
                 if pools:
                     assert pool is not None
                     x, lengths = pool(x, lengths).unsqueeze(1), torch.ones_like(lengths)
-                there = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(
-                    1
-                )
-                places = [
+                present = torch.arange(x.shape[1], device=x.device) < lengths.to(
+                    x.device
+                ).unsqueeze(1)
+                indices = [
                     np.arange(row_offsets[rows.first_row[i]], row_offsets[rows.first_row[i + 1]])
                     for i in chosen.tolist()
                 ]
-                values[np.concatenate(places)] = x[there].float().cpu().numpy()
+                values[np.concatenate(indices)] = x[present].float().cpu().numpy()
                 bar.advance(len(chosen))
         more = (
             {}
@@ -361,7 +355,7 @@ def frozen_features(
             else {
                 name: value
                 for name, value in encoded.words.steps.items()
-                if name not in ("rows", "places")
+                if name not in ("rows", "positions")
             }
         )
         return Encoded({"values": values, **more}, row_offsets, counts=rows.counts)

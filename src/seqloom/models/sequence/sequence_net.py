@@ -1,7 +1,4 @@
-"""The network of a composed model, from its options and sizes.
-
-A composed network as the training engine sees it.
-"""
+"""The torch network of a composed model, from its options and sizes, and its training task."""
 
 from __future__ import annotations
 
@@ -46,8 +43,8 @@ def make_reader_and_encoder(
     of a published encoder's tokenizer.
     """
     start = start or InitialWeights()
-    if start.given:
-        return PrecomputedFeatures(start.given), Bag(start.given)
+    if start.d_precomputed:
+        return PrecomputedFeatures(start.d_precomputed), Bag(start.d_precomputed)
     if published is None:
         reader = make_reader(c, sizes, start)
         return reader, encoder_for(c, reader.d_out)
@@ -93,16 +90,16 @@ def make_reader(
 
 
 def encoder_for(c: EncoderConfig, d_in: int) -> Encoder:
-    made: Encoder = find_encoder(c.encoder).make_network(
+    encoder: Encoder = find_encoder(c.encoder).make_network(
         d_in, c.d_hidden, c.n_layers, {"n_heads": c.n_heads, "window": c.window}, dropout=c.drops
     )
-    return made
+    return encoder
 
 
 class InitialWeights:
-    """What a network begins with and a restored one has in its weights: vectors, scales, how
-    readily words are dropped; the weights of a published encoder, or how wide the vectors are that
-    it `given` once and no longer computes.
+    """What a network begins with and a restored one has in its weights: vectors, scales, probabilities
+    of word dropout; the weights of a published encoder, or the width of the vectors that a frozen one
+    computed once (`d_precomputed`).
     """
 
     def __init__(
@@ -116,9 +113,9 @@ class InitialWeights:
         mean: np.ndarray | None = None,
         scale: np.ndarray | None = None,
         weights: Mapping[str, np.ndarray] | None = None,
-        given: int = 0,
+        d_precomputed: int = 0,
     ) -> None:
-        self.weights, self.given = weights, given
+        self.weights, self.d_precomputed = weights, d_precomputed
         self.first, self.further, self.unk_id = first, further, 0 if unk_id is None else unk_id
         self.mean = None if mean is None else torch.from_numpy(mean)
         self.scale = None if scale is None else torch.from_numpy(scale)
@@ -135,8 +132,8 @@ class InitialWeights:
 def batches_of(
     network: Any, encoded: Encoded, most_steps: int = PREDICT_STEPS
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yield all examples in batches of similar length: their numbers, and the batch where the
-    network is.
+    """Yield all examples in batches of similar length: their indices, and the batch on the network's
+    device.
     """
     device = next(network.parameters()).device
     for chosen in encoded.buckets(most_steps):
@@ -149,12 +146,11 @@ def batches_of(
         )
 
 
-# ---- task net
+# ---- training
 
 BATCH_SIZE, ENOUGH = 32, 30.0
-MOST_STEPS = (
-    1 << 14
-)  # of a batch with its padding, so that a few very long examples fit into memory
+# of a batch with its padding, so that a few very long examples fit into memory
+MOST_STEPS = 1 << 14
 
 
 @dataclass
@@ -162,15 +158,13 @@ class SequenceTraining:
     batches: Batches
     criterion: Criterion
     make: Callable[[], nn.Module]
-    losses: Callable[
-        [Any, Tensors], torch.Tensor
-    ]  # the network and a batch to the sum of its losses
-    judge: (
-        Callable[[Any], float] | None
-    )  # the network to the criterion on held-out data; None: there is none
+    # the network and a batch to the sum of its losses
+    losses: Callable[[Any, Tensors], torch.Tensor]
+    # the network to the criterion on held-out data; None: nothing is held out
+    held_out_score: Callable[[Any], float] | None
     counted: str = "examples"
     unit: str = "nats"
-    enough_epochs: float = ENOUGH  # where the time suffices for them and no other number is given
+    enough_epochs: float = ENOUGH  # where the time suffices for them and the options set no number
     evaluations: int = 20  # on held-out data, at most
 
     def build(self) -> nn.Module:
@@ -183,14 +177,14 @@ class SequenceTraining:
         return self.losses(network, batch), None
 
     def evaluate(self, network: nn.Module) -> float | None:
-        return None if self.judge is None else self.judge(network)
+        return None if self.held_out_score is None else self.held_out_score(network)
 
     def readings(self, value: float, held_out: bool) -> dict[str, float]:
         return {}
 
 
 def tagged_steps(batch: Mapping[str, Any]) -> Any:
-    """Return how many steps of each example have a tag: all, or as many as it has words."""
+    """Return the number of tagged steps of each example: its words, where a word is several steps."""
     return batch["word_counts"] if "word_counts" in batch else batch["lengths"]
 
 
@@ -200,9 +194,9 @@ def example_batches(
     targets: np.ndarray | None = None,
     weights: np.ndarray | None = None,
 ) -> Examples:
-    """Put examples of similar length together. `targets` of each example; without them those of
-    the steps, which are among the arrays. `weights` of each example: how much its loss counts,
-    whatever else is in its batch.
+    """Return batches of examples of similar length. `targets` of each example; without them those of
+    the steps, which are among the arrays. `weights` of the examples' losses, independent of the rest
+    of the batch.
     """
 
     def collate(chosen: np.ndarray) -> Batch:

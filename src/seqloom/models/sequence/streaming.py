@@ -1,12 +1,9 @@
-"""A sequence read as it comes in: one step in, one answer out, and the same work for every step,
-however many came before.
+"""Streaming: a sequence is read step by step, with an answer after each step at constant cost; and
+reader and encoder without torch (with torch: `sequence_net`).
 
-What was read is kept as the states of the encoder (`runtime/encoders`) and, for a class, as the
-pooled vector so far (`runtime.composition.RunningPool`). So the answers are those that `predict`
-would give for what was read, and what would need later steps is refused.
-
-Reader and encoder of a composed network without torch, from its options and sizes; what
-`sequence_net` does with torch.
+The past is stored as the states of the encoder (`runtime/encoders`) and, for a class, as the pooled
+vector so far (`runtime.composition.RunningPool`). So the answers are those of `predict` for the steps
+so far, and models that need later steps are refused.
 """
 
 from __future__ import annotations
@@ -60,7 +57,7 @@ def take_reader_and_encoder(
 
 
 def take_reader(weights: Weights, c: EncoderConfig, sizes: Sizes) -> TokenReader | NumberReader:
-    """Take what reads tokens or numbers."""
+    """Take the reader of tokens or numbers from weights."""
     if sizes.columns:
         return NumberReader(weights, sizes.columns, missing=sizes.missing)
     return TokenReader(
@@ -80,7 +77,7 @@ INSTEAD = "; fit a model with encoder gru (--encoder gru), or call predict"
 
 
 def check_encoder(c: EncoderConfig) -> None:
-    """Refuse an encoder whose vector of a step depends on later ones."""
+    """Refuse an encoder in which the vector of a step depends on later steps."""
     ahead = c.window * (c.n_layers if c.encoder == "cnn" else 1)
     windowed = not c.published and "window" in find_encoder(c.encoder).options
     if c.published:
@@ -97,7 +94,7 @@ def check_encoder(c: EncoderConfig) -> None:
 
 
 def check_pieces(tokenizer: Tokenizer) -> None:
-    """Refuse a tokenizer that gives other tokens for the pieces of a text, one by one, than for all of it."""
+    """Refuse a tokenizer that gives different tokens for the pieces of a text than for the whole text."""
     kind, steps = tokenizer.kind, tokenizer.normalizer
     if kind not in ("whitespace", "word", "char", "byte"):
         raise ConfigError(
@@ -124,14 +121,14 @@ class TagStream:
         inside: Scheme | None,
         outside: Scheme | None,
     ) -> None:
-        """Start a stream; `read`: the vector of a word; `name`: the tag that a vector of the encoder
-        has, in the scheme `inside`.
+        """Start a stream; `read` gives the vector of a word, `name` the tag of an encoder's vector in
+        the scheme `inside`; `outside`: the scheme of the answers.
         """
         self._encoder, self._states = encoder, encoder.start(1)
         self._read, self._name, self._schemes, self._before = read, name, (inside, outside), OUTSIDE
 
     def feed(self, word: str) -> str:
-        """Read one more word; its tag, from this word and those before it."""
+        """Read one more word, and return its tag, from this word and those before it."""
         if not isinstance(word, str) or len(word.split()) > 1:
             raise DataError(
                 f"feed takes one word at a time, without spaces; got {str(word)[:40]!r}"
@@ -141,9 +138,8 @@ class TagStream:
         inside, outside = self._schemes
         if inside is None or outside is None or inside == outside:
             return self._before
-        return convert([before, self._before], inside, outside)[
-            1
-        ]  # all that BIO and IOB1 depend on
+        # a tag of BIO or IOB1 depends on the one before alone
+        return convert([before, self._before], inside, outside)[1]
 
 
 class ClassStream:
@@ -158,8 +154,8 @@ class ClassStream:
         end: np.ndarray | None = None,
         most: int | None = None,
     ) -> None:
-        """Start a stream; `read`: vectors of what is fed (k, D); `end`: that of the end of a text;
-        `most`: how many steps are read at all.
+        """Start a stream; `read` gives the vectors (k, D) of a step; `end`: the vector of the end of a
+        text; `most`: the number of steps after which the rest is ignored.
         """
         self._encoder, self._pool, self._read, self._probs, self._end, self._most = (
             encoder,
@@ -173,8 +169,8 @@ class ClassStream:
         self._sums: Sums | None = None
 
     def feed(self, step: Any) -> dict[Any, float]:
-        """Read one more word (a piece of text where tokens are characters), or one more row of
-        numbers; the probability of each class if the sequence ended here.
+        """Read one more word (a piece of text where tokens are characters) or row of numbers, and
+        return the probability of each class if the sequence ended here.
         """
         for x in self._read(step):
             if self._most is not None and self._count >= self._most:

@@ -3,29 +3,9 @@ Brants 2000, "TnT").
 
     best tags = argmax over tags of  sum log p(tag | the one or two before)  +  log p(word | tag)
 
-Both come from counts of tagged sentences (transitions and lexicon below), so learning is one pass.
-The sentence's borders count as tags. Only tags that the lexicon finds possible for a word are
-tried, which changes nothing but the time.
-
-Which tag follows which: p(tag | one or two tags before), smoothed after Witten and Bell.
-
-    p(c | a b) = (count(a b c) + d(a b) p(c | b)) / (count(a b) + d(a b)),   d: how many different
-    tags were seen there
-
-and the same from pairs to single tags. One tag more, the last, is the border: what stands before
-the first word and after the last.
-
-Which tags a word can have, known or not: a chain of guesses, each smoothed by the more general one behind it.
-
-    the word -> its lower-case form -> its shape and last n letters, n-1 letters, ... -> its shape
-    -> tags of rare words
-
-    p_i(tag) = (count_i(tag) + k_i p_{i+1}(tag)) / (count_i + k_i)
-
-Endings are learnt from rare words, one vote for each word and tag, since unknown words are like
-rare ones (Brants 2000, "TnT", section 2.3, and Samuelsson 1993). An HMM needs p(word | tag); by
-Bayes that is p(tag | word) p(word) / p(tag), and p(word) is the same for all tags, so `scores`
-leaves it out.
+Both come from counts of tagged sentences (`follow_probs` and `Lexicon`), so learning is one pass. The
+sentence boundary is a tag. Only tags that the lexicon finds possible for a word are tried, which
+saves time and changes no result.
 """
 
 from __future__ import annotations
@@ -55,7 +35,11 @@ def count_tags(sequences: list[np.ndarray], n_tags: int) -> np.ndarray:
 
 def follow_probs(counts: np.ndarray, order: int) -> np.ndarray:
     """Compute p(tag | the tag before), (S + 1, S + 1), or p(tag | the two before),
-    (S + 1, S + 1, S + 1).
+    (S + 1, S + 1, S + 1), smoothed after Witten and Bell. The last tag is the sentence boundary.
+
+        p(c | a b) = (count(a b c) + d(a b) p(c | b)) / (count(a b) + d(a b))
+
+    with d, the number of distinct tags seen after a b; and likewise from pairs to single tags.
     """
     single = counts.sum(axis=(0, 1)) + 0.1
     pairs = _witten_bell(counts.sum(axis=0), single / single.sum())
@@ -63,17 +47,17 @@ def follow_probs(counts: np.ndarray, order: int) -> np.ndarray:
 
 
 def _witten_bell(counts: np.ndarray, lower: np.ndarray) -> np.ndarray:
-    total, kinds = counts.sum(axis=-1, keepdims=True), (counts > 0).sum(axis=-1, keepdims=True)
-    return np.where(total > 0, (counts + kinds * lower) / np.maximum(total + kinds, 1), lower)
+    total, distinct = counts.sum(axis=-1, keepdims=True), (counts > 0).sum(axis=-1, keepdims=True)
+    return np.where(total > 0, (counts + distinct * lower) / np.maximum(total + distinct, 1), lower)
 
 
 # ---- lexicon
 
-KEPT = 200_000  # words whose scores are remembered
+MAX_CACHED_WORDS = 200_000
 
 
 def shape(word: str) -> str:
-    """Return what kind of token it is, by its characters.
+    """Return the kind of a token, by its characters.
 
     >>> [shape(word) for word in ("Paris", "USA", "I", "42", "3.5", "F16", "well-known", "dog", ",", "")]
     ['Aa', 'AA', 'A', '0', '0.', '0a', 'a-', 'a', '.', '.']
@@ -93,7 +77,17 @@ def shape(word: str) -> str:
 
 
 class Lexicon:
-    """Counts of tags by word, (W, S), and what follows from them."""
+    """Which tags a word can have, known or not, from counts of tags by word (W, S): a chain of
+    estimates, each smoothed by the next, more general one.
+
+        the word -> its lower-case form -> its shape and last n letters, n-1 letters, ... -> its shape
+        -> tags of rare words
+
+        p_i(tag) = (count_i(tag) + k_i p_{i+1}(tag)) / (count_i + k_i)
+
+    Endings are learnt from rare words, one vote for each word and tag, since unknown words are like
+    rare ones (Brants 2000, section 2.3, and Samuelsson 1993).
+    """
 
     def __init__(self, words: list[str], counts: np.ndarray, config: HMMTaggerConfig) -> None:
         self.config = config
@@ -114,7 +108,7 @@ class Lexicon:
         self.endings = {key: votes[rows].sum(axis=0) for key, rows in endings.items()}
         rare = counts[seen <= config.rare].sum(axis=0)
         self.general = (rare + self.prior) / (rare.sum() + 1.0)  # (S,), all above zero
-        self._known: dict[str, np.ndarray] = {}
+        self._cache: dict[str, np.ndarray] = {}
 
     def __contains__(self, word: str) -> bool:
         return word in self.rows
@@ -129,16 +123,18 @@ class Lexicon:
         return _smoothed(None if row is None else self.counts[row], guess, self.config.word_k)
 
     def scores(self, word: str) -> np.ndarray:
-        """Return log p(word | tag) up to a constant of the word, (S,)."""
-        scores = self._known.get(word)
+        """Return log p(word | tag), (S,), up to log p(word), which is the same for all tags: by Bayes
+        p(word | tag) = p(tag | word) p(word) / p(tag).
+        """
+        scores = self._cache.get(word)
         if scores is None:
-            if len(self._known) >= KEPT:
-                self._known.clear()
-            scores = self._known[word] = np.log(self.probs(word)) - np.log(self.prior)
+            if len(self._cache) >= MAX_CACHED_WORDS:
+                self._cache.clear()
+            scores = self._cache[word] = np.log(self.probs(word)) - np.log(self.prior)
         return scores
 
     def _endings(self, word: str) -> list[tuple[str, str]]:
-        """Return shape and ending, from the most general to the longest; never the whole word."""
+        """Return shape and ending, from the empty ending to the longest; never the whole word."""
         kind, form = shape(word), word.lower()
         longest = min(self.config.suffix, len(form) - 1)
         return [(kind, ""), *((kind, form[-n:]) for n in range(1, longest + 1))]
@@ -148,11 +144,13 @@ def _smoothed(counts: np.ndarray | None, guess: np.ndarray, k: float) -> np.ndar
     return guess if counts is None else (counts + k * guess) / (counts.sum() + k)
 
 
-# ---- hmm tagger
+# ---- tagger
 
-MOST_TAGS = 200  # the table of three tags in a row has its cube
-MOST_SEEN = 1 << 40  # of a count, so that no sum overflows
-POSSIBLE = 1e-5  # a tag that is so much less likely than the word's best is not tried
+MOST_TAGS = 200  # the table of three tags in a row has the cube of this
+MOST_SEEN = 1 << 40  # largest count, so that no sum overflows
+MIN_RELATIVE_PROB = (
+    1e-5  # a tag with less than this share of the best tag's probability is not tried
+)
 
 
 class HMMTagger(Tagger):
@@ -163,7 +161,7 @@ class HMMTagger(Tagger):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        self._log_moves: np.ndarray | None = None
+        self._log_transitions: np.ndarray | None = None
 
     @property
     def works_in(self) -> Scheme | None:
@@ -205,7 +203,7 @@ class HMMTagger(Tagger):
         self.fit_info["different_words"] = len(rows)
 
     def _learnt(self, words: list[str], counts: np.ndarray, follows: np.ndarray) -> None:
-        self.lexicon, self.follows, self._log_moves = (
+        self.lexicon, self.follows, self._log_transitions = (
             Lexicon(words, counts, self.config),
             follows,
             None,
@@ -223,22 +221,24 @@ class HMMTagger(Tagger):
             return [np.empty(0, np.int64) for _ in sentences]
         scores = np.stack([self.lexicon.scores(word) for word in rows])  # (U, S)
         likely = scores + np.log(self.lexicon.prior)
-        possible = likely >= likely.max(axis=1, keepdims=True) + np.log(POSSIBLE)
-        firsts = np.concatenate([[0], np.cumsum(possible.sum(axis=1)[ids])])
+        possible = likely >= likely.max(axis=1, keepdims=True) + np.log(MIN_RELATIVE_PROB)
+        tag_offsets = np.concatenate([[0], np.cumsum(possible.sum(axis=1)[ids])])
         path, _ = viterbi_pairs(
-            self._moves(), scores[ids], lengths, (firsts, np.nonzero(possible[ids])[1])
+            self._transitions(), scores[ids], lengths, (tag_offsets, np.nonzero(possible[ids])[1])
         )
         return np.split(path, np.cumsum(lengths)[:-1])
 
-    def _moves(self) -> np.ndarray:
-        """Return [u, v, w] = log p(w | u, v), made once and laid out in memory as the kernel reads it,
-        by v, w and u.
+    def _transitions(self) -> np.ndarray:
+        """Return [u, v, w] = log p(w | u, v), computed once, and laid out in memory by v, w and u, as
+        the kernel reads it.
         """
-        if self._log_moves is None:
+        if self._log_transitions is None:
             probs = np.log(follow_probs(self.follows, self.config.order))
             probs = np.broadcast_to(probs, (len(probs),) * 3)  # of order 1: the same for every u
-            self._log_moves = np.ascontiguousarray(probs.transpose(1, 2, 0)).transpose(2, 0, 1)
-        return self._log_moves
+            self._log_transitions = np.ascontiguousarray(probs.transpose(1, 2, 0)).transpose(
+                2, 0, 1
+            )
+        return self._log_transitions
 
     # ---- on disk: counts alone, from which the rest follows
 

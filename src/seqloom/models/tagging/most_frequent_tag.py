@@ -1,8 +1,8 @@
-"""The most frequent tag of each word, whatever stands around it: what every other tagger must beat.
+"""The most frequent tag of each word, whatever its context: the baseline of the other taggers.
 
-A word that was not in the training data gets the tag that most words have that came once there
-(they are nearest to words that never came), or else the commonest of all. Of tags that are equally
-frequent, the first by name is taken.
+A word that was not in the training data gets the most frequent tag of the words that occur once there
+(they are most like words that never occur), or else the most frequent of all. Of tags that are
+equally frequent, the first by name is taken.
 
     >>> model = MostFrequentTag().fit([(["the", "run"], ["DET", "NOUN"]),
     ...                                (["run", "the", "run"], ["VERB", "DET", "NOUN"])])
@@ -23,7 +23,7 @@ from seqloom.models.tagging.configs import MostFrequentTagConfig
 class MostFrequentTag(Tagger):
     name = "most-frequent-tag"
     config_class = MostFrequentTagConfig
-    rows: dict[str, int]  # the place of each word
+    rows: dict[str, int]  # index of each word in `best`
     best: np.ndarray  # int64 (words + 1,): the tag of each, and last that of unknown words
 
     @property

@@ -65,8 +65,8 @@ class NeuralTagger(SequenceModel, Tagger):
         **SequenceModel.sequence_values,
         "characters": optional(names),
     }
-    rows: dict[str, int]  # the place of each word in the tables of vectors
-    _field: tuple[Any, Any] | None = None  # weights, and the field made of them
+    rows: dict[str, int]  # row of each word in the tables of vectors
+    _field: tuple[Any, Any] | None = None  # weights, and the CRF made of them
 
     @property
     def works_in(self) -> Scheme | None:
@@ -85,7 +85,8 @@ class NeuralTagger(SequenceModel, Tagger):
 
         c, opened = self.config, None
         if data.scheme and self.works_in is None:
-            data = data.converted(data.scheme)  # steps that break the scheme would be impossible
+            # tags that break the scheme would be impossible transitions
+            data = data.converted(data.scheme)
         data, valid = held_out(
             self.config.hold_out, data, options, list(zip(data.sentences, data.tags)), data.tags
         )
@@ -103,33 +104,33 @@ class NeuralTagger(SequenceModel, Tagger):
         for word in chain.from_iterable(data.sentences):
             key = word.lower() if c.lowercase else word
             counts[key] = counts.get(key, 0) + 1
-        kept = [
+        vocabulary = [
             UNKNOWN,
-            *(word for word, many in counts.items() if many >= c.min_count and word != UNKNOWN),
+            *(word for word, count in counts.items() if count >= c.min_count and word != UNKNOWN),
         ]
-        seen = np.array([counts.get(word, 0) for word in kept])
+        word_counts = np.array([counts.get(word, 0) for word in vocabulary])
         first = (
-            first_layer(self, kept, seen, (options.train or TrainConfig()).seed)
+            first_layer(self, vocabulary, word_counts, (options.train or TrainConfig()).seed)
             if c.pretrained
             else None
         )
-        words, further = further_words(first, set(kept).__contains__, c.pretrained_words)
-        self.rows = {word: i for i, word in enumerate([*kept, *words])}
+        words, further = further_words(first, set(vocabulary).__contains__, c.pretrained_words)
+        self.rows = {word: i for i, word in enumerate([*vocabulary, *words])}
         n_characters = 0
         if c.spelled:
             self.learnt["characters"] = character_list(spelled)
             n_characters = len(self.learnt["characters"]) + 2
         self.learnt["sizes"] = Sizes(
-            len(kept), embed_width(c.d_embed, first), len(words), n_characters
+            len(vocabulary), embed_width(c.d_embed, first), len(words), n_characters
         ).to_dict()
         start = InitialWeights(
-            first=first, further=further, counts=seen, word_dropout=c.word_dropout, unk_id=0
+            first=first, further=further, counts=word_counts, word_dropout=c.word_dropout, unk_id=0
         )
         if opened is not None:
             d_model = opened.published.layout.d_model
-            self.learnt["sizes"] = Sizes(len(kept), d_model).to_dict()
+            self.learnt["sizes"] = Sizes(len(vocabulary), d_model).to_dict()
             start = (
-                InitialWeights(given=d_model)
+                InitialWeights(d_precomputed=d_model)
                 if c.frozen
                 else InitialWeights(weights=opened.weights)
             )
@@ -149,14 +150,14 @@ class NeuralTagger(SequenceModel, Tagger):
         train_sequence(self, task, options, valid, opened)
 
     def _continue(self, data: Tagged, origin: Origin) -> InitialWeights:
-        """Take over the words of the model to start from; return what the network knows of them in the
-        data."""
+        """Take over the words of the model to start from; return their counts in the data as initial
+        values of the network."""
         from seqloom.models.sequence.sequence_net import InitialWeights
 
         c, sizes = self.config, self.sizes
         self.rows = dict(origin.model.rows)
         if c.published:
-            return InitialWeights(given=sizes.d_embed if c.frozen else 0)
+            return InitialWeights(d_precomputed=sizes.d_embed if c.frozen else 0)
         rows = [self._row(word) for word in chain.from_iterable(data.sentences)]
         counts = np.bincount(rows, minlength=sizes.vocab_size)
         return InitialWeights(
@@ -164,8 +165,8 @@ class NeuralTagger(SequenceModel, Tagger):
         )
 
     def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[Encoded], Encoded]:
-        """Return what is done to encoded sentences before they are learnt from: nothing, or a frozen
-        encoder reads them once.
+        """Return a function applied to encoded sentences before training: a frozen encoder that reads
+        them once, or the identity.
         """
         return (
             features_of(self, opened, device)
@@ -193,11 +194,11 @@ class NeuralTagger(SequenceModel, Tagger):
                 network(batch.arrays), batch["targets"], tagged_steps(batch.arrays)
             )
 
-        judge, held_out = None, Encoded({}, np.zeros(1, np.int64))
+        held_out_score, held_out = None, Encoded({}, np.zeros(1, np.int64))
         if valid is not None:
             held_out = read(self._encode(valid.sentences))
 
-            def judge(network: Any) -> float:
+            def held_out_score(network: Any) -> float:
                 predicted = [
                     [self.tags[i] for i in ids.tolist()] for ids in self._tag(network, held_out)
                 ]
@@ -205,25 +206,22 @@ class NeuralTagger(SequenceModel, Tagger):
                     right, both = span_counts(valid.tags, predicted, valid.scheme).sum(0)
                     return float(right / max(both, 1))
                 same = [
-                    a == b
-                    for some, others in zip(valid.tags, predicted)
-                    for a, b in zip(some, others)
+                    a == b for gold, tags in zip(valid.tags, predicted) for a, b in zip(gold, tags)
                 ]
                 return sum(same) / max(len(same), 1)
 
-        places = {tag: i for i, tag in enumerate(self.tags)}
-        sentences = [
-            i for i, words in enumerate(data.sentences) if words
-        ]  # empty ones have nothing to learn
+        tag_ids = {tag: i for i, tag in enumerate(self.tags)}
+        # empty ones have nothing to learn
+        sentences = [i for i, words in enumerate(data.sentences) if words]
         encoded = self._encode([data.sentences[i] for i in sentences])
-        targets = np.array([places[tag] for i in sentences for tag in data.tags[i]], np.int64)
+        targets = np.array([tag_ids[tag] for i in sentences for tag in data.tags[i]], np.int64)
         (encoded if encoded.words is None else encoded.words).steps["targets"] = targets
         criterion = Criterion(
             "F1" if valid is not None and valid.scheme else "accuracy", higher_is_better=True
         )
         batches = example_batches(read(encoded), train)
         return SequenceTraining(
-            batches, criterion, lambda: self.build_fitted(start), losses, judge, "words"
+            batches, criterion, lambda: self.build_fitted(start), losses, held_out_score, "words"
         )
 
     # ---- the network
@@ -244,7 +242,7 @@ class NeuralTagger(SequenceModel, Tagger):
 
     @property
     def _subwords(self) -> int:
-        """Return how many subwords a published encoder knows."""
+        """Return the vocabulary size of a published encoder, else 0."""
         return self.tokenizer.vocab_size if self.config.published else 0
 
     def take_runtime(self, weights: Weights) -> SequenceNetwork:
@@ -267,13 +265,16 @@ class NeuralTagger(SequenceModel, Tagger):
             word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(sentences)))
         }
         rows = np.fromiter(map(self._row, different), np.int64, len(different))
-        places, row_offsets = flat(
+        indices, row_offsets = flat(
             [np.array([different[word] for word in words], np.int64) for words in sentences]
         )
-        steps, spellings = {"ids": rows[places]}, None
+        steps, spellings = {"ids": rows[indices]}, None
         if self.config.spelled:
-            known = {char: i for i, char in enumerate(self.learnt["characters"], 2)}
-            steps["words"], spellings = places, Spellings.of(list(different), known, LONGEST_WORD)
+            character_ids = {char: i for i, char in enumerate(self.learnt["characters"], 2)}
+            steps["words"], spellings = (
+                indices,
+                Spellings.of(list(different), character_ids, LONGEST_WORD),
+            )
         return Encoded(steps, row_offsets, spellings)
 
     def _tag(self, network: Any, encoded: Encoded) -> list[np.ndarray]:
@@ -298,11 +299,11 @@ class NeuralTagger(SequenceModel, Tagger):
         encoded = self._encode(sentences)
         if not without_torch(self, len(sentences)):
             return self._tag(self.network(), encoded)
-        found: list[np.ndarray] = []
+        paths: list[np.ndarray] = []
         for part, scores in outputs(self, encoded):
             offsets = part.offsets if part.word_offsets is None else part.word_offsets
-            found += [self._best(rows) for rows in np.split(scores, offsets[1:-1])]
-        return found
+            paths += [self._best(rows) for rows in np.split(scores, offsets[1:-1])]
+        return paths
 
     def _best(self, scores: np.ndarray) -> np.ndarray:
         """Return the best tags of one sentence from their scores (T, K)."""

@@ -1,8 +1,7 @@
-"""`copy`: the target is the source, which every other translator must beat.
+"""`copy`: the target is the source, the baseline of the other translators.
 
-Strong where most of a text stays as it is (spelling, normalisation), and where names and numbers
-do. It is certain of what it writes: the source has probability one and any other target zero. Its
-tokens are bytes.
+It is strong where most of a text is unchanged (spelling, normalisation), and for names and numbers.
+The source has probability one and any other target zero. Its tokens are bytes.
 
     >>> model = Copy().fit([("teh cat", "the cat"), ("a dog", "a dog")])
     >>> model.translate("teh dog"), model.score(["a", "a"], ["a", "b"])
@@ -47,9 +46,9 @@ class Copy(Arrayless, Translator):
         ]
 
     def alignments(self, sources: list[str], targets: list[str]) -> list[np.ndarray]:
-        """Align each byte to the one at the same position, and what is beyond the source to its end."""
+        """Align each byte to the one at the same position, and bytes beyond the source to its end."""
         return [
-            _places(len(source), len(target))
+            _diagonal(len(source), len(target))
             for source, target in zip(self.target_ids(sources), self.target_ids(targets))
         ]
 
@@ -62,7 +61,7 @@ def _agreement(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     return log_probs
 
 
-def _places(source: int, target: int) -> np.ndarray:
+def _diagonal(source: int, target: int) -> np.ndarray:
     weights = np.zeros((target, source), np.float32)
     weights[np.arange(target), np.minimum(np.arange(target), source - 1)] = 1.0
     return weights

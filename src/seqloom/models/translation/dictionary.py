@@ -1,27 +1,15 @@
 """`dictionary`: word for word, by the translations that IBM model 1 finds for each word (`learn_table`).
 
-Each word of the source is replaced in its place by its likeliest translation, so that blanks and
-order stay; a word that was never seen is copied, which suits names and numbers. Probabilities are
-those of the model: the source's words, and the empty word in the place of `</s>`, are equally
-likely to be translated next; the number of target words is geometric, and its mean grows with the
-length of the source. Alignments are the shares of the source words in each target word.
+Each word of the source is replaced by its likeliest translation, with blanks and order unchanged; a
+word that was never seen is copied, which suits names and numbers. Probabilities are those of the
+model: the source's words, and the empty word at the position of `</s>`, are equally likely to be
+translated next; the number of target words is geometric, with a mean proportional to the length of
+the source. Alignments are the shares of the source words in each target word.
 
     >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
     >>> model = Dictionary().fit(pairs * 2)
     >>> model.translate("das  Buch, ein Haus!"), model.dictionary("Haus", 1)[0][0]
     ('the  book, a house!', 'house')
-
-IBM model 1: which words translate which, learned from pairs of sentences by EM.
-
-Brown et al. 1993, "The Mathematics of Statistical Machine Translation", section 4.1: each target
-word is the translation of one word of the source, any of them alike, or of the empty word, which
-every source has; t(f | e) are the only parameters. The likelihood has one maximum (apart from
-ties), so it matters not where EM begins: all words that met are alike at first.
-
-    >>> sources, targets = Words.of([[1, 2, 0], [1, 3, 0]]), Words.of([[1, 2], [1, 3]])
-    >>> table = learn_table(sources, targets, 4, 4, iterations=50)[0]
-    >>> round(float(table.probabilities(np.array([2]), np.array([2]))[0, 0]), 2)
-    1.0
 """
 
 from __future__ import annotations
@@ -44,13 +32,13 @@ from seqloom.models.translation.configs import DictionaryConfig
 from seqloom.models.translation.pairs import encode_texts
 from seqloom.text.tokenizer import Tokenizer
 
-PAIRS = 1 << 21  # of words that are looked at together
-KEPT = 1 << 27  # of words whose places are kept, four bytes each
+PAIRS = 1 << 21  # pairs of words in one block
+MAX_CACHED = 1 << 27  # pairs of words up to which their table entries are cached, four bytes each
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """The words of many sentences behind one another, and where each sentence ends."""
+    """The words of many sentences in one array, and where each sentence ends."""
 
     ids: np.ndarray  # int64 (N,)
     ends: np.ndarray  # int64 (n,)
@@ -71,7 +59,7 @@ class Words:
 
 @dataclass(frozen=True, eq=False)
 class LexicalTable:
-    """t(f | e) of the target words that met a source word; all others have probability zero."""
+    """t(f | e) of target words that occur with a source word in a pair; all others have probability 0."""
 
     starts: np.ndarray  # int64 (E + 1,): where the target words of each source word begin
     words: np.ndarray  # int32 (M,): target words, rising within a source word
@@ -86,9 +74,9 @@ class LexicalTable:
 
     def probabilities(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return t of each target word given each source word: float64 (T, S)."""
-        wanted = sources[None, :] * self.n_targets + targets[:, None]
-        places = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        return np.where(self.keys[places] == wanted, self.probs[places], 0.0).astype(np.float64)
+        keys = sources[None, :] * self.n_targets + targets[:, None]
+        indices = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[indices] == keys, self.probs[indices], 0.0).astype(np.float64)
 
     def translations(self, source: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the target words of a source word and their probabilities."""
@@ -101,7 +89,7 @@ class LexicalTable:
 
     def without_rare(self, least: float) -> LexicalTable:
         """Return the table without translations less probable than `least`, except the best of each
-        word; the others share what they had.
+        word, normalised again.
         """
         rows, n_rows = (
             np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)),
@@ -109,18 +97,28 @@ class LexicalTable:
         )
         best = np.zeros(n_rows, self.probs.dtype)
         np.maximum.at(best, rows, self.probs)
-        kept = (self.probs >= least) | (self.probs == best[rows])
-        rows, probs = rows[kept], self.probs[kept].astype(np.float64)
+        keep = (self.probs >= least) | (self.probs == best[rows])
+        rows, probs = rows[keep], self.probs[keep].astype(np.float64)
         probs /= np.bincount(rows, probs, n_rows)[rows]
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_rows))])
-        return LexicalTable(starts, self.words[kept], probs.astype(np.float32), self.n_targets)
+        return LexicalTable(starts, self.words[keep], probs.astype(np.float32), self.n_targets)
 
 
 def learn_table(
     sources: Words, targets: Words, n_sources: int, n_targets: int, *, iterations: int
 ) -> tuple[LexicalTable, list[float]]:
-    """Learn the table in so many iterations, and return it with the log-likelihood before each;
-    the empty word is among the words of each source.
+    """Learn IBM model 1 by EM, and return the table with the log-likelihood before each iteration.
+
+    Brown et al. 1993, "The Mathematics of Statistical Machine Translation", section 4.1: each target
+    word is the translation of one word of the source, all equally likely, or of the empty word,
+    which must be among the words of each source; t(f | e) are the only parameters. The likelihood
+    has one maximum (apart from ties), so EM may begin anywhere: here all words that occur together
+    are equally likely.
+
+    >>> sources, targets = Words.of([[1, 2, 0], [1, 3, 0]]), Words.of([[1, 2], [1, 3]])
+    >>> table = learn_table(sources, targets, 4, 4, iterations=50)[0]
+    >>> round(float(table.probabilities(np.array([2]), np.array([2]))[0, 0]), 2)
+    1.0
     """
     from seqloom.kernels.alignment import expected_counts
 
@@ -128,7 +126,7 @@ def learn_table(
     rows, words = keys // n_targets, (keys % n_targets).astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_sources))])
     probs, likelihoods = 1.0 / np.diff(starts)[rows], []
-    places = _Places(sources, targets, starts, words)
+    blocks = _PairBlocks(sources, targets, starts, words)
     with progress.task("learning translations of words", iterations, "iterations") as bar:
         for _ in range(iterations):
             counts = np.zeros(len(keys))
@@ -139,7 +137,7 @@ def learn_table(
                             sources.ends, targets.ends, first, last, some, probs, counts
                         )
                     )
-                    for first, last, some in places
+                    for first, last, some in blocks
                 )
             )
             probs = counts / np.bincount(rows, counts, n_sources)[rows]
@@ -147,9 +145,9 @@ def learn_table(
     return LexicalTable(starts, words, probs.astype(np.float32), n_targets), likelihoods
 
 
-class _Places:
-    """Blocks of pairs, and the places of their words in the table: kept, or found again each time
-    where they are many.
+class _PairBlocks:
+    """Blocks of sentence pairs with the table index of each pair of words: cached, or looked up in
+    each iteration where there are too many.
     """
 
     def __init__(
@@ -158,18 +156,24 @@ class _Places:
         self.sources, self.targets, self.starts, self.words = sources, targets, starts, words
         self.sizes = sources.lengths * targets.lengths
         self.blocks = _blocks(self.sizes)
-        self.kept = (
-            [self._find(*block) for block in self.blocks] if self.sizes.sum() <= KEPT else None
+        self.cached = (
+            [self._find(*block) for block in self.blocks]
+            if self.sizes.sum() <= MAX_CACHED
+            else None
         )
 
     def __iter__(self) -> Iterator[tuple[int, int, np.ndarray]]:
         for number, (first, last) in enumerate(self.blocks):
-            yield first, last, self._find(first, last) if self.kept is None else self.kept[number]
+            yield (
+                first,
+                last,
+                self._find(first, last) if self.cached is None else self.cached[number],
+            )
 
     def _find(self, first: int, last: int) -> np.ndarray:
         from seqloom.kernels.alignment import find_places
 
-        places = np.empty(self.sizes[first:last].sum(), np.int32)
+        indices = np.empty(self.sizes[first:last].sum(), np.int32)
         find_places(
             self.sources.ids,
             self.sources.ends,
@@ -179,9 +183,9 @@ class _Places:
             last,
             self.starts,
             self.words,
-            places,
+            indices,
         )
-        return places
+        return indices
 
 
 def _blocks(sizes: np.ndarray) -> list[tuple[int, int]]:
@@ -191,19 +195,25 @@ def _blocks(sizes: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _met(sources: Words, targets: Words, n_targets: int) -> np.ndarray:
-    """Return source and target word, in one number, of all that are in one pair: rising."""
-    found = np.zeros(0, np.int64)
+    """Return the sorted keys (source and target word in one number) of words that occur in one pair."""
+    keys = np.zeros(0, np.int64)
     for first, last in _blocks(sources.lengths * targets.lengths):
         pair = np.repeat(np.arange(first, last), targets.lengths[first:last])  # of each target word
-        many = sources.lengths[pair]
-        at = (
-            np.arange(many.sum())
-            - np.repeat(np.cumsum(many) - many, many)
-            + np.repeat(sources.starts[pair], many)
+        source_lengths = sources.lengths[pair]
+        source_indices = (
+            np.arange(source_lengths.sum())
+            - np.repeat(np.cumsum(source_lengths) - source_lengths, source_lengths)
+            + np.repeat(sources.starts[pair], source_lengths)
         )
-        theirs = np.repeat(targets.ids[targets.starts[first] : targets.ends[last - 1]], many)
-        found = _distinct(np.concatenate([found, _distinct(sources.ids[at] * n_targets + theirs)]))
-    return found
+        target_words = np.repeat(
+            targets.ids[targets.starts[first] : targets.ends[last - 1]], source_lengths
+        )
+        keys = _distinct(
+            np.concatenate(
+                [keys, _distinct(sources.ids[source_indices] * n_targets + target_words)]
+            )
+        )
+    return keys
 
 
 def _distinct(keys: np.ndarray) -> np.ndarray:
@@ -287,7 +297,7 @@ class Dictionary(Translator):
         )
 
     def _best(self, source: int) -> int | None:
-        """Return the likeliest translation of a source word; of equal ones the commonest; None where
+        """Return the likeliest translation of a source word, of equal ones the most frequent; None if
         there is none.
         """
         words, probs = self.table.translations(source)
@@ -299,12 +309,12 @@ class Dictionary(Translator):
     def dictionary(self, word: str, n: int = 10) -> list[tuple[str, float]]:
         """Return the likeliest translations of a word with their probabilities."""
         self.check_fitted()
-        known = self.tokenizers["source"].id(word)
-        if known is None:
+        word_id = self.tokenizers["source"].id(word)
+        if word_id is None:
             raise DataError(
                 f"the dictionary has no word {quoted(word)}; it was not in the training data"
             )
-        words, probs = self.table.translations(known)
+        words, probs = self.table.translations(word_id)
         return [
             (self.target_tokenizer.token(int(words[i])), float(probs[i]))
             for i in np.argsort(-probs, kind="stable")[:n]
@@ -347,8 +357,8 @@ class Dictionary(Translator):
         word.
         """
         share, read = self.config.smoothing, self.tokenizers["source"]
-        known = np.where(self.table.knows(source), source, read.eos_id)
-        return (1.0 - share) * self.table.probabilities(known, target) + share / (
+        sources = np.where(self.table.knows(source), source, read.eos_id)
+        return (1.0 - share) * self.table.probabilities(sources, target) + share / (
             self.target_tokenizer.vocab_size - 1
         )
 
@@ -391,15 +401,15 @@ class Dictionary(Translator):
 
 
 def _id(tokenizer: Tokenizer, word: str) -> int:
-    known = tokenizer.id(word)
-    if known is None:
-        known = tokenizer.unk_id
-    assert known is not None  # closed vocabularies have one
-    return known
+    word_id = tokenizer.id(word)
+    if word_id is None:
+        word_id = tokenizer.unk_id
+    assert word_id is not None  # closed vocabularies have one
+    return word_id
 
 
 def split_words(text: str, kind: str) -> list[str]:
-    """Split a text into what is translated one by one, as the tokenizers see it."""
+    """Split a text into the units that are translated one by one, as the tokenizers do."""
     if kind == "char":
         return list(text)
     from seqloom.text.segment import words

@@ -1,9 +1,9 @@
 """What the networks that translate share: tokenizers of both sides, training on pairs, the Stepper,
 scores and alignments.
 
-A model says which network it is (`build`) and the shapes of its weights. Networks have one
-interface: `encode` gives the memory of a batch of sources, `features` reads known targets all at
-once, `start` and `step` go token by token; `output` predicts.
+A model defines its network (`build_fitted`, `take_runtime`). Networks have one interface: `encode`
+gives the memory of a batch of sources, `features` reads given targets all at once, `start` and
+`step` go token by token; `output` predicts.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ else:
     Mixin = NetworkModel
 
 TOKENS = 4096  # of a batch, both sides and padding
-SCORED = 1 << 13  # tokens of both sides that are scored together
-JUDGED = 300  # held-out pairs that are translated where BLEU chooses
-MAX_EPOCHS = 60.0  # epochs, where the time suffices for them
+TOKENS_PER_PASS = 1 << 13  # tokens of both sides that are scored together
+BLEU_PAIRS = 300  # held-out pairs that are translated where BLEU selects the weights
+MAX_EPOCHS = 60.0  # where the time suffices for them
 
 
 class TranslationModel(Mixin):
-    """Written before the contract: `class Seq2Seq(TranslationModel, Translator)`."""
+    """A mixin, written before the contract: `class Seq2Seq(TranslationModel, Translator)`."""
 
     config: Any
     learnt_values: ClassVar[dict[str, Kind]] = {
@@ -80,7 +80,7 @@ class TranslationModel(Mixin):
 
     @abstractmethod
     def build_fitted(self, start: InitialWeights | None = None) -> torch.nn.Module:
-        """The network, with initial weights from torch's random state; `start`: what it knows of the data."""
+        """Build the network, with weights from torch's random state; `start`: scales of the data."""
 
     @property
     @abstractmethod
@@ -94,12 +94,12 @@ class TranslationModel(Mixin):
 
     @property
     def source_start(self) -> int | None:
-        """Return the token that stands before every source."""
+        """Return the token before every source, if any."""
         return None
 
     @property
     def longest(self) -> int | None:
-        """Return how many tokens a source or a target with its start may have; None: any number."""
+        """Return the greatest number of tokens of a source, or of a target with its start; None: any."""
         return None
 
     @property
@@ -120,7 +120,7 @@ class TranslationModel(Mixin):
         train = self._encode_pairs(texts)
         longest_target = int(train.targets.lengths.max())
         most = self.config.max_length
-        if self.longest is not None:  # positions for what a target begins with as well
+        if self.longest is not None:  # the start tokens of a target need positions as well
             most = min(most, self.longest - len(self.start_ids) + 1)
         train = short_enough(train, most)
         config, device = prepare(self.name, options)
@@ -138,9 +138,8 @@ class TranslationModel(Mixin):
             ("longest_source", longest_source),
             ("longest_target", longest_target),
         ):
-            self.learnt[name] = max(
-                longest, self.learnt.get(name, 1)
-            )  # also of the model to start from
+            # also of the model to start from
+            self.learnt[name] = max(longest, self.learnt.get(name, 1))
         train_model(
             self,
             self._task(train, held, start, config),
@@ -158,7 +157,7 @@ class TranslationModel(Mixin):
         )
 
     def _begin(self, data: Parallel) -> InitialWeights | None:
-        """Set tokenizers and sizes; return what the network begins with."""
+        """Set tokenizers and sizes; return the initial weights that come from the data."""
         from seqloom.models.sequence.sequence_net import InitialWeights
 
         c = self.config
@@ -202,11 +201,11 @@ class TranslationModel(Mixin):
         from seqloom.training.trainable import Criterion
 
         c, by_bleu = self.config, self.config.select_by == "bleu"
-        judge = None
+        held_out_score = None
         if held is not None:
-            some = held.part(np.arange(min(len(held.data), JUDGED)))
+            some = held.part(np.arange(min(len(held.data), BLEU_PAIRS)))
 
-            def judge(network: Any) -> float:
+            def held_out_score(network: Any) -> float:
                 if by_bleu:
                     return self._greedy_bleu(network, some)
                 total = sum(
@@ -228,7 +227,7 @@ class TranslationModel(Mixin):
             Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
             lambda: self.build_fitted(start),
             lambda network, batch: pair_loss(network, batch, c.scheduled_sampling, c.sampling_half),
-            judge,
+            held_out_score,
             counted="tokens",
             enough_epochs=MAX_EPOCHS,
         )
@@ -238,20 +237,20 @@ class TranslationModel(Mixin):
         from seqloom.metrics.text_scores import bleu
 
         most = min(2 * int(pairs.targets.lengths.max()) + 10, (self.longest or MOST_TOKENS) - 1)
-        said: list[str] = [""] * len(pairs.data)
-        for chosen in pairs.sources.buckets(SCORED):
+        translations: list[str] = [""] * len(pairs.data)
+        for chosen in pairs.sources.buckets(TOKENS_PER_PASS):
             stepper = self.network_decoder(network, pairs.sources.part(chosen))
-            found = beam_search(
+            hypotheses = beam_search(
                 stepper, [np.zeros(0, np.int64)] * len(chosen), beams=1, max_tokens=most
             )
-            for i, best in zip(chosen.tolist(), found):
-                said[i] = self.target_tokenizer.decode(best[0].ids)
-        return bleu(said, pairs.data.targets).value
+            for i, best in zip(chosen.tolist(), hypotheses):
+                translations[i] = self.target_tokenizer.decode(best[0].ids)
+        return bleu(translations, pairs.data.targets).value
 
     # ---- the network
 
     def make_reader(self, start: InitialWeights | None) -> Any:
-        """Make what reads the sources; None where they have the vectors of the targets."""
+        """Make the reader of the sources; None where they share the vectors of the targets."""
         from seqloom.nn import readers
 
         sizes = self.sizes
@@ -263,7 +262,7 @@ class TranslationModel(Mixin):
         return readers.TokenReader(sizes.vocab_size, sizes.d_embed)
 
     def take_reader(self, weights: Weights) -> Any:
-        """Make what reads the sources without torch; None where they have the vectors of the targets."""
+        """Take the reader of the sources without torch; None where they share the vectors of the targets."""
         sizes, part = self.sizes, weights.within("reader")
         if self.config.shared_vocabulary:
             return None
@@ -304,8 +303,8 @@ class TranslationModel(Mixin):
 
     @property
     def marks_of_sources(self) -> int:
-        """Return how many steps of an encoded source are no tokens of its text: its end, and its start
-        where it has one.
+        """Return how many steps of an encoded source are not tokens of its text: its end, and its start
+        if it has one.
         """
         return 0 if self.sizes.columns else 1 + (self.source_start is not None)
 
@@ -337,8 +336,8 @@ class TranslationModel(Mixin):
         return EncodedSources(self, sources)
 
     def encoded_decoder(self, encoded: Encoded) -> Stepper:
-        """Return a Stepper for sources that are encoded already: on a CPU without torch, which pays
-        more for its calls than for its sums where one token follows another.
+        """Return a Stepper for encoded sources: on a CPU without torch, where the calls of single steps
+        take longer than the arithmetic.
         """
         if not self.net.on_cpu:
             return self.network_decoder(self.network(), encoded)
@@ -352,7 +351,7 @@ class TranslationModel(Mixin):
         )
 
     def network_decoder(self, network: Any, encoded: Encoded) -> NetworkDecoder:
-        """Return a Stepper that runs the network itself."""
+        """Return a Stepper that runs the torch network."""
         from seqloom.models.translation.translation_net import NetworkDecoder
 
         target = self.target_tokenizer
@@ -377,9 +376,9 @@ class TranslationModel(Mixin):
 
     def _log_probs(self, network: Any, sources: Encoded, targets: Encoded) -> list[np.ndarray]:
         out: list[np.ndarray] = [np.empty(0, np.float32)] * len(targets)
-        for chosen, features, wanted in self._forced(network, sources, targets):
+        for chosen, features, token_ids in self._forced(network, sources, targets):
             flat = check_scores(
-                network.output.token_log_probs(features, wanted).float().cpu().numpy()
+                network.output.token_log_probs(features, token_ids).float().cpu().numpy()
             )
             ends = np.cumsum(targets.lengths[chosen])
             for i, part in zip(chosen.tolist(), np.split(flat, ends[:-1])):
@@ -394,43 +393,47 @@ class TranslationModel(Mixin):
         (from 0).
         """
         read, out = self.encode_sources(sources), [np.empty((0, 0), np.float32)] * len(targets)
-        trace, wanted = Trace("*cross.weights"), encode_texts(self.target_tokenizer, targets)
-        for chosen, _, _ in self._forced(self.network(), read, wanted, trace):
+        trace, encoded_targets = (
+            Trace("*cross.weights"),
+            encode_texts(self.target_tokenizer, targets),
+        )
+        for chosen, _, _ in self._forced(self.network(), read, encoded_targets, trace):
             if not trace:
                 return None
             layers = [layer.float().cpu().numpy() for layer in trace.values()]
-            weights = np.stack(layers, 1)[
-                ..., len(self.start_ids) - 1 :, :
-            ]  # (B, layers, heads, T, S)
+            # (B, layers, heads, T, S)
+            weights = np.stack(layers, 1)[..., len(self.start_ids) - 1 :, :]
             weights = weights[:, _part(layer, weights.shape[1], "layer")][
                 :, :, _part(head, weights.shape[2], "head")
             ]
-            for i, one in zip(chosen.tolist(), weights.mean((1, 2))):
+            for i, attention in zip(chosen.tolist(), weights.mean((1, 2))):
                 out[i] = (
-                    one[:, : read.lengths[i]]
+                    attention[:, : read.lengths[i]]
                     if self.source_start is None
-                    else without_start(one[:, : read.lengths[i]])
+                    else without_start(attention[:, : read.lengths[i]])
                 )
                 if self.backwards:
                     out[i] = in_source_order(out[i], np.full(len(out[i]), read.lengths[i]))
-        return [one[:length] for one, length in zip(out, wanted.lengths.tolist())]
+        return [
+            attention[:length] for attention, length in zip(out, encoded_targets.lengths.tolist())
+        ]
 
     def _forced(
         self, network: Any, sources: Encoded, targets: Encoded, trace: Trace | None = None
     ) -> Iterator[tuple[np.ndarray, Any, Any]]:
-        """Return batch after batch of known targets: the numbers of the pairs, what predicts each token
-        (N, D), and the tokens (N,). The trace then has what the network added, from the first of
-        `start_ids` on.
+        """Return batches of given targets (teacher forcing): the indices of the pairs, the features of
+        each token (N, D), and the tokens (N,). The trace has all steps, from the first of `start_ids`
+        on.
         """
         from seqloom.models.translation.translation_net import forced_features
 
         self.check_lengths(sources, "source")
         self.check_lengths(targets, "target")
-        return forced_features(network, sources, targets, self.start_ids, SCORED, trace)
+        return forced_features(network, sources, targets, self.start_ids, TOKENS_PER_PASS, trace)
 
 
 def _part(number: int | None, many: int, what: str) -> slice:
-    """Return the slice of one of them, or of all."""
+    """Return the slice of one layer or head, or of all."""
     if number is None:
         return slice(None)
     if not 0 <= number < many:

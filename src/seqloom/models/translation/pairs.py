@@ -1,15 +1,6 @@
-"""Pairs as arrays: tokens or numbers of sources, tokens of targets, and batches of like length on both sides.
-
-A batch is filled up to the longest source and the longest target in it, so pairs are sorted by the
-length of the target, and those of one target length by that of the source, up and down in turn, so
-that neighbours are alike everywhere. What a batch may hold is a number of tokens with their
-padding: a batch of short pairs has more of them.
-
-A translation network as a Stepper, without torch: the sources are read once, and each token moves
-the state of its row.
-
-Before the training of a translator: pairs that are held out, tokenizers of its texts, and pairs
-that are too long.
+"""Pairs as arrays: tokens or numbers of sources, tokens of targets, and batches of similar length on
+both sides; the Stepper of a translation network without torch; and the preparation of training:
+held-out pairs, tokenizers, and pairs that are too long.
 """
 
 from __future__ import annotations
@@ -77,8 +68,8 @@ class EncodedSources(ReadSources):
 def encode_texts(
     tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False, first: int | None = None
 ) -> Encoded:
-    """Encode texts as ids, `</s>` at the end of each; `reverse`: the others from right to left;
-    `first`: a token before each.
+    """Encode texts as ids, `</s>` at the end of each; `reverse`: the other tokens from right to left;
+    `first`: a token before each text.
     """
     check_texts(texts)
     ids = tokenizer.encode_block(join(texts), True).astype(np.int64)
@@ -111,16 +102,16 @@ def without_start(weights: np.ndarray) -> np.ndarray:
     >>> without_start(np.array([[0.5, 0.125, 0.375], [1.0, 0.0, 0.0]])).tolist()
     [[0.25, 0.75], [0.5, 0.5]]
     """
-    kept = weights[:, 1:]
-    total = kept.sum(1, keepdims=True)
-    return np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / kept.shape[1])
+    others = weights[:, 1:]
+    total = others.sum(1, keepdims=True)
+    return np.where(total > 0, others / np.where(total > 0, total, 1), 1 / others.shape[1])
 
 
 def target_arrays(
     targets: Encoded, chosen: np.ndarray, start: Sequence[int]
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return `targets` (B, T) with their `inputs`, which begin with the tokens `start`, and a mask
-    of the targets that are there. With several start tokens the inputs are longer than the
+    of the targets that are not padding. With several start tokens the inputs are longer than the
     targets, and the last input predicts the last target.
     """
     batch = targets.batch(chosen)
@@ -132,7 +123,13 @@ def target_arrays(
 
 
 class PairBatches(ExampleBatches):
-    """Batches of pairs for the training engine, in a new order in each epoch."""
+    """Batches of pairs for the training engine, in a new order in each epoch.
+
+    A batch is padded to the longest source and the longest target in it, so pairs are sorted by the
+    length of the target, and those of one target length by that of the source, alternately rising
+    and falling, so that neighbours are always similar. The size of a batch is limited by its number
+    of tokens with padding: a batch of short pairs has more of them.
+    """
 
     def __init__(
         self,
@@ -145,8 +142,8 @@ class PairBatches(ExampleBatches):
         seed: int = 0,
     ) -> None:
         """Set what batches are made of. `start`: tokens that the decoder reads before a target;
-        `most_tokens`: of both sides of a batch with its padding; `batch_size`: instead, how many
-        pairs.
+        `most_tokens`: of both sides of a batch with its padding; `batch_size`: the number of pairs,
+        instead.
         """
         super().__init__(
             np.stack([sources.lengths, targets.lengths], 1),
@@ -158,9 +155,9 @@ class PairBatches(ExampleBatches):
         self.sources, self.targets, self.start = sources, targets, start
 
     def batch(self, cursor: Cursor) -> Batch:
-        made = super().batch(cursor)
+        batch = super().batch(cursor)
         epochs = np.array([cursor[0] + self.share(cursor)], np.float32)
-        return replace(made, arrays={**made.arrays, "epochs": epochs})
+        return replace(batch, arrays={**batch.arrays, "epochs": epochs})
 
     def pairs(self, chosen: np.ndarray) -> Batch:
         """Return the batch of these pairs."""
@@ -183,7 +180,9 @@ class PairBatches(ExampleBatches):
 
 
 class Decoder:
-    """The targets of these sources; row i of `start(n)` belongs to source i."""
+    """A Stepper for the targets of these sources, which are encoded once; row i of `start(n)` belongs
+    to source i.
+    """
 
     def __init__(
         self,
@@ -228,10 +227,8 @@ class Decoder:
 
 # ---- preparing
 
-HELD_OUT, MOST_HELD_OUT = (
-    0.05,
-    1000,
-)  # share of the pairs that is kept for evaluation, and how many at most
+# share of the pairs that is held out, and their number at most
+HELD_OUT, MOST_HELD_OUT = 0.05, 1000
 MIN_PAIRS_TO_HOLD_OUT = 50  # pairs, below which nothing is held out
 SUBWORDS = ("bpe", "unigram", "wordpiece")
 
@@ -245,8 +242,8 @@ def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel
     if len(data) < MIN_PAIRS_TO_HOLD_OUT:
         return data, None
     order, may_begin = hashed_order(undivided(data))
-    wanted = len(order) - min(round(len(order) * HELD_OUT), MOST_HELD_OUT)
-    cut = next((i for i in range(wanted, len(order)) if may_begin[i]), len(order))
+    n_train = len(order) - min(round(len(order) * HELD_OUT), MOST_HELD_OUT)
+    cut = next((i for i in range(n_train, len(order)) if may_begin[i]), len(order))
     if cut == len(order):
         return data, None
     progress.say(
@@ -257,7 +254,7 @@ def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel
 
 
 def short_enough(pairs: EncodedPairs, max_length: int) -> EncodedPairs:
-    """Return the pairs that are trained on."""
+    """Return the pairs that are not longer than `max_length` on either side."""
     sources, targets, name = pairs.sources.lengths, pairs.targets.lengths, pairs.data.name
     if not sources.min():
         raise DataError(
@@ -278,8 +275,8 @@ def short_enough(pairs: EncodedPairs, max_length: int) -> EncodedPairs:
 
 
 def subword_size(characters: int) -> int:
-    """Return how many subwords suit a text: four times the text gets twice as many, so that each
-    is seen often enough to be learnt.
+    """Return the default number of subwords: twice as many for four times the text, so that each is
+    seen often enough to be learnt.
 
     >>> subword_size(2_000_000)
     4000

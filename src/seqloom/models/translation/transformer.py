@@ -39,9 +39,9 @@ def is_ids(value: Any) -> bool:
 
 
 class Transformer(TranslationModel, Translator):
-    """Of converted weights, `learnt` has what they were trained with: the tokens that targets
-    `start` with if that is not `</s>`, the one that every source has before it (`source_start`),
-    and those that are `never` written.
+    """The Transformer as a translator. With converted weights, `learnt` has the conventions of their
+    training: the tokens that targets `start` with if not `</s>`, the token before every source
+    (`source_start`), and the tokens that are `never` predicted.
     """
 
     name = "transformer"

@@ -1,15 +1,10 @@
-"""A translation network as a Stepper, by torch: the sources are read once, and each token moves the
-state of its row.
-
-The state has the number of each row's source, so that the memory of the sources stays where it is
-while a search drops, copies and reorders rows.
-
-Training a translator: the loss of a batch of pairs, and scheduled sampling.
+"""The torch network of a translator: as a Stepper, over given targets, and in training, with the loss
+of a batch of pairs and scheduled sampling.
 
 Trained on true targets, a decoder never sees its own mistakes. Scheduled sampling (Bengio et al.
 2015) replaces more and more of its inputs by its own predictions. They are drawn for all steps at
 once from a first pass over the true target (Duckworth et al. 2019, "Parallel Scheduled Sampling"),
-so that it costs one more pass instead of one step after the other.
+so that it costs one more pass, not a sequence of single steps.
 """
 
 from __future__ import annotations
@@ -31,15 +26,18 @@ from seqloom.training.devices import Tensors
 
 
 class NetworkState(NamedTuple):
-    source: np.ndarray  # (n,) int64: which of the sources a row belongs to
-    inner: Any  # of the network
+    source: np.ndarray  # (n,) int64: index of each row's source
+    inner: Any  # state of the network
     # (n, S): weights of the source steps behind the last log-probabilities; (n, 0) without
     # attention
     attention_weights: Tensor
 
 
 class NetworkDecoder:
-    """Row i of `start(n)` belongs to source i of the batch."""
+    """A Stepper for the targets of a batch of sources, which are encoded once; row i of `start(n)`
+    belongs to source i. The state has the index of each row's source, so that the memory of the
+    sources is not moved while a search drops, copies and reorders rows.
+    """
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class NetworkDecoder:
             self.memory = network.encode(
                 {name: torch.from_numpy(array).to(self.device) for name, array in batch.items()}
             )
-        self._taken = np.arange(len(self.lengths)), self.memory  # the last choice of sources
+        self._last_rows = np.arange(len(self.lengths)), self.memory  # the last choice of sources
 
     def start(self, n: int) -> tuple[NetworkState, np.ndarray]:
         source = np.arange(n)
@@ -94,11 +92,11 @@ class NetworkDecoder:
         return NetworkState(source, inner, weights), log_probs
 
     def _rows(self, source: np.ndarray) -> Any:
-        """Return the memory of these sources, taken anew only where they differ from the step before."""
-        known, memory = self._taken
-        if not np.array_equal(known, source):
+        """Return the memory of these sources, gathered again only if they differ from the step before."""
+        last_source, memory = self._last_rows
+        if not np.array_equal(last_source, source):
             memory = self.memory.rows(torch.from_numpy(source).to(self.device))
-            self._taken = source.copy(), memory
+            self._last_rows = source.copy(), memory
         return memory
 
     def attention(self, state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
@@ -120,40 +118,38 @@ def forced_features(
     most_tokens: int,
     trace: Trace | None = None,
 ) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
-    """Yield batch after batch of known targets, of at most so many tokens: the numbers of the pairs,
-    what predicts each token (N, D), and the tokens (N,). The trace then has what the network added,
-    from the first of `start` on.
+    """Yield batches of given targets, of at most so many tokens (teacher forcing): the indices of the
+    pairs, the features of each token (N, D), and the tokens (N,). The trace has all steps, from the
+    first of `start` on.
     """
     device = next(network.parameters()).device
     with torch.inference_mode():
         for chosen in like_lengths(sources.lengths + targets.lengths, most_tokens, PAIRS):
-            arrays, there = target_arrays(targets, chosen, start)
+            arrays, target_mask = target_arrays(targets, chosen, start)
             batch = {
                 name: torch.from_numpy(array).to(device)
                 for name, array in sources.batch(chosen).items()
             }
-            inputs, wanted, mask = (
+            inputs, token_ids, mask = (
                 torch.from_numpy(array).to(device)
-                for array in (arrays["inputs"], arrays["targets"], there)
+                for array in (arrays["inputs"], arrays["targets"], target_mask)
             )
-            before = (
-                inputs.shape[1] - wanted.shape[1]
-            )  # predictions of what targets begin with are not wanted
+            # predictions of the further start tokens are dropped
+            before = inputs.shape[1] - token_ids.shape[1]
             features = network.features(network.encode(batch), inputs, trace)[:, before:]
-            yield chosen, features[mask], wanted[mask]
+            yield chosen, features[mask], token_ids[mask]
 
 
-# ---- task net
+# ---- training
 
-ROWS = 1024  # places for which predictions are drawn at a time
+ROWS = 1024  # positions for which predictions are drawn at a time
 
 
 def pair_loss(network: Any, batch: Tensors, sampling: str = "none", half: float = 1.0) -> Tensor:
     """Return the sum of the losses of the target tokens."""
     memory, inputs = network.encode(batch.arrays), batch["inputs"]
-    begin = (
-        inputs.shape[1] - batch["targets"].shape[1]
-    )  # inputs before that which predicts the first target
+    # inputs before the one that predicts the first target
+    begin = inputs.shape[1] - batch["targets"].shape[1]
     if sampling != "none" and network.training:
         share = true_share(sampling, float(batch["epochs"][0]), half)
         inputs = mixed_inputs(network, memory, inputs, share, begin)
@@ -178,12 +174,12 @@ def true_share(decay: str, epochs: float, half: float) -> float:
 
 @torch.no_grad()
 def mixed_inputs(network: Any, memory: Any, inputs: Tensor, share: float, begin: int = 0) -> Tensor:
-    """Return inputs (B, T) of which each after the first `begin` + 1 is true with probability `share`, else
-    drawn from what the network predicts there after the true ones before it."""
+    """Return inputs (B, T): each after the first `begin` + 1 is true with probability `share`, else drawn
+    from the network's prediction after the true ones before it."""
     drawn = draw(network, network.features(memory, inputs))
-    own = torch.rand(inputs.shape, device=inputs.device) >= share
-    own[:, : begin + 1] = False
-    return torch.where(own, torch.roll(drawn, 1, 1), inputs)
+    predicted = torch.rand(inputs.shape, device=inputs.device) >= share
+    predicted[:, : begin + 1] = False
+    return torch.where(predicted, torch.roll(drawn, 1, 1), inputs)
 
 
 def draw(network: Any, features: Tensor) -> Tensor:
@@ -191,8 +187,7 @@ def draw(network: Any, features: Tensor) -> Tensor:
     flat, parts = features.flatten(0, 1), []
     for low in range(0, len(flat), ROWS):
         log_probs = network.output.log_probs(flat[low : low + ROWS])
-        noise = (
-            torch.empty_like(log_probs).exponential_().log_()
-        )  # the smallest of exponential numbers, each by its rate
+        # the smallest of exponential variables with rates p is the one of a token with probability p
+        noise = torch.empty_like(log_probs).exponential_().log_()
         parts.append((log_probs - noise).argmax(1))
     return torch.cat(parts).view(features.shape[:2])
