@@ -11,7 +11,7 @@ Parquet it is what the file holds, and None where a row has null or lacks the co
     >>> rows = open_rows(Document("a.csv", data=b"n,text\\n1,one\\n2,two\\n"), "csv")
     >>> rows.kinds
     {'n': 'number', 'text': 'text'}
-    >>> [(block.values, block.place(1)) for block in rows.blocks(["text", "n"])]
+    >>> [(block.values, block.location(1)) for block in rows.blocks(["text", "n"])]
     [([['one', 'two'], ['1', '2']], 'a.csv, line 3')]
 
 The rows of CSV and TSV, with or without a header.
@@ -63,7 +63,7 @@ class Block(NamedTuple):
     lines: Sequence[int] | None  # where they begin; a Parquet file has none
     halves: int = 0  # of surrogate pairs that were replaced by U+FFFD
 
-    def place(self, k: int) -> str:
+    def location(self, k: int) -> str:
         """Return the file and line, or row, of the k-th row, for messages."""
         return (
             f"{self.name}, row {self.rows[k]}"
@@ -84,7 +84,7 @@ class Rows(Protocol):
         """
 
     @property
-    def asked(self) -> tuple[str | None, ...]:
+    def requested(self) -> tuple[str | None, ...]:
         """Return the columns that were asked for, with numbers replaced by names."""
 
     @property
@@ -97,14 +97,14 @@ class Rows(Protocol):
 
 def table_kind(path: Path | str) -> str | None:
     """Return the kind of table a file is by its extension; compressed Parquet is none."""
-    place = Path(path)
-    packed = place.suffix in COMPRESSED
-    kind = KINDS.get(Path(place.stem if packed else place.name).suffix.lower())
+    file = Path(path)
+    packed = file.suffix in COMPRESSED
+    kind = KINDS.get(Path(file.stem if packed else file.name).suffix.lower())
     return None if packed and kind == "parquet" else kind
 
 
 def open_rows(
-    document: Document, kind: str, asked: Sequence[str | None] = (), *, doubtful: bool = True
+    document: Document, kind: str, requested: Sequence[str | None] = (), *, doubtful: bool = True
 ) -> Rows:
     """Open a table of a kind with the wanted columns, by name, number or path; None leaves a
     column to be found.
@@ -112,13 +112,13 @@ def open_rows(
     `doubtful`: whether the first row of CSV and TSV is a header where that cannot be known.
     """
     if kind == "jsonl":
-        return JsonLines.open(document, asked)
+        return JsonLines.open(document, requested)
     if kind == "parquet":
         from seqloom.data.tables import Parquet
 
-        return Parquet.open(document, asked)
+        return Parquet.open(document, requested)
 
-    return Delimited.open(document, asked, quotes=kind == "csv", doubtful=doubtful)
+    return Delimited.open(document, requested, quotes=kind == "csv", doubtful=doubtful)
 
 
 # ---- delimited
@@ -144,7 +144,7 @@ class Delimited:
 
     document: Document
     kinds: dict[str, str]
-    asked: tuple[str | None, ...]
+    requested: tuple[str | None, ...]
     names: list[str]
     header: bool
     separator: str
@@ -153,7 +153,12 @@ class Delimited:
 
     @classmethod
     def open(
-        cls, document: Document, asked: Sequence[str | None], *, quotes: bool, doubtful: bool = True
+        cls,
+        document: Document,
+        requested: Sequence[str | None],
+        *,
+        quotes: bool,
+        doubtful: bool = True,
     ) -> Delimited:
         """Read the first rows; `doubtful` says whether to take an ambiguous first row as a header."""
         separator = _separator(document) if quotes else "\t"
@@ -162,10 +167,10 @@ class Delimited:
         if len(head) == 1:  # it may fill the block
             head += next(batches, [])[:_DELIMITED_HEAD_ROWS]
         if not head:
-            return cls(document, {}, tuple(asked), [], False, separator, quotes)
+            return cls(document, {}, tuple(requested), [], False, separator, quotes)
         names = [cell.strip() for cell in head[0]]
         below = [[row[k].strip() for row in head[1:] if k < len(row)] for k in range(len(names))]
-        header = _is_header(names, below, asked)
+        header = _is_header(names, below, requested)
         if header is None:
             header = doubtful
             shown = columns.listed(list(map(quoted, names)))
@@ -180,26 +185,32 @@ class Delimited:
         if not header:
             below = [[name, *cells] for name, cells in zip(names, below)]
             names = [str(k + 1) for k in range(len(names))]
-        called = tuple(
+        resolved = tuple(
             names[columns.number(column) - 1]
             if column is not None
             and column not in names
             and 0 < columns.number(column) <= len(names)
             else column
-            for column in asked
+            for column in requested
         )
-        for column in called:
+        for column in resolved:
             if column is not None and names.count(column) > 1:
                 raise DataError(
                     f"{document.name} has {names.count(column)} columns called {column!r}; rename one"
                 )
         return cls(
-            document, dict(zip(names, map(_kind, below))), called, names, header, separator, quotes
+            document,
+            dict(zip(names, map(_kind, below))),
+            resolved,
+            names,
+            header,
+            separator,
+            quotes,
         )
 
-    def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, chosen: Sequence[str]) -> Iterator[Block]:
         """Yield the values of the wanted columns."""
-        places = [self.names.index(column) for column in wanted]
+        indices = [self.names.index(column) for column in chosen]
         name, width, before = self.document.name, len(self.names), 0
         skip = self.header
         for rows, lines in _batches(self.document, self.separator, self.quotes):
@@ -212,7 +223,7 @@ class Delimited:
                 )
             if rows:
                 yield Block(
-                    [[row[k] for row in rows] for k in places],
+                    [[row[k] for row in rows] for k in indices],
                     range(before + 1, before + len(rows) + 1),
                     name,
                     lines,
@@ -221,10 +232,10 @@ class Delimited:
 
 
 def _is_header(
-    names: list[str], below: list[list[str]], asked: Sequence[str | None]
+    names: list[str], below: list[list[str]], requested: Sequence[str | None]
 ) -> bool | None:
     """Return whether the first row holds column names; None if that cannot be known."""
-    if any(column is not None and not column.isdecimal() for column in asked):
+    if any(column is not None and not column.isdecimal() for column in requested):
         return True
     usual = columns.TEXT_NAMES + columns.LABEL_NAMES
     numbers = [_kind(cells) == columns.NUMBER for cells in below]
@@ -238,7 +249,7 @@ def _is_header(
         for name, cells, numeric in zip(names, below, numbers)
     ):
         return False
-    return False if any(column is not None for column in asked) else None
+    return False if any(column is not None for column in requested) else None
 
 
 def _kind(cells: Sequence[str]) -> str:
@@ -272,12 +283,12 @@ def _batches(document: Document, separator: str, quotes: bool) -> Iterator[Batch
 
 def _quoted(document: Document, separator: str) -> Iterator[Batch]:
     """Yield rows of CSV, those of one block of the file together."""
-    fed = 0
+    n_read = 0
 
     def texts() -> Iterator[io.StringIO]:
-        nonlocal fed
+        nonlocal n_read
         for block in line_blocks(document, returns=True):
-            fed += 1
+            n_read += 1
             yield io.StringIO(
                 block.decode("utf-8"), newline=""
             )  # lines end with \n, \r\n or \r, and keep it
@@ -291,7 +302,7 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
     while more:
         rows: list[list[str]] = []
         lines: list[int] = []
-        block, more = max(fed, 1), False
+        block, more = max(n_read, 1), False
         try:
             for row in reader:
                 if row:
@@ -300,11 +311,11 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
                     rows.append(row)
                     lines.append(first)
                 first = reader.line_num + 1
-                if fed > block:
+                if n_read > block:
                     more = True
                     break
         except csv.Error as error:
-            raise _refuse(document.name, first, reader.line_num, str(error)) from None
+            raise _csv_error(document.name, first, reader.line_num, str(error)) from None
         yield rows, lines
 
 
@@ -314,7 +325,7 @@ def _too_wide(name: str, line: int, cells: int) -> DataError:
     )
 
 
-def _refuse(name: str, first: int, line: int, why: str) -> DataError:
+def _csv_error(name: str, first: int, line: int, why: str) -> DataError:
     if "expected after" in why:
         return DataError(
             f'{name}, line {line}: text after a closing quote; inside quotes a quote is written twice: ""'
@@ -335,13 +346,13 @@ class JsonLines:
 
     document: Document
     kinds: dict[str, str]
-    asked: tuple[str | None, ...]
+    requested: tuple[str | None, ...]
     names: frozenset[str]
     shape: type
     untyped: bool = False
 
     @classmethod
-    def open(cls, document: Document, asked: Sequence[str | None]) -> JsonLines:
+    def open(cls, document: Document, requested: Sequence[str | None]) -> JsonLines:
         """Read the first rows."""
         block = next(line_blocks(document, 1), b"").decode("utf-8")
         shape: type = list if block.lstrip().startswith("[") else dict
@@ -353,14 +364,16 @@ class JsonLines:
             for number, line in islice(filled, _JSON_HEAD_ROWS)
         ]
         names = frozenset(key for row in head if isinstance(row, dict) for key in row)
-        return cls(document, columns.kinds_in(head, names, asked), tuple(asked), names, shape)
+        return cls(
+            document, columns.kinds_in(head, names, requested), tuple(requested), names, shape
+        )
 
-    def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, chosen: Sequence[str]) -> Iterator[Block]:
         """Yield the values of the wanted columns."""
         document, shape = self.document, self.shape
         # Half of what `json.loads` costs for a short line.
         scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-        paths = [columns.steps_to(column, self.names) for column in wanted]
+        paths = [columns.steps_to(column, self.names) for column in chosen]
         only = (
             paths[0][0] if len(paths) == len(paths[0]) == 1 and shape is dict else None
         )  # the usual case, and faster
@@ -393,11 +406,11 @@ class JsonLines:
 
 def _parse(document: Document, number: int, line: str, shape: type) -> Any:
     """Return the value of a line, which must be an object or list; say what is wrong with it."""
-    place = f"{document.name}, line {number}"
+    location = f"{document.name}, line {number}"
     try:
         row = json.loads(line)
     except RecursionError:
-        raise DataError(f"{place}: nested too deeply") from None
+        raise DataError(f"{location}: nested too deeply") from None
     except ValueError as error:
         why = (
             f"{error.msg}, character {error.pos + 1}"
@@ -405,12 +418,14 @@ def _parse(document: Document, number: int, line: str, shape: type) -> Any:
             else error
         )
         raise DataError(
-            f"{place}: not valid JSON ({why}); there must be one object per line"
+            f"{location}: not valid JSON ({why}); there must be one object per line"
         ) from None
     if type(row) is not shape:
-        actual, wanted = (columns.with_article(columns.kind_of(value)) for value in (row, shape()))
+        actual, expected = (
+            columns.with_article(columns.kind_of(value)) for value in (row, shape())
+        )
         raise DataError(
-            f'{place}: {actual}, not {wanted}; there must be one per line, such as {{"text": "..."}}'
+            f'{location}: {actual}, not {expected}; there must be one per line, such as {{"text": "..."}}'
         )
     return row
 

@@ -142,15 +142,15 @@ def _texts(name: str, documents: list[Document], strict: bool, check: bool) -> l
     return texts
 
 
-def report_skipped(place: str, binary: int, misread: Sequence[str], encoding: str) -> None:
+def report_skipped(source: str, binary: int, misread: Sequence[str], encoding: str) -> None:
     """Say how many files of a place are binary, and which are not valid in the encoding."""
     if binary:
-        progress.say(f"{place}: skipped {binary:,} binary file{'s' * (binary > 1)}")
+        progress.say(f"{source}: skipped {binary:,} binary file{'s' * (binary > 1)}")
     if misread:
         names = ", ".join(map(os.path.basename, misread[:_LISTED]))
         more = f", and {len(misread) - _LISTED:,} more" if len(misread) > _LISTED else ""
         progress.say(
-            f"{place}: skipped {len(misread):,} file{'s' * (len(misread) > 1)}: not valid "
+            f"{source}: skipped {len(misread):,} file{'s' * (len(misread) > 1)}: not valid "
             f"{'UTF-8' if encoding == 'utf-8' else encoding} ({names}{more})"
         )
 
@@ -219,24 +219,24 @@ def _spool(source: IO[bytes], name: str, encoding: str) -> Document:
     that reads it, and with the process even if that is killed. Elsewhere it has a name until the
     program ends.
     """
-    kept = None
+    open_file = None
     if _REOPENED.is_dir():
         with tempfile.TemporaryFile() as file:
             shutil.copyfileobj(source, file)
-            kept = _Kept(os.dup(file.fileno()))
-        place = Path(f"/proc/{os.getpid()}/fd/{kept.handle}")
+            open_file = _OpenFile(os.dup(file.fileno()))
+        path = Path(f"/proc/{os.getpid()}/fd/{open_file.handle}")
     else:
         handle, named = tempfile.mkstemp(prefix="seqloom-")
-        place = Path(named)
-        atexit.register(place.unlink, missing_ok=True)
+        path = Path(named)
+        atexit.register(path.unlink, missing_ok=True)
         with open(handle, "wb") as file:
             shutil.copyfileobj(source, file)
-    document = Document(name, place, encoding=encoding, kept=kept)
+    document = Document(name, path, encoding=encoding, open_file=open_file)
     document.check_head()
     return document
 
 
-class _Kept:
+class _OpenFile:
     """An open file, closed when nobody has this any more."""
 
     def __init__(self, handle: int) -> None:
@@ -260,7 +260,7 @@ class DocumentList:
         """Take the documents; a `name` of None stands for the only document's name, or for their
         number.
         """
-        self._found = list(documents)  # whether they are text or not
+        self._candidates = list(documents)  # whether they are text or not
         self._name = name
         self._can_begin_again = False  # whoever walks
 
@@ -269,7 +269,11 @@ class DocumentList:
         """Return the name used in messages and records."""
         if self._name is not None:
             return self._name
-        return self._found[0].name if len(self._found) == 1 else f"{len(self._found)} files"
+        return (
+            self._candidates[0].name
+            if len(self._candidates) == 1
+            else f"{len(self._candidates)} files"
+        )
 
     @property
     def documents(self) -> Sequence[Document | Table]:
@@ -278,37 +282,41 @@ class DocumentList:
         """
         if not self._settled:
             self.read_through()
-        return self._found
+        return self._candidates
 
     @cached_property
     def _contents(self) -> list[Content]:
         """Return what is known of each document once it has been read."""
         self.read_through()
-        return [document.content for document in self._found if document.content is not None]
+        return [document.content for document in self._candidates if document.content is not None]
 
     @property
     def n_bytes(self) -> int | None:
         """Return the number of bytes of UTF-8 text; None for compressed or transcoded files that were not
         read.
         """
-        known = [document.content for document in self._found if document.content is not None]
+        contents = [
+            document.content for document in self._candidates if document.content is not None
+        ]
         return (
-            sum(content.size for content in known)
-            if len(known) == len(self._found)
+            sum(content.size for content in contents)
+            if len(contents) == len(self._candidates)
             else self._expected_size
         )
 
     @cached_property
     def _expected_size(self) -> int | None:
         """Return the number of bytes as far as it can be told without reading."""
-        sizes = [document.size() for document in self._found]
+        sizes = [document.size() for document in self._candidates]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @cached_property
     def _folders(self) -> list[Folder]:
         return list(
             {
-                id(document.folder): document.folder for document in self._found if document.folder
+                id(document.folder): document.folder
+                for document in self._candidates
+                if document.folder
             }.values()
         )
 
@@ -321,8 +329,8 @@ class DocumentList:
         """Yield the pieces of one document after the other."""
         if not self._settled and not self._can_begin_again:
             self.read_through()
-        for place in range(len(self._found)):
-            yield self._pieces(place)
+        for index in range(len(self._candidates)):
+            yield self._pieces(index)
         self._settle()
 
     def read_by(self, function: Callable[[], T]) -> T:
@@ -343,41 +351,47 @@ class DocumentList:
 
     def read_through(self) -> None:
         """Read to the end what has not been, so that its size and its hashes are known."""
-        unread = [place for place, document in enumerate(self._found) if document.content is None]
+        unread = [
+            index for index, document in enumerate(self._candidates) if document.content is None
+        ]
         if not unread and self._settled:
             return
         with progress.task(f"reading {self.name}", self._expected_size, "bytes") as bar:
-            for place in unread:
+            for index in unread:
                 with suppress(_ReadAgain):
-                    for piece in self._pieces(place):
+                    for piece in self._pieces(index):
                         bar.advance(len(piece.data))
         self._settle()
 
-    def _pieces(self, place: int) -> Iterator[Piece]:
+    def _pieces(self, index: int) -> Iterator[Piece]:
         """Yield the pieces of a document; what there is to know of it is noted on the way."""
-        document, notes, begun = self._found[place], Notes(), False
+        document, notes, yielded = self._candidates[index], Notes(), False
         if _left_out(document):
             return
         try:
             for piece in document.pieces():
                 if document.content is None:
                     notes.add(piece)
-                begun = True
+                yielded = True
                 yield piece
         except EncodingError as error:
             leave_out(document, error)
-            if begun:
+            if yielded:
                 raise _ReadAgain from None
             return
         if document.content is None:
-            self._found[place] = replace(document, content=notes.content(document))
+            self._candidates[index] = replace(document, content=notes.content(document))
 
     def _settle(self) -> None:
         """Remove and report the files that are not text, once everything has been read."""
         if not self._settled:
-            self._found = [document for document in self._found if not _left_out(document)]
+            self._candidates = [
+                document for document in self._candidates if not _left_out(document)
+            ]
             for folder in self._folders:
-                folder.report([document for document in self._found if document.folder is folder])
+                folder.report(
+                    [document for document in self._candidates if document.folder is folder]
+                )
 
 
 def leave_out(document: Document | Table, error: EncodingError) -> None:

@@ -49,7 +49,7 @@ def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     for i, tag in enumerate(tags):
         if tag == before == OUTSIDE:
             continue
-        ends, begins, kind = _border(before, tag)
+        ends, begins, kind = _boundary(before, tag)
         if ends and start >= 0:
             result.append((label, start, i))
             start = -1
@@ -169,15 +169,15 @@ def fault(before: str, tag: str, scheme: str) -> str:
     if scheme == "iob1" and new == "B" and not goes_on:
         return f"{tag} after {before}, where a span begins with {_join('I', label)}"
     if scheme == "bioes" and old in ("B", "I") and not (goes_on and new in ("I", "E")):
-        where = f"before {tag}" if tag else "at the end"
-        return f"{before} {where}, where its span needs {_join('E', old_label)}"
+        position = f"before {tag}" if tag else "at the end"
+        return f"{before} {position}, where its span needs {_join('E', old_label)}"
     if scheme == "bioes" and new in ("I", "E") and not goes_on:
         return f"{tag} after {before}, where a span begins with {_join('B', label)} or {_join('S', label)}"
     return ""
 
 
 @lru_cache(_MEMORY)
-def _border(before: str, tag: str) -> tuple[bool, bool, str]:
+def _boundary(before: str, tag: str) -> tuple[bool, bool, str]:
     """Return whether a span ends before this tag, whether one begins with it, and its label:
     conlleval's two functions.
     """

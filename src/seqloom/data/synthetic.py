@@ -75,8 +75,8 @@ class Probe:
         right: dict[int, list[bool]] = {distance: [] for distance in sorted(set(self.distances))}
         for words, answer, distance in zip(self.contexts, self.answers, self.distances):
             scores = {choice: score(" ".join([*words, choice])) for choice in self.choices}
-            others = max(value for choice, value in scores.items() if choice != answer)
-            right[distance].append(scores[answer] > others)
+            best_other = max(value for choice, value in scores.items() if choice != answer)
+            right[distance].append(scores[answer] > best_other)
         return {distance: sum(values) / len(values) for distance, values in right.items()}
 
 
@@ -86,7 +86,7 @@ def copy_task(n: int, distance: int | Sequence[int], *, symbols: int = 8, seed: 
     """
     if not 2 <= symbols <= 1_000_000:
         raise ConfigError(f"symbols is {symbols}; it must be from 2 to 1,000,000")
-    rng, distances = _drawn("copy", n, distance, seed, least=1)
+    rng, distances = _drawn("copy", n, distance, seed, minimum=1)
     choices = tuple(f"s{i}" for i in range(symbols))
     answers = [rng.choice(choices) for _ in range(n)]
     contexts = [
@@ -128,15 +128,15 @@ def _gap(length: int, rng: random.Random) -> list[str]:
 
 
 def _drawn(
-    name: str, n: int, distance: int | Sequence[int], seed: int, least: int = 0
+    name: str, n: int, distance: int | Sequence[int], seed: int, minimum: int = 0
 ) -> tuple[random.Random, list[int]]:
     """Return the random generator of a task, and the distance of each item: all equally often."""
-    known = [distance] if isinstance(distance, int) else list(distance)
+    choices = [distance] if isinstance(distance, int) else list(distance)
     if n < 1:
         raise ConfigError(f"a task of {n} items; give at least 1")
-    if not known or min(known) < least:
-        raise ConfigError(f"distance is {distance}; give a number from {least} on, or several")
+    if not choices or min(choices) < minimum:
+        raise ConfigError(f"distance is {distance}; give a number from {minimum} on, or several")
     rng = random.Random(f"{name} {seed}")
-    distances = [known[i % len(known)] for i in range(n)]
+    distances = [choices[i % len(choices)] for i in range(n)]
     rng.shuffle(distances)
     return rng, distances

@@ -101,7 +101,7 @@ class Table:
                 for k, value in enumerate(values)
                 if not isinstance(value, (str, type(None)))
             )
-            raise columns.wrong_value(block.place(at), self.column, wrong, "text")
+            raise columns.wrong_value(block.location(at), self.column, wrong, "text")
         texts = [
             (text if text[-1] == "\n" else text + "\n").encode("utf-8") for text in values if text
         ]
@@ -156,7 +156,7 @@ def as_table(document: Document, column: str | None) -> Document | Table:
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a file with some text")
     return Table(
-        rows, columns.choose(document.name, rows.kinds, rows.asked[0], untyped=rows.untyped)
+        rows, columns.choose(document.name, rows.kinds, rows.requested[0], untyped=rows.untyped)
     )
 
 
@@ -197,7 +197,7 @@ class Notes:
             document, Table
         ):  # rows are documents: the same text in other rows is another corpus
             self._text.update(self._row_ends.digest())
-        return Content(self._text.hexdigest(), self._size, self._closed, self._rows.kept)
+        return Content(self._text.hexdigest(), self._size, self._closed, self._rows.ends)
 
 
 def read_content(document: Document, bar: progress.Bar) -> Content:
@@ -213,14 +213,14 @@ class _Ends:
     """Ends of rows: all of them, or every second, fourth, ... so that there are never more than so many."""
 
     def __init__(self) -> None:
-        self.kept, self.stride, self.seen = NONE, 1, 0
+        self.ends, self.stride, self.n_seen = NONE, 1, 0
 
     def add(self, ends: np.ndarray) -> None:
-        first = -self.seen % self.stride
-        self.seen += len(ends)
-        self.kept = np.concatenate([self.kept, ends[first :: self.stride]])
-        while len(self.kept) > _MOST_ENDS:
-            self.kept, self.stride = self.kept[::2], 2 * self.stride
+        first = -self.n_seen % self.stride
+        self.n_seen += len(ends)
+        self.ends = np.concatenate([self.ends, ends[first :: self.stride]])
+        while len(self.ends) > _MOST_ENDS:
+            self.ends, self.stride = self.ends[::2], 2 * self.stride
 
 
 # ---- parquet
@@ -234,12 +234,12 @@ class Parquet:
 
     document: Document
     kinds: dict[str, str]
-    asked: tuple[str | None, ...]
+    requested: tuple[str | None, ...]
     schema: dict[str, Any]  # a value of each column's type
     untyped: bool = False
 
     @classmethod
-    def open(cls, document: Document, asked: Sequence[str | None]) -> Parquet:
+    def open(cls, document: Document, requested: Sequence[str | None]) -> Parquet:
         """Read the schema."""
         frame = _scan(document)
         import polars as pl
@@ -248,27 +248,27 @@ class Parquet:
             schema = {name: _example(kind) for name, kind in frame.collect_schema().items()}
         except (Exception, pl.exceptions.PanicException) as error:  # there are a dozen kinds
             raise _unreadable(document, error) from None
-        kinds = columns.kinds_in([schema], schema, asked)
-        for column in asked:  # any entry of a list is of the kind of the first
+        kinds = columns.kinds_in([schema], schema, requested)
+        for column in requested:  # any entry of a list is of the kind of the first
             if column is not None and column not in kinds:
                 first = ".".join("0" if step.isdecimal() else step for step in column.split("."))
                 kinds |= {column: kinds[first]} if first in kinds else {}
-        return cls(document, kinds, tuple(asked), schema)
+        return cls(document, kinds, tuple(requested), schema)
 
-    def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, chosen: Sequence[str]) -> Iterator[Block]:
         """Yield the values of the wanted columns."""
         import polars as pl
         from polars import selectors
 
-        paths = [columns.steps_to(column, self.schema) for column in wanted]
+        paths = [columns.steps_to(column, self.schema) for column in chosen]
         outer = list(dict.fromkeys(path[0] for path in paths))
-        strange = (
+        not_json = (
             selectors.temporal() | selectors.binary() | selectors.decimal()
         )  # such as dates, which make good labels
         batches = (
             _scan(self.document)
             .select(outer)
-            .with_columns(strange.cast(pl.String))
+            .with_columns(not_json.cast(pl.String))
             .collect_batches(maintain_order=True)
         )
         before = 0

@@ -69,10 +69,12 @@ class Tagged:
                 )
             for part, column in zip(pair, (words, named)):
                 column.append(list(values(part)))
-                to_bytes("".join(_text(one, f"sentence {number} of {name}") for one in column[-1]))
+                to_bytes(
+                    "".join(_text(word, f"sentence {number} of {name}") for word in column[-1])
+                )
         if not words:
             raise DataError(f"{name} has no sentence; give some")
-        return cls(words, named, name, _settle([Sentences(name, words, named)], scheme))
+        return cls(words, named, name, _choose_scheme([Sentences(name, words, named)], scheme))
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -91,10 +93,10 @@ class Tagged:
     def fingerprint(self) -> str:
         """Return the SHA-256 of words, tags and where sentences end."""
         lengths = np.fromiter(map(len, self.sentences), "<i8", len(self.sentences))
-        whole = hashlib.sha256(lengths.tobytes())
+        hasher = hashlib.sha256(lengths.tobytes())
         for part in (self.sentences, self.tags):
-            whole.update(digest(list(chain.from_iterable(part))))
-        return whole.hexdigest()
+            hasher.update(digest(list(chain.from_iterable(part))))
+        return hasher.hexdigest()
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Tagged:
         """Return some of the sentences, by number, mask or slice."""
@@ -138,12 +140,12 @@ def read_tagged(
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [
-        document for one in sources for document in find_documents(one, encoding, strict=strict)
+        document for path in sources for document in find_documents(path, encoding, strict=strict)
     ]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
     parts = [read_sentences(document, form, tag_column) for document in documents]
-    chosen = _settle(parts, scheme)
+    chosen = _choose_scheme(parts, scheme)
     words, tags = parts[0].words, parts[0].tags
     for part in parts[1:]:
         words += part.words
@@ -184,7 +186,7 @@ def _paired(sentences: list[Any], tags: Any, name: str) -> Iterator[tuple[Any, A
     return zip(sentences, rows)
 
 
-def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
+def _choose_scheme(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
     """Return the scheme, found or declared; refuse what does not fit, report what is only wrong
     here and there.
     """
@@ -203,9 +205,9 @@ def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
             if spans.is_foreign(tag, scheme)
         }
         if foreign:
-            place, tag = next(faulty for part in parts for faulty in _places(part, foreign))
+            location, tag = next(faulty for part in parts for faulty in _occurrences(part, foreign))
             raise DataError(
-                f"{place}: {tag} is not a tag of {scheme}, the declared scheme{_instead(detected, scheme)}"
+                f"{location}: {tag} is not a tag of {scheme}, the declared scheme{_instead(detected, scheme)}"
             )
     if chosen is not None:
         _report(parts, chosen, detected, declared=scheme != "auto")
@@ -222,7 +224,7 @@ def _report(
         for number, tags in enumerate(part.tags, 1):
             if wrong := spans.check(tags, scheme):
                 at, why = wrong[0]
-                first = first or f"{_place(part, number, start + at)}: {why}"
+                first = first or f"{_location(part, number, start + at)}: {why}"
                 broken += len(wrong)
             start += len(tags)
     if not broken:
@@ -245,20 +247,20 @@ def _instead(detected: Scheme | None, declared: str) -> str:
     return f"; they look like {detected} (--scheme {detected})" if detected != declared else ""
 
 
-def _places(part: Sentences, wanted: set[str]) -> Iterator[tuple[str, str]]:
+def _occurrences(part: Sentences, chosen: set[str]) -> Iterator[tuple[str, str]]:
     """Yield where tags of a set occur, and which they are."""
     start = 0
     for number, tags in enumerate(part.tags, 1):
-        if not wanted.isdisjoint(tags):
+        if not chosen.isdisjoint(tags):
             yield from (
-                (_place(part, number, start + i), tag)
+                (_location(part, number, start + i), tag)
                 for i, tag in enumerate(tags)
-                if tag in wanted
+                if tag in chosen
             )
         start += len(tags)
 
 
-def _place(part: Sentences, sentence: int, word: int) -> str:
+def _location(part: Sentences, sentence: int, word: int) -> str:
     return (
         f"{part.name}, line {part.lines[word]}"
         if part.lines
@@ -266,7 +268,7 @@ def _place(part: Sentences, sentence: int, word: int) -> str:
     )
 
 
-def _text(value: Any, place: str) -> str:
+def _text(value: Any, location: str) -> str:
     if not isinstance(value, str):
-        raise DataError(f"{place} holds {value!r}; words and tags must be text")
+        raise DataError(f"{location} holds {value!r}; words and tags must be text")
     return value

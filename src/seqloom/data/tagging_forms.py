@@ -117,7 +117,7 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
     """
     sentences = Sentences(document.name)
     shape = _Shape.of(document)
-    place = shape.place(column)
+    tag_index = shape.tag_index(column)
     separator, width = shape.separator, shape.width
     words: list[str] = []
     tags: list[str] = []
@@ -137,13 +137,13 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
                 f"{document.name}, line {number}: {_count(len(cells))} where line {shape.line} has {width}; "
                 "is something missing, or a blank line between sentences?"
             )
-        if not cells[0] or not cells[place]:
+        if not cells[0] or not cells[tag_index]:
             raise DataError(
                 f"{document.name}, line {number}: no {'tag' if cells[0] else 'word'} in column "
-                f"{place + 1 if cells[0] else 1}"
+                f"{tag_index + 1 if cells[0] else 1}"
             )
         words.append(cells[0])
-        tags.append(cells[place])
+        tags.append(cells[tag_index])
         sentences.lines.append(number)
     if words:
         sentences.add(words, tags)
@@ -181,7 +181,7 @@ class _Shape:
             )
         return cls(document, number, width, separator)
 
-    def place(self, column: str | int | None) -> int:
+    def tag_index(self, column: str | int | None) -> int:
         """Return the tag column, counted from 0; it is asked for from 1, or from the last as -1."""
         if column is None:
             return self.width - 1
@@ -202,8 +202,8 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
     the text (`5.1`).
     """
     sentences = Sentences(document.name)
-    asked = "upos" if column is None else str(column)
-    place = _CONLLU.get(asked.lower(), -1)
+    name = "upos" if column is None else str(column)
+    index = _CONLLU.get(name.lower(), -1)
     words: list[str] = []
     cells: list[str] = []  # of the column, or all features
     for number, line in _lines(document):
@@ -227,15 +227,15 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
                 f"{document.name}, line {number}: {row[0]!r} in the first column, which must number the words"
             )
         words.append(row[1])
-        cells.append(row[place] if place >= 0 else row[5])
+        cells.append(row[index] if index >= 0 else row[5])
         sentences.lines.append(number)
     if words:
         sentences.add(words, cells)
-    if place < 0:
-        sentences.tags = _feature(document, sentences.tags, asked)
+    if index < 0:
+        sentences.tags = _feature(document, sentences.tags, name)
     elif all(cell == _NOTHING for cells in sentences.tags for cell in cells) and sentences.tags:
         raise DataError(
-            f"{document.name} has nothing in the column {asked}; say which with --tag-column (tag_column=...)"
+            f"{document.name} has nothing in the column {name}; say which with --tag-column (tag_column=...)"
         )
     return sentences
 
@@ -246,13 +246,13 @@ def _feature(document: Document, cells: list[list[str]], name: str) -> list[list
         cell: dict(part.partition("=")[::2] for part in cell.split("|") if "=" in part)
         for cell in {cell for sentence in cells for cell in sentence}
     }
-    known = sorted({key for features in parsed.values() for key in features})
-    if name not in known:
-        there = [*_CONLLU, *known]
-        near = suggest(name, there)
+    feature_names = sorted({key for features in parsed.values() for key in features})
+    if name not in feature_names:
+        available = [*_CONLLU, *feature_names]
+        near = suggest(name, available)
         raise DataError(
             f"{document.name} has no column or feature {name!r}{f'{near} It' if near else '; it'} has "
-            f"{columns.listed(there)}"
+            f"{columns.listed(available)}"
         )
     values = {cell: features.get(name, _NOTHING) for cell, features in parsed.items()}
     return [[values[cell] for cell in sentence] for sentence in cells]

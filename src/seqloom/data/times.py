@@ -62,14 +62,14 @@ class Step:
     @classmethod
     def parse(cls, text: str) -> Step:
         """Parse a step such as 15min, 1h, 1d, 1w, 1mo, 1q, 1y."""
-        found = re.fullmatch(r"(\d{0,9})\s*([a-z]+)", text.strip().lower())
-        if found is None or found[2] not in _UNITS or found[1] == "0":
+        match = re.fullmatch(r"(\d{0,9})\s*([a-z]+)", text.strip().lower())
+        if match is None or match[2] not in _UNITS or match[1] == "0":
             raise ConfigError(
                 f"step must be a number and a unit such as 15min, 1h, 1d, 1w, 1mo, 1q or 1y; got "
                 f"{quoted(text)}"
             )
-        count, unit = _UNITS[found[2]]
-        return cls(count * int(found[1] or 1), unit)  # type: ignore[arg-type]
+        count, unit = _UNITS[match[2]]
+        return cls(count * int(match[1] or 1), unit)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         count, name = self.count, str(self.unit)
@@ -156,15 +156,15 @@ class Clock:
 
     def grid(self, first: int, step: Step, n: int, begin: int = 0) -> np.ndarray:
         """Return the times of the grid positions `begin` to `n`."""
-        places = np.arange(begin, n, dtype=np.int64) * step.count
+        offsets = np.arange(begin, n, dtype=np.int64) * step.count
         if step.unit in ("second", "row"):
-            return first + places
+            return first + offsets
         local = self.local(np.array([first]))
         if step.unit == "day":
-            return self.utc(local + places * DAY)
+            return self.utc(local + offsets * DAY)
         day = (local // DAY).astype("datetime64[D]")
         month = day.astype("datetime64[M]")
-        months, inside = month + places, (day - month.astype("datetime64[D]")).astype(np.int64)
+        months, inside = month + offsets, (day - month.astype("datetime64[D]")).astype(np.int64)
         length = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(
             np.int64
         )
@@ -189,14 +189,14 @@ def read_times(
     values: Sequence[Any],
     *,
     zone: str | None = None,
-    place: Callable[[int], str] | None = None,
+    location: Callable[[int], str] | None = None,
     keys: Sequence[Any] | None = None,
 ) -> tuple[Clock, np.ndarray]:
     """Return UTC seconds, int64 (N,), and the clock that shows them; `keys`: the series each
     belongs to, if there are several.
     """
-    clock, where = Clock(zone), place or (lambda k: f"row {k + 1}")
-    parsed = [_parse(value, where, k) for k, value in enumerate(values)]
+    clock, locate = Clock(zone), location or (lambda k: f"row {k + 1}")
+    parsed = [_parse(value, locate, k) for k, value in enumerate(values)]
     kinds = [
         "a number"
         if isinstance(value, float)
@@ -208,7 +208,7 @@ def read_times(
     if len(set(kinds)) > 1:
         other = next(k for k, kind in enumerate(kinds) if kind != kinds[0])
         raise DataError(
-            f"{where(other)}: {quoted(values[other])} is {kinds[other]}, {quoted(values[0])} is "
+            f"{locate(other)}: {quoted(values[other])} is {kinds[other]}, {quoted(values[0])} is "
             f"{kinds[0]}; all "
             "must be of one kind"
         )
@@ -256,7 +256,7 @@ def _zone(name: str | None) -> ZoneInfo | None:
         ) from None
 
 
-def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
+def _parse(value: Any, location: Callable[[int], str], k: int) -> datetime | float:
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if isinstance(value, datetime):
@@ -272,11 +272,11 @@ def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
             return datetime.fromisoformat("" if plain or len(text) < 8 else text)
         except ValueError:
             pass
-        if found := re.fullmatch(
+        if match := re.fullmatch(
             r"(\d{4})[-/](\d\d?)(?:[-/](\d\d?)(?:[ T](\d\d?):(\d\d)(?::(\d\d))?)?)?", text
         ):
             try:
-                year, month, day, hour, minute, second = (int(part or 0) for part in found.groups())
+                year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
                 return datetime(year, month, day or 1, hour, minute, second)
             except ValueError:
                 pass
@@ -287,7 +287,7 @@ def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
         number = float("nan")
     if not np.isfinite(number) or isinstance(value, bool):
         raise DataError(
-            f"{where(k)}: {quoted(value)} is not a time; write it as 2024-01-31 13:00:00, "
+            f"{location(k)}: {quoted(value)} is not a time; write it as 2024-01-31 13:00:00, "
             f"2024-01-31, 2024-01, or "
             "as a number"
         )
@@ -317,16 +317,16 @@ def _from_local(times: Sequence[datetime], clock: Clock, keys: Sequence[Any]) ->
     """Convert local times to UTC: the second of two equal ones is the later hour when clocks are
     put back.
     """
-    zone, seen, missing = _zone(clock.zone), set(), 0
+    zone, ambiguous, missing = _zone(clock.zone), set(), 0
     seconds = np.empty(len(times), np.int64)
     for k, (key, at) in enumerate(zip(keys, times)):
         early, late = at.replace(tzinfo=zone), at.replace(tzinfo=zone, fold=1)
-        again = (key, at) in seen
+        repeated = (key, at) in ambiguous
         if early.utcoffset() != late.utcoffset():
             exists = early.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == at
             missing += not exists
-            seen.add((key, at))
-            early = late if again and exists else early
+            ambiguous.add((key, at))
+            early = late if repeated and exists else early
         seconds[k] = int(early.timestamp() // 1)
     if missing:
         progress.say(

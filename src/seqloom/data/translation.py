@@ -158,13 +158,13 @@ class Parallel:
     def fingerprint(self) -> str:
         """Return the SHA-256 of all sources and targets."""
         if not self.numeric:
-            whole = hashlib.sha256(digest(self.source_texts))
+            hasher = hashlib.sha256(digest(self.source_texts))
         else:
-            whole = hashlib.sha256(repr([np.shape(array) for array in self.sources]).encode())
+            hasher = hashlib.sha256(repr([np.shape(array) for array in self.sources]).encode())
             for array in self.sources:
-                whole.update(np.ascontiguousarray(array, np.float32).tobytes())
-        whole.update(digest(self.targets))
-        return whole.hexdigest()
+                hasher.update(np.ascontiguousarray(array, np.float32).tobytes())
+        hasher.update(digest(self.targets))
+        return hasher.hexdigest()
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Parallel:
         """Return some of the pairs, by number, mask or slice."""
@@ -199,16 +199,16 @@ def read_parallel(
     targets. Text may be packed (.gz, .xz, .zst).
     """
     check_form(form)
-    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    if not given:
+    files = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not files:
         raise DataError("the list of files is empty; name at least one")
-    if len(given) == 1:
-        given = _ends(given[0], source, target) or given
-    if len(given) == 2 and Path(given[0]).suffix in ARRAY_FILES:
+    if len(files) == 1:
+        files = _side_files(files[0], source, target) or files
+    if len(files) == 2 and Path(files[0]).suffix in ARRAY_FILES:
         return _with_arrays(
-            Path(given[0]).expanduser(), _documents(given[1], encoding), source, target
+            Path(files[0]).expanduser(), _documents(files[1], encoding), source, target
         )
-    documents = [document for one in given for document in _documents(one, encoding)]
+    documents = [document for file in files for document in _documents(file, encoding)]
     if form == "lines" or (form == "auto" and separator is None and _are_sides(documents)):
         if len(documents) != 2:
             raise DataError(not_in_pairs(len(documents)))
@@ -229,7 +229,7 @@ def read_parallel(
         parts[0].source_name,
         parts[0].target_name,
     )
-    return _counted(
+    return _report_empty(
         Parallel._checked(sides, dataset_name(paths, [document.name for document in documents]))
     )
 
@@ -243,7 +243,9 @@ def _with_arrays(
     names = Sides(
         sides.sources, sides.targets, source or sides.source_name, target or sides.target_name
     )
-    return _counted(Parallel._checked(names, f"{path.name} and {Path(documents[0].name).name}"))
+    return _report_empty(
+        Parallel._checked(names, f"{path.name} and {Path(documents[0].name).name}")
+    )
 
 
 def _two_files(documents: Sequence[Document], source: str | None, target: str | None) -> Parallel:
@@ -262,12 +264,14 @@ def _two_files(documents: Sequence[Document], source: str | None, target: str | 
         if stems[0] == stems[1]
         else " and ".join(Path(document.name).name for document in documents)
     )
-    return _counted(
+    return _report_empty(
         Parallel(sides.sources, sides.targets, name, source or names[0], target or names[1])
     )
 
 
-def _ends(path: str | Path, source: str | None, target: str | None) -> list[str | Path] | None:
+def _side_files(
+    path: str | Path, source: str | None, target: str | None
+) -> list[str | Path] | None:
     """Return the two files that a name without an extension stands for."""
     files: list[str | Path] = [f"{Path(path).expanduser()}.{end}" for end in (source, target)]
     stands_for = (
@@ -293,7 +297,7 @@ def _are_sides(documents: Sequence[Document]) -> bool:
     return len(documents) == 2 and not any(table_kind(document.name) for document in documents)
 
 
-def _counted(data: Parallel) -> Parallel:
+def _report_empty(data: Parallel) -> Parallel:
     """Return the data unchanged, reporting empty texts."""
     empty = sum(
         not target or (isinstance(source, str) and not source)
@@ -350,5 +354,7 @@ def known_pairs(data: Parallel, training: Parallel) -> np.ndarray:
     [True, False]
     """
     labels = repeats_sources(training)
-    known = set(map(example_digest, undivided(training, labels=labels)))
-    return np.array([example_digest(one) in known for one in undivided(data, labels=labels)])
+    training_keys = set(map(example_digest, undivided(training, labels=labels)))
+    return np.array(
+        [example_digest(key) in training_keys for key in undivided(data, labels=labels)]
+    )

@@ -102,7 +102,7 @@ def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
         return None
     usual = np.median(longer[:n] - shorter) if n else 0.0
     best, plain = np.empty(0), 0.0
-    places = np.full(n + 1, n)  # where lines were first left out on the best way to here
+    first_skips = np.full(n + 1, n)  # where lines were first left out on the best way to here
     for k in range(extra + 1):
         costs = np.minimum(np.abs(longer[k : k + n] - shorter - usual), _CAP)
         total = np.concatenate([[0.0], np.cumsum(costs)])
@@ -114,9 +114,9 @@ def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
         least = np.minimum.accumulate(gain)
         new = np.concatenate([[True], gain[1:] < least[:-1]])
         since = np.maximum.accumulate(np.where(new, np.arange(n + 1), 0))
-        places = since if k == 1 else places[since]
+        first_skips = since if k == 1 else first_skips[since]
         best = total + least
-    return int(places[n]) if plain - best[n] > _EVIDENCE else n
+    return int(first_skips[n]) if plain - best[n] > _EVIDENCE else n
 
 
 # ---- parallel forms
@@ -181,13 +181,13 @@ def read_table(
     rows = open_rows(document, kind, (source, target, _header(document, kind)), doubtful=False)
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a file with some pairs")
-    chosen = choose_sides(document.name, rows.kinds, rows.asked[:2])
+    chosen = choose_sides(document.name, rows.kinds, rows.requested[:2])
     sides: tuple[list[Any], list[Any]] = ([], [])
     halves = 0
     for block in rows.blocks(chosen):
         numeric = _is_list((sides[0] or block.values[0])[0])
-        for k, (side, its) in enumerate(zip(sides, block.values)):
-            side += _values(block, its, chosen[k], numeric and k == 0)
+        for k, (side, cells) in enumerate(zip(sides, block.values)):
+            side += _values(block, cells, chosen[k], numeric and k == 0)
         halves += block.halves
     if halves:
         progress.say(
@@ -309,14 +309,14 @@ def _head(document: Document) -> str:
     return next(line_blocks(document, 1), b"").decode("utf-8")
 
 
-def _values(block: Block, its: Sequence[Any], column: str, numeric: bool) -> Iterator[Any]:
+def _values(block: Block, cells: Sequence[Any], column: str, numeric: bool) -> Iterator[Any]:
     """Yield texts without surrounding white space, or arrays."""
-    if not set(map(type, its)) - {str} and not numeric:
-        return map(str.strip, its)
+    if not set(map(type, cells)) - {str} and not numeric:
+        return map(str.strip, cells)
     if numeric:
-        return (as_frames(value, block.place(k)) for k, value in enumerate(its))
+        return (as_frames(value, block.location(k)) for k, value in enumerate(cells))
     side = f"value of column {column!r}"
-    return (as_text(value, block.place(k), side).strip() for k, value in enumerate(its))
+    return (as_text(value, block.location(k), side).strip() for k, value in enumerate(cells))
 
 
 def _is_list(value: Any) -> bool:
@@ -345,22 +345,22 @@ def number_sources(
             continue
         for document in find_documents(path, encoding):
             for number, line in lines_of_numbers(document):
-                place = f"{document.name}, line {number}"
-                yield as_frames(_value(line.strip(), place, column), place)
+                location = f"{document.name}, line {number}"
+                yield as_frames(_value(line.strip(), location, column), location)
 
 
-def _value(line: str, place: str, column: str | None) -> Any:
+def _value(line: str, location: str, column: str | None) -> Any:
     if line[0] not in "[{":
-        return parse_values(cells_of(line), place)
+        return parse_values(cells_of(line), location)
     try:
         value = json.loads(line)
     except ValueError:
-        raise DataError(f"{place}: not valid JSON; expected a list of numbers") from None
+        raise DataError(f"{location}: not valid JSON; expected a list of numbers") from None
     if isinstance(value, dict):
         named = [column] if column is not None else [name for name in SOURCE_NAMES if name in value]
         if not named or named[0] not in value:
             raise DataError(
-                f"{place} has the fields {', '.join(map(quoted, value))}; --column says which one "
+                f"{location} has the fields {', '.join(map(quoted, value))}; --column says which one "
                 f"is the source"
             )
         return value[named[0]]

@@ -96,22 +96,22 @@ def filter_pairs(
     one line.
     """
     kinds, _ = _odd(data, max_words, max_ratio)
-    kept = {"copies": not drop_copies, "duplicates": not drop_duplicates}
+    keep = {"copies": not drop_copies, "duplicates": not drop_duplicates}
     dropped = {
-        kind: mask for kind, mask in kinds.items() if not kept.get(kind, False) and mask.any()
+        kind: mask for kind, mask in kinds.items() if not keep.get(kind, False) and mask.any()
     }
     if not dropped:
         return data
-    stays = ~np.any(list(dropped.values()), axis=0)
+    mask_left = ~np.any(list(dropped.values()), axis=0)
     counts = ", ".join(f"{int(mask.sum()):,} {kind}" for kind, mask in dropped.items())
-    if not stays.any():
+    if not mask_left.any():
         raise DataError(
             f"{data.name}: none of {len(data):,} pairs is left ({counts}); allow longer or less equal ones"
         )
     progress.say(
-        f"{data.name}: dropped {len(data) - int(stays.sum()):,} of {len(data):,} pairs ({counts})"
+        f"{data.name}: dropped {len(data) - int(mask_left.sum()):,} of {len(data):,} pairs ({counts})"
     )
-    return data.part(stays)
+    return data.part(mask_left)
 
 
 def seen_sources(data: Parallel, training: Parallel) -> np.ndarray:
@@ -121,8 +121,8 @@ def seen_sources(data: Parallel, training: Parallel) -> np.ndarray:
     >>> seen_sources(Parallel.of([("a  b", "x"), ("c", "y")]), Parallel.of([("a b", "z")])).tolist()
     [True, False]
     """
-    known = set(map(example_digest, training.sources))
-    return np.array([example_digest(source) in known for source in data.sources])
+    training_sources = set(map(example_digest, training.sources))
+    return np.array([example_digest(source) in training_sources for source in data.sources])
 
 
 def count_words(text: str) -> int:
@@ -133,8 +133,8 @@ def count_words(text: str) -> int:
     """
     if text.isascii() or not _UNSPACED.search(text):
         return len(text.split())
-    rest, alone = _UNSPACED.subn(" ", text)
-    return alone + len(rest.split())
+    spaced, n_unspaced = _UNSPACED.subn(" ", text)
+    return n_unspaced + len(spaced.split())
 
 
 def _odd(
@@ -167,7 +167,7 @@ def _odd(
 
 def _lengths(side: Sequence[Any]) -> np.ndarray:
     return np.array(
-        [count_words(one) if isinstance(one, str) else len(one) for one in side], np.int64
+        [count_words(value) if isinstance(value, str) else len(value) for value in side], np.int64
     )
 
 

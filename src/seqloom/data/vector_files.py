@@ -101,18 +101,18 @@ def _fractions(head: bytes) -> bool:
     return 2 * sum(b"." in field for field in fields) > len(fields)
 
 
-def _with_header(rest: bytes, dimensions: int, strict: bool) -> Form | None:
-    line, newline, _ = rest.partition(b"\n")
+def _with_header(body: bytes, dimensions: int, strict: bool) -> Form | None:
+    line, newline, _ = body.partition(b"\n")
     fields = line.split()
-    if not newline and len(rest) > HEAD // 2:
+    if not newline and len(body) > HEAD // 2:
         fields = fields[:-1]  # cut in the middle
-    whole = len(fields) > dimensions
-    numbers = fields[-dimensions:] if whole else fields[1:]
-    if numbers and (whole or not newline) and all(map(_NUMBER.fullmatch, numbers)):
+    complete = len(fields) > dimensions
+    numbers = fields[-dimensions:] if complete else fields[1:]
+    if numbers and (complete or not newline) and all(map(_NUMBER.fullmatch, numbers)):
         return "word2vec"
     if not strict and len(fields) > 2 and all(map(_NUMBER.fullmatch, fields[1:])):
         return "word2vec"  # of other dimensions than its first line says
-    word, blank, values = rest.lstrip(b"\n").partition(b" ")
+    word, blank, values = body.lstrip(b"\n").partition(b" ")
     values = values[: 4 * dimensions]
     printable = all(32 <= byte < 127 or byte in b"\t\r\n" for byte in values)
     return (
@@ -125,8 +125,8 @@ def _with_header(rest: bytes, dimensions: int, strict: bool) -> Form | None:
 def _numbers_behind(head: bytes, strict: bool) -> int:
     """Return how many numbers follow the word in most of the first lines; 0 for anything else."""
     lines = head.split(b"\n")
-    whole = lines[:-1] if len(lines) > 2 else lines  # the last one may be cut
-    rows = [fields for line in whole[:50] if (fields := line.split())]
+    complete = lines[:-1] if len(lines) > 2 else lines  # the last one may be cut
+    rows = [fields for line in complete[:50] if (fields := line.split())]
     if not rows:
         return 0
     dimensions = Counter(map(len, rows)).most_common(1)[0][0] - 1

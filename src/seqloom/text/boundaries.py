@@ -113,12 +113,12 @@ def word_bounds(data: np.ndarray, newline_ends: bool) -> np.ndarray:
         np.int16
     )  # past the end: the last byte again
     first, second, third = after.T
-    whole = (second & 0xC0) == 0x80
+    continued = (second & 0xC0) == 0x80
     ideograph = (first >= 0xE4) & (first <= 0xEC) | (first == 0xE3) & (second >= 0x81)
     visible = (
         (first > 32) & (first < 127)
-        | (first >= 0xC3) & (first <= 0xDF) & whole
-        | ideograph & whole & ((third & 0xC0) == 0x80) & (spaces + 3 < size)
+        | (first >= 0xC3) & (first <= 0xDF) & continued
+        | ideograph & continued & ((third & 0xC0) == 0x80) & (spaces + 3 < size)
     )
     marks = np.zeros(size + 1, bool)
     marks[spaces[visible]] = True

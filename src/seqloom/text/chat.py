@@ -37,7 +37,7 @@ def checked_messages(messages: str | Sequence[Message]) -> list[dict[str, str]]:
     """Return a checked list of messages with role and content; a text is what the user says first."""
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
-    made = []
+    checked = []
     for number, message in enumerate(messages, 1):
         good = (
             isinstance(message, Mapping)
@@ -52,10 +52,10 @@ def checked_messages(messages: str | Sequence[Message]) -> list[dict[str, str]]:
             raise DataError(
                 f"message {number} has the role {message['role']!r:.40}; roles are {', '.join(ROLES)}"
             )
-        made.append(dict(message))
-    if not made:
+        checked.append(dict(message))
+    if not checked:
         raise DataError("the conversation is empty; give at least one message")
-    return made
+    return checked
 
 
 class ChatTemplate:
@@ -67,7 +67,7 @@ class ChatTemplate:
         self.source, self.tokenizer, self.specials = source, tokenizer, dict(specials)
         self.marks = tokenizer.marks
         by_length = sorted(self.marks, key=len, reverse=True)
-        self._found = (
+        self._mark_pattern = (
             re.compile("(" + "|".join(map(re.escape, by_length)) + ")")
             if by_length
             else re.compile("(?!)()")
@@ -81,15 +81,15 @@ class ChatTemplate:
 
     def end_of_turn(self) -> int | None:
         """Return the mark that follows a message of the assistant, if any does."""
-        said = "\N{BALLOT BOX}"
-        messages = [{"role": "user", "content": "-"}, {"role": "assistant", "content": said}]
-        ids, wanted = (
+        content = "\N{BALLOT BOX}"
+        messages = [{"role": "user", "content": "-"}, {"role": "assistant", "content": content}]
+        ids, content_ids = (
             self.encode(messages, answer=False).tolist(),
-            self.tokenizer.encode(said).tolist(),
+            self.tokenizer.encode(content).tolist(),
         )
-        places = [i for i in range(len(ids)) if ids[i : i + len(wanted)] == wanted]
+        starts = [i for i in range(len(ids)) if ids[i : i + len(content_ids)] == content_ids]
         numbers = set(self.marks.values())
-        return next((i for i in ids[places[-1] :] if i in numbers), None) if places else None
+        return next((i for i in ids[starts[-1] :] if i in numbers), None) if starts else None
 
     def _parts(self, messages: Sequence[Message], answer: bool) -> list[list[int]]:
         ends = {
@@ -100,7 +100,7 @@ class ChatTemplate:
         hidden = dict(zip(sorted(ends), free))
         hide, show = (
             str.maketrans(hidden),
-            str.maketrans({there: here for here, there in hidden.items()}),
+            str.maketrans({substitute: original for original, substitute in hidden.items()}),
         )
         shown = [{**message, "content": message["content"].translate(hide)} for message in messages]
         text = self._render(
@@ -116,7 +116,7 @@ class ChatTemplate:
             [self.marks[part]]
             if number % 2
             else self.tokenizer.encode(part.translate(show)).tolist()
-            for number, part in enumerate(self._found.split(text))
+            for number, part in enumerate(self._mark_pattern.split(text))
             if part
         ]
 

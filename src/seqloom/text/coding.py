@@ -161,14 +161,14 @@ def from_spelling(spelling: bytes) -> str:
 
 def find_marks(tokenizer: Tokenizer) -> dict[str, int]:
     """Return the ids of all marks by name: tokens without bytes, apart from the unknown one."""
-    found = {}
+    marks = {}
     for token in range(tokenizer.vocab_size):
         if token == tokenizer.unk_id or tokenizer.token_bytes(token):
             continue
         name = tokenizer.token(token)
         if name.strip():  # the ids of a published vocabulary may have gaps
-            found[name] = token
-    return found
+            marks[name] = token
+    return marks
 
 
 def with_mark_names(tokenizer: Tokenizer, ids: np.ndarray, newline_ends: bool) -> bytes:
@@ -191,7 +191,7 @@ def with_mark_names(tokenizer: Tokenizer, ids: np.ndarray, newline_ends: bool) -
 def _named_unit(tokenizer: Tokenizer, ids: list[int]) -> bytes:
     """Join what comes before the first mark as ever, and pieces and names from there on."""
     names = {token: name.encode() for name, token in tokenizer.marks.items()}
-    first = next((place for place, token in enumerate(ids) if token in names), len(ids))
+    first = next((position for position, token in enumerate(ids) if token in names), len(ids))
     parts = [tokenizer.decode_bytes(ids[:first])]
     for token in ids[first:]:
         before = len(parts) > 1 or bool(parts[0])

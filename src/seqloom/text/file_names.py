@@ -39,7 +39,7 @@ _ENDINGS = (
     "zip",
 )
 _FILE = re.compile(rf"\S+\.(?:{'|'.join(_ENDINGS)})", re.IGNORECASE)
-_PLACE = re.compile(r"(?:~|\.\.?)?/\S+|[A-Za-z]:\\\S+")  # /data/notes, ./notes, ~/notes, C:\notes
+_PATH = re.compile(r"(?:~|\.\.?)?/\S+|[A-Za-z]:\\\S+")  # /data/notes, ./notes, ~/notes, C:\notes
 _MAX_PATH_LENGTH = 1024  # characters of a path
 
 
@@ -56,7 +56,7 @@ def written_as_file(text: str) -> bool:
     """Return whether the text ends as files of data do, or begins as paths do, without white space
     inside.
     """
-    return len(text) < _MAX_PATH_LENGTH and bool(_FILE.fullmatch(text) or _PLACE.fullmatch(text))
+    return len(text) < _MAX_PATH_LENGTH and bool(_FILE.fullmatch(text) or _PATH.fullmatch(text))
 
 
 def refuse_file(text: str, reader: str = "seqloom.read") -> None:

@@ -75,17 +75,17 @@ class NormalizerConfig(Config):
     def from_recipe(cls, recipe: str) -> NormalizerConfig:
         """Parse a recipe: `topic`, `case=lower,stem=porter` or `topic,language=de,stopwords=remove`."""
         values: dict[str, str] = {}
-        given: set[str] = set()
+        named: set[str] = set()
         steps = [f.name for f in fields(cls)]
         for number, item in enumerate(part.strip() for part in recipe.split(",")):
             step, equals, value = item.partition("=")
             if equals and step in steps:
-                if step in given:
+                if step in named:
                     raise ConfigError(
                         f"normalize: {step!r} appears twice in {recipe!r}; give it once"
                     )
                 values[step] = value
-                given.add(step)
+                named.add(step)
             elif not equals and number == 0 and item in PRESETS:
                 values |= PRESETS[item]
             elif not equals and item in PRESETS:
@@ -93,10 +93,10 @@ class NormalizerConfig(Config):
                     f"normalize: the preset {item!r} must come first, and alone; got {recipe!r}"
                 )
             else:
-                known = steps if equals else [*PRESETS, *steps]
+                candidates = steps if equals else [*PRESETS, *steps]
                 raise ConfigError(
                     f"normalize: {item!r} is neither a preset ({', '.join(PRESETS)}) nor STEP=VALUE with "
-                    f"a step of {', '.join(steps)}{suggest(step, known)}"
+                    f"a step of {', '.join(steps)}{suggest(step, candidates)}"
                 )
         if values.get("language", "en") != "en" and "contractions=" not in recipe:
             values.pop("contractions", None)  # what the preset means for English

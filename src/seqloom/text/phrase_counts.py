@@ -35,10 +35,10 @@ class PairCounts:
         self.word_counts = table.counts[: table.n]
         self.tokens = int(self.word_counts.sum())
         connects = np.zeros(table.n, np.bool_)
-        places = _find(
+        ids = _find(
             [to_bytes(word) for word in connectors], table.arena, table.offsets, table.slots
         )
-        connects[places[places >= 0]] = True
+        connects[ids[ids >= 0]] = True
         self.n_words = int(np.count_nonzero(~connects))
         self._chains = _empty(1 << 10)
         pairs = self._count_pairs(blocks(), connects)

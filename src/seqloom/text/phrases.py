@@ -135,10 +135,10 @@ class Phrases:
     def learn(cls, corpus: Any, config: PhrasesConfig | None = None, **options: Any) -> Phrases:
         """Learn phrases from a corpus, a text, or a list of lines; options are those of PhrasesConfig."""
         chosen = make(PhrasesConfig, config, options)
-        made = cls(chosen, [], {})
+        phrases = cls(chosen, [], {})
         for _ in range(chosen.passes):
-            made = made._one_more(corpus)
-        return made
+            phrases = phrases._one_more(corpus)
+        return phrases
 
     def _one_more(self, corpus: Any) -> Phrases:
         """Add the phrases of another pass, over the text as the passes before leave it."""

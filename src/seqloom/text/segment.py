@@ -77,8 +77,8 @@ def _sentences(text: str, language: str) -> Iterator[str]:
             if sentence:
                 yield sentence
             start = match.end()
-    if rest := text[start:].strip():
-        yield rest
+    if remainder := text[start:].strip():
+        yield remainder
 
 
 def _ends(text: str, start: int, match: re.Match[str], language: str) -> bool:

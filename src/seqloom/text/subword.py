@@ -73,8 +73,8 @@ class Subword:
         self.size = size if eos is not None else size + 1
         self.eos_id = size if eos is None else self._ids[eos]
         model = self._spec["model"]
-        whole = self.kind == "bpe" and bool(model.get("ignore_merges")) and not model["merges"]
-        self.label = "wordbyte" if whole else self.kind  # whole words, or else bytes
+        words_only = self.kind == "bpe" and bool(model.get("ignore_merges")) and not model["merges"]
+        self.label = "wordbyte" if words_only else self.kind  # whole words, or else bytes
         self.unk_id = (
             model.get("unk_id") if "unk_id" in model else self._ids.get(model.get("unk_token"))
         )
@@ -109,13 +109,15 @@ class Subword:
         if len(data) <= PIECE or self._cut is not cut_before_word:
             units = self._encode_each(data.split(b"\n") if newline_ends else [data])
             return np.array([i for unit in units for i in (self.eos_id, *unit)][1:], np.uint32)
-        stretches, places = distinct(data, word_bounds(np.frombuffer(data, np.uint8), newline_ends))
+        stretches, indices = distinct(
+            data, word_bounds(np.frombuffer(data, np.uint8), newline_ends)
+        )
         encoded = self._encode_each(stretches)
         if newline_ends and b"\n" in stretches:
             encoded[stretches.index(b"\n")] = [self.eos_id]
         lengths = np.array([len(ids) for ids in encoded])
         flat = np.fromiter(chain.from_iterable(encoded), np.uint32)
-        starts, sizes = (np.cumsum(lengths) - lengths)[places], lengths[places]
+        starts, sizes = (np.cumsum(lengths) - lengths)[indices], lengths[indices]
         shifts = starts - (np.cumsum(sizes) - sizes)
         return flat[np.repeat(shifts, sizes) + np.arange(sizes.sum())]
 
@@ -284,10 +286,12 @@ def _kind(spec: dict[str, Any]) -> Literal["bpe", "wordpiece", "unigram"]:
 
 def _parts(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the pre-tokenizer as a list of steps."""
-    whole = spec["pre_tokenizer"]
-    if whole is None:
+    pre_tokenizer = spec["pre_tokenizer"]
+    if pre_tokenizer is None:
         return []
-    return whole["pretokenizers"] if whole["type"] == "Sequence" else [whole]
+    return (
+        pre_tokenizer["pretokenizers"] if pre_tokenizer["type"] == "Sequence" else [pre_tokenizer]
+    )
 
 
 def _untouched(spec: dict[str, Any]) -> bool:
@@ -326,6 +330,12 @@ def _cut_rule(spec: dict[str, Any]) -> Cut:
             return cut_before_letter
         if rules == ([] if last.get("use_regex", True) else [SPACE_RULE]):
             return cut_before_word
-    known = (spec["normalizer"] or {"type": "BertNormalizer"})["type"] == "BertNormalizer"
+    known_normalizer = (spec["normalizer"] or {"type": "BertNormalizer"})[
+        "type"
+    ] == "BertNormalizer"
     bert = [part["type"] for part in parts] == ["BertPreTokenizer"]
-    return cut_before_space if bert and known and _only_specials_added(spec) else cut_nowhere
+    return (
+        cut_before_space
+        if bert and known_normalizer and _only_specials_added(spec)
+        else cut_nowhere
+    )

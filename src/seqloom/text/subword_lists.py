@@ -171,26 +171,26 @@ def numbered(tokens: Sequence[str], where: str) -> dict[str, int]:
 def ids_of(spec: Spec) -> dict[str, int]:
     """Return the ids of all tokens, those of the model and the added ones."""
     vocabulary = spec["model"]["vocab"]
-    own = (
+    model_ids = (
         {piece: i for i, (piece, _) in enumerate(vocabulary)}
         if isinstance(vocabulary, list)
         else vocabulary
     )
-    return {**own, **{token["content"]: token["id"] for token in spec["added_tokens"]}}
+    return {**model_ids, **{token["content"]: token["id"] for token in spec["added_tokens"]}}
 
 
 def mark(spec: Spec, tokens: Iterable[str]) -> None:
     """Ensure that no text produces these tokens; what looks like one is encoded as its characters."""
-    ids, wanted = ids_of(spec), set(tokens)
+    ids, names = ids_of(spec), set(tokens)
     for token in spec["added_tokens"]:
-        token["special"] = token.get("special", False) or token["content"] in wanted
-    known = {token["content"] for token in spec["added_tokens"]}
-    spec["added_tokens"] += [added_token(ids[token], token) for token in wanted - known]
+        token["special"] = token.get("special", False) or token["content"] in names
+    added = {token["content"] for token in spec["added_tokens"]}
+    spec["added_tokens"] += [added_token(ids[token], token) for token in names - added]
     spec["added_tokens"].sort(key=lambda token: token["id"])
     steps, model = _steps(spec), spec["model"]
     merges_only = model.get("type") == "BPE" and not model.get("ignore_merges")
     finds_whole = not merges_only and {"type": "BertPreTokenizer"} not in steps
-    own = (
+    model_tokens = (
         {piece for piece, _ in model["vocab"]}
         if isinstance(model["vocab"], list)
         else model["vocab"]
@@ -198,7 +198,7 @@ def mark(spec: Spec, tokens: Iterable[str]) -> None:
     marks = [
         token["content"]
         for token in spec["added_tokens"]
-        if token["special"] and token["content"] in own
+        if token["special"] and token["content"] in model_tokens
     ]
     rule = _apart(marks, bool(model.get("byte_fallback"))) if finds_whole else ""
     if rule and split_by(rule) not in steps:  # a file that was written here has it
@@ -211,13 +211,13 @@ def mark(spec: Spec, tokens: Iterable[str]) -> None:
 
 
 def _steps(spec: Spec) -> list[Spec]:
-    whole = spec.get("pre_tokenizer")
+    pre_tokenizer = spec.get("pre_tokenizer")
     return (
         []
-        if whole is None
-        else whole["pretokenizers"]
-        if whole.get("type") == "Sequence"
-        else [whole]
+        if pre_tokenizer is None
+        else pre_tokenizer["pretokenizers"]
+        if pre_tokenizer.get("type") == "Sequence"
+        else [pre_tokenizer]
     )
 
 

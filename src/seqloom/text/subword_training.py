@@ -112,9 +112,9 @@ def _cut_words(text: str, boundary: str) -> list[str]:
         return [text]
     words = (_WORDS if boundary == "gpt2" else _STRETCHES).finditer(text)
     cuts = [
-        place
+        cut
         for word in words
-        for place in range(word.start() + LONGEST_WORD, word.end(), LONGEST_WORD)
+        for cut in range(word.start() + LONGEST_WORD, word.end(), LONGEST_WORD)
     ]
     return [text[low:high] for low, high in pairwise([0, *cuts, len(text)])]
 

@@ -114,18 +114,22 @@ class Tokenizer:
     def extended(self, spellings: list[bytes]) -> Tokenizer:
         """Return a copy with these words of a closed vocabulary before its own, each once."""
         coder = self._vocabulary()
-        own = [coder.spelling(token) for token in range(coder.size) if coder.spelling(token)]
-        made = Tokenizer(self.config)
-        made._fitted = Vocabulary.build(coder.kind, list(dict.fromkeys([*spellings, *own])))
-        return made
+        own_spellings = [
+            coder.spelling(token) for token in range(coder.size) if coder.spelling(token)
+        ]
+        tokenizer = Tokenizer(self.config)
+        tokenizer._fitted = Vocabulary.build(
+            coder.kind, list(dict.fromkeys([*spellings, *own_spellings]))
+        )
+        return tokenizer
 
     def without_marks(self) -> Tokenizer:
         """Return a copy without the declared marks, for models that have no use for them."""
         if not self.config.marks:
             return self
-        made = Tokenizer(replace(self.config, marks=()))
-        made._fitted = self._fitted
-        return made
+        tokenizer = Tokenizer(replace(self.config, marks=()))
+        tokenizer._fitted = self._fitted
+        return tokenizer
 
     def _vocabulary(self) -> Vocabulary:
         if not isinstance(self._coder, Vocabulary):
@@ -314,10 +318,10 @@ class Tokenizer:
         the special one.
         """
         spelling = to_bytes(token)
-        found = self._coder.find(spelling)
-        if found is None:
+        token_id = self._coder.find(spelling)
+        if token_id is None:
             return next((i for i in self.declared_ids if self.token(i).encode() == spelling), None)
-        return found
+        return token_id
 
     @property
     def marks(self) -> dict[str, int]:

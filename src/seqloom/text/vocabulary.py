@@ -118,11 +118,11 @@ class TokenCounts:
         blob, offsets = self.arena.tobytes(), self.offsets.tolist()
         chosen = np.flatnonzero(counts >= threshold)
         spellings = {blob[offsets[k] : offsets[k + 1]]: int(counts[k]) for k in chosen.tolist()}
-        kept = sorted(spellings)
-        kept.sort(
+        by_count = sorted(spellings)
+        by_count.sort(
             key=spellings.__getitem__, reverse=True
         )  # a stable sort keeps the order of the bytes within ties
-        top = kept if limit is None else kept[: max(limit, 0)]
+        top = by_count if limit is None else by_count[: max(limit, 0)]
         if not keep or keep in top:
             return top
         return [*(top if limit is None else top[: max(limit, 1) - 1]), keep]
@@ -267,7 +267,7 @@ def read_list(path: Path, kind: str) -> list[bytes]:
     except OSError as error:
         raise DataError(f"cannot read the vocabulary file {path}: {error.strerror}") from None
     splitter = SPLITTERS.index(kind)
-    seen: dict[bytes, int] = {}
+    line_numbers: dict[bytes, int] = {}
     starts, stops = np.empty(2, np.int64), np.empty(2, np.int64)
     for number, line in enumerate(lines, 1):
         line = line.removesuffix(b"\r")
@@ -276,22 +276,22 @@ def read_list(path: Path, kind: str) -> list[bytes]:
         n, _ = split_tokens(
             padded(line), len(line), 0, splitter, False, classes_for(kind), starts, stops
         )
-        whole = n == 1 and starts[0] == 0 and stops[0] == len(line)
-        if not whole and line == UNK.encode():
+        is_token = n == 1 and starts[0] == 0 and stops[0] == len(line)
+        if not is_token and line == UNK.encode():
             continue  # the kind cannot produce this word, and has an unknown word anyway
         shown = line.decode("utf-8", "backslashreplace")
-        if not whole:
+        if not is_token:
             raise DataError(
                 f"{path}, line {number}: {shown!r} is not one token of the kind {kind!r}"
             )
-        if line in seen:
+        if line in line_numbers:
             raise DataError(
-                f"{path}, line {number}: {shown!r} is already on line {seen[line]}; remove one"
+                f"{path}, line {number}: {shown!r} is already on line {line_numbers[line]}; remove one"
             )
-        seen[line] = number
-    if not seen:
+        line_numbers[line] = number
+    if not line_numbers:
         raise DataError(f"the vocabulary file {path} is empty; it must hold one token per line")
-    return list(seen)
+    return list(line_numbers)
 
 
 def split(text: str, kind: str) -> list[str]:
@@ -342,7 +342,7 @@ def distinct(data: bytes, row_offsets: np.ndarray) -> tuple[list[bytes], np.ndar
     every.arena, every.offsets, every.n = padded(data), row_offsets, len(row_offsets) - 1
     every.counts = np.ones(every.n, np.int64)
     table.merge(every)
-    places = np.empty(every.n, np.int64)
+    indices = np.empty(every.n, np.int64)
     find_tokens(
         every.arena,
         row_offsets[:-1],
@@ -350,10 +350,10 @@ def distinct(data: bytes, row_offsets: np.ndarray) -> tuple[list[bytes], np.ndar
         table.arena,
         table.offsets,
         table.slots,
-        places,
+        indices,
     )
     blob, ends = table.arena.tobytes(), table.offsets[: table.n + 1].tolist()
-    return [blob[low:high] for low, high in pairwise(ends)], places
+    return [blob[low:high] for low, high in pairwise(ends)], indices
 
 
 def padded(data: bytes) -> np.ndarray:

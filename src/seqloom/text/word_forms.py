@@ -134,22 +134,22 @@ class Stemmer:
     def __init__(self, algorithm: Algorithm = "porter", language: str = "en") -> None:
         self.algorithm, self.language = algorithm, language
         self._stem = _engine(algorithm, language)
-        self._known: dict[str, str] = {}
+        self._stems: dict[str, str] = {}
 
     def __call__(self, word: str) -> str:
-        known = self._known.get(word)
-        if known is None:
-            if len(self._known) >= _MAX_WORDS:
-                self._known.clear()
+        stem = self._stems.get(word)
+        if stem is None:
+            if len(self._stems) >= _MAX_WORDS:
+                self._stems.clear()
             with _lock:
-                known = self._known[word] = self._stem(word.lower())
-        return known
+                stem = self._stems[word] = self._stem(word.lower())
+        return stem
 
     def all(self, words: Iterable[str]) -> list[str]:
         """Return the stems of many words."""
-        known, stems = self._known, []
+        known_stems, stems = self._stems, []
         for word in words:
-            stem = known.get(word)
+            stem = known_stems.get(word)
             stems.append(self(word) if stem is None else stem)
         return stems
 
@@ -320,12 +320,12 @@ class WordSteps:
             self._base = Stemmer(stem, language)
         if lemma != "keep":
             self._base = Lemmatizer(language)
-        self._known = _Known(self._replace)
+        self._replacements = _Memo(self._replace)
 
     def __call__(self, text: str) -> str:
         parts = _words(beyond_ascii(text, "M")).split(text)
         parts[1::2] = map(
-            self._known.__getitem__, parts[1::2]
+            self._replacements.__getitem__, parts[1::2]
         )  # quicker than a call for each match
         return "".join(parts)
 
@@ -342,7 +342,7 @@ class WordSteps:
         )  # German nouns need capitals
 
 
-class _Known(dict[str, str]):
+class _Memo(dict[str, str]):
     def __init__(self, replace: Callable[[str], str]) -> None:
         super().__init__()
         self.replace = replace
@@ -350,8 +350,8 @@ class _Known(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) >= _MAX_WORDS:
             self.clear()
-        self[word] = made = self.replace(word)
-        return made
+        self[word] = replacement = self.replace(word)
+        return replacement
 
 
 @lru_cache(256)
