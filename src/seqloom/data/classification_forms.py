@@ -377,7 +377,7 @@ def read_pairs(
     rows = open_rows(document, kind, (text_column, pair_column), doubtful=False)
     if not rows.kinds:
         return
-    chosen = _choose(document.name, rows.kinds, rows.requested)
+    chosen = _choose_texts(document.name, rows.kinds, rows.requested)
     for block in rows.blocks(chosen):
         yield joined(block, chosen)
 
@@ -397,7 +397,9 @@ def texts_of(block: Block, k: int, column: str) -> list[str]:
     return texts
 
 
-def _choose(name: str, kinds: Mapping[str, str], requested: tuple[str | None, ...]) -> list[str]:
+def _choose_texts(
+    name: str, kinds: Mapping[str, str], requested: tuple[str | None, ...]
+) -> list[str]:
     """Choose the columns of the two texts."""
     chosen = [
         None if column is None else columns.check_name(name, kinds, column) for column in requested

@@ -143,9 +143,9 @@ def wrong_value(location: str, column: str, value: Any, expected: str) -> DataEr
     if value is None or value == "":
         return DataError(f"{location}: no {expected} in column {column!r}")
     several = "; one label a row" if isinstance(value, list) and expected == "label" else ""
-    not_expected = "text" if expected == "text" else with_article(expected)
+    expected_kind = "text" if expected == "text" else with_article(expected)
     return DataError(
-        f"{location}, column {column!r}: {with_article(kind_of(value))}, not {not_expected}{several}"
+        f"{location}, column {column!r}: {with_article(kind_of(value))}, not {expected_kind}{several}"
     )
 
 

@@ -1,10 +1,8 @@
 """Finding the documents of a corpus: files, patterns, directories, standard input.
 
-The documents of a corpus, read one after the other as often as is asked.
-
-Whoever reads them to the end first learns on the way what is to be known of them
-(`data/tables.py`), and which files of a directory are not text. So nothing is read for that alone,
-unless somebody asks before.
+`DocumentList` reads them one after the other, any number of times. The first complete reading also
+computes hashes and sizes (`data/tables.py`) and finds the files of a directory that are not text; so they
+are read for that alone only if it is needed before.
 """
 
 from __future__ import annotations
@@ -33,15 +31,13 @@ from seqloom.data.tables import Content, Notes, Table, read_content
 from seqloom.errors import DataError, EncodingError, suggest
 
 _LISTED = 5  # names of files that are reported
-_REOPENED = Path(
-    "/proc/self/fd"
-)  # where open files can be opened once more, each with a place of its own
+_REOPENED = Path("/proc/self/fd")  # open files can be opened again here, each with its own position
 
 
 class Folder:
-    """A directory or pattern, whose files that are not text are left out and reported, or refused.
+    """A directory or pattern; its files that are not text are left out and reported, or refused.
 
-    Which are text in its encoding is known when all of them have been read to the end.
+    Which of them are text in the encoding is known once all have been read to the end.
     """
 
     def __init__(self, name: str, files: Sequence[str], encoding: str, strict: bool) -> None:
@@ -80,12 +76,11 @@ def find_documents(
     strict: bool = False,
     check: bool = True,
 ) -> list[Document]:
-    """Find the documents that a path, a pattern or `-` stands for; report anything wrong with them
-    now.
+    """Find the documents that a path, a pattern or `-` stands for, and check them.
 
-    `tables_only` leaves out the other files of a directory. Of a directory or pattern, files that
-    are not text are skipped and reported; `strict` refuses them. Without `check` only their first
-    bytes are looked at: whoever reads them leaves out what turns out not to be text (`Folder`).
+    `tables_only` leaves out the other files of a directory. In a directory or pattern, files that are
+    not text are skipped and reported; `strict` refuses them. Without `check` only their first bytes are
+    inspected, and files that turn out not to be text are left out while reading (`Folder`).
     """
     encoding = check_encoding(encoding)
     if source == "-":
@@ -143,7 +138,7 @@ def _texts(name: str, documents: list[Document], strict: bool, check: bool) -> l
 
 
 def report_skipped(source: str, binary: int, misread: Sequence[str], encoding: str) -> None:
-    """Say how many files of a place are binary, and which are not valid in the encoding."""
+    """Report how many files of a directory or pattern are binary, and which are misencoded."""
     if binary:
         progress.say(f"{source}: skipped {binary:,} binary file{'s' * (binary > 1)}")
     if misread:
@@ -164,7 +159,7 @@ def _is_binary(document: Document) -> bool:
 
 
 def _read_once(document: Document, bar: progress.Bar) -> Document:
-    """Return the document with what is to be known of it; of a table, only that it is text."""
+    """Read a document and return it with its content record; of a table, check only that it is text."""
     kind = table_kind(document.name)
     if kind is None:
         return replace(document, content=read_content(document, bar))
@@ -215,9 +210,8 @@ def _directory(
 def _spool(source: IO[bytes], name: str, encoding: str) -> Document:
     """Save a stream in a temporary file, so that it can be read again.
 
-    On Linux the file has no name and is opened again through /proc: it goes with the last document
-    that reads it, and with the process even if that is killed. Elsewhere it has a name until the
-    program ends.
+    On Linux the file has no name and is opened again through /proc: it vanishes with the last document
+    that reads it, or with the process, even a killed one. Elsewhere it has a name until the program ends.
     """
     open_file = None
     if _REOPENED.is_dir():
@@ -237,7 +231,7 @@ def _spool(source: IO[bytes], name: str, encoding: str) -> Document:
 
 
 class _OpenFile:
-    """An open file, closed when nobody has this any more."""
+    """An open file, closed when this object is garbage-collected."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -250,19 +244,17 @@ T = TypeVar("T")
 
 
 class _ReadAgain(Exception):
-    """A file of a directory is not text, which was seen after part of it had been handed out."""
+    """A file of a directory turned out not to be text after part of it had been yielded."""
 
 
 class DocumentList:
     """Files, texts in memory and tables; files of a directory that turn out not to be text leave the list."""
 
     def __init__(self, documents: Sequence[Document | Table], name: str | None) -> None:
-        """Take the documents; a `name` of None stands for the only document's name, or for their
-        number.
-        """
+        """Take the documents; by default the name is that of the only document, or their number."""
         self._candidates = list(documents)  # whether they are text or not
         self._name = name
-        self._can_begin_again = False  # whoever walks
+        self._can_begin_again = False  # whether the reader can, as in `read_by`
 
     @property
     def name(self) -> str:
@@ -277,16 +269,14 @@ class DocumentList:
 
     @property
     def documents(self) -> Sequence[Document | Table]:
-        """Return the documents. While it is unknown which files of a directory are text, read them
-        all.
-        """
+        """Return the documents; read all of them first if it is unknown which are text."""
         if not self._settled:
             self.read_through()
         return self._candidates
 
     @cached_property
     def _contents(self) -> list[Content]:
-        """Return what is known of each document once it has been read."""
+        """Return the content records of all documents, reading those that were not read yet."""
         self.read_through()
         return [document.content for document in self._candidates if document.content is not None]
 
@@ -306,7 +296,7 @@ class DocumentList:
 
     @cached_property
     def _expected_size(self) -> int | None:
-        """Return the number of bytes as far as it can be told without reading."""
+        """Return the number of bytes; None if that is unknown without reading."""
         sizes = [document.size() for document in self._candidates]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -334,10 +324,10 @@ class DocumentList:
         self._settle()
 
     def read_by(self, function: Callable[[], T]) -> T:
-        """Return what a function makes that reads everything, which need not have been read before.
+        """Return the result of a function that reads the documents, perhaps for the first time.
 
-        Files of a directory that are not text are left out while it reads; it is called again where
-        it has seen part of one.
+        Files of a directory that are not text are left out while it reads; if it has already seen part
+        of one, it is called again.
         """
         self._can_begin_again = True
         try:
@@ -350,7 +340,7 @@ class DocumentList:
             self._can_begin_again = False
 
     def read_through(self) -> None:
-        """Read to the end what has not been, so that its size and its hashes are known."""
+        """Read the documents that have not been read to the end, for their sizes and hashes."""
         unread = [
             index for index, document in enumerate(self._candidates) if document.content is None
         ]
@@ -364,7 +354,7 @@ class DocumentList:
         self._settle()
 
     def _pieces(self, index: int) -> Iterator[Piece]:
-        """Yield the pieces of a document; what there is to know of it is noted on the way."""
+        """Yield the pieces of a document and record its content at the end."""
         document, notes, yielded = self._candidates[index], Notes(), False
         if _left_out(document):
             return

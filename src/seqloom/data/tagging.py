@@ -1,8 +1,8 @@
 """Sentences with a tag for every word: parts of speech, names, chunks.
 
-`read_tagged` takes CoNLL columns, CoNLL-U and `word/TAG`. Where the tags mark spans, it finds out
-in which scheme (`data/spans.py`) or checks the one that is declared; steps that the scheme does not
-allow are counted, and the first is named with its line, but they are read, as conlleval reads them.
+`read_tagged` takes CoNLL columns, CoNLL-U and `word/TAG`. If the tags mark spans, it detects their scheme
+(`data/spans.py`) or checks the declared one. Transitions that the scheme does not allow are counted, the
+first is reported with its line, and all are read as conlleval reads them.
 
     >>> data = Tagged.of([(["Ada", "Lovelace", "wrote"], ["B-PER", "I-PER", "O"])])
     >>> data.scheme, data.tagset, data.converted("bioes").tags
@@ -135,8 +135,9 @@ def read_tagged(
     Forms: `conll`, columns between blanks or tabs with the word first, the tag last or in
     `tag_column` (a number from 1), a blank line after each sentence; `conllu`, where `tag_column`
     is upos, xpos, deprel or the name of a feature such as Number; `slash`, word/TAG.
-    `scheme="none"` takes the tags as they are. Files may be packed (.gz, .xz, .zst). Of a directory
-    or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
+    `scheme="none"` takes the tags as they are. Files may be compressed (.gz, .xz, .zst). In a
+    directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses
+    them.
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [
@@ -187,9 +188,7 @@ def _paired(sentences: list[Any], tags: Any, name: str) -> Iterator[tuple[Any, A
 
 
 def _choose_scheme(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
-    """Return the scheme, found or declared; refuse what does not fit, report what is only wrong
-    here and there.
-    """
+    """Return the scheme, detected or declared; refuse tags that do not fit it, report single faults."""
     if scheme is None or scheme == "none":
         return None
     detected = spans.detect([tags for part in parts for tags in part.tags])
@@ -217,7 +216,9 @@ def _choose_scheme(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | Non
 def _report(
     parts: list[Sentences], scheme: Scheme, detected: Scheme | None, *, declared: bool
 ) -> None:
-    """Say how many steps break the scheme; refuse one that was declared when most spans do."""
+    """Report how many transitions break the scheme; refuse a declared one that more than half of the spans
+    break.
+    """
     broken, first = 0, ""
     for part in parts:
         start = 0
@@ -248,7 +249,7 @@ def _instead(detected: Scheme | None, declared: str) -> str:
 
 
 def _occurrences(part: Sentences, chosen: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield where tags of a set occur, and which they are."""
+    """Yield the location and name of each tag of a set."""
     start = 0
     for number, tags in enumerate(part.tags, 1):
         if not chosen.isdisjoint(tags):

@@ -1,7 +1,6 @@
 """The forms of tagged text: CoNLL columns, CoNLL-U (universaldependencies.org/format.html) and `word/TAG`.
 
-Each reader turns a document into `Sentences`, and keeps for every word the line that it stands in,
-so that whatever is found wrong later can be pointed at.
+Each reader turns a document into `Sentences`, with the line number of every word for error messages.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ _HEAD_LINES = 50
 
 @dataclass
 class Sentences:
-    """What one document holds: words and tags of each sentence, and the line of every word, one
-    after the other.
-    """
+    """The content of a document: words and tags of each sentence, and the lines of all words in a row."""
 
     name: str
     words: list[list[str]] = field(default_factory=list)
@@ -39,7 +36,7 @@ class Sentences:
     lines: array[int] = field(default_factory=lambda: array("Q"))
 
     def add(self, words: list[str], tags: list[str]) -> None:
-        self.words.append(list(map(intern, words)))  # a word that comes often is kept once
+        self.words.append(list(map(intern, words)))  # a frequent word is stored once
         self.tags.append(list(map(intern, tags)))
 
 
@@ -76,13 +73,12 @@ def _form(document: Document) -> str:
     _refuse_texts(document.name, rows)
     tokens = [token for line in head for token in line.split()]
     slashed = sum("/" in token[1:-1] for token in tokens)
-    return (
-        "slash" if 2 * slashed > len(tokens) else "conll"
-    )  # some may be wrong, which is then said of them
+    # most are enough: the reader reports the others
+    return "slash" if 2 * slashed > len(tokens) else "conll"
 
 
 def _refuse_texts(name: str, rows: list[list[str]]) -> None:
-    """Refuse what is evidently a table of texts and labels: its texts would be taken for words."""
+    """Refuse an evident table of texts and labels: its texts would be taken for words."""
     pairs = [row for row in rows if len(row) == 2]
     several = sum(len(row[0].split()) > 1 for row in pairs)
     named = (
@@ -100,9 +96,7 @@ def _refuse_texts(name: str, rows: list[list[str]]) -> None:
 
 
 def _lines(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield line numbers and lines without their ends; do not split at the other characters that
-    Python takes for line ends.
-    """
+    """Yield line numbers and lines without their ends; not split at other line ends of str.splitlines."""
     for first, lines in numbered_lines(document):
         yield from enumerate(lines, first)
 
@@ -131,7 +125,7 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
         if separator == " " and "" in cells:
             cells = [cell for cell in cells if cell]
         if len(cells) != width:
-            if line.startswith("#") and not words:  # a remark before a sentence, as in CoNLL-2012
+            if line.startswith("#") and not words:  # a comment before a sentence, as in CoNLL-2012
                 continue
             raise DataError(
                 f"{document.name}, line {number}: {_count(len(cells))} where line {shape.line} has {width}; "
@@ -152,7 +146,7 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How the lines of a CoNLL file look, by the first that is no remark."""
+    """The layout of a CoNLL file, from its first line that is no comment."""
 
     document: Document
     line: int = 1
@@ -182,7 +176,7 @@ class _Shape:
         return cls(document, number, width, separator)
 
     def tag_index(self, column: str | int | None) -> int:
-        """Return the tag column, counted from 0; it is asked for from 1, or from the last as -1."""
+        """Return the index of the tag column; `column` counts from 1, or from the last one as -1."""
         if column is None:
             return self.width - 1
         text = str(column)
@@ -198,9 +192,7 @@ class _Shape:
 
 
 def _conllu(document: Document, column: str | int | None) -> Sentences:
-    """Read the words of CoNLL-U; skip lines of several words (`3-4`) and of words that are not in
-    the text (`5.1`).
-    """
+    """Read the words of CoNLL-U; skip multiword tokens (`3-4`) and empty nodes (`5.1`)."""
     sentences = Sentences(document.name)
     name = "upos" if column is None else str(column)
     index = _CONLLU.get(name.lower(), -1)
@@ -259,9 +251,7 @@ def _feature(document: Document, cells: list[list[str]], name: str) -> list[list
 
 
 def _slash(document: Document, column: str | int | None) -> Sentences:
-    """Read one sentence per line, `word/TAG` separated by blanks; the last slash of each
-    separates.
-    """
+    """Read one sentence per line, `word/TAG` separated by blanks; the tag follows the last slash."""
     if column is not None:
         raise DataError(f"{document.name} has words as word/TAG and no column {column!r}")
     sentences = Sentences(document.name)

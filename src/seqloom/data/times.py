@@ -1,10 +1,9 @@
-"""The times of a series: read from text or numbers, kept as seconds of UTC, and put on a regular
-grid of steps.
+"""The times of a series: read from text or numbers, stored as UTC seconds, put on a regular grid of steps.
 
-A time without an offset is UTC, unless a time zone is given; then it is local time there, and the
-hour that comes twice in autumn is told apart by its order. Days and months are counted by the
-calendar, so a day of 23 hours is one step. Numbers below 100 million are no times but counts of
-steps.
+A time without an offset is UTC, unless a time zone is given; then it is local time there, and the order
+of rows decides between the two readings of the hour that is repeated in autumn. Days and months are
+counted by the calendar, so a day of 23 hours is one step. Numbers below 100 million are not times but
+counts of steps.
 
     >>> clock, seconds = read_times(["2024-03-30", "2024-03-31", "2024-04-01"], zone="Europe/Berlin")
     >>> np.diff(seconds).tolist(), str(infer_step(clock, seconds))
@@ -27,10 +26,8 @@ from seqloom.errors import ConfigError, DataError, quoted
 
 Unit = Literal["second", "day", "month", "row"]
 DAY = 86_400
-ROWS = (
-    10**8
-)  # numbers below it count steps; above it they are seconds since 1970, or thousandths and so on
-_EPOCHS = ((10**11, 1), (10**14, 10**3), (10**17, 10**6), (10**20, 10**9))
+ROWS = 10**8  # smaller numbers count steps; larger ones are seconds since 1970, or parts of them:
+_EPOCHS = ((10**11, 1), (10**14, 10**3), (10**17, 10**6), (10**20, 10**9))  # below, per second
 _UNITS = {
     "s": (1, "second"),
     "sec": (1, "second"),
@@ -54,7 +51,7 @@ _NAMES = (
 
 @dataclass(frozen=True)
 class Step:
-    """How far apart two neighbouring times are."""
+    """The distance between neighbouring times."""
 
     count: int
     unit: Unit
@@ -81,8 +78,8 @@ class Step:
 
     @property
     def season(self) -> int:
-        """Return the steps of the usual cycle of such data: a day of hours, a week of days, a year of
-        months; 1 if none.
+        """Return the number of steps in the usual cycle: a day of hours, a week of days, a year of months
+        or weeks; 1 if there is none.
         """
         if self.unit == "second":
             return DAY // self.count if self.count < DAY and DAY % self.count == 0 else 1
@@ -93,7 +90,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Clock:
-    """How seconds of UTC are shown and counted: in which zone, or as plain numbers of steps."""
+    """How UTC seconds are shown and counted: in a time zone, or as plain numbers of steps (`rows`)."""
 
     zone: str | None = None
     rows: bool = False
@@ -116,7 +113,7 @@ class Clock:
         )
 
     def utc(self, local: np.ndarray) -> np.ndarray:
-        """Convert local wall-clock seconds to UTC; of an hour that comes twice, take the first."""
+        """Convert local wall-clock seconds to UTC; a repeated hour is taken as the first one."""
         zone = _zone(self.zone)
         if zone is None:
             return local
@@ -139,9 +136,7 @@ class Clock:
         return text.removesuffix(" 00:00:00")
 
     def slots(self, seconds: np.ndarray, step: Step) -> tuple[np.ndarray, int]:
-        """Return the position of each time on a grid that begins with the first, and how many are off
-        the grid.
-        """
+        """Return the position of each time on a grid from the first one on, and how many are off the grid."""
         if step.unit in ("second", "row"):
             past = seconds - seconds[0]
         else:
@@ -192,9 +187,7 @@ def read_times(
     location: Callable[[int], str] | None = None,
     keys: Sequence[Any] | None = None,
 ) -> tuple[Clock, np.ndarray]:
-    """Return UTC seconds, int64 (N,), and the clock that shows them; `keys`: the series each
-    belongs to, if there are several.
-    """
+    """Return the clock, and UTC seconds, int64 (N,); `keys`: the series of each time, if several."""
     clock, locate = Clock(zone), location or (lambda k: f"row {k + 1}")
     parsed = [_parse(value, locate, k) for k, value in enumerate(values)]
     kinds = [
@@ -221,8 +214,8 @@ def read_times(
 
 
 def infer_step(clock: Clock, seconds: np.ndarray) -> Step:
-    """Return the commonest step between distinct times in order; by the calendar if all have the
-    same time of day.
+    """Return the commonest step between sorted distinct times; by the calendar if all have the same time
+    of day.
     """
     if len(seconds) < 2:
         raise DataError("a series needs at least two different times")
@@ -266,9 +259,8 @@ def _parse(value: Any, location: Callable[[int], str], k: int) -> datetime | flo
     if isinstance(value, str):
         text = value.strip()
         try:
-            plain = text.isdecimal() and not (
-                len(text) == 8 and text[:2] in ("19", "20")
-            )  # a number, not 20240131
+            # a number, unless it is a date such as 20240131
+            plain = text.isdecimal() and not (len(text) == 8 and text[:2] in ("19", "20"))
             return datetime.fromisoformat("" if plain or len(text) < 8 else text)
         except ValueError:
             pass
@@ -314,9 +306,7 @@ def _seconds(at: Any) -> int:
 
 
 def _from_local(times: Sequence[datetime], clock: Clock, keys: Sequence[Any]) -> np.ndarray:
-    """Convert local times to UTC: the second of two equal ones is the later hour when clocks are
-    put back.
-    """
+    """Convert local times to UTC; when clocks are put back, the second of equal times is an hour later."""
     zone, ambiguous, missing = _zone(clock.zone), set(), 0
     seconds = np.empty(len(times), np.int64)
     for k, (key, at) in enumerate(zip(keys, times)):

@@ -1,9 +1,8 @@
-"""What is odd about pairs, and pairs without it: empty sides, very long ones, lengths that do not
-fit, copies, duplicates.
+"""Odd pairs, reported or filtered: empty sides, very long ones, unequal lengths, copies, duplicates.
 
-A pair counts for the first of these that holds. Words are what white space separates, and each
-Chinese character or Japanese kana, which nothing separates; the length of a numeric source is its
-frames, and not compared with the target's.
+A pair counts for the first of these that holds. Words are separated by white space, and each Chinese
+character or Japanese kana is one; the length of a numeric source is the number of its frames, and is not
+compared with that of the target.
 
     >>> data = Parallel.of([("a cat", "eine Katze"), ("Berlin", "Berlin"), ("a cat", "eine Katze"),
     ...                     ("", "nichts")])
@@ -36,13 +35,13 @@ _MAX_EXAMPLE_LENGTH = 60  # characters of an example
 
 @dataclass(frozen=True)
 class PairReport:
-    """How many pairs there are of each kind; examples are (number of the pair from 1, source, target)."""
+    """Counts of odd pairs by kind; examples are (number of the pair from 1, source, target)."""
 
     name: str
     pairs: int
     counts: dict[str, int]
     examples: dict[str, list[tuple[int, str, str]]]
-    words: tuple[float, float]  # a source and a target have on average
+    words: tuple[float, float]  # average number in a source and in a target
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -66,7 +65,7 @@ class PairReport:
 def report_pairs(
     data: Parallel, *, max_words: int | None = None, max_ratio: float | None = None, shown: int = 3
 ) -> PairReport:
-    """Count what is odd. `max_words`, `max_ratio`: as in `filter_pairs`; `shown`: examples of each kind."""
+    """Count odd pairs. `max_words`, `max_ratio`: as in `filter_pairs`; `shown`: examples of each kind."""
     kinds, lengths = _odd(data, max_words, max_ratio)
     kinds["other targets"] = _other_targets(data)
     examples = {
@@ -90,10 +89,9 @@ def filter_pairs(
     drop_copies: bool = False,
     drop_duplicates: bool = False,
 ) -> Parallel:
-    """Keep pairs with two filled sides of at most `max_words` words, neither having more than
-    `max_ratio` times as many as the other. `drop_copies`: drop those whose target is the
-    source; `drop_duplicates`: keep the first of equal pairs. What was dropped is reported in
-    one line.
+    """Keep pairs with two non-empty sides of at most `max_words` words, neither having more than
+    `max_ratio` times as many as the other. `drop_copies`: drop pairs with equal source and target;
+    `drop_duplicates`: keep the first of equal pairs. The numbers of dropped pairs are reported.
     """
     kinds, _ = _odd(data, max_words, max_ratio)
     keep = {"copies": not drop_copies, "duplicates": not drop_duplicates}
@@ -102,16 +100,16 @@ def filter_pairs(
     }
     if not dropped:
         return data
-    mask_left = ~np.any(list(dropped.values()), axis=0)
+    kept_mask = ~np.any(list(dropped.values()), axis=0)
     counts = ", ".join(f"{int(mask.sum()):,} {kind}" for kind, mask in dropped.items())
-    if not mask_left.any():
+    if not kept_mask.any():
         raise DataError(
             f"{data.name}: none of {len(data):,} pairs is left ({counts}); allow longer or less equal ones"
         )
     progress.say(
-        f"{data.name}: dropped {len(data) - int(mask_left.sum()):,} of {len(data):,} pairs ({counts})"
+        f"{data.name}: dropped {len(data) - int(kept_mask.sum()):,} of {len(data):,} pairs ({counts})"
     )
-    return data.part(mask_left)
+    return data.part(kept_mask)
 
 
 def seen_sources(data: Parallel, training: Parallel) -> np.ndarray:

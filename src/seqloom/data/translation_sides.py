@@ -1,13 +1,11 @@
-"""Series with labels, one a line: a label, then its values between tabs, commas, semicolons or
-blanks (as in the UCR archive).
+"""Lines of numbers, and the two sides of pairs: which columns are source and target, and what they may hold.
 
-A value that is empty, `?` or `nan` is missing. Series may be of any length.
+A line of numbers is a series, perhaps after its label, separated by tabs, commas, semicolons or blanks (as
+in the UCR archive). A value that is empty, `?` or `nan` is missing. Series may be of any length.
 
-Which columns are source and target, and what may stand in them.
-
-A column is named, or known by a usual name (`source`, `src`, ..; `target`, `tgt`, ..); of
-`{"translation": {"en": .., "de": ..}}` the first language is the source. Of two columns about which
-nothing is known the first is the source, and that is said.
+The columns of source and target are the named ones, or those with usual names (`source`, `src`, ..;
+`target`, `tgt`, ..); of `{"translation": {"en": .., "de": ..}}` the first language is the source. Of two
+columns with other names the first is the source, which is reported.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from seqloom.errors import DataError, quoted, suggest
 from seqloom.text.coding import to_bytes
 
 MIN_NUMBERS = 4  # numbers in every line, from which on a table of numbers is taken for series
-_HEAD = 20  # lines that are looked at
+_HEAD = 20  # lines that are inspected
 _MISSING = ("", "?", "nan", "na", "null")
 
 
@@ -41,8 +39,8 @@ def cells_of(line: str) -> list[str]:
 
 
 def lines_of_numbers(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield the lines to be answered, with their numbers. A blank line has no answer and is
-    refused, except at the end.
+    """Yield the lines with their numbers. A blank line would have no prediction and is refused, except at
+    the end.
     """
     blank = 0
     for first, lines in numbered_lines(document):
@@ -108,7 +106,7 @@ def _is_number(cell: str) -> bool:
 
 
 def label_of(cell: str) -> str:
-    """Return a label as names are written: 1.0000000e+00 is 1."""
+    """Return a label as text, whole numbers in short form: 1.0000000e+00 is 1."""
     try:
         value = float(cell)
     except ValueError:
@@ -135,7 +133,7 @@ NESTED = "translation"  # a column of objects with both sides
 
 
 class Sides(NamedTuple):
-    """Values of both sides as they were given, and what the sides are called."""
+    """Unchecked values of both sides, and the names of the sides."""
 
     sources: list[Any]
     targets: list[Any]
@@ -226,9 +224,7 @@ def from_columns(
 
 
 def side_name(column: str, otherwise: str) -> str:
-    """Return the name of a side: that of its column without the path to it; a number is not a
-    name.
-    """
+    """Return the name of a side: that of its column without the path; a number is not a name."""
     last = column.rsplit(".", 1)[-1] if column.startswith(f"{NESTED}.") else column
     return otherwise if last.isdecimal() else last
 
@@ -260,7 +256,7 @@ def as_text(value: Any, location: str, side: str) -> str:
     """Return a value as text; whole numbers and decimals are written out."""
     if isinstance(value, str):
         if not value.isascii():
-            to_bytes(value)  # refuses what is no character
+            to_bytes(value)  # refuses lone surrogates
         return str(value)
     if isinstance(value, np.generic):
         value = value.item()
@@ -275,9 +271,7 @@ def as_text(value: Any, location: str, side: str) -> str:
 
 
 def as_frames(value: Any, location: str) -> np.ndarray:
-    """Convert to float32 (T, C): frames, or a vector of features, which is one frame; NaN marks a
-    missing value.
-    """
+    """Convert to float32 (T, C): frames, or a feature vector as one frame; NaN marks a missing value."""
     if not isinstance(value, (np.ndarray, list, tuple)):
         raise DataError(
             f"{location}: the source is {value!r:.60}; it must be an array of numbers, as the first one is"
@@ -307,9 +301,7 @@ def as_frames(value: Any, location: str) -> np.ndarray:
 
 
 def _named(name: str, kinds: Mapping[str, str], plain: Sequence[str], column: str) -> str:
-    """Find a column by its name, or by the end of a path that only one has: `de` for
-    `translation.de`.
-    """
+    """Find a column by its name, or by the unique end of its path: `de` for `translation.de`."""
     ends = [key for key in plain if key.endswith(f".{column}")]
     if column not in kinds and len(ends) == 1:
         return ends[0]
@@ -325,9 +317,7 @@ def _named(name: str, kinds: Mapping[str, str], plain: Sequence[str], column: st
 def _by_position(
     name: str, kinds: Mapping[str, str], plain: Sequence[str], chosen: list[str | None]
 ) -> list[str | None]:
-    """Choose what is left of two columns, or of two text columns: the source stands before the
-    target.
-    """
+    """Choose the sides that are still open among two columns, or two text columns: the source first."""
     texts = [key for key in plain if kinds[key] == columns.TEXT]
     pair = plain if len(plain) == 2 else texts if len(texts) == 2 else []
     remaining = [key for key in pair if key not in chosen]

@@ -1,14 +1,13 @@
 """Subword tokens: byte-pair encoding, unigram and WordPiece, trained and run by the tokenizers library.
 
 BPE and unigram work on bytes written in GPT-2's alphabet of 256 printable characters (Radford et al. 2019),
-all of which are always in the vocabulary, so any bytes can be spelled. Two rules say where tokens may not
-reach across: `gpt2` is that paper's regular expression; `space` is the plain rule that no token has white
-space after its first character, which glues punctuation to words and never merges two blanks.
+all of which are always in the vocabulary, so any bytes can be spelled. Tokens do not cross the boundaries of
+one of two rules: `gpt2` is the regular expression of that paper; with `space` no token has white space after
+its first character, which joins punctuation to words and never merges two blanks.
 
-`</s>` is the last id and is not known to the library: so no text, not even a literal `</s>`, can
-produce it. A stranger's `tokenizer.json` keeps its own ids and its own end token. Its vocabulary
-may lack bytes that its training text did not have; the library would drop them without a word, so a
-text that has such a byte is refused.
+`</s>` is the last id and unknown to the library: so no text, not even a literal `</s>`, can produce it. A
+`tokenizer.json` from elsewhere keeps its ids and its end token. Its vocabulary may lack bytes that its
+training text did not have; the library would silently drop them, so a text with such a byte is refused.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _NOT_UTF8 = re.compile("([\udc80-\udcff])")
 
 
 def _alphabet() -> list[str]:
-    """Return GPT-2's character for each byte: itself where it is visible, else one after U+0100."""
+    """Return GPT-2's character for each byte: the same code point if visible, else one from U+0100 on."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = iter(range(0x100, 0x200))
     return [chr(byte if byte in visible else next(hidden)) for byte in range(256)]
@@ -65,7 +64,7 @@ class Subword:
         self.engine, self.eos = engine, eos
         engine.no_truncation()
         engine.no_padding()
-        engine.encode_special_tokens = True  # markup in a text is text
+        engine.encode_special_tokens = True  # special tokens written in a text are text
         self._spec = json.loads(engine.to_str())
         self.kind: Literal["bpe", "wordpiece", "unigram"] = _kind(self._spec)
         self._ids = engine.get_vocab()
@@ -79,9 +78,8 @@ class Subword:
             model.get("unk_id") if "unk_id" in model else self._ids.get(model.get("unk_token"))
         )
         self._byte_level = any(part["type"] == "ByteLevel" for part in _parts(self._spec))
-        added = {
-            token["id"] for token in self._spec["added_tokens"]
-        }  # of which one may look like a byte and is a character
+        # an added token may look like a byte of the alphabet, but is a character
+        added = {token["id"] for token in self._spec["added_tokens"]}
         lacking = bytes(
             byte
             for byte, character in enumerate(ALPHABET)
@@ -98,9 +96,7 @@ class Subword:
         return self._cut(data, final)
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
-        """Encode text as uint32 ids. A text repeats its words, so each distinct stretch of a long one
-        is encoded once.
-        """
+        """Encode text as uint32 ids. A long text repeats its words, so each distinct one is encoded once."""
         if self._lacking and len(data.translate(None, self._lacking)) < len(data):
             byte = next(byte for byte in data if byte in self._lacking)
             raise DataError(
@@ -122,7 +118,7 @@ class Subword:
         return flat[np.repeat(shifts, sizes) + np.arange(sizes.sum())]
 
     def _encode_each(self, texts: list[bytes]) -> list[list[int]]:
-        """Encode each text by itself; the library gets pieces that it can encode side by side."""
+        """Encode each text by itself, in pieces that the library encodes in parallel."""
         plan = [
             [step for piece in self._pieces(text) for step in self._decoded(piece)]
             for text in texts
@@ -191,9 +187,8 @@ class Subword:
         specials = {token["id"] for token in self._spec["added_tokens"] if token["special"]} | {
             self.unk_id
         }
-        added = {
-            token["id"] for token in self._spec["added_tokens"]
-        }  # which stand in a text as they are
+        # added tokens are spelled as they are, not in the alphabet
+        added = {token["id"] for token in self._spec["added_tokens"]}
         for token, i in self._ids.items():
             if i not in specials and i != self.eos_id:
                 spellings[i] = token.encode("utf-8") if i in added else self._spell(token)
@@ -207,9 +202,8 @@ class Subword:
                 return token.encode("utf-8")  # outside the alphabet: no text produces it
         if self.kind == "wordpiece":
             return token.removeprefix("##").encode("utf-8")
-        if re.fullmatch(
-            "<0x[0-9A-F]{2}>", token
-        ):  # SentencePiece: single bytes, and a mark for the space
+        # SentencePiece writes single bytes so, and ▁ for a space
+        if re.fullmatch("<0x[0-9A-F]{2}>", token):
             return bytes([int(token[3:5], 16)])
         return token.replace("▁", " ").encode("utf-8")
 
@@ -231,17 +225,13 @@ class Subword:
         return self.engine.id_to_token(token) or ""
 
     def added(self, token: str) -> dict[str, Any] | None:
-        """Return what the file says of a token that was added to the vocabulary: lstrip, special and
-        others; None: it was not.
-        """
+        """Return the entry of an added token (lstrip, special and others); None if it is not one."""
         return next(
             (entry for entry in self._spec["added_tokens"] if entry["content"] == token), None
         )
 
     def finding(self, token: str) -> Subword:
-        """Return a copy that finds an added token where a text writes it, although the others are
-        text.
-        """
+        """Return a copy that finds one added token in a text, while the other special ones stay text."""
         from tokenizers import Tokenizer as Engine
 
         added = [
@@ -258,7 +248,7 @@ class Subword:
 
     @classmethod
     def read(cls, path: Path, eos: str | None) -> Subword:
-        """Read the `tokenizer.json` of a saved tokenizer, whose end token was written down."""
+        """Read the `tokenizer.json` of a saved tokenizer with the saved name of its end token."""
         engine = read_engine(path)
         if eos is not None and (not isinstance(eos, str) or eos not in engine.get_vocab()):
             raise ModelError(
@@ -295,9 +285,7 @@ def _parts(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _untouched(spec: dict[str, Any]) -> bool:
-    """Return whether text reaches the pre-tokenizer as it is: not normalised, nothing removed from
-    it before.
-    """
+    """Return whether text reaches the pre-tokenizer unchanged: no normaliser, no added tokens split off."""
     return spec["normalizer"] is None and _only_specials_added(spec)
 
 
@@ -306,9 +294,7 @@ def _only_specials_added(spec: dict[str, Any]) -> bool:
 
 
 def _keeps_everything(spec: dict[str, Any]) -> bool:
-    """Return whether no step drops or adds a character; added tokens may take the blanks beside
-    them along.
-    """
+    """Return whether no step drops or adds a character, as added tokens with lstrip or rstrip do."""
     return (
         spec["normalizer"] is None
         and not any(token["lstrip"] or token["rstrip"] for token in spec["added_tokens"])
