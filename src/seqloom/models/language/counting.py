@@ -289,12 +289,12 @@ def _merge_level(
                 *(a for p in levels for a in (p.words, p.counts, p.suffixes, p.parents))
             )
             keys = [
-                _keys(p, place, h, e) for p, place, h, e in zip(levels, parent_index, heads, ends)
+                _keys(p, index, h, e) for p, index, h, e in zip(levels, parent_index, heads, ends)
             ]
             begins = np.cumsum([0] + [len(k) for k in keys], dtype=np.int64)
             size = int(begins[-1])
             out_keys, out_counts = np.empty(size, np.int64), np.empty(size, np.uint32)
-            out_suffixes, place = np.empty(size, np.uint32), np.empty(size, np.uint32)
+            out_suffixes, index = np.empty(size, np.uint32), np.empty(size, np.uint32)
             n_merged = merge_runs(
                 np.concatenate(keys),
                 np.concatenate([p.counts[h:e] for p, h, e in zip(levels, heads, ends)]),
@@ -305,7 +305,7 @@ def _merge_level(
                 out_keys,
                 out_counts,
                 out_suffixes,
-                place,
+                index,
             )
             words[n : n + n_merged] = (out_keys[:n_merged] & 0xFFFFFFFF).astype(np.uint32)
             parents[n : n + n_merged] = (out_keys[:n_merged] >> 32).astype(np.uint32)
@@ -314,7 +314,7 @@ def _merge_level(
                 out_suffixes[:n_merged],
             )
             for r, (h, e) in enumerate(zip(heads, ends)):
-                merged_index[r][h:e] = place[begins[r] : begins[r + 1]] + np.uint32(n)
+                merged_index[r][h:e] = index[begins[r] : begins[r + 1]] + np.uint32(n)
             heads, n = ends, n + n_merged
             workspace.release(words, counts, suffixes, parents, *merged_index)
             workspace.relieve()
