@@ -259,14 +259,14 @@ def test_several_columns_missing_and_empty():
     assert rows.kinds == {"de": "text", "en": "text", "t": "number"}
     (block,) = rows.blocks(["en", "de", "t"])
     assert block.values == [["yes", None], ["ja", ""], [1.5, None]]
-    assert (list(block.rows), block.place(1)) == ([1, 3], "a.jsonl, line 3")
+    assert (list(block.rows), block.location(1)) == ([1, 3], "a.jsonl, line 3")
     rows = open_rows(
         Document("a.csv", data=b'date,x\n2024-01-05,"1\n"\n\n2024-01-06,\n'), "csv", ["2"]
     )
-    assert (rows.kinds, rows.asked) == ({"date": "number", "x": "number"}, ("x",))
+    assert (rows.kinds, rows.requested) == ({"date": "number", "x": "number"}, ("x",))
     (block,) = rows.blocks(["x", "date"])
     assert block.values == [["1\n", ""], ["2024-01-05", "2024-01-06"]]
-    assert (list(block.rows), block.place(1)) == ([1, 2], "a.csv, line 5")
+    assert (list(block.rows), block.location(1)) == ([1, 2], "a.csv, line 5")
 
 
 @pytest.mark.parametrize(("kind", "separator"), [("csv", ","), ("tsv", "\t")])

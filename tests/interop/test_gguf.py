@@ -121,15 +121,15 @@ def test_a_file_is_read(read, version, alignment):
     assert file.array("c").tolist() == [1, 2, 3]
     assert (
         file.text("name"),
-        file.whole("n", 0, 9),
+        file.integer("n", 0, 9),
         file.real("x", 0, 1),
         file.flag("no", True),
     ) == ("näme", 7, 0.5, False)
-    assert file.whole("absent", 0, 9, 3) == 3
+    assert file.integer("absent", 0, 9, 3) == 3
     for ask in (
         lambda: file.text("n"),
-        lambda: file.whole("n", 8, 9),
-        lambda: file.whole("yes", 0, 9),
+        lambda: file.integer("n", 8, 9),
+        lambda: file.integer("yes", 0, 9),
         lambda: file.texts("x"),
         lambda: file.real("x", 1, 2),
         lambda: file.flag("n", True),

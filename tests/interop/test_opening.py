@@ -198,11 +198,11 @@ def test_every_array_has_tensors_of_its_own(written):
     }
     for name, layout in tables.items():
         shapes = tensors.expected_shapes(written[1][name])
-        places = [layout.place(key, shapes, layout.prefix) for key in shapes]
-        named = [tensor for place in places for tensor in place.shapes]
+        locations = [layout.locate(key, shapes, layout.prefix) for key in shapes]
+        named = [tensor for location in locations for tensor in location.shapes]
         assert len(set(named)) == len(named), name
-        unused = sum(place.line.skipped * place.shape[-1] for place in places)
-        theirs = sum(np.prod(shape) for place in places for shape in place.shapes.values())
+        unused = sum(location.line.skipped * location.shape[-1] for location in locations)
+        theirs = sum(np.prod(shape) for location in locations for shape in location.shapes.values())
         assert theirs == sum(map(np.prod, shapes.values())) + unused, name
     assert {name for name in NAMES if name != "sentences"} <= FAMILIES.keys()
 
@@ -262,9 +262,9 @@ def test_arrays_of_parts_are_checked(written, change, words):
 
 def test_what_a_reader_gets_wrong_never_reaches_a_kernel(written, monkeypatch):
     """Were an array read in another shape than the model has, opening would say so."""
-    read = tensors.Place.read
+    read = tensors.Location.read
     monkeypatch.setattr(
-        tensors.Place,
+        tensors.Location,
         "read",
         lambda place, *given: read(place, *given)[: len(place.shape) - 2 or None],
     )

@@ -74,8 +74,8 @@ def test_packing_keeps_every_token_once_and_in_time(lengths, n_states):
     seen, positions = [], []
     packer = Packer(lengths, n_states, ids, 50)
     for batch in map(packer, packer.spans()):
-        assert len(set(batch.known.tolist())) == len(batch.known)
-        assert np.array_equal(batch.known[batch.symbols], ids[batch.where])
+        assert len(set(batch.distinct.tolist())) == len(batch.distinct)
+        assert np.array_equal(batch.distinct[batch.symbols], ids[batch.where])
         for lane, sequence in enumerate(batch.sequences.tolist()):
             assert batch.lengths[lane] == lengths[sequence]
             assert np.array_equal(

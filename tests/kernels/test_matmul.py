@@ -57,7 +57,7 @@ def test_kernels_multiply_as_python_does(kernel, n):
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("inputs_16_bit", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 9])
 def test_quantised_matrices_have_the_same_name(bits, inputs_16_bit, n):
     weight, x, bias = normal(70, 96), normal(n, 96, seed=1), normal(70, seed=2)

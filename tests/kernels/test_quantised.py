@@ -56,7 +56,7 @@ def kernel(request):
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 8, 9, 11, 21])
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (33, 70), (5, 8)])
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("inputs_16_bit", [False, True])
 def test_product(kernel, inputs_16_bit, bits, rows, columns, n):
     matrix, x = made(rows, columns, bits, n)
     numbers, scales, _ = rounded(x, inputs_16_bit)
@@ -74,7 +74,7 @@ def test_product(kernel, inputs_16_bit, bits, rows, columns, n):
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("inputs_16_bit", [False, True])
 def test_a_part_of_the_tiles_is_written_alone(kernel, bits, inputs_16_bit):
     matrix, x = made(70, 40, bits, 6)
     bias = np.random.default_rng(1).normal(size=70).astype(np.float32)
@@ -90,7 +90,7 @@ def test_a_part_of_the_tiles_is_written_alone(kernel, bits, inputs_16_bit):
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("inputs_16_bit", [False, True])
 def test_a_row_is_multiplied_as_if_it_were_alone(kernel, bits, inputs_16_bit):
     matrix, x = made(40, 70, bits, 23)
     tiles = matrix.tiles(inputs_16_bit=inputs_16_bit)
@@ -99,7 +99,7 @@ def test_a_row_is_multiplied_as_if_it_were_alone(kernel, bits, inputs_16_bit):
         np.testing.assert_array_equal(product(kernel, tiles, x[:n]), alone[:n])
 
 
-@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("inputs_16_bit", [False, True])
 def test_the_largest_numbers_do_not_overflow(kernel, inputs_16_bit):
     for sign in (1, -1):
         tiles = Quantised.of(np.full((16, 64), sign, np.float32), 8).tiles(
@@ -111,7 +111,7 @@ def test_the_largest_numbers_do_not_overflow(kernel, inputs_16_bit):
                 np.testing.assert_allclose(found, 64 * sign * x, rtol=1e-3)
 
 
-@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("inputs_16_bit", [False, True])
 def test_rounding(inputs_16_bit):
     x = np.random.default_rng(0).normal(size=(3, 70)).astype(np.float32)
     x[1, 32:64] = 0
@@ -128,7 +128,7 @@ def test_rounding(inputs_16_bit):
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("inputs_16_bit", [False, True])
 def test_no_rows_have_no_products(bits, inputs_16_bit):
     matrix, x = made(33, 70, bits, 0)
     assert linear(matrix.tiles(inputs_16_bit=inputs_16_bit), x).shape == (0, 33)
@@ -148,7 +148,7 @@ def test_16_bits_are_hardly_rounded():
 
 @pytest.mark.parametrize("n", [1, 8])
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("inputs_16_bit", [False, True])
 def test_what_is_not_finite_is_noticed_in_its_row_alone(broken, n, inputs_16_bit):
     x = np.ones((n + 1, 40), np.float32)
     x[:n, 35] = broken

@@ -246,6 +246,6 @@ def test_where_the_steps_of_sequences_lie():
     found = []
     for reverse in (False, True):
         for t in range(6):
-            n = recurrent.step_places(offsets, order, t, reverse, places)
+            n = recurrent.step_rows(offsets, order, t, reverse, places)
             found.append(places[:n].tolist())
     assert found == [[2, 0], [3, 1], [4], [5], [6], [], [6, 1], [5, 0], [4], [3], [2], []]

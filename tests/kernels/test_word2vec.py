@@ -59,11 +59,11 @@ def turns(n, free):
     """
     if not free:
         return list(range(n))
-    apart = -(-n // (kernel.PLACES * kernel.RUN)) * kernel.RUN
+    apart = -(-n // (kernel.CURSORS * kernel.RUN)) * kernel.RUN
     order = [
         p * apart + r + i
         for r in range(0, apart, kernel.RUN)
-        for p in range(kernel.PLACES)
+        for p in range(kernel.CURSORS)
         for i in range(kernel.RUN)
     ]
     return [c if c < n else None for c in order]

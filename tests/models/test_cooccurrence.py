@@ -59,7 +59,7 @@ def test_against_a_double_loop(window, symmetric, weighting):
     upper = {at: x for at, x in expected.items() if not symmetric or at[0] <= at[1]}
     found = as_dict(cells)
     assert list(found) == sorted(upper)
-    exact = window <= cooccurrence.MAX_VOCABULARY
+    exact = window <= cooccurrence.MAX_EXACT_WINDOW
     for at, x in found.items():  # the nearest float32 of the exact fraction
         assert (
             x == np.float32(float(upper[at]))

@@ -349,10 +349,10 @@ def test_tuning_needs_texts_to_judge_by(data):
 
 
 def test_proposals_come_nearer_to_the_best():
-    spans = {"lr": tuning.Range(0.01, 10, whole=False), "epochs": tuning.Range(1, 100)}
+    spans = {"lr": tuning.Range(0.01, 10, integer=False), "epochs": tuning.Range(1, 100)}
     search = tuning.Search({"lr": 1.0, "epochs": 10}, spans, 0)
-    assert search.fit_options({"lr": 0.1, "epochs": 5}, 0.5)
-    assert not search.fit_options({"lr": 9.0, "epochs": 5}, 0.4)
+    assert search.record({"lr": 0.1, "epochs": 5}, 0.5)
+    assert not search.record({"lr": 9.0, "epochs": 5}, 0.4)
     away = []
     for spent in (0.0, 1.0):
         found = [search.propose(spent) for _ in range(300)]

@@ -14,7 +14,7 @@ from seqloom.errors import ConfigError, DataError
 from seqloom.kernels.features import ngram_buckets
 from seqloom.models.word_vectors import learning
 from seqloom.models.word_vectors.reading import END
-from seqloom.models.word_vectors.windows import NGRAM_PLACES, WORD_PLACES, Chunks, random_rows
+from seqloom.models.word_vectors.windows import NGRAM_REGIONS, WORD_REGIONS, Chunks, random_rows
 from seqloom.models.word_vectors.words import Words
 from tests.contract.test_embedders import ANIMALS, MACHINES, lines
 
@@ -110,20 +110,18 @@ def test_questions_are_spelled_as_the_text_was():
     assert not fit("word2vec").knows("CAT")
 
 
-@pytest.mark.parametrize("places", [WORD_PLACES, NGRAM_PLACES])
-def test_a_long_text_is_read_at_several_places_at_once(places):
+@pytest.mark.parametrize("n_regions", [WORD_REGIONS, NGRAM_REGIONS])
+def test_a_long_text_is_read_at_several_regions_at_once(n_regions):
     text = np.arange(3_000_000, dtype=np.uint32)
-    chunks = Chunks.of(len(text), places)
+    chunks = Chunks.of(len(text), n_regions)
     read = [chunks.ids(text, i) for i in range(chunks.number)]
     assert [np.count_nonzero(ids != END) for ids in read] == [
         chunks.size(i) for i in range(chunks.number)
     ]
-    assert {np.count_nonzero(ids == END) for ids in read} == {
-        places
-    }  # no window goes from one place to the next
+    assert {np.count_nonzero(ids == END) for ids in read} == {n_regions}  # none crosses regions
     assert (np.sort(np.concatenate(read))[: len(text)] == text).all()  # all of it, once
     assert np.ptp(read[0][read[0] != END]) > len(text) // 2
-    short = Chunks.of(20_000, places)
+    short = Chunks.of(20_000, n_regions)
     assert (
         np.concatenate([short.ids(text, i)[:-1] for i in range(short.number)]) == text[:20_000]
     ).all()

@@ -111,4 +111,4 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_forms, "_MAX_WORDS", 10)
     stemmer = Stemmer("porter")
     assert stemmer.all([f"running{i}" for i in range(30)])[0] == "running0"
-    assert len(stemmer._known) <= 10
+    assert len(stemmer._stems) <= 10

@@ -1,17 +1,12 @@
 """Datasets by name: `data:ptb/train` wherever text is read.
 
-A file is looked for below $SEQLOOM_DATA, then in the user's cache; what has a public address is downloaded
-there and checked. The list itself is `bundled/catalogue.toml`. Tiny Shakespeare comes with the package.
+A file is searched below $SEQLOOM_DATA, then in the user's cache; one with a public address is downloaded
+to the cache and checked. The list is `bundled/catalogue.toml`. Tiny Shakespeare comes with the package.
 
     >>> sorted(entries())[:3]
     ['conll2003', 'dates', 'multi30k']
     >>> resolve("tinyshakespeare").stat().st_size
     1115394
-
-Fetching one file: resumable, checked, and never half there under its own name.
-
-What has arrived is kept as `<name>.partial`, and a later call asks the server for the rest (Range). Only a
-file of the right size and SHA-256 gets its name. Whatever goes wrong is one line that says what to do.
 """
 
 from __future__ import annotations
@@ -45,7 +40,11 @@ _AGAIN = "run the same command again to go on from there"
 
 
 def download(url: str, target: Path, *, size: int, sha256: str) -> None:
-    """Download a file of known size and hash to `target`."""
+    """Download a file of known size and hash to `target`, resuming an interrupted download.
+
+    The bytes received so far are in `<name>.partial`; a later call requests the remaining ones (Range).
+    Only a file of the right size and SHA-256 gets its final name.
+    """
     partial = target.with_name(target.name + ".partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -86,22 +85,22 @@ def _exclusive(partial: Path) -> Iterator[IO[bytes]]:
 
 
 def _fill(file: IO[bytes], url: str, size: int) -> None:
-    """Append what is missing."""
-    have = file.seek(0, os.SEEK_END)
-    if have > size:
-        have = file.truncate(0)
-    if have == size:
+    """Append the bytes that are missing."""
+    received = file.seek(0, os.SEEK_END)
+    if received > size:
+        received = file.truncate(0)
+    if received == size:
         return
     with (
-        _opened(url, have) as answer,
+        _opened(url, received) as response,
         progress.task(f"downloading {url.rpartition('/')[2]}", size, "bytes") as bar,
     ):
-        if have and not _continues(answer, have):
-            have = file.truncate(0)
-        bar.advance(have)
-        for chunk in _chunks(answer, url):
-            have += len(chunk)
-            if have > size:
+        if received and not _continues(response, received):
+            received = file.truncate(0)
+        bar.advance(received)
+        for chunk in _chunks(response, url):
+            received += len(chunk)
+            if received > size:
                 file.truncate(0)
                 raise DataError(
                     f"{url} is longer than the expected {size:,} bytes; "
@@ -109,9 +108,9 @@ def _fill(file: IO[bytes], url: str, size: int) -> None:
                 )
             _write(file, chunk)
             bar.advance(len(chunk))
-    if have < size:
+    if received < size:
         raise DataError(
-            f"the connection was cut after {have:,} of {size:,} bytes of {url}; {_AGAIN}"
+            f"the connection was cut after {received:,} of {size:,} bytes of {url}; {_AGAIN}"
         )
 
 
@@ -133,37 +132,37 @@ def _opened(url: str, start: int) -> HTTPResponse:
             f"{url}: the server answers {error.code} {error.reason}; try again later"
         ) from None
     except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
-        why = getattr(error, "reason", None) or error
-        why = getattr(why, "strerror", None) or str(why) or type(error).__name__
+        reason = getattr(error, "reason", None) or error
+        reason = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
         raise DataError(
-            f"cannot reach {urlsplit(url).hostname} ({why}); check the network, or set SEQLOOM_DATA to a "
+            f"cannot reach {urlsplit(url).hostname} ({reason}); check the network, or set SEQLOOM_DATA to a "
             "folder with a copy"
         ) from None
 
 
-def _continues(answer: HTTPResponse, start: int) -> bool:
-    """Return whether the server sends the rest rather than the whole."""
-    return answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
+def _continues(response: HTTPResponse, start: int) -> bool:
+    """Return whether the server sends the remaining bytes rather than the complete file."""
+    return response.status == 206 and response.headers.get("Content-Range", "").startswith(
         f"bytes {start}-"
     )
 
 
-def _chunks(answer: HTTPResponse, url: str) -> Iterator[bytes]:
+def _chunks(response: HTTPResponse, url: str) -> Iterator[bytes]:
     """Yield what arrives until the end, or until the connection breaks."""
     while True:
         try:
-            chunk = answer.read(_CHUNK)
+            chunk = response.read(_CHUNK)
         except (TimeoutError, ConnectionError, HTTPException):
-            return  # too few bytes, which is said by the caller
+            return  # the caller reports that bytes are missing
         if not chunk:
             return
         yield chunk
 
 
 def _write(file: IO[bytes], chunk: bytes) -> None:
-    left = memoryview(chunk)
-    while left:
-        left = left[file.write(left) :]
+    remaining = memoryview(chunk)
+    while remaining:
+        remaining = remaining[file.write(remaining) :]
 
 
 def _check(file: IO[bytes], partial: Path, url: str, sha256: str) -> None:
@@ -196,7 +195,7 @@ class File(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A dataset: what it is, where it comes from, its files; the first one is meant when none is named."""
+    """A dataset: what it is, where it comes from, and its files, of which the first is the default."""
 
     name: str
     about: str
@@ -234,11 +233,11 @@ def split_name(name: str) -> tuple[Entry, str]:
     it is allowed.
     """
     dataset, _, part = name.removeprefix(PREFIX).partition("/")
-    known = entries()
-    if dataset not in known:
-        raise DataError(f"unknown dataset {dataset!r}{suggest_known(dataset, known)}")
-    known[dataset].file(part)
-    return known[dataset], part
+    datasets = entries()
+    if dataset not in datasets:
+        raise DataError(f"unknown dataset {dataset!r}{suggest_known(dataset, datasets)}")
+    datasets[dataset].file(part)
+    return datasets[dataset], part
 
 
 def is_name(text: str) -> bool:
@@ -253,26 +252,24 @@ def full_name(name: str) -> str:
 
 
 def locate(entry: Entry, file: File) -> Path | None:
-    """Find a file on this machine; None if it is not there."""
+    """Find a file on this machine; return None if it is missing."""
     roots = [Path(root) for root in (os.environ.get("SEQLOOM_DATA"),) if root] + [
         cache_directory() / "data"
     ]
-    places = [root / entry.name / file.path for root in roots]
+    paths = [root / entry.name / file.path for root in roots]
     if entry.name in _BUNDLED:
-        places.append(Path(str(resources.files("seqloom.data"))) / "bundled" / _BUNDLED[entry.name])
-    return next((place for place in places if place.is_file()), None)
+        paths.append(Path(str(resources.files("seqloom.data"))) / "bundled" / _BUNDLED[entry.name])
+    return next((path for path in paths if path.is_file()), None)
 
 
 def get(name: str) -> list[Path]:
-    """Get the files of a dataset, or of the part that is named; what is missing is downloaded."""
+    """Return the files of a dataset, or of the named part; download those that are missing."""
     entry, part = split_name(name)
     return [_fetched(entry, file) for file in ([entry.file(part)] if part else entry.files)]
 
 
 def resolve(name: str) -> Path:
-    """Return the one file that a name stands for, downloaded if need be; without a part it is the
-    first.
-    """
+    """Return the file that a name stands for, downloaded if need be; without a part, the first one."""
     entry, part = split_name(name)
     if not part and len(entry.files) > 1:
         progress.say(

@@ -1,9 +1,9 @@
 """Texts with one label each, from files of many forms or from memory.
 
 `read_labelled` takes TSV, CSV, JSON Lines, Parquet, `label sentence` lines, fastText's `__label__`
-lines and folders per class; what it is given it mostly finds out itself. `stream_labelled` gives
-the same rows in parts, for data that does not fit into memory. A row without a label is an error
-that names file and line; an empty text is kept, and counted.
+lines and one folder per class; it recognises most of these by itself. `stream_labelled` yields the
+same rows in parts, for data that does not fit into memory. A row without a label is an error that
+names file and line; an empty text stays, and their number is reported.
 
     >>> data = Labelled.of([("a fine film", "good"), ("dull", "bad")])
     >>> data.classes, len(data), data.part([1]).texts
@@ -54,17 +54,16 @@ from seqloom.errors import ConfigError, DataError, quoted, suggest_known
 
 Source = str | Path | Iterable[str | Path]
 Label = str | int | bool
-MAX_LABEL = 2**63  # of labels that are whole numbers, without its sign
+MAX_LABEL = 2**63  # labels that are whole numbers must fit into int64
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Examples and their labels, of equal length. An example is a text; for models that take those,
-    a pair of texts (a tuple) or an array of numbers. A label is a name, a whole number, or true or
-    false, or a tuple of those where an example may have
-    several (or none). All labels are of one type; those of files are names. `columns`: further
-    values of each example by name, such as its source, which no model learns from, but by which
-    results can be told apart.
+    """Examples and their labels, of equal length. An example is a text or, for models that accept it,
+    a pair of texts (a tuple) or an array of numbers. A label is a name, a whole number or a boolean, or a
+    tuple of those where an example may have several (or none). All labels have one type; those of files
+    are names. `columns`: further values of each example by name, such as its source; no model learns from
+    them, but results can be grouped by them.
     """
 
     examples: list[Any]
@@ -104,20 +103,20 @@ class Labelled:
         if not examples:
             raise DataError(f"{name} has no texts; give some")
         several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
-        read = _labels if several else _label
-        further = {
+        parse = _labels if several else _label
+        extra = {
             str(key): list(map(str, values(column, f"column {key}")))
             for key, column in (columns or {}).items()
         }
-        if wrong := [key for key, column in further.items() if len(column) != len(examples)]:
+        if wrong := [key for key, column in extra.items() if len(column) != len(examples)]:
             raise DataError(
                 f"{name} has {len(examples)} texts, but column {quoted(wrong[0])} "
-                f"{len(further[wrong[0]])} values"
+                f"{len(extra[wrong[0]])} values"
             )
-        read_labels = [read(label, row, name) for row, label in enumerate(labels, 1)]
-        made = cls(check_examples(examples, name), read_labels, name, further)
-        made._check_types()
-        return made
+        read_labels = [parse(label, row, name) for row, label in enumerate(labels, 1)]
+        labelled = cls(check_examples(examples, name), read_labels, name, extra)
+        labelled._check_types()
+        return labelled
 
     def _check_types(self) -> None:
         kinds = [
@@ -166,17 +165,17 @@ class Labelled:
     @cached_property
     def fingerprint(self) -> str:
         """Return the SHA-256 of all examples and labels."""
-        whole = hashlib.sha256(digest_examples(self.examples))
+        hasher = hashlib.sha256(digest_examples(self.examples))
         if self.multi_label:
-            whole.update(np.fromiter(map(len, self.labels), "<i8", len(self)).tobytes())
-        whole.update(
+            hasher.update(np.fromiter(map(len, self.labels), "<i8", len(self)).tobytes())
+        hasher.update(
             digest(
                 list(
                     map(str, chain.from_iterable(self.labels) if self.multi_label else self.labels)
                 )
             )
         )
-        return whole.hexdigest()
+        return hasher.hexdigest()
 
     def like(self, classes: Sequence[Label], *, strict: bool = True) -> Labelled:
         """Convert the labels to the type of `classes`: those of a file are text, those of a list may
@@ -184,19 +183,19 @@ class Labelled:
         """
         if not classes or not self.classes or type(self.classes[0]) is type(classes[0]):
             return self
-        known = {label: _converted(label, classes) for label in self.classes}
-        strange = [label for label, value in known.items() if value is None]
-        if strange and strict:
+        converted = {label: _converted(label, classes) for label in self.classes}
+        unconvertible = [label for label, value in converted.items() if value is None]
+        if unconvertible and strict:
             raise DataError(
-                f"{self.name} has the label {quoted(strange[0])}, but the model learned labels such as "
+                f"{self.name} has the label {quoted(unconvertible[0])}, but the model learned labels such as "
                 f"{quoted(classes[0])}; give labels of the same type"
             )
-        known |= {label: label for label in strange}
+        converted |= {label: label for label in unconvertible}
         several = self.multi_label
         return replace(
             self,
             labels=[
-                tuple(known[one] for one in label) if several else known[label]
+                tuple(converted[single] for single in label) if several else converted[label]
                 for label in self.labels
             ],
         )
@@ -229,9 +228,10 @@ def read_labelled(
     Forms: `tsv`, `csv`, `jsonl` and `parquet`, where columns are found by usual names or named
     (without a header by number, from 1); `lines`, `label sentence`; `fasttext`, `__label__x text`;
     `folders`, a directory a class. `auto` goes by the end of the name and by the first lines.
-    `pair_column`: of the second texts, where an example is a pair of texts; `columns`: further
-    columns of a table to keep, as text. Files may be packed (.gz, .xz, .zst). Of a directory or
-    pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
+    `pair_column`: the column of the second texts, where an example is a pair of texts; `columns`:
+    further columns of a table to keep, as text. Files may be compressed (.gz, .xz, .zst). In a
+    directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses
+    them.
     """
     names = tuple(dict.fromkeys(columns))
     name, batches = _open(
@@ -239,13 +239,13 @@ def read_labelled(
     )
     texts: list[Any] = []
     labels: list[str] = []
-    further: dict[str, list[str]] = {column: [] for column in names}
+    extra: dict[str, list[str]] = {column: [] for column in names}
     for batch in batches:
         texts += batch.texts
         labels += batch.labels
-        for column, some in zip(names, batch.more):
-            further[column] += some
-    return Labelled(texts, labels, name, further)
+        for column, cells in zip(names, batch.more):
+            extra[column] += cells
+    return Labelled(texts, labels, name, extra)
 
 
 def stream_labelled(
@@ -278,7 +278,7 @@ def as_labelled(data: Any, labels: Any = None, *, columns: Sequence[str] = ()) -
         if labels is not None:
             raise DataError(f"a {type(data).__name__} has labels of its own; leave labels out")
         return (
-            _having(data, columns)
+            _check_columns(data, columns)
             if isinstance(data, Labelled)
             else read_labelled(data, columns=columns)
         )
@@ -292,26 +292,26 @@ def as_labelled(data: Any, labels: Any = None, *, columns: Sequence[str] = ()) -
         return Labelled.of(
             data,
             columns={
-                name: data[_having_name(list(data.columns), name, "the frame")] for name in columns
+                name: data[_check_column(list(data.columns), name, "the frame")] for name in columns
             },
         )
-    return _having(Labelled.of(data, labels), columns)
+    return _check_columns(Labelled.of(data, labels), columns)
 
 
-def _having(data: Labelled, columns: Sequence[str]) -> Labelled:
+def _check_columns(data: Labelled, columns: Sequence[str]) -> Labelled:
     for name in columns:
-        _having_name(list(data.columns), name, data.name)
+        _check_column(list(data.columns), name, data.name)
     return data
 
 
-def _having_name(known: Sequence[Any], name: str, of: str) -> str:
-    if name not in known:
-        there = (
-            suggest_known(name, map(str, known))
-            if known
+def _check_column(names: Sequence[Any], name: str, of: str) -> str:
+    if name not in names:
+        hint = (
+            suggest_known(name, map(str, names))
+            if names
             else "; give it as Labelled.of(texts, labels, columns=...)"
         )
-        raise DataError(f"{of} has no column {quoted(name)}{there}")
+        raise DataError(f"{of} has no column {quoted(name)}{hint}")
     return name
 
 
@@ -332,15 +332,15 @@ def dataset_name(source: Source, documents: Sequence[str]) -> str:
 def _open(
     source: Source, form: Form, choice: Choice, encoding: str, strict: bool
 ) -> tuple[str, Iterator[Batch]]:
-    """Return the name of the data and its rows; report what can be reported before reading."""
+    """Return the name of the data and its rows; raise the errors that are known before reading."""
     check_form(form)
     encoding = check_encoding(encoding)
     opened: list[tuple[str, Iterator[Batch]]] = []
-    for one in [source] if isinstance(source, (str, Path)) else list(source):
-        folder = Path(one).expanduser()
+    for path in [source] if isinstance(source, (str, Path)) else list(source):
+        folder = Path(path).expanduser()
         if form == "folders" and not folder.is_dir():
             raise DataError(
-                f"{one} is not a directory; the format folders needs one with a folder for each class"
+                f"{path} is not a directory; the format folders needs one with a folder for each class"
             )
         if (
             folder.is_dir()
@@ -349,13 +349,13 @@ def _open(
         ):
             if choice.named():
                 raise DataError(
-                    f"{one} holds folders per class and has no columns; leave out the column names"
+                    f"{path} holds folders per class and has no columns; leave out the column names"
                 )
-            opened.append((str(one), read_folders(folder, encoding, strict)))
+            opened.append((str(path), read_folders(folder, encoding, strict)))
         else:
             opened += [
                 (document.name, read_rows(document, form, choice))
-                for document in find_documents(one, encoding, strict=strict)
+                for document in find_documents(path, encoding, strict=strict)
             ]
     if not opened:
         raise DataError("the list of files is empty; name at least one")
@@ -389,10 +389,10 @@ def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]
     for batch in batches:
         texts += batch.texts
         labels += batch.labels
-        whole = len(texts) - len(texts) % size
-        for start in range(0, whole, size):
+        n_complete = len(texts) - len(texts) % size
+        for start in range(0, n_complete, size):
             yield Labelled(texts[start : start + size], labels[start : start + size], name)
-        texts, labels = texts[whole:], labels[whole:]
+        texts, labels = texts[n_complete:], labels[n_complete:]
     if texts:
         yield Labelled(texts, labels, name)
 
@@ -408,8 +408,8 @@ def _label_values(labels: Any, name: str) -> list[Any]:
 
 def _labels(value: Any, row: int, name: str) -> tuple[Label, ...]:
     """Return several labels in a fixed order."""
-    one = not isinstance(value, (list, tuple, set, frozenset))
-    different = {_label(label, row, name) for label in ([value] if one else value)}
+    single = not isinstance(value, (list, tuple, set, frozenset))
+    different = {_label(label, row, name) for label in ([value] if single else value)}
     return tuple(sorted(different, key=lambda label: (type(label).__name__, label)))
 
 

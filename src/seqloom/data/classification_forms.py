@@ -1,25 +1,14 @@
 """The forms of labelled text, and how a form is recognised.
 
-Of a table two columns are read, text and label: those that are named, those with usual names
-(`text`, `review`, ...; `label`, `class`, ...), or, when there are two and neither is known, the one
-with fewer different values is the label, and that is said. Where a second column of text is named,
-an example is a pair of texts. Labels may be numbers or true and false; they become the text that
-JSON has for them, and so do the values of further columns that are asked for.
+In a table two columns are read, text and label: the requested ones, or those with usual names
+(`text`, `review`, ...; `label`, `class`, ...). Of two columns with other names the one with fewer distinct
+values is the label, which is reported. With a second text column an example is a pair of texts, such
+as a question and an answer or a premise and a hypothesis. Numbers and booleans as labels, or in further
+columns, become the text that JSON has for them.
 
-`lines` has a label, a blank and a sentence a line (the files of the Stanford Sentiment Treebank);
-`fasttext` the same with `__label__` before each label
-(fasttext.cc/docs/en/supervised-tutorial.html), of which there must be one; `folders` one directory
-a class and one file a text.
-
-Pairs of texts in tables: a question and an answer, a premise and a hypothesis, two sentences that
-may mean the same.
-
-Labelled pairs are read like labelled texts (`data/classification_forms.py`); `read_pairs` reads
-those that have no label yet. Without a name that says what it is, a file is JSON Lines if its first
-line begins with a brace, else TSV.
-
-    >>> list(read_pairs(Document("stdin", data=b"is it so?\\tit is\\nwho?\\tnobody\\n")))
-    [[('is it so?', 'it is'), ('who?', 'nobody')]]
+`lines` has a label, a blank and a sentence in each line (as the Stanford Sentiment Treebank); `fasttext`
+the same with `__label__` before its one label (fasttext.cc/docs/en/supervised-tutorial.html); `folders`
+one directory per class and one file per text; `numbers` a label and a series in each line.
 """
 
 from __future__ import annotations
@@ -48,9 +37,9 @@ MARK = "__label__"
 
 _FORMS = ("auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders", "numbers")
 _HEAD_LINES = 100
-_HEAD_ROWS = 1000  # that are looked at to find out which column has the labels
-_MAX_FEW_CLASSES = 8  # classes that are believed however short the file is
-_FILES = 1000  # of a folder that are read together
+_HEAD_ROWS = 1000  # rows in which distinct values are counted to find the label column
+_MAX_FEW_CLASSES = 8  # so many classes are accepted however few lines there are
+_FILES = 1000  # files of a folder in one batch
 
 
 class Batch(NamedTuple):
@@ -58,13 +47,11 @@ class Batch(NamedTuple):
 
     texts: list[Any]  # or pairs of texts, or series of numbers
     labels: list[str]
-    more: Sequence[list[str]] = ()  # of each further column that was asked for
+    more: Sequence[list[str]] = ()  # the values of each further column that was requested
 
 
 class Choice(NamedTuple):
-    """The columns of text and label, as they are called or None, that of the second text if
-    examples are pairs, and further ones to keep.
-    """
+    """The requested columns: text, label (None: to be found), the second text of pairs, further ones."""
 
     text: str | None = None
     label: str | None = None
@@ -72,7 +59,7 @@ class Choice(NamedTuple):
     more: tuple[str, ...] = ()
 
     def named(self) -> dict[str, str]:
-        """Return what was asked for by name: a map from purpose to column."""
+        """Return the columns requested by name, as a map from purpose to column."""
         pairs = [
             ("text", self.text),
             ("pair", self.pair),
@@ -83,7 +70,7 @@ class Choice(NamedTuple):
 
 
 def check_form(form: str) -> None:
-    """Refuse a form that there is not."""
+    """Refuse an unknown form."""
     if form not in _FORMS:
         raise ConfigError(
             f"form must be one of {', '.join(_FORMS)}; got {form!r}{suggest(str(form), _FORMS)}"
@@ -136,27 +123,27 @@ def recognise(document: Document) -> str:
 
 
 def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
-    """Yield text, label and further columns of a table; every row must have a label, the rest may
-    be empty.
-    """
-    asked = [choice.text, choice.label, choice.pair, *choice.more]
-    rows = open_rows(document, kind, asked, doubtful=False)  # a text and its label look like names
+    """Yield text, label and further columns of a table; only the label may not be empty."""
+    requested = [choice.text, choice.label, choice.pair, *choice.more]
+    rows = open_rows(
+        document, kind, requested, doubtful=False
+    )  # a text and its label look like names
     if not rows.kinds:
         return
     pair, further = (
-        rows.asked[2],
+        rows.requested[2],
         [
             columns.check_name(document.name, rows.kinds, column)
-            for column in rows.asked[3:]
+            for column in rows.requested[3:]
             if column is not None
         ],
     )
     kinds = (
         rows.kinds
         if pair is None
-        else columns.without(document.name, rows.kinds, pair, rows.asked[:2])
+        else columns.without(document.name, rows.kinds, pair, rows.requested[:2])
     )
-    text, label = columns.choose_pair(document.name, kinds, rows.asked[:2]) or _by_values(
+    text, label = columns.choose_pair(document.name, kinds, rows.requested[:2]) or _by_values(
         rows, kinds
     )
     texts_in = [text] if pair is None else [text, pair]
@@ -175,14 +162,14 @@ def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
             at = next(
                 k for k, value in enumerate(labels) if not isinstance(value, str) or not value
             )
-            raise columns.wrong_value(block.place(at), label, labels[at], "label")
+            raise columns.wrong_value(block.location(at), label, labels[at], "label")
         halves += block.halves
         yield Batch(
             texts,
             labels,
             [
-                [_plain(value, block, k, column) for k, value in enumerate(its)]
-                for column, its in zip(further, more)
+                [_plain(value, block, k, column) for k, value in enumerate(cells)]
+                for column, cells in zip(further, more)
             ],
         )
     if halves:
@@ -196,14 +183,12 @@ def _plain(value: Any, block: Block, k: int, column: str) -> str:
     if value is None or isinstance(value, str):
         return (value or "").strip()
     if isinstance(value, (dict, list, bytes)):
-        raise columns.wrong_value(block.place(k), column, value, "single value")
+        raise columns.wrong_value(block.location(k), column, value, "single value")
     return json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)
 
 
 def _by_values(rows: Rows, kinds: Mapping[str, str]) -> list[str]:
-    """Choose the label of two columns: the one with fewer distinct values or, if equal, the
-    shorter ones.
-    """
+    """Choose the label of two columns: fewer distinct values or, if equal, shorter ones."""
     pair = [column for column, kind in kinds.items() if kind not in (columns.OBJECT, columns.LIST)]
     head = next(rows.blocks(pair), None)
     values = [list(map(str, column[:_HEAD_ROWS])) for column in head.values] if head else [[], []]
@@ -297,10 +282,10 @@ def read_folders(path: Path, encoding: str, strict: bool = False) -> Iterator[Ba
     if loose:
         progress.say(f"{path}: skipped {loose:,} file{'s' * (loose > 1)} next to the class folders")
     for label in classes:
-        inside = sorted(_subfolders(path / label))
-        if inside and not any(entry.is_file() for entry in (path / label).iterdir()):
+        nested = sorted(_subfolders(path / label))
+        if nested and not any(entry.is_file() for entry in (path / label).iterdir()):
             raise DataError(
-                f"{path / label} has folders in it ({', '.join(inside[:3])}) and no files; give the folder "
+                f"{path / label} has folders in it ({', '.join(nested[:3])}) and no files; give the folder "
                 "whose folders are the classes"
             )
         yield from _folder(path / label, label, encoding, strict)
@@ -338,8 +323,9 @@ def _folder(path: Path, label: str, encoding: str, strict: bool) -> Iterator[Bat
 
 
 def _file_text(name: str, encoding: str, strict: bool) -> str | None:
-    """Return the text of a file; None if it is binary, which `strict` refuses. Most files are
-    small, so opening them dominates the cost.
+    """Return the text of a file; None if it is binary, which `strict` refuses.
+
+    Most files are small and opening them dominates the cost, so the usual case opens a file once.
     """
     document = Document(name, Path(name), encoding=encoding)
     if encoding == "utf-8" and not name.endswith(COMPRESSED):
@@ -349,7 +335,7 @@ def _file_text(name: str, encoding: str, strict: bool) -> str | None:
             if b"\0" not in data:
                 return data.removeprefix(BOM_UTF8).decode("utf-8")
         except (OSError, UnicodeDecodeError):
-            pass  # the document says what is wrong
+            pass  # reading it as a document raises the right error
     if not strict and encoding == "utf-8" and document.looks_binary():
         return None
     document.check_head()
@@ -377,8 +363,12 @@ FLAGS = ("--text-column", "--pair-column")
 def read_pairs(
     document: Document, text_column: str | None = None, pair_column: str | None = None
 ) -> Iterator[list[Any]]:
-    """Yield the pairs of a table, some thousands at a time; unnamed columns are the two that there
-    are.
+    """Yield the unlabelled pairs of a table, some thousands at a time; by default of its only two columns.
+
+    Without a telling file extension, a file whose first line begins with a brace is JSON Lines, else TSV.
+
+    >>> list(read_pairs(Document("stdin", data=b"is it so?\\tit is\\nwho?\\tnobody\\n")))
+    [[('is it so?', 'it is'), ('who?', 'nobody')]]
     """
     kind = table_kind(document.name)
     if kind is None:
@@ -387,34 +377,36 @@ def read_pairs(
     rows = open_rows(document, kind, (text_column, pair_column), doubtful=False)
     if not rows.kinds:
         return
-    chosen = _choose(document.name, rows.kinds, rows.asked)
+    chosen = _choose_texts(document.name, rows.kinds, rows.requested)
     for block in rows.blocks(chosen):
         yield joined(block, chosen)
 
 
 def joined(block: Block, names: list[str]) -> list[Any]:
-    """Return the pairs of some rows, whose first two values are those of these columns."""
+    """Return the pairs of some rows; the first two columns of the block have these names."""
     firsts, seconds = (texts_of(block, k, name) for k, name in enumerate(names))
     return list(zip(firsts, seconds))
 
 
 def texts_of(block: Block, k: int, column: str) -> list[str]:
-    """Return the values of the k-th column that was asked for, which must be texts."""
+    """Return the values of the k-th column of a block, which must be texts."""
     texts = block.values[k]
     if set(map(type, texts)) - {str}:
         at = next(row for row, value in enumerate(texts) if not isinstance(value, str))
-        raise columns.wrong_value(block.place(at), column, texts[at], "text")
+        raise columns.wrong_value(block.location(at), column, texts[at], "text")
     return texts
 
 
-def _choose(name: str, kinds: Mapping[str, str], asked: tuple[str | None, ...]) -> list[str]:
+def _choose_texts(
+    name: str, kinds: Mapping[str, str], requested: tuple[str | None, ...]
+) -> list[str]:
     """Choose the columns of the two texts."""
     chosen = [
-        None if column is None else columns.check_name(name, kinds, column) for column in asked
+        None if column is None else columns.check_name(name, kinds, column) for column in requested
     ]
     if None in chosen and len(kinds) == 2:
-        rest = [column for column in kinds if column not in chosen]
-        chosen = [rest.pop(0) if column is None else column for column in chosen]
+        remaining = [column for column in kinds if column not in chosen]
+        chosen = [remaining.pop(0) if column is None else column for column in chosen]
     if len(kinds) == 1:
         raise DataError(
             f"{name} has one column; this model reads pairs of texts: two columns, which a tab separates"

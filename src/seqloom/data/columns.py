@@ -1,9 +1,7 @@
-"""Which columns of a table are read: those that are named, those with usual names, or the only ones
-that it can be.
+"""Which columns of a table are read: those that are named, those with usual names, or the only possible ones.
 
-A column may lie deeper than the surface: `meta.body` is the field `body` of the object `meta`, and
-`messages.0.content` that of the first object of the list `messages`. A name that stands in the table as it
-is, dots and all, goes before a path.
+A column may be nested: `meta.body` is the field `body` of the object `meta`, and `messages.0.content` that
+of the first object of the list `messages`. A column whose own name has such dots takes precedence.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ TEXT_NAMES = (
     "utterance",
 )
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "intent")
-# columns of a table: names and values of each are looked at, which for millions would fill the
-# memory
-MAX_COLUMNS = 100_000
+MAX_COLUMNS = (
+    100_000  # names and first values of all columns are held; millions would fill the memory
+)
 
 _KINDS = {
     str: TEXT,
@@ -51,24 +49,22 @@ _KINDS = {
     date: "date",
 }
 _ABSENT = object()
-_DEEPEST = 20  # steps of a path that is found; a longer one can be asked for
-_LONGEST_NUMBER = 19  # digits; no list has as many entries
+_DEEPEST = 20  # steps of a path that is found; longer ones can still be requested
+_LONGEST_NUMBER = 19  # digits; no list has so many entries
 _MAX_NAMES_SHOWN = 12
 
 
 def choose(
     name: str, columns: Mapping[str, str], column: str | None, *, untyped: bool = False
 ) -> str:
-    """Choose the column of text among columns that hold these kinds of values; `untyped`: numbers
-    are text too.
-    """
+    """Choose the text column among columns with these kinds of values; `untyped`: numbers are text too."""
     texts = [key for key, kind in columns.items() if kind == TEXT]
     if column is not None:
         kind = columns[check_name(name, columns, column)]
         if kind in (TEXT, NOTHING) or (untyped and kind == NUMBER):
             return column
         inside = [key for key in texts if key.startswith(f"{column}.")]
-        where = (
+        hint = (
             f"; its text is in {listed(inside)}"
             if inside
             else f"; text is in {listed(texts)}"
@@ -77,7 +73,7 @@ def choose(
         )
         raise DataError(
             f"column {column!r} of {name} holds {kind if kind in (FLAG, BYTES) else f'{kind}s'}, "
-            f"not text{where}"
+            f"not text{hint}"
         )
     if len(texts) == 1:
         return texts[0]
@@ -91,15 +87,15 @@ def choose(
 
 
 def choose_pair(
-    name: str, columns: Mapping[str, str], asked: Sequence[str | None]
+    name: str, columns: Mapping[str, str], requested: Sequence[str | None]
 ) -> list[str] | None:
-    """Choose the columns of text and label; None where there are two of which nothing is known."""
-    called = {column.lower(): column for column in reversed(list(columns))}
+    """Choose the columns of text and label; None if there are two and neither name says which is which."""
+    by_lower_name = {column.lower(): column for column in reversed(list(columns))}
     chosen = [
-        next((called[usual] for usual in usuals if usual in called), None)
+        next((by_lower_name[usual] for usual in usuals if usual in by_lower_name), None)
         if column is None
         else check_name(name, columns, column)
-        for column, usuals in zip(asked, (TEXT_NAMES, LABEL_NAMES))
+        for column, usuals in zip(requested, (TEXT_NAMES, LABEL_NAMES))
     ]
     plain = [column for column, kind in columns.items() if kind not in (OBJECT, LIST)]
     if len(columns) == 1:
@@ -124,9 +120,7 @@ def choose_pair(
 def without(
     name: str, columns: Mapping[str, str], pair: str, others: Sequence[str | None]
 ) -> dict[str, str]:
-    """Return the columns besides that of the second text of pairs, among them those of first text
-    and label.
-    """
+    """Return the columns without that of the second texts of pairs, which must differ from the `others`."""
     check_name(name, columns, pair)
     if pair in others:
         what = "both texts of a pair" if others[0] == pair else "text and label"
@@ -144,14 +138,14 @@ def check_name(name: str, columns: Mapping[str, str], column: str) -> str:
     return column
 
 
-def wrong_value(place: str, column: str, value: Any, wanted: str) -> DataError:
+def wrong_value(location: str, column: str, value: Any, expected: str) -> DataError:
     """Return the error for a value that is not what a column must hold."""
     if value is None or value == "":
-        return DataError(f"{place}: no {wanted} in column {column!r}")
-    several = "; one label a row" if isinstance(value, list) and wanted == "label" else ""
-    not_so = "text" if wanted == "text" else with_article(wanted)
+        return DataError(f"{location}: no {expected} in column {column!r}")
+    several = "; one label a row" if isinstance(value, list) and expected == "label" else ""
+    expected_kind = "text" if expected == "text" else with_article(expected)
     return DataError(
-        f"{place}, column {column!r}: {with_article(kind_of(value))}, not {not_so}{several}"
+        f"{location}, column {column!r}: {with_article(kind_of(value))}, not {expected_kind}{several}"
     )
 
 
@@ -163,7 +157,7 @@ def listed(names: Sequence[str] | Mapping[str, str]) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return what kind of value it is."""
+    """Return the kind of a value."""
     return _KINDS.get(type(value), type(value).__name__)
 
 
@@ -179,14 +173,12 @@ def with_article(kind: str) -> str:
 
 
 def steps_to(column: str, names: Container[str]) -> tuple[str, ...]:
-    """Return the path that a column stands for; one that is called so, dots and all, goes first."""
+    """Return the path that a column stands for; an existing name with dots takes precedence."""
     return (column,) if column in names else tuple(column.split("."))
 
 
 def number(step: str) -> int:
-    """Return the number that a column is called by, -1 if it is none; Python does not read
-    thousands of digits.
-    """
+    """Return a step as a number, -1 if it is none; Python refuses to parse thousands of digits."""
     return int(step) if step.isdecimal() and len(step) < _LONGEST_NUMBER else -1
 
 
@@ -195,23 +187,21 @@ def look(value: Any, steps: Sequence[str], absent: Any = None) -> Any:
     for step in steps:
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(value, list) and 0 <= (place := number(step)) < len(value):
-            value = value[place]
+        elif isinstance(value, list) and 0 <= (index := number(step)) < len(value):
+            value = value[index]
         else:
             return absent
     return value
 
 
 def kinds_in(
-    rows: Sequence[Any], names: Container[str], asked: Sequence[str | None]
+    rows: Sequence[Any], names: Container[str], requested: Sequence[str | None]
 ) -> dict[str, str]:
-    """Return all paths in some rows, and those that are asked for, with the kinds of values that
-    they lead to.
-    """
+    """Return all paths in some rows, and the requested ones, with the kinds of their values."""
     kinds: dict[str, str] = {}
     for row in rows:
         _flatten(row, "", kinds)
-    for column in asked:
+    for column in requested:
         if column is not None:
             steps = steps_to(column, names)
             present = {
@@ -227,9 +217,7 @@ def kinds_in(
 
 
 def _flatten(value: Any, path: str, kinds: dict[str, str]) -> None:
-    """Add all paths in a value to `kinds`; of lists the first entry alone, unless the list is the
-    row.
-    """
+    """Add all paths in a value to `kinds`; of a list only its first entry, unless it is the row."""
     if path and kinds.get(path, NOTHING) == NOTHING:
         kinds[path] = kind_of(value)
     entries = (

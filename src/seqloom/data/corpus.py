@@ -1,8 +1,8 @@
 """Text to learn from: files, directories, compressed files, standard input or texts in memory, as one stream.
 
-A corpus is a list of documents that can be read any number of times and is never in memory as a
-whole. Whoever reads it to the end first learns its hashes and sizes on the way, and which files of
-a directory are not text. `blocks` cuts it where the tokenizer says that a cut changes nothing.
+A corpus is a list of documents that can be read any number of times and is never completely in
+memory. The first complete reading also computes its hashes and sizes, and finds the files of a
+directory that are not text. `blocks` cuts it where the tokenizer says that a cut changes nothing.
 `split` holds out whole files, or contiguous parts of a single file, because shuffled lines of
 running text put neighbours of the training text into the test; `overlap` measures that.
 
@@ -34,20 +34,18 @@ from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError, EncodingError
 from seqloom.text.coding import to_bytes
 
-_NEAR = 1 << 16  # how far a border of a split may move to find the end of a line
-_LINE = 20  # shorter lines repeat by chance and say nothing about overlap
+_NEAR = 1 << 16  # bytes by which a split may move to the end of a line
+_LINE = 20  # bytes; shorter lines repeat by chance and say nothing about overlap
 
 
 class Corpus(DocumentList):
     """Documents read as one stream of UTF-8 bytes; made by `read`, `from_texts`, `split` or `bundled`."""
 
-    of_words = False  # made of lists of words, which are taken as they are
+    of_words = False  # whether it was built from lists of words, which are taken as they are
 
     @classmethod
     def from_texts(cls, texts: str | Iterable[str], name: str = "text") -> Corpus:
-        """Make a corpus: a str is the text itself; a list holds one unit each and becomes one line
-        each.
-        """
+        """Make a corpus: a str is the text itself; the texts of a list are units and become lines."""
         data = (
             to_bytes(texts)
             if isinstance(texts, str)
@@ -123,9 +121,9 @@ class Corpus(DocumentList):
         files of several.
 
         Files are held out in the order of the hashes of their contents, so that names do not
-        matter. Where whole files would miss a fraction by more than a factor of two, the parts are
-        contiguous ones of every file. A border inside a file moves to the end of a line where one
-        is near, in a table to the end of a row.
+        matter. Where whole files would miss a fraction by more than a factor of two, every file is
+        split into contiguous parts. A cut inside a file moves to the end of a line if one is near,
+        in a table to the end of a row.
         """
         if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
             raise DataError(
@@ -134,18 +132,18 @@ class Corpus(DocumentList):
         shares = "/".join(f"{100 * share:g}" for share in fractions)
         sizes = [content.size for content in self._contents]
         several = sum(size > 0 for size in sizes) > 1
-        whole = (
+        file_split = (
             whole_files([content.digest for content in self._contents], sizes, fractions)
             if several
             else None
         )
-        if whole is not None:
-            parts = [[self.documents[place] for place in places] for places in whole]
-            manner = f"whole files {shares} by bytes in the order of their hashes"
+        if file_split is not None:
+            parts = [[self.documents[index] for index in indices] for indices in file_split]
+            description = f"whole files {shares} by bytes in the order of their hashes"
         else:
             parts = self._contiguous(fractions)
-            manner = f"contiguous {shares} by bytes{' of every file' * several}"
-        if several and whole is None:
+            description = f"contiguous {shares} by bytes{' of every file' * several}"
+        if several and file_split is None:
             progress.say(
                 f"{self.name}: too few files, or one too large, to hold out whole files; each file "
                 f"is split into "
@@ -162,21 +160,23 @@ class Corpus(DocumentList):
             Corpus(part, f"{self.name}:{label}")
             for part, label in zip(parts, ("train", "valid", "test"))
         )
-        return Splits(train, valid, test, manner)
+        return Splits(train, valid, test, description)
 
     def _contiguous(self, fractions: tuple[float, float, float]) -> list[list[Document | Table]]:
         """Return contiguous parts of every document, the documents ordered by their hashes."""
         parts: list[list[Document | Table]] = [[], [], []]
-        for place in sorted(
-            range(len(self.documents)), key=lambda place: self._contents[place].digest
+        for index in sorted(
+            range(len(self.documents)), key=lambda index: self._contents[index].digest
         ):
-            end = int(self._ends[place])
-            if (base := end - self._contents[place].size) == end:
+            end = int(self._ends[index])
+            if (base := end - self._contents[index].size) == end:
                 continue
             bounds = [
                 0,
                 *(
-                    min(max(self._border(base + round((end - base) * share), place), base), end)
+                    min(
+                        max(self._nearest_end(base + round((end - base) * share), index), base), end
+                    )
                     - base
                     for share in (fractions[0], fractions[0] + fractions[1])
                 ),
@@ -184,7 +184,7 @@ class Corpus(DocumentList):
             ]
             for part, low, high in zip(parts, bounds, bounds[1:]):
                 if low < high:
-                    part.append(self.documents[place].part(low, high))
+                    part.append(self.documents[index].part(low, high))
         return parts
 
     def beginning(self, fraction: float) -> Corpus | None:
@@ -193,7 +193,7 @@ class Corpus(DocumentList):
         """
         total = sum(content.size for content in self._contents)
         target = round(total * fraction)
-        stop = self._border(
+        stop = self._nearest_end(
             target, min(int(np.searchsorted(self._ends, target, side="right")), len(self._ends) - 1)
         )
         return self._part(0, stop, f"{self.name}:beginning") if 0 < stop < total else None
@@ -207,16 +207,16 @@ class Corpus(DocumentList):
             base += content.size
         return Corpus(parts, name)
 
-    def _border(self, target: int, at: int) -> int:
-        """Return the end of a row, line or document nearest to a byte of that document; failing that,
-        of white space, and failing that, of a character.
+    def _nearest_end(self, target: int, index: int) -> int:
+        """Return the end of a row, line or document nearest to the offset `target` in a document; if none
+        is near, the end of white space, else of a character.
         """
-        ends, document = self._ends, self.documents[at]
-        base = int(ends[at]) - self._contents[at].size
+        ends, document = self._ends, self.documents[index]
+        base = int(ends[index]) - self._contents[index].size
         if isinstance(document, Table):
-            return _nearest(np.append(base, base + self._contents[at].ends), target)
+            return _nearest(np.append(base, base + self._contents[index].ends), target)
         reach = min(_NEAR, int(ends[-1]) // 100)
-        start, stop = max(target - reach, base), min(target + reach, int(ends[at]))
+        start, stop = max(target - reach, base), min(target + reach, int(ends[index]))
         window = np.frombuffer(
             b"".join(document.part(start - base, stop - base).unchecked()), np.uint8
         )
@@ -227,15 +227,15 @@ class Corpus(DocumentList):
         characters = start + np.flatnonzero(window & 0xC0 != 0x80)
         return _nearest(
             next(
-                (places for places in (lines, spaces, characters) if len(places)),
+                (offsets for offsets in (lines, spaces, characters) if len(offsets)),
                 np.array([target]),
             ),
             target,
         )
 
 
-def _nearest(places: np.ndarray, target: int) -> int:
-    return int(places[np.argmin(np.abs(places - target))])
+def _nearest(offsets: np.ndarray, target: int) -> int:
+    return int(offsets[np.argmin(np.abs(offsets - target))])
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def read(
     Files ending in .gz, .xz and .zst are decompressed. Other encodings than UTF-8 must be named.
     Files ending in .csv, .tsv, .jsonl, .ndjson or .parquet are tables: `column` is read, a name or
     a path such as `messages.0.content`, and each row is a document. Without it, the only column of
-    text is taken. `data:ptb/train` is a dataset of the catalogue. Of a directory or pattern, binary
+    text is taken. `data:ptb/train` is a dataset of the catalogue. In a directory or pattern, binary
     files and those in another encoding are skipped and reported; `strict` refuses them.
     """
     return open_corpus(source, encoding=encoding, column=column, strict=strict, check=True)
@@ -307,15 +307,15 @@ def open_corpus(
     strict: bool = False,
     check: bool = False,
 ) -> Corpus:
-    """Open a corpus without reading a directory's files: those that are not text are found by
-    whoever reads them first (`Corpus.read_by`), unless `check` asks for that now.
+    """Open a corpus without reading a directory's files: those that are not text are found by the
+    first reading (`Corpus.read_by`), or now with `check`.
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [
         document
-        for one in sources
+        for path in sources
         for document in find_documents(
-            one, encoding, tables_only=column is not None, strict=strict, check=check
+            path, encoding, tables_only=column is not None, strict=strict, check=check
         )
     ]
     if not documents:
@@ -355,8 +355,8 @@ def overlap(train: Corpus, test: Corpus) -> float:
         )
         for corpus in (train, test)
     ]
-    known, asked = (np.frombuffer(h, np.int64) for h in hashes)
-    return float(np.isin(asked, known).mean()) if len(asked) else 0.0
+    train_lines, test_lines = (np.frombuffer(h, np.int64) for h in hashes)
+    return float(np.isin(test_lines, train_lines).mean()) if len(test_lines) else 0.0
 
 
 def bundled() -> Corpus:

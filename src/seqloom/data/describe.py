@@ -1,21 +1,13 @@
-"""What a corpus is made of, before any model: words, how far a vocabulary reaches, how long things are.
+"""What a corpus consists of, before any model: words, the coverage of vocabularies, lengths; and whether
+held-out text is of another kind (`shift`).
 
-Everything is counted on the first part of the text and asked of the last (as `compare` splits it),
-or of a held-out text that is given. A vocabulary of the most frequent words is a prefix of the
-longest one, so one pass gives the coverage and the unknown words of every size.
+Everything is counted on the training part and measured on the test part (as `compare` splits them) or
+on a given held-out text. A vocabulary of the most frequent words is a prefix of the longest one, so
+one pass gives the coverage and the unknown words of every size.
 
     >>> report = describe(["to be or not to be"] * 40, held_out=["to be or to do"], kinds=["word"])
     >>> report.types, report.rows[0].oov_rate
     (4, 0.2)
-
-Whether held-out text is of another kind than the training text.
-
-Measured are words that the training text lacks: of the held-out text, and of a random tenth of the
-training text, each against the other nine tenths. Text of one kind gives two rates of the same
-size; another language, or code beside prose, gives a rate far above. The tenth is drawn in runs of
-200 words, the files mixed, so it is what a lucky split would have given. Where words are not
-written with blanks between them, characters are counted instead. Of long texts a part is read; of
-short ones nothing is said.
 """
 
 from __future__ import annotations
@@ -25,7 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,10 +28,6 @@ from seqloom.frames import html_table
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.vocabulary import SPLITTERS
 
-if TYPE_CHECKING:
-    from seqloom.data.corpus import Corpus
-
-
 KINDS = ("whitespace", "word", "char", "byte", "bpe")
 SIZES = (1000, 8000, 32000)
 BINS = 20  # of a histogram
@@ -47,7 +35,7 @@ BINS = 20  # of a histogram
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long things of one sort are."""
+    """The distribution of the lengths of lines, words or documents."""
 
     name: str
     count: int
@@ -56,14 +44,13 @@ class Lengths:
     p90: int
     p99: int
     longest: int
-    histogram: list[
-        tuple[int, int, int]
-    ]  # from, to (both included), how many; the last reaches to the longest
+    # first and last length of each bin, and its count; the last bin extends to the longest
+    histogram: list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which share of the running words the most frequent `types` are."""
+    """The share of the running words that the most frequent `types` cover."""
 
     types: int
     train: float
@@ -82,11 +69,11 @@ class TokenizerRow:
     oov_rate: float  # share of the tokens that are <unk>
     known_types: (
         float | None
-    )  # share of the different tokens that the vocabulary has; for kinds that can miss
+    )  # share of the distinct tokens in the vocabulary; for kinds with <unk>
 
 
 class Table(NamedTuple):
-    """Cells as text, the first row above the others."""
+    """Cells as text; the first row is the header."""
 
     title: str
     rows: Sequence[tuple[str, ...]]
@@ -118,7 +105,8 @@ class Description:
         """Return the first lines of the report."""
         normalized = "" if self.normalize == "none" else f", normalised by {self.normalize}"
         return [
-            f"{self.name}: {self.n_bytes:,} bytes, {_many(self.documents, 'document')}, {self.lines:,} lines",
+            f"{self.name}: {self.n_bytes:,} bytes, {_plural(self.documents, 'document')}, "
+            f"{self.lines:,} lines",
             f"{self.words:,} words to learn from, {self.types:,} different ones, {self.once:,} of them once"
             f"{normalized}",
         ]
@@ -203,15 +191,13 @@ def describe(
     sizes: Sequence[int] = SIZES,
     normalize: str = "none",
 ) -> Description:
-    """Count a corpus; `data` and `held_out` as in `fit`. Without `held_out` a tenth of the text is,
-    as `split` does it.
-    """
+    """Describe a corpus; `data` and `held_out` as in `fit`. By default `split` holds out a tenth."""
     corpus = as_corpus(data)
-    train, test, name = _parts(corpus, held_out)
+    train, test, held_out_name = _parts(corpus, held_out)
     words = Tokenizer(kind="word", normalize=normalize).fit(train)
     counts, word_lines = _counted(words, train)
     ordinary = _ordinary(words)
-    asked = None if test is None else encode_corpus(words, test, unit="line")
+    held_out_ids = None if test is None else encode_corpus(words, test, unit="line")
     rows = [] if test is None else list(_rows(train, test, kinds, sizes, normalize))
     spellings = np.array([len(words.token(i)) for i in range(ordinary, words.vocab_size)])
     line_bytes = [len(line.encode()) for line in corpus.lines()]
@@ -233,8 +219,8 @@ def describe(
         words=int(counts[ordinary:].sum()),
         types=words.vocab_size - ordinary,
         once=int(np.count_nonzero(counts[ordinary:] == 1)),
-        held_out=name,
-        coverage=_coverage(words, counts, asked),
+        held_out=held_out_name,
+        coverage=_coverage(words, counts, held_out_ids),
         rows=rows,
         lengths=lengths,
     )
@@ -267,19 +253,23 @@ def _counted(tokenizer: Tokenizer, corpus: Corpus) -> tuple[np.ndarray, np.ndarr
     return np.bincount(ids, minlength=tokenizer.vocab_size), np.diff(ends, prepend=-1) - 1
 
 
-def _coverage(words: Tokenizer, counts: np.ndarray, asked: np.ndarray | None) -> list[Coverage]:
+def _coverage(
+    words: Tokenizer, counts: np.ndarray, held_out_ids: np.ndarray | None
+) -> list[Coverage]:
     first = _ordinary(words)
-    seen = np.cumsum(counts[first:])
-    again = None
-    if asked is not None:
-        again = np.cumsum(np.bincount(asked, minlength=words.vocab_size)[first:])
-    running = 0 if asked is None else int(np.count_nonzero(asked != words.eos_id))
-    steps = sorted({min(k * 10**e, len(seen)) for e in range(9) for k in (1, 2, 3, 5, 7)})
+    covered = np.cumsum(counts[first:])
+    held_out_covered = None
+    if held_out_ids is not None:
+        held_out_covered = np.cumsum(np.bincount(held_out_ids, minlength=words.vocab_size)[first:])
+    running = 0 if held_out_ids is None else int(np.count_nonzero(held_out_ids != words.eos_id))
+    steps = sorted({min(k * 10**e, len(covered)) for e in range(9) for k in (1, 2, 3, 5, 7)})
     return [
         Coverage(
             k,
-            float(seen[k - 1] / seen[-1]),
-            None if again is None or not running else float(again[k - 1] / running),
+            float(covered[k - 1] / covered[-1]),
+            None
+            if held_out_covered is None or not running
+            else float(held_out_covered[k - 1] / running),
         )
         for k in steps
     ]
@@ -294,15 +284,15 @@ def _rows(
             yield _row(Tokenizer(kind="byte", normalize=normalize), test, None)
             continue
         full = Tokenizer(kind=kind, normalize=normalize).fit(train) if kind in SPLITTERS else None
-        wanted = [
+        fillable = [
             size for size in sizes if kind != "char" and (full is None or size < full.vocab_size)
         ]
-        last = 0
-        for size in wanted:
-            made = Tokenizer(kind=kind, vocab_size=size, normalize=normalize).fit(train)
-            if made.vocab_size > last:  # a small text cannot fill the larger ones
-                yield _row(made, test, normalize if full is not None else None)
-            last = made.vocab_size
+        previous_size = 0
+        for size in fillable:
+            tokenizer = Tokenizer(kind=kind, vocab_size=size, normalize=normalize).fit(train)
+            if tokenizer.vocab_size > previous_size:  # a small text cannot fill the larger ones
+                yield _row(tokenizer, test, normalize if full is not None else None)
+            previous_size = tokenizer.vocab_size
         if full is not None:
             yield _row(full, test, normalize)
 
@@ -312,14 +302,13 @@ def _row(tokenizer: Tokenizer, test: Corpus, normalize: str | None) -> Tokenizer
     ends = int(np.count_nonzero(ids == tokenizer.eos_id))
     tokens = len(ids) - ends
     unknown = 0 if tokenizer.unk_id is None else int(np.count_nonzero(ids == tokenizer.unk_id))
-    missing = (
-        test.open_lines
-    )  # newlines; asking reads the text, which tells the size of compressed files too
+    # read before n_bytes: reading the text gives the size of compressed files, too
+    open_lines = test.open_lines
     return TokenizerRow(
         kind=tokenizer.kind,
         vocab_size=tokenizer.vocab_size,
         tokens=tokens,
-        bytes_per_token=((test.n_bytes or 0) + missing - ends) / max(tokens, 1),
+        bytes_per_token=((test.n_bytes or 0) + open_lines - ends) / max(tokens, 1),
         tokens_per_line=tokens / max(ends, 1),
         oov_rate=unknown / max(tokens, 1),
         known_types=None
@@ -329,12 +318,10 @@ def _row(tokenizer: Tokenizer, test: Corpus, normalize: str | None) -> Tokenizer
 
 
 def known_types(tokenizer: Tokenizer, other: Tokenizer) -> float:
-    """Return the share of another tokenizer's distinct tokens (of the same kind) that this one
-    knows.
-    """
-    known = {tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)}
-    asked = {other.token_bytes(i) for i in range(other.vocab_size)} - {b""}
-    return len(asked & known) / max(len(asked), 1)
+    """Return the share of the distinct tokens of another tokenizer (of the same kind) that this one has."""
+    tokens = {tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)}
+    other_tokens = {other.token_bytes(i) for i in range(other.vocab_size)} - {b""}
+    return len(other_tokens & tokens) / max(len(other_tokens), 1)
 
 
 def _lengths(name: str, values: np.ndarray) -> Lengths:
@@ -367,7 +354,7 @@ def _share(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:.{digits}%}"
 
 
-def _many(n: int, noun: str) -> str:
+def _plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
@@ -375,17 +362,15 @@ def _many(n: int, noun: str) -> str:
 
 _RUN = 200  # words
 _SHARE = 10  # one run in so many of the training text is compared with the others
-_MAX_BYTES = 32 << 20  # bytes that are looked at; of longer texts every second, third, ... megabyte
-_LONG_WORD = 25  # bytes a word on average: a script without blanks
-_MIN_WORDS = 1000  # words, of which a rate would say little
+_MAX_BYTES = 32 << 20  # bytes that are read; of longer texts every second, third, ... megabyte
+_LONG_WORD = 25  # average bytes of a word, above which the script has no blanks between words
+_MIN_WORDS = 1000  # of fewer words a rate would say little
 _FACTOR, _MARGIN = 2.0, 0.15
 _WORD = re.compile(r"\w+")
 
 
 class Shift(NamedTuple):
-    """Shares of words that are not in the training text: of the held-out text, and of a part of the
-    training text.
-    """
+    """Shares of words unseen in training: of the held-out text, and of a sample of the training text."""
 
     unseen: float
     expected: float
@@ -403,24 +388,30 @@ class Shift(NamedTuple):
 
 
 def shift(train: Corpus, test: Corpus) -> Shift:
-    """Measure how far the test text is from the training text."""
+    """Measure whether the test text is of another kind than the training text.
+
+    Counted are words that nine tenths of the training text lack: in the test text, and in the remaining
+    random tenth. Text of one kind gives two similar rates; another language, or code beside prose, a far
+    higher one. The tenth is drawn in runs of 200 words from all files, as a lucky split would give it.
+    Characters are counted where words are not separated by blanks. Texts that are too short give 0 and 0.
+    """
     rng = np.random.default_rng(0)
-    known: set[str] = set()
-    drawn: list[str] = []
+    training_words: set[str] = set()
+    sample: list[str] = []
     by_character = _without_blanks(train)
     for run in _runs(train, by_character):
         if rng.integers(_SHARE):
-            known.update(run)
+            training_words.update(run)
         else:
-            drawn += run
-    asked = [word for run in _runs(test, by_character) for word in run]
-    if min(len(asked), len(drawn)) < _MIN_WORDS:
+            sample += run
+    test_words = [word for run in _runs(test, by_character) for word in run]
+    if min(len(test_words), len(sample)) < _MIN_WORDS:
         return Shift(0.0, 0.0)
-    return Shift(_unseen(asked, known), _unseen(drawn, known))
+    return Shift(_unseen(test_words, training_words), _unseen(sample, training_words))
 
 
-def _unseen(words: list[str], known: set[str]) -> float:
-    return sum(word not in known for word in words) / len(words)
+def _unseen(words: list[str], vocabulary: set[str]) -> float:
+    return sum(word not in vocabulary for word in words) / len(words)
 
 
 def _without_blanks(corpus: Corpus) -> bool:

@@ -1,10 +1,8 @@
 """One document: a file (plain, compressed, in any encoding) or a text in memory, read as valid UTF-8 bytes.
 
-Whatever the source, `Document.pieces` streams the same thing: UTF-8 without a byte-order mark, every byte
-checked, otherwise unchanged (line ends stay as they are). So everything above works on bytes and never has
-to ask where they came from.
-
-The lines of a document, about a megabyte at a time.
+Whatever the source, `Document.pieces` streams the same: UTF-8 without a byte-order mark, every byte checked,
+otherwise unchanged (line ends stay as they are). So all callers work on bytes, wherever these came from.
+`line_blocks` and `numbered_lines` give the lines of a document, about a megabyte at a time.
 """
 
 from __future__ import annotations
@@ -44,15 +42,12 @@ class Document:
     encoding: str = "utf-8"
     start: int = 0
     stop: int | None = None
-    kept: object = field(
-        default=None, repr=False, compare=False
-    )  # holds open a file that has no name
-    content: Content | None = field(
-        default=None, repr=False, compare=False
-    )  # where it has been read already
-    folder: Folder | None = field(
-        default=None, repr=False, compare=False
-    )  # that leaves it out if it is not text
+    # keeps a temporary file without a name alive
+    open_file: object = field(default=None, repr=False, compare=False)
+    # hash and sizes, once it has been read
+    content: Content | None = field(default=None, repr=False, compare=False)
+    # the directory that leaves it out if it is not text
+    folder: Folder | None = field(default=None, repr=False, compare=False)
 
     def part(self, start: int, stop: int) -> Document:
         """Return a document over a range of this one's content."""
@@ -109,7 +104,8 @@ class Document:
                 f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)"
             )
         vectors = vectors_instead_of_text(head)
-        if self.looks_binary(head) or vectors in BINARY:  # which few numbers need not look like
+        # a binary vector file of few numbers need not look binary
+        if self.looks_binary(head) or vectors in BINARY:
             if vectors:
                 raise DataError(
                     f"{self.name} holds {vectors}, not text; convert it with `seqloom convert`"
@@ -127,7 +123,7 @@ class Document:
         return self.data[:size] if self.path is None else next(self._raw(0, size), b"")[:size]
 
     def unchecked(self) -> Iterator[bytes]:
-        """Yield the bytes of the range, unchecked."""
+        """Yield the bytes of the range without checking that they are UTF-8."""
         skip, left = self.start, None if self.stop is None else self.stop - self.start
         stream: Iterator[bytes]
         if self.path is None:
@@ -255,8 +251,8 @@ _BLOCK = 1 << 20
 def line_blocks(
     document: Document, size: int = _BLOCK, *, returns: bool = False
 ) -> Iterator[bytes]:
-    """Yield the content in blocks of about `size` bytes that end with a line; with `returns` a
-    lone \\r ends one, too.
+    """Yield the content in blocks of about `size` bytes of complete lines; with `returns` a lone \\r also
+    ends a line.
     """
     waiting: list[bytes] = []
     length = 0
@@ -279,7 +275,7 @@ def line_blocks(
 
 
 def numbered_lines(document: Document) -> Iterator[tuple[int, list[str]]]:
-    """Yield some thousand lines without their ends, \\n or \\r\\n, and the number of the first."""
+    """Yield some thousand lines without their ends, \\n or \\r\\n, after the number of the first."""
     first = 1
     for block in line_blocks(document):
         text = block.decode("utf-8")

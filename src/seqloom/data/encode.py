@@ -1,8 +1,8 @@
 """A corpus as one long array of ids, in memory or in a file that is mapped.
 
-The file is raw little-endian numbers with a small JSON beside it that says what made it. While it grows it
-is called `<path>.partial`; `<path>.journal` records after every few blocks how far it is valid, so a run that
-was killed goes on from there and ends with the same bytes.
+The file has raw little-endian numbers, and a small JSON file beside it says which tokenizer and text they
+come from. While it grows it is called `<path>.partial`; `<path>.journal` records after every few blocks how
+far it is valid, so a killed run resumes there and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,8 @@ from seqloom.text.tokenizer import Tokenizer
 Unit = Literal["line", "document", "stream"]
 
 _BLOCK = 4 << 20  # bytes
-_BY_LINES = {
-    "whitespace": False,
-    "word": False,
-    "char": True,
-    "byte": True,
-}  # whether a newline is a token
+# kinds whose tokens never cross a newline, and whether a newline is a token
+_BY_LINES = {"whitespace": False, "word": False, "char": True, "byte": True}
 _JOURNAL_EVERY = 8  # blocks
 
 
@@ -68,14 +64,14 @@ def encoded_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield the same ids (uint32) block by block, so that a text of any size can be worked on.
 
-    `skip`: so many blocks at the beginning are left out; `end_stream`: a stream is closed by
-    `</s>`, after its last block; `label` is shown as progress.
+    `skip`: number of blocks at the beginning to leave out; `end_stream`: close a stream by `</s>`
+    after its last block; `label`: the name of the progress bar.
     """
     eos = np.array([tokenizer.eos_id], np.uint32)
 
     def encode(block: Block) -> tuple[int, np.ndarray]:
         if unit == "document" and block.ends:
-            return len(block.data), _each(tokenizer, block, eos)
+            return len(block.data), _encode_documents(tokenizer, block, eos)
         ids = tokenizer.encode_block(block.data, unit == "line")
         if unit == "line" and block.ends_document and not block.data.endswith(b"\n"):
             ids = np.concatenate([ids, eos])
@@ -92,10 +88,10 @@ def encoded_blocks(
         yield eos
 
 
-def _each(tokenizer: Tokenizer, block: Block, eos: np.ndarray) -> np.ndarray:
-    """Encode the documents of a block separately, with an end token after each."""
+def _encode_documents(tokenizer: Tokenizer, block: Block, eos: np.ndarray) -> np.ndarray:
+    """Encode the documents of a block separately, each followed by `</s>`."""
     if tokenizer.kind in _BY_LINES and tokenizer.normalizer is None and len(block.ends) > 1:
-        return _each_by_lines(tokenizer, block)
+        return _encode_documents_by_lines(tokenizer, block)
     parts, low = [], 0
     for high in block.ends:
         parts += [tokenizer.encode_block(block.data[low:high], False), eos]
@@ -105,18 +101,18 @@ def _each(tokenizer: Tokenizer, block: Block, eos: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _each_by_lines(tokenizer: Tokenizer, block: Block) -> np.ndarray:
-    """Encode the documents of a block in one go: rows of a table, which all end with a newline,
-    for tokenizers whose tokens never cross one.
+def _encode_documents_by_lines(tokenizer: Tokenizer, block: Block) -> np.ndarray:
+    """Encode the documents of a block together: rows of a table, which all end with a newline, for
+    tokenizers whose tokens never cross one.
     """
     ids = tokenizer.encode_block(block.data, True)
     newlines = np.flatnonzero(np.frombuffer(block.data, np.uint8) == ord("\n"))
-    places = np.flatnonzero(ids == tokenizer.eos_id)  # as many
+    eos_positions = np.flatnonzero(ids == tokenizer.eos_id)  # one for each newline
     last = np.isin(newlines + 1, block.ends)
     if not _BY_LINES[tokenizer.kind]:
-        return np.delete(ids, places[~last])
-    ids[places] = tokenizer.encode_block(b"\n", False)[0]
-    return np.insert(ids, places[last] + 1, tokenizer.eos_id)
+        return np.delete(ids, eos_positions[~last])
+    ids[eos_positions] = tokenizer.encode_block(b"\n", False)[0]
+    return np.insert(ids, eos_positions[last] + 1, tokenizer.eos_id)
 
 
 def check_file(path: Path) -> None:
@@ -125,15 +121,13 @@ def check_file(path: Path) -> None:
         raise DataError(f"{path}: there is no directory {path.parent}; make it first")
     if path.exists() and not path.is_file():
         raise DataError(f"{path}: not a file; choose another name")
-    with _writing(path):
-        os.rmdir(
-            tempfile.mkdtemp(prefix=".seqloom-", dir=path.absolute().parent)
-        )  # permissions alone do not tell
+    with _writing(path):  # a trial, since permissions alone do not tell
+        os.rmdir(tempfile.mkdtemp(prefix=".seqloom-", dir=path.absolute().parent))
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Raise any failure with one of the auxiliary files as one of the file that was asked for."""
+    """Report any failure to write an auxiliary file as a failure to write `path`."""
     try:
         yield
     except OSError as error:
@@ -154,7 +148,7 @@ def _encode_to_file(
 def _encode_alone(
     tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype
 ) -> np.ndarray:
-    made_by = {
+    job = {
         "format_version": 1,
         "dtype": dtype.str,
         "tokenizer": tokenizer.fingerprint,
@@ -168,14 +162,12 @@ def _encode_alone(
     if (
         done is not None
         and path.is_file()
-        and done == {**made_by, "count": path.stat().st_size // dtype.itemsize}
+        and done == {**job, "count": path.stat().st_size // dtype.itemsize}
     ):
         return _map(path, dtype)
-    blocks, count = _resume(_read_json(journal), made_by, partial, dtype)
-    if not count:
-        journal.unlink(
-            missing_ok=True
-        )  # of another job, which must not take this one's ids for its own
+    blocks, count = _resume(_read_json(journal), job, partial, dtype)
+    if not count:  # the journal is of another job, which must not mistake these ids for its own
+        journal.unlink(missing_ok=True)
     with (
         _writing(path),
         _unfinished(path, partial, journal),
@@ -188,23 +180,21 @@ def _encode_alone(
             blocks, count = blocks + 1, count + len(ids)
             if blocks % _JOURNAL_EVERY == 0:
                 _sync(file)
-                _write_json(journal, {**made_by, "blocks": blocks, "count": count})
-        if unit == "stream":  # which the journal must not count as a block
+                _write_json(journal, {**job, "blocks": blocks, "count": count})
+        if unit == "stream":  # the last </s> is no block that the journal counts
             file.write(np.array([tokenizer.eos_id], dtype).tobytes())
             count += 1
         _sync(file)
         about.unlink(missing_ok=True)  # never an old description beside a new array
         os.replace(partial, path)
-        _write_json(about, {**made_by, "count": count})
+        _write_json(about, {**job, "count": count})
         journal.unlink(missing_ok=True)
     return _map(path, dtype)
 
 
 @contextmanager
 def _unfinished(path: Path, partial: Path, journal: Path) -> Iterator[None]:
-    """Tell whoever interrupts the work if it can be resumed; remove files it could not resume
-    from.
-    """
+    """Add to the error of an interrupted run that it can be resumed; if it cannot, remove its file."""
     goes_on = f"progress is kept in {partial}; run the same command to resume"
     try:
         yield
@@ -221,12 +211,10 @@ def _unfinished(path: Path, partial: Path, journal: Path) -> Iterator[None]:
 
 
 def _resume(
-    entry: dict[str, Any] | None, made_by: dict[str, Any], partial: Path, dtype: np.dtype
+    entry: dict[str, Any] | None, job: dict[str, Any], partial: Path, dtype: np.dtype
 ) -> tuple[int, int]:
-    """Return the numbers of blocks and ids that an earlier run of the same job has certainly
-    written.
-    """
-    if entry is None or any(entry.get(key) != value for key, value in made_by.items()):
+    """Return the numbers of blocks and ids that an earlier run of the same job has safely written."""
+    if entry is None or any(entry.get(key) != value for key, value in job.items()):
         return 0, 0
     if not partial.is_file() or partial.stat().st_size < entry["count"] * dtype.itemsize:
         return 0, 0

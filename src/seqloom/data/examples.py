@@ -1,21 +1,13 @@
-"""What an example of labelled data is: a text, a pair of texts (a tuple of two), or an array of numbers.
+"""What an example of labelled data is: a text, a pair of texts (a tuple of two), or an array of numbers;
+how data in memory is read, and which files and examples are held out.
 
->>> extent("a cat"), extent(("a cat", "a dog")), in_one_line(("a cat", "a dog"))
-(5, 10, 'a cat | a dog')
+Data in memory is a list, a generator, a NumPy array, or a column or frame of pandas or polars. Neither of
+these is imported: a column is what has `to_list`, a frame what has `columns`.
 
-Data that is in memory: lists, generators, NumPy arrays, and the columns and frames of pandas and polars.
-
-Neither pandas nor polars is imported: a column is what has `to_list`, a frame what has `columns`.
-
+    >>> extent("a cat"), extent(("a cat", "a dog")), in_one_line(("a cat", "a dog"))
+    (5, 10, 'a cat | a dog')
     >>> values(np.array(["a", "b"])), list(units([["to", "be"], ["or", "not"]])[0])
     (['a', 'b'], ['to be', 'or not'])
-
-Which files of a corpus, and which labelled examples, are held out.
-
-Files are taken in the order of the hashes of their contents, so that neither the name of a file nor
-that of its folder decides where it goes, and copies of a file stay together. The test part takes
-each file that brings it nearer to its size, then the validation part; the others are trained on. So
-a large file never ends up where a small part is wanted.
 """
 
 from __future__ import annotations
@@ -36,9 +28,7 @@ from seqloom.text.file_names import refuse_file, written_as_file
 
 
 def is_pair(example: Any) -> bool:
-    """Return whether an example is a pair of texts: a tuple, since a list is one of words or
-    examples.
-    """
+    """Return whether an example is a pair of texts: a tuple, since a list holds words or examples."""
     return (
         isinstance(example, tuple)
         and len(example) == 2
@@ -52,22 +42,22 @@ def in_one_line(example: Any) -> str:
 
 
 def extent(example: Any) -> int:
-    """Return the characters of a text or of both texts of a pair, or the steps of a series."""
+    """Return the number of characters of a text or of both texts of a pair, or of steps of a series."""
     return sum(map(len, example)) if is_pair(example) else len(example)
 
 
-def check_examples(given: list[Any], name: str) -> list[Any]:
+def check_examples(examples: list[Any], name: str) -> list[Any]:
     """Return the examples, checked: texts, pairs of texts, or arrays of numbers of equal width."""
     if (
-        isinstance(given[0], tuple)
-        and len(given[0]) == 2
-        and any(isinstance(text, str) for text in given[0])
+        isinstance(examples[0], tuple)
+        and len(examples[0]) == 2
+        and any(isinstance(text, str) for text in examples[0])
     ):
-        return [_pair(value, row, name) for row, value in enumerate(given, 1)]
-    if isinstance(given[0], str) or not isinstance(given[0], (np.ndarray, list, tuple)):
-        return [_text(text, row, name) for row, text in enumerate(given, 1)]
+        return [_pair(value, row, name) for row, value in enumerate(examples, 1)]
+    if isinstance(examples[0], str) or not isinstance(examples[0], (np.ndarray, list, tuple)):
+        return [_text(text, row, name) for row, text in enumerate(examples, 1)]
     arrays: list[np.ndarray] = []
-    for row, value in enumerate(given, 1):
+    for row, value in enumerate(examples, 1):
         if isinstance(value, str):
             raise DataError(
                 f"row {row} of {name} is a text, but the first one is an array of numbers; give either"
@@ -99,7 +89,7 @@ def _text(value: Any, row: int, name: str) -> str:
     if not isinstance(value, str):
         raise DataError(f"row {row} of {name}: {value!r:.60} is not text")
     if not value.isascii():
-        to_bytes(value)  # refuses what is no character
+        to_bytes(value)  # refuses lone surrogates
     return value
 
 
@@ -114,9 +104,9 @@ def _pair(value: Any, row: int, name: str) -> tuple[str, str]:
 def digest(texts: list[str]) -> bytes:
     """Return the SHA-256 of a list of texts: of their characters and of where they end."""
     ends = np.fromiter(map(len, texts), "<i8", len(texts))
-    whole = hashlib.sha256(ends.tobytes())
-    whole.update("".join(texts).encode("utf-8", "surrogatepass"))
-    return whole.digest()
+    hasher = hashlib.sha256(ends.tobytes())
+    hasher.update("".join(texts).encode("utf-8", "surrogatepass"))
+    return hasher.digest()
 
 
 def digest_examples(examples: list[Any]) -> bytes:
@@ -124,10 +114,10 @@ def digest_examples(examples: list[Any]) -> bytes:
         return digest(examples)
     if is_pair(examples[0]):
         return hashlib.sha256(b"pairs" + digest(list(chain.from_iterable(examples)))).digest()
-    whole = hashlib.sha256(repr([array.shape for array in examples]).encode())
+    hasher = hashlib.sha256(repr([array.shape for array in examples]).encode())
     for array in examples:
-        whole.update(np.ascontiguousarray(array).data)
-    return whole.digest()
+        hasher.update(np.ascontiguousarray(array).data)
+    return hasher.digest()
 
 
 # ---- in memory
@@ -149,9 +139,7 @@ def is_frame(data: Any) -> bool:
 
 
 def is_column(data: Any) -> bool:
-    """Return whether the data is a list of values: a list, an array, or a column of a frame; a
-    tuple may be a pair.
-    """
+    """Return whether the data is a list, an array, or a column of a frame; a tuple may be a pair instead."""
     return isinstance(data, (list, np.ndarray)) or (not is_frame(data) and hasattr(data, "to_list"))
 
 
@@ -185,7 +173,7 @@ def values(data: Any, name: str = "data") -> list[Any]:
 
 
 def text_and_label(frame: Any) -> tuple[list[Any], list[Any]]:
-    """Return the two columns of a frame that have usual names; of two columns only one needs to."""
+    """Return the columns of a frame with usual names; of two columns only one needs such a name."""
     names = list(frame.columns)
     called = {str(name).lower(): name for name in reversed(names)}
     text, label = (
@@ -204,7 +192,7 @@ def text_and_label(frame: Any) -> tuple[list[Any], list[Any]]:
 
 
 def has_labels(data: Any) -> bool:
-    """Return whether the data is a frame with a column named as labels usually are, beside a text."""
+    """Return whether the data is a frame with a usual label column beside a text."""
     called = {str(name).lower() for name in data.columns} if is_frame(data) else set()
     return not called.isdisjoint(LABEL_NAMES) and (
         len(called) == 2 or not called.isdisjoint(TEXT_NAMES)
@@ -212,17 +200,16 @@ def has_labels(data: Any) -> bool:
 
 
 def units(data: Any) -> tuple[Iterator[str], bool]:
-    """Return texts, one per unit, and whether they were given as lists of words, which are joined
-    by blanks.
+    """Return texts, one per unit, and whether they were lists of words, which are joined by blanks.
 
-    A generator is read once. Refused are paths, and lists of nothing but names of files.
+    A generator is read once. Paths, and lists of nothing but file names, are refused.
     """
     if is_frame(data) and len(data.columns) > 1:
         data = _only_text(data)
     rows: Iterable[Any] = data if isinstance(data, (list, Iterator)) else values(data)
-    rest = iter(rows)
+    remaining = iter(rows)
     first: list[Any] = []
-    for row in rest:
+    for row in remaining:
         first.append(row)
         if not isinstance(row, Path) and not (isinstance(row, str) and written_as_file(row)):
             break
@@ -233,7 +220,7 @@ def units(data: Any) -> tuple[Iterator[str], bool]:
                 f"{name} looks like a file name, but a list holds the texts themselves; give "
                 f"seqloom.read([{name}, ...])"
             )
-    texts = chain(first, rest)
+    texts = chain(first, remaining)
     if first and isinstance(first[-1], (list, tuple, np.ndarray)):
         return (_sentence(words, number) for number, words in enumerate(texts, 1)), True
     return texts, False
@@ -265,9 +252,8 @@ def _sentence(words: Any, number: int) -> str:
     if wrong:
         raise DataError(f"sentence {number} holds {quoted(wrong[0])}; words must be text")
     joined = " ".join(words)
-    if len(joined.encode("utf-8", "surrogatepass").split()) != len(
-        words
-    ):  # as tokenizers do, at white space of ASCII
+    # bytes.split cuts at ASCII white space, as the tokenizers do
+    if len(joined.encode("utf-8", "surrogatepass").split()) != len(words):
         word = next(
             word for word in words if len(word.encode("utf-8", "surrogatepass").split()) != 1
         )
@@ -281,7 +267,7 @@ def _sentence(words: Any, number: int) -> str:
 
 # ---- splitting
 
-TOLERANCE = 2.0  # how far a part may be from the size that was asked for, as a factor
+TOLERANCE = 2.0  # factor by which the size of a part may differ from the requested one
 
 
 def whole_files(
@@ -289,6 +275,10 @@ def whole_files(
 ) -> tuple[list[int], list[int], list[int]] | None:
     """Choose the files for training, validation and test, by index; None if whole files miss the
     fractions by too much.
+
+    Files come in the order of the hashes of their contents, so that names do not matter and copies stay
+    together. The test part takes each file that brings it nearer to its size, then the validation part;
+    the others are trained on. So a large file never ends up in a small part.
 
     >>> whole_files(["c", "a", "b", "d"], [50, 10, 10, 30], (0.8, 0.1, 0.1))
     ([0, 3], [2], [1])
@@ -298,18 +288,18 @@ def whole_files(
     total, groups = sum(sizes), _groups(digests, sizes)
     parts: list[list[int]] = []
     for fraction in (fractions[2], fractions[1]):
-        wanted, have, taken, rest = fraction * total, 0, [], []
+        target, size_so_far, chosen, remaining = fraction * total, 0, [], []
         for group in groups:
             size = _size(group, sizes)
-            if abs(have + size - wanted) < abs(have - wanted):
-                taken += group
-                have += size
+            if abs(size_so_far + size - target) < abs(size_so_far - target):
+                chosen += group
+                size_so_far += size
             else:
-                rest.append(group)
-        parts.append(taken)
-        groups = rest
+                remaining.append(group)
+        parts.append(chosen)
+        groups = remaining
     test, valid = parts
-    train = [place for group in groups for place in group]
+    train = [index for group in groups for index in group]
     for part, fraction in zip((train, valid, test), fractions):
         if not fraction * total / TOLERANCE <= _size(part, sizes) <= fraction * total * TOLERANCE:
             return None
@@ -317,9 +307,7 @@ def whole_files(
 
 
 def example_digest(example: Any) -> bytes:
-    """Return the digest of a text or a pair of texts, ignoring differences in the white space
-    between words, or of an array.
-    """
+    """Return the digest of an array, a text or a pair of texts; only the words of texts count, not blanks."""
     if is_pair(example):
         return hashlib.sha256(b"".join(map(example_digest, example))).digest()
     if isinstance(example, str):
@@ -329,7 +317,7 @@ def example_digest(example: Any) -> bytes:
 
 def hashed_order(examples: Sequence[Any]) -> tuple[list[int], list[bool]]:
     """Return the examples ordered by hash, which mixes classes whatever the order of the file, and
-    whether a part may begin at each position of that order, as equal ones are never separated.
+    whether a part may begin at each position of that order: equal examples are never separated.
     """
     digests = [example_digest(example) for example in examples]
     order = sorted(range(len(digests)), key=lambda i: (digests[i], i))
@@ -363,10 +351,10 @@ def hashed_parts(examples: Sequence[Any], fractions: Sequence[float]) -> list[np
 def _groups(digests: Sequence[str], sizes: Sequence[int]) -> list[list[int]]:
     """Group files of the same content, ordered by hash, leaving out empty files."""
     groups: dict[str, list[int]] = {}
-    for place in sorted((i for i, size in enumerate(sizes) if size), key=lambda i: digests[i]):
-        groups.setdefault(digests[place], []).append(place)
+    for index in sorted((i for i, size in enumerate(sizes) if size), key=lambda i: digests[i]):
+        groups.setdefault(digests[index], []).append(index)
     return list(groups.values())
 
 
-def _size(places: Sequence[int], sizes: Sequence[int]) -> int:
-    return sum(sizes[place] for place in places)
+def _size(indices: Sequence[int], sizes: Sequence[int]) -> int:
+    return sum(sizes[index] for index in indices)

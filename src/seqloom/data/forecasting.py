@@ -1,10 +1,10 @@
 """Series of numbers over time: one or several, with one or several columns, on a regular grid of steps.
 
 `read_series` takes tables (CSV, TSV, JSON Lines, Parquet) with a column of times; `Series.of` takes
-arrays, columns and frames. Whatever is odd about times is settled once, here, and said: rows out of
-order are sorted, equal times averaged, steps without a row become missing values (NaN), times
-beside the grid go to the nearest step. A key column tells several series apart. Columns that are
-known in advance (a holiday, a price) may go on after the last value.
+arrays, columns and frames. Irregular times are corrected here, once, and reported: unsorted rows are
+sorted, rows of equal times averaged, steps without a row become missing values (NaN), times off the
+grid go to the nearest step. A key column separates several series. Columns that are known in advance
+(a holiday, a price) may continue after the last value.
 
     >>> series = Series.of([3.0, None, 5.0], ["2024-01-01", "2024-01-02", "2024-01-03"])
     >>> len(series), str(series.step), series.tracks[0].values[:, 0].tolist()
@@ -50,7 +50,7 @@ class Series:
     clock: Clock = UTC
     known_columns: tuple[str, ...] = ()
     name: str = "series"
-    key_column: str | None = None  # that told them apart in a table
+    key_column: str | None = None  # the column of a table that separated them
 
     @classmethod
     def of(
@@ -67,8 +67,8 @@ class Series:
         name: str = "series",
     ) -> Series:
         """Build from numbers (T,) or (T, C) as a list or array, with or without times; or from a frame
-        or dict of columns, whose times are found, named, or the index. `columns`: the value columns
-        to take, or the names of an array's columns.
+        or dict of columns, with times in the index or in a named or recognised column. `columns`: the
+        value columns to take, or the names of an array's columns.
         """
         if times is None and time_column is None:
             data = _with_index(data)
@@ -124,23 +124,23 @@ class Series:
     @cached_property
     def fingerprint(self) -> str:
         """Return the SHA-256 of times, values and names."""
-        whole = hashlib.sha256(
+        hasher = hashlib.sha256(
             repr((self.columns, self.known_columns, self.step, self.clock)).encode()
         )
         for track in self.tracks:
-            whole.update(
+            hasher.update(
                 repr(
                     (track.key, track.first, track.begin, track.values.shape, track.known.shape)
                 ).encode()
             )
-            whole.update(
+            hasher.update(
                 np.ascontiguousarray(track.values).tobytes()
                 + np.ascontiguousarray(track.known).tobytes()
             )
-        return whole.hexdigest()
+        return hasher.hexdigest()
 
     def like(self, columns: tuple[str, ...], known_columns: tuple[str, ...]) -> Series:
-        """Return the series with these columns, in this order; unnamed values are taken as they are."""
+        """Return the series with these columns, in this order; columns without names stay as they are."""
         if (self.columns, self.known_columns) == (columns, known_columns):
             return self
         if (
@@ -158,14 +158,14 @@ class Series:
             )
         tracks = []
         for track in self.tracks:
-            more = np.full((len(track.known) - len(track), len(self.columns)), np.nan)
-            whole = np.concatenate([np.concatenate([track.values, more]), track.known], axis=1)
-            place = [
+            padding = np.full((len(track.known) - len(track), len(self.columns)), np.nan)
+            table = np.concatenate([np.concatenate([track.values, padding]), track.known], axis=1)
+            order = [
                 (self.columns + self.known_columns).index(c) for c in (*columns, *known_columns)
             ]
-            rows, known = whole[:, place[: len(columns)]], forward(whole[:, place[len(columns) :]])
-            there = np.flatnonzero(np.isfinite(rows).any(axis=1))
-            end = int(there[-1]) + 1 if known_columns and len(there) else len(track)
+            rows, known = table[:, order[: len(columns)]], forward(table[:, order[len(columns) :]])
+            filled_steps = np.flatnonzero(np.isfinite(rows).any(axis=1))
+            end = int(filled_steps[-1]) + 1 if known_columns and len(filled_steps) else len(track)
             tracks.append(
                 replace(track, values=rows[:end], known=known, begin=min(track.begin, end))
             )
@@ -180,18 +180,16 @@ class Series:
         return max(int(self.times(track, len(track) - 1)[0]) for track in self.tracks)
 
     def between(self, low: float | int, high: float | int) -> Series:
-        """Return a part of each series, with what comes before it as history; whole numbers are steps,
-        others shares of the steps.
-
-        What is known in advance stays known after the end.
+        """Return a part of each series, with the steps before it as history; whole numbers are steps,
+        others shares of the steps. Values known in advance stay, also after the end.
         """
 
-        def place(at: float | int, track: Track) -> int:
+        def position(at: float | int, track: Track) -> int:
             span = len(track) - track.begin
             return track.begin + (min(at, span) if isinstance(at, int) else round(at * span))
 
         cut = [
-            replace(track, values=track.values[: place(high, track)], begin=place(low, track))
+            replace(track, values=track.values[: position(high, track)], begin=position(low, track))
             for track in self.tracks
         ]
         return replace(self, tracks=tuple(track for track in cut if len(track) > track.begin))
@@ -211,7 +209,7 @@ class Series:
         return replace(self, tracks=tuple(tracks))
 
     def before(self, second: int) -> Series:
-        """Return what came before a time; what is known in advance stays."""
+        """Return the steps before a time; values known in advance stay."""
         ends = [int(np.searchsorted(self.times(track), second)) for track in self.tracks]
         if all(second > self.times(track, len(track), len(track) + 1)[0] for track in self.tracks):
             raise DataError(
@@ -237,9 +235,7 @@ class Series:
         return replace(self, tracks=tuple(track for track in tracks if len(track) > track.begin))
 
     def following(self, other: Series) -> Series:
-        """Return the series with `other` as history, if both have the same keys and this one continues
-        it.
-        """
+        """Return the series with `other` as history where keys are equal and this one continues it."""
         before = {track.key: track for track in other.tracks}
         if (self.columns, self.known_columns, self.step) != (
             other.columns,
@@ -257,12 +253,12 @@ class Series:
             ):
                 tracks.append(track)
                 continue
-            place = int(self.clock.slots(np.array([past.first, track.first]), self.step)[0][1])
-            gap = np.full((place - len(past), len(self.columns)), np.nan)
-            lost = np.full((max(place - len(past.known), 0), len(self.known_columns)), np.nan)
-            known = np.concatenate([past.known[:place], lost, track.known])
+            offset = int(self.clock.slots(np.array([past.first, track.first]), self.step)[0][1])
+            gap = np.full((offset - len(past), len(self.columns)), np.nan)
+            unknown = np.full((max(offset - len(past.known), 0), len(self.known_columns)), np.nan)
+            known = np.concatenate([past.known[:offset], unknown, track.known])
             values_ = np.concatenate([past.values, gap, track.values])
-            tracks.append(Track(track.key, past.first, values_, forward(known), place))
+            tracks.append(Track(track.key, past.first, values_, forward(known), offset))
         return replace(self, tracks=tuple(tracks))
 
 
@@ -289,12 +285,12 @@ def read_series(
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [
-        document for one in sources for document in find_documents(one, encoding, strict=strict)
+        document for path in sources for document in find_documents(path, encoding, strict=strict)
     ]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
-    asked = Columns(time_column, tuple(value_columns), key_column, tuple(known_columns), usual_key)
-    tables = [read_table(document, form, asked) for document in documents]
+    named = Columns(time_column, tuple(value_columns), key_column, tuple(known_columns), usual_key)
+    tables = [read_table(document, form, named) for document in documents]
     if len(tables) > 1:
         tables = [
             table
@@ -359,14 +355,14 @@ def assemble(
             f"{wrong[0].name} has the columns {', '.join(wrong[0].columns)}, {first.name} has "
             f"{', '.join(first.columns)}; all files must have the same"
         )
-    read = [
-        read_times(table.times, zone=time_zone, place=table.place, keys=table.keys)
+    parsed = [
+        read_times(table.times, zone=time_zone, location=table.location, keys=table.keys)
         for table in tables
     ]
-    clock = read[0][0]
-    if any(other != clock for other, _ in read):
+    clock = parsed[0][0]
+    if any(other != clock for other, _ in parsed):
         raise DataError(f"{name}: some files have times and others numbers of steps")
-    seconds = np.concatenate([s for _, s in read])
+    seconds = np.concatenate([s for _, s in parsed])
     numbers_, known = (
         np.concatenate(parts)
         for parts in ([table.values for table in tables], [table.known for table in tables])
@@ -400,7 +396,7 @@ def assemble(
 
 
 def _with_index(data: Any) -> Any:
-    """Return what pandas indexes by times as a frame with a time column; anything else as it is."""
+    """Return pandas data with an index of times as a frame with a time column; other data unchanged."""
     index: Any = getattr(data, "index", None)
     if getattr(getattr(index, "dtype", None), "kind", None) != "M":
         return data

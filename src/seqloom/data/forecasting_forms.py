@@ -1,8 +1,8 @@
-"""Tables that hold series: which column has the times, which the values, which tells several series apart.
+"""Tables of series: which columns have the times, the values, and the key that separates several series.
 
-The time column is the one that is named, one with a usual name, or the first whose values read as
-dates. Values are all other columns of numbers, unless some are named. An empty cell, and `nan`,
-`null`, `na` or `none`, is a missing value.
+The time column is the named one, one with a usual name, or the first with values that parse as dates.
+Values are all other columns of numbers, unless some are named. An empty cell, `nan`, `null`, `na` or
+`none` is a missing value.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ TIME_NAMES = (
     "period",
 )
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
-_HEAD = 50  # values that are looked at to see whether they are times
+_HEAD = 50  # values of a column that are inspected
 
 
 class Columns(NamedTuple):
-    """What is asked for by name."""
+    """The columns requested by name."""
 
     time: str | None = None
     values: tuple[str, ...] = ()
     key: str | None = None
     known: tuple[str, ...] = ()
-    usual_key: str | None = None  # the key where no other is named and the table has such a column
+    usual_key: str | None = None  # the default key, if the table has such a column
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as they came."""
+    """Rows in the order of the file, not yet on a grid."""
 
     name: str
     times: list[Any]
@@ -65,71 +65,71 @@ class Table:
     known: np.ndarray  # float64 (N, E)
     columns: tuple[str, ...]
     known_columns: tuple[str, ...]
-    place: Callable[[int], str]  # of a row, for messages
+    location: Callable[[int], str]  # of a row, for messages
     key_column: str | None = None
 
 
-def read_table(document: Document, form: SeriesForm, asked: Columns) -> Table:
+def read_table(document: Document, form: SeriesForm, requested: Columns) -> Table:
     """Read the rows of a file."""
-    rows = _open(document, form, asked)
+    rows = _open(document, form, requested)
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a table with a column of times")
-    asked, heads = _named(asked, rows), _Heads(rows)
-    time, names, key, known = choose(document.name, rows.kinds, asked, heads)
-    wanted = [time, *([key] if key else []), *names, *known]
-    blocks = list(rows.blocks(wanted))
-    place = _places(blocks)
-    read = [[value for block in blocks for value in block.values[k]] for k in range(len(wanted))]
-    if not read[0]:
+    requested, heads = _named(requested, rows), _Heads(rows)
+    time, names, key, known = choose(document.name, rows.kinds, requested, heads)
+    chosen = [time, *([key] if key else []), *names, *known]
+    blocks = list(rows.blocks(chosen))
+    location = _locator(blocks)
+    cells = [[value for block in blocks for value in block.values[k]] for k in range(len(chosen))]
+    if not cells[0]:
         raise DataError(f"{document.name} has no rows; give a table with some")
-    return _table(document.name, read, key, names, known, place)
+    return _table(document.name, cells, key, names, known, location)
 
 
-def columns_in_memory(data: Any, asked: Columns, name: str) -> Table:
+def columns_in_memory(data: Any, requested: Columns, name: str) -> Table:
     """Read the rows of a frame or a dict of columns; without a time column rows are counted."""
-    given = {
+    cells = {
         str(column): values(data[column], str(column)) for column in getattr(data, "columns", data)
     }
-    if not given:
+    if not cells:
         raise DataError(f"{name} has no columns; give some")
-    sizes = {column: len(rows) for column, rows in given.items()}
+    sizes = {column: len(rows) for column, rows in cells.items()}
     if len(set(sizes.values())) > 1:
         raise DataError(
             f"the columns of {name} have different lengths: {', '.join(f'{c} {n}' for c, n in sizes.items())}"
         )
-    kinds = {column: _kind(rows) for column, rows in given.items()}
-    counted = asked.time is None and not any(
-        _is_time(c, kinds, lambda c: given[c][:_HEAD]) for c in kinds
+    kinds = {column: _kind(rows) for column, rows in cells.items()}
+    counted = requested.time is None and not any(
+        _is_time(c, kinds, lambda c: cells[c][:_HEAD]) for c in kinds
     )
     if counted:
-        given, kinds = (
-            {"#": list(range(max(sizes.values(), default=0))), **given},
+        cells, kinds = (
+            {"#": list(range(max(sizes.values(), default=0))), **cells},
             {"#": columns.NUMBER, **kinds},
         )
-        asked = asked._replace(time="#")
-    time, names, key, known = choose(name, kinds, asked, lambda column: given[column][:_HEAD])
-    read = [given[column] for column in (time, *([key] if key else []), *names, *known)]
-    if not read[0]:
+        requested = requested._replace(time="#")
+    time, names, key, known = choose(name, kinds, requested, lambda column: cells[column][:_HEAD])
+    chosen = [cells[column] for column in (time, *([key] if key else []), *names, *known)]
+    if not chosen[0]:
         raise DataError(f"{name} has no rows; give some")
-    return _table(name, read, key, names, known, lambda k: f"row {k + 1} of {name}")
+    return _table(name, chosen, key, names, known, lambda k: f"row {k + 1} of {name}")
 
 
 def choose(
     name: str,
     kinds: Mapping[str, str],
-    asked: Columns,
+    requested: Columns,
     head: Callable[[str], list[Any]],
 ) -> tuple[str, tuple[str, ...], str | None, tuple[str, ...]]:
-    """Choose the columns of times, values, key and what is known in advance."""
-    if asked.key is None and asked.usual_key in kinds:
-        asked = asked._replace(key=asked.usual_key)
-    for column in (asked.time, asked.key, *asked.values, *asked.known):
+    """Choose the columns of times, values, key and values known in advance."""
+    if requested.key is None and requested.usual_key in kinds:
+        requested = requested._replace(key=requested.usual_key)
+    for column in (requested.time, requested.key, *requested.values, *requested.known):
         if column is not None:
             columns.check_name(name, kinds, column)
     times = (
-        [asked.time]
-        if asked.time
-        else [c for c in kinds if c not in asked.values and _is_time(c, kinds, head)]
+        [requested.time]
+        if requested.time
+        else [c for c in kinds if c not in requested.values and _is_time(c, kinds, head)]
     )
     if not times:
         raise DataError(
@@ -138,30 +138,30 @@ def choose(
         )
     time = next((c for c in times if c is not None and c.lower() in TIME_NAMES), times[0])
     assert time is not None
-    taken = {time, asked.key, *asked.known}
-    left = [c for c in kinds if c not in taken]
-    names = asked.values or tuple(
+    used = {time, requested.key, *requested.known}
+    remaining = [c for c in kinds if c not in used]
+    names = requested.values or tuple(
         c
-        for c in left
+        for c in remaining
         if c not in times
         and (kinds[c] == columns.NUMBER or (kinds[c] == columns.TEXT and _mostly_numbers(head(c))))
     )
-    if both := [c for c in names if c in taken]:
+    if both := [c for c in names if c in used]:
         raise DataError(
             f"{name}: the column {both[0]!r} cannot be a value and something else at once"
         )
     if not names:
         raise DataError(
-            f"{name} has no column of numbers besides {', '.join(sorted(map(str, taken - {None})))}; it has "
+            f"{name} has no column of numbers besides {', '.join(sorted(map(str, used - {None})))}; it has "
             f"{columns.listed(kinds)}"
         )
-    if not asked.values and (others := [c for c in left if c not in names]):
+    if not requested.values and (others := [c for c in remaining if c not in names]):
         progress.say(
             f"{name}: left out {columns.listed(others)}, which "
             f"{'is' if len(others) == 1 else 'are'} not numbers; "
             "if one tells several series apart, name it with --key-column"
         )
-    return time, tuple(names), asked.key, asked.known
+    return time, tuple(names), requested.key, requested.known
 
 
 def time_column(rows: Rows) -> str | None:
@@ -174,30 +174,30 @@ def time_column(rows: Rows) -> str | None:
     )
 
 
-def numbers(cells: Sequence[Any], column: str, place: Callable[[int], str]) -> np.ndarray:
+def numbers(cells: Sequence[Any], column: str, location: Callable[[int], str]) -> np.ndarray:
     """Convert a column to float64, with NaN for missing values."""
     try:
         array = np.array(cells, np.float64)  # text too, where every cell is a number
     except (ValueError, TypeError):
         array = np.array(
-            [_number(cell, column, place, k) for k, cell in enumerate(cells)], np.float64
+            [_number(cell, column, location, k) for k, cell in enumerate(cells)], np.float64
         )
     if np.isinf(array).any():
         at = int(np.isinf(array).argmax())
         raise DataError(
-            f"{place(at)}, column {column!r}: {quoted(cells[at])} is not a number that can be learnt from"
+            f"{location(at)}, column {column!r}: {quoted(cells[at])} is not a number that can be learnt from"
         )
     return array
 
 
-def _number(cell: Any, column: str, place: Callable[[int], str], k: int) -> float:
+def _number(cell: Any, column: str, location: Callable[[int], str], k: int) -> float:
     if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
         return float("nan")
     try:
         return float(cell)
     except (TypeError, ValueError):
         raise DataError(
-            f"{place(k)}, column {column!r}: {quoted(cell)} is not a number; leave the cell empty "
+            f"{location(k)}, column {column!r}: {quoted(cell)} is not a number; leave the cell empty "
             f"where a value is "
             "missing"
         ) from None
@@ -205,39 +205,39 @@ def _number(cell: Any, column: str, place: Callable[[int], str], k: int) -> floa
 
 def _table(
     name: str,
-    read: list[list[Any]],
+    data: list[list[Any]],
     key: str | None,
     names: tuple[str, ...],
     known: tuple[str, ...],
-    place: Callable[[int], str],
+    location: Callable[[int], str],
 ) -> Table:
     first = 2 if key else 1
     arrays = [
-        numbers(cells, column, place) for column, cells in zip((*names, *known), read[first:])
+        numbers(cells, column, location) for column, cells in zip((*names, *known), data[first:])
     ]
-    size = len(read[0])
-    whole = np.stack(arrays, axis=1)
-    keys = None if key is None else read[1]
+    size = len(data[0])
+    matrix = np.stack(arrays, axis=1)
+    keys = None if key is None else data[1]
     if keys is not None and (
-        lost := [k for k, value in enumerate(keys) if value is None or value == ""]
+        missing := [k for k, value in enumerate(keys) if value is None or value == ""]
     ):
         raise DataError(
-            f"{place(lost[0])}: no key in column {key!r}; every row must say to which series it belongs"
+            f"{location(missing[0])}: no key in column {key!r}; every row must say to which series it belongs"
         )
     return Table(
         name,
-        read[0],
+        data[0],
         keys,
-        whole[:, : len(names)],
-        whole[:, len(names) :].reshape(size, len(known)),
+        matrix[:, : len(names)],
+        matrix[:, len(names) :].reshape(size, len(known)),
         tuple(names),
         tuple(known),
-        place,
+        location,
         key,
     )
 
 
-def _open(document: Document, form: SeriesForm, asked: Columns) -> Rows:
+def _open(document: Document, form: SeriesForm, requested: Columns) -> Rows:
     kind = table_kind(document.name) if form == "auto" else form
     if kind is None:
         head = next(document.chunks(), b"").lstrip()
@@ -249,23 +249,25 @@ def _open(document: Document, form: SeriesForm, asked: Columns) -> Rows:
             f"{document.name} is no table; a series is read from {', '.join(KINDS)}, or say what "
             f"it is with --form"
         )
-    return open_rows(document, kind, [asked.time, *asked.values, asked.key, *asked.known])
+    return open_rows(
+        document, kind, [requested.time, *requested.values, requested.key, *requested.known]
+    )
 
 
-def _named(asked: Columns, rows: Rows) -> Columns:
+def _named(requested: Columns, rows: Rows) -> Columns:
     """Replace column numbers by names."""
-    given = iter(rows.asked)
+    names = iter(rows.requested)
     return Columns(
-        next(given),
-        tuple(str(next(given)) for _ in asked.values),
-        next(given),
-        tuple(str(next(given)) for _ in asked.known),
-        asked.usual_key,
+        next(names),
+        tuple(str(next(names)) for _ in requested.values),
+        next(names),
+        tuple(str(next(names)) for _ in requested.known),
+        requested.usual_key,
     )
 
 
 class _Heads:
-    """The first values of columns, read when they are asked for."""
+    """The first values of columns, read when they are needed."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -289,17 +291,15 @@ def _is_time(column: str, kinds: Mapping[str, str], head: Callable[[str], list[A
     )
     if not cells or (plain and not usual):
         return False
-    try:
-        read_times(
-            cells[:1] if usual else cells
-        )  # what is wrong further down is said with its line
+    try:  # by a usual name the first value is enough: errors further down are reported with their lines
+        read_times(cells[:1] if usual else cells)
     except SeqloomError:
         return False
     return True
 
 
 def _mostly_numbers(cells: Sequence[Any]) -> bool:
-    """Return whether a text column holds numbers except for a few cells, which are then named."""
+    """Return whether at least half of the filled cells are numbers; the others are reported later."""
     filled = [
         cell for cell in cells if isinstance(cell, str) and cell.strip().lower() not in MISSING
     ]
@@ -325,11 +325,11 @@ def _kind(rows: Sequence[Any]) -> str:
     return columns.kind_of(first)
 
 
-def _places(blocks: Sequence[Block]) -> Callable[[int], str]:
+def _locator(blocks: Sequence[Block]) -> Callable[[int], str]:
     ends = list(accumulate(len(block.rows) for block in blocks))
 
-    def place(k: int) -> str:
+    def location(k: int) -> str:
         at = bisect_right(ends, k)
-        return blocks[at].place(k - (ends[at - 1] if at else 0))
+        return blocks[at].location(k - (ends[at - 1] if at else 0))
 
-    return place
+    return location

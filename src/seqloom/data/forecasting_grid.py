@@ -1,4 +1,4 @@
-"""Rows with times put on a regular grid of steps; what was odd about the times is said."""
+"""Rows with times put on a regular grid of steps; irregular times are corrected and reported."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from seqloom import progress
 from seqloom.data.times import Clock, Step, infer_step
 from seqloom.errors import ConfigError, DataError
 
-EMPTIEST = 20  # steps for each row, beyond which times are not what a series has
-DOUBLED = 0.1  # share of equal times, beyond which they are of several series
-MIN_STEPS = 2  # steps
+EMPTIEST = 20  # steps per row, above which the times are too irregular for a series
+DOUBLED = 0.1  # share of rows with equal times, above which they must belong to several series
+MIN_STEPS = 2
 
 
 @dataclass(frozen=True)
 class Track:
-    """One series on a regular grid. Steps before `begin` are history: they are looked at, but
-    neither learnt nor forecast.
+    """One series on a regular grid. Steps before `begin` are history: input only, neither learnt nor
+    forecast.
     """
 
     key: str
     first: int  # time of the first step, in seconds of UTC
     values: np.ndarray  # float64 (T, C); NaN is a missing value
-    known: (
-        np.ndarray
-    )  # float64 (T + F, E): what is known in advance, also of F steps after the last value
+    known: np.ndarray  # float64 (T + F, E): known in advance, also F steps after the last value
     begin: int = 0
 
     def __len__(self) -> int:
@@ -35,7 +33,7 @@ class Track:
 
 @dataclass
 class Notes:
-    """What was odd about the times."""
+    """Counts of irregular times, for one report."""
 
     name: str
     keyed: bool
@@ -106,33 +104,35 @@ def on_grid(
         notes.beside + beside,
     )
     notes.empty += n - len(np.unique(slots))
-    grid, advance = _averaged(slots, rows, n), forward(_averaged(slots, known, n))
+    grid, known_grid = _averaged(slots, rows, n), forward(_averaged(slots, known, n))
     end = n
     if known.shape[1]:
-        there = np.flatnonzero(np.isfinite(grid).any(axis=1))
-        end = int(there[-1]) + 1 if len(there) else n
-    return Track(key, int(seconds[0]), grid[:end], advance)
+        filled_steps = np.flatnonzero(np.isfinite(grid).any(axis=1))
+        end = int(filled_steps[-1]) + 1 if len(filled_steps) else n
+    return Track(key, int(seconds[0]), grid[:end], known_grid)
 
 
 def _averaged(slots: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
     """Return the mean of the rows of each step; NaN if there are none."""
     out = np.full((n, rows.shape[1]), np.nan)
     for k in range(rows.shape[1]):
-        there = np.isfinite(rows[:, k])
-        counts = np.bincount(slots[there], minlength=n)
-        sums = np.bincount(slots[there], rows[there, k], minlength=n)
+        present = np.isfinite(rows[:, k])
+        counts = np.bincount(slots[present], minlength=n)
+        sums = np.bincount(slots[present], rows[present, k], minlength=n)
         out[counts > 0, k] = sums[counts > 0] / counts[counts > 0]
     return out
 
 
 def forward(values_: np.ndarray) -> np.ndarray:
-    """Replace missing values by the last one before, or at the beginning by the first."""
+    """Replace missing values by the last one before them, or at the beginning by the first."""
     if not len(values_) or not np.isnan(values_).any():
         return values_
-    there = ~np.isnan(values_)
-    places = np.maximum.accumulate(np.where(there, np.arange(len(values_))[:, None], -1), axis=0)
-    places = np.where(places < 0, there.argmax(axis=0)[None], places)
-    return np.nan_to_num(np.take_along_axis(values_, places, axis=0))
+    present = ~np.isnan(values_)
+    last_present = np.maximum.accumulate(
+        np.where(present, np.arange(len(values_))[:, None], -1), axis=0
+    )
+    last_present = np.where(last_present < 0, present.argmax(axis=0)[None], last_present)
+    return np.nan_to_num(np.take_along_axis(values_, last_present, axis=0))
 
 
 def common_step(clock: Clock, moments: list[np.ndarray], name: str) -> Step:

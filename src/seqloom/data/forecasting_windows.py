@@ -1,9 +1,7 @@
-"""What a forecast is made from: for each origin the steps before it, and what is known in advance
-of the steps after it.
+"""The inputs of forecasts: for each origin the steps before it, and values known in advance after it.
 
-A window ends right before its origin, so nothing that comes later can be in it; missing values are
-filled from the past alone. This is the one place where forecasts and backtests get their inputs
-from.
+A window ends right before its origin, so nothing later can leak into it; missing values are filled
+from the past alone. Forecasts and backtests get their inputs only from here.
 """
 
 from __future__ import annotations
@@ -19,15 +17,14 @@ from seqloom import progress
 from seqloom.data.forecasting import Series, Track, second_of
 from seqloom.errors import DataError
 
-CELLS = 1 << 22  # numbers of the windows that are looked at together
+CELLS = 1 << 22  # numbers in the windows of one batch
 
 
 @dataclass(frozen=True)
 class Windows:
     """Some windows, in the units of the model: mean 0 and standard deviation 1 in the training data."""
 
-    # float64 (n, W, C): the last steps before each origin; a missing value is the last one before
-    # it
+    # float64 (n, W, C): the last steps before each origin; missing values repeat the last one before
     past: np.ndarray
     present: np.ndarray  # bool (n, W, C): where it is not missing
     # float64 (n, W + H, K): of past and future, the calendar and then the columns known in advance
@@ -39,7 +36,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Prepared:
-    """One series, ready to be cut into windows of at most so many steps."""
+    """One series, scaled and padded, ready to be cut into windows."""
 
     track: Track
     values: np.ndarray  # float64 (T, C), scaled; NaN is missing
@@ -59,8 +56,8 @@ class Prepared:
         *,
         future: bool = False,
     ) -> Prepared:
-        """Prepare a track. `future`: steps after the end are to be forecast, so what is known in
-        advance must be there.
+        """Prepare a track. `future`: steps after its end will be forecast and need the values known in
+        advance.
         """
         values = (track.values - scale["mean"]) / scale["std"]
         n = len(values)
@@ -85,16 +82,15 @@ class Prepared:
         )
 
     def origins(self, ahead: int) -> np.ndarray:
-        """Return the origins of forecasts whose first `ahead` steps are all present."""
+        """Return the origins with at least `ahead` steps after them."""
         return np.arange(self.track.begin, len(self.values) - ahead + 1)
 
     def windows(self, origins: np.ndarray) -> Iterator[tuple[np.ndarray, Windows]]:
         """Yield the windows before origins, some at a time, each with their origins."""
-        rows, there, known = self.views()
-        past = sliding_window_view(
-            rows, self.window, axis=0
-        )  # (T + 1, C, W): number o ends before step o
-        present = sliding_window_view(there, self.window, axis=0)
+        rows, mask, known = self.views()
+        # (T + 1, C, W): window o ends before step o
+        past = sliding_window_view(rows, self.window, axis=0)
+        present = sliding_window_view(mask, self.window, axis=0)
         known = sliding_window_view(known, self.window + self.horizon, axis=0)
         width = (self.window + self.horizon) * (self.values.shape[1] + known.shape[1])
         size = max(CELLS // max(width, 1), 1)
@@ -110,22 +106,22 @@ class Prepared:
             )
 
     def views(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what windows are cut from: filled values (window + T, C), whether they are present,
-        and what is known. For origin o, take the `window` rows from o on of the first two, and the
-        `window` + `horizon` rows from o on of the last.
+        """Return the arrays that windows are cut from: filled values (window + T, C), whether they are
+        present, and values known in advance. For origin o, take `window` rows from o on of the first two,
+        and `window` + `horizon` rows from o on of the last.
         """
-        there = ~np.isnan(np.pad(self.values, ((self.window, 0), (0, 0)), constant_values=np.nan))
-        return self._filled, there, self._known
+        present = ~np.isnan(np.pad(self.values, ((self.window, 0), (0, 0)), constant_values=np.nan))
+        return self._filled, present, self._known
 
     def truth(self, origins: np.ndarray, ahead: int) -> np.ndarray:
-        """Return what came after origins, scaled, (n, ahead, C); NaN if missing or after the end."""
+        """Return the scaled values after origins, (n, ahead, C); NaN if missing or after the end."""
         padded = np.pad(self.values, ((0, ahead), (0, 0)), constant_values=np.nan)
         return sliding_window_view(padded, ahead, axis=0)[origins].swapaxes(1, 2)
 
 
 def begun(series: Series, since: Any, until: int) -> Series:
-    """Set the beginning of the series: the one that is given, or `until`, where the training
-    data ended.
+    """Return the series that begins at `since` or, without it, after `until`, where the training data
+    ended; earlier steps become history.
     """
     first = min(track.first for track in series.tracks)
     if since is not None:
@@ -151,7 +147,11 @@ def begun(series: Series, since: Any, until: int) -> Series:
 
 
 def _fill(values: np.ndarray) -> np.ndarray:
-    """Replace missing values by the last one before, or by the mean, 0, if there is none."""
-    there = ~np.isnan(values)
-    places = np.maximum.accumulate(np.where(there, np.arange(len(values))[:, None], -1), axis=0)
-    return np.where(places < 0, 0.0, np.take_along_axis(values, np.maximum(places, 0), axis=0))
+    """Replace missing values by the last one before them, or by 0, the mean, if there is none."""
+    present = ~np.isnan(values)
+    last_present = np.maximum.accumulate(
+        np.where(present, np.arange(len(values))[:, None], -1), axis=0
+    )
+    return np.where(
+        last_present < 0, 0.0, np.take_along_axis(values, np.maximum(last_present, 0), axis=0)
+    )

@@ -1,9 +1,8 @@
-"""The same examples with typing errors, in another case, shorter, longer, or with their words in
-another order.
+"""The same examples with typing errors, in another case, shorter, longer, or with words in another order.
 
-Each change keeps what is right: a text keeps its label, a word its tag. A text is lengthened by
-another one of the same class, a sentence by any other; words that form a span are moved together.
-Everything follows from the seed.
+Labels and tags stay right: a text keeps its label, a word its tag. A text is lengthened by another one
+of the same class, a sentence by any other; the words of a span move together. Everything follows from
+the seed.
 
     >>> data = Labelled.of([("a fine film", "good"), ("dull", "bad"), ("so good", "good")])
     >>> perturb_labelled(data, "upper").texts, perturb_labelled(data, "lengthened").texts
@@ -39,10 +38,10 @@ def perturb_labelled(
     if change := _word_change(kind, typo_rate, rng):
         return replace(data, examples=[_each_word(text, change) for text in data.texts])
     if kind == "lengthened":
-        others = _partners(data.labels, rng)
+        partners = _partners(data.labels, rng)
         return replace(
             data,
-            examples=[f"{text} {data.texts[other]}" for text, other in zip(data.texts, others)],
+            examples=[f"{text} {data.texts[other]}" for text, other in zip(data.texts, partners)],
         )
     return replace(
         data, examples=[" ".join(_moved(text.split(), kind, rng)) for text in data.texts]
@@ -59,9 +58,9 @@ def perturb_tagged(
             data, sentences=[[change(word) for word in words] for words in data.sentences]
         )
     if kind == "lengthened":
-        others = _partners([0] * len(data), rng)
+        partners = _partners([0] * len(data), rng)
         longer = [
-            [row + rows[other] for row, other in zip(rows, others)]
+            [row + rows[other] for row, other in zip(rows, partners)]
             for rows in (data.sentences, data.tags)
         ]
         return replace(data, sentences=longer[0], tags=longer[1])
@@ -101,11 +100,11 @@ def with_typos(word: str, rate: float, rng: random.Random) -> str:
 
 def _each_word(text: str, change: Callable[[str], str]) -> str:
     """Apply a change to every word, leaving white space as it is."""
-    return _WORD.sub(lambda found: change(found[0]), text)
+    return _WORD.sub(lambda match: change(match[0]), text)
 
 
 def _word_change(kind: str, rate: float, rng: random.Random) -> Callable[[str], str] | None:
-    """Return what happens to each word on its own; None if words stay as they are."""
+    """Return the function that changes each word; None if the kind changes no words."""
     changes: dict[str, Callable[[str], str]] = {
         "typos": lambda word: with_typos(word, rate, rng),
         "lower": str.lower,
@@ -124,7 +123,7 @@ def _moved(parts: Sequence[Any], kind: str, rng: random.Random) -> list[Any]:
 
 
 def _units(tags: list[str], scheme: Any) -> list[range]:
-    """Return the words that must stay together: those of a span; otherwise each on its own."""
+    """Return the words that must stay together: those of a span; each other word alone."""
     if scheme is None:
         return [range(i, i + 1) for i in range(len(tags))]
     units: list[range] = []

@@ -1,11 +1,9 @@
-"""What readers hand over: stretches of text with the ends of the documents in them; and the lines
-and blocks made of them.
+"""What readers yield: pieces of text with the ends of the documents in them, and the lines and blocks
+made of them; compressed files (.gz, .xz, .zst) are read piece by piece, up to a limit.
 
-Packed files (.gz, .xz, .zst), a piece at a time, and never more than a text can have been.
-
-Text packs to a tenth, logs to a hundredth; a few kilobytes that unpack to gigabytes are a mistake
-or an attack. A file is refused when it turns out to be both large and hundreds of times its packed
-size; `$SEQLOOM_EXPANSION` raises that.
+Text compresses to a tenth, logs to a hundredth; a few kilobytes that unpack to gigabytes are a mistake or
+an attack. A file is refused when it turns out to be both large and hundreds of times its packed size;
+`$SEQLOOM_EXPANSION` raises that.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ NONE = np.zeros(0, np.int64)
 
 
 class Piece(NamedTuple):
-    """UTF-8 bytes, where documents end in them (rising), and the numbers of these rows."""
+    """UTF-8 bytes, the ascending offsets where documents end in them, and the row numbers of these."""
 
     data: bytes
     ends: np.ndarray = NONE
@@ -33,7 +31,7 @@ class Piece(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A stretch of text that the tokenizer may see alone, and where documents end in it."""
+    """Text that may be tokenized by itself, and the offsets where documents end in it."""
 
     data: bytes
     ends_document: bool  # the last document of a file
@@ -42,7 +40,7 @@ class Block(NamedTuple):
 
 def lines_of(pieces: Iterator[Piece]) -> Iterator[bytes]:
     """Yield the lines of a document, without their newlines."""
-    waiting: list[bytes] = []  # of a line that goes on: joined once, however long it is
+    waiting: list[bytes] = []  # parts of an unfinished line: joined once, however many there are
     for piece in pieces:
         first, *lines = piece.data.split(b"\n")
         waiting.append(first)
@@ -50,22 +48,22 @@ def lines_of(pieces: Iterator[Piece]) -> Iterator[bytes]:
             yield b"".join(waiting)
             yield from lines[:-1]
             waiting = [lines[-1]]
-    if rest := b"".join(waiting):
-        yield rest
+    if last_line := b"".join(waiting):
+        yield last_line
 
 
 def blocks_of(
     pieces: Iterator[Piece], cut: Callable[[bytes, bool], int], size: int
 ) -> Iterator[Block]:
     """Yield a document in blocks of about `size` bytes, cut where `cut(data, final)` allows it."""
-    waiting, start, wanted, ends = bytearray(), 0, size, NONE
+    waiting, start, length, ends = bytearray(), 0, size, NONE
     for piece in pieces:
         del waiting[:start]
         ends = np.concatenate([ends - start, piece.ends + len(waiting)])
         waiting += piece.data
         start = 0
-        while len(waiting) - start > wanted:  # more follows, so this is not the end
-            at = cut(bytes(waiting[start : start + wanted]), False)
+        while len(waiting) - start > length:  # bytes are left over, so this is not the end
+            at = cut(bytes(waiting[start : start + length]), False)
             if at:
                 inside = int(np.searchsorted(ends, start + at, side="right"))
                 yield Block(
@@ -74,7 +72,7 @@ def blocks_of(
                     tuple((ends[:inside] - start).tolist()),
                 )
                 ends = ends[inside:]
-            start, wanted = start + at, size if at else 2 * wanted
+            start, length = start + at, size if at else 2 * length
     if waiting:
         yield Block(
             bytes(waiting[start:]), True, tuple((np.union1d(ends, [len(waiting)]) - start).tolist())
@@ -85,14 +83,14 @@ def blocks_of(
 
 COMPRESSED = (".gz", ".xz", ".zst")
 VARIABLE = "SEQLOOM_EXPANSION"
-EXPANSION = 200  # times its packed size
-MIN_UNPACKED_LIMIT = 100 << 20  # bytes that any file may unpack to
+EXPANSION = 200  # largest ratio of unpacked to packed size
+MIN_UNPACKED_LIMIT = 100 << 20  # bytes to which any file may unpack
 
 _OPENERS: dict[str, Callable[..., IO[bytes]]] = {
     ".gz": gzip.open,  # type: ignore[dict-item]
     ".xz": lzma.open,
 }
-_PACKED = 1 << 10  # bytes of .zst at a time, each of which may become thirty thousand
+_PACKED = 1 << 10  # bytes of .zst read at a time; each may unpack to thirty thousand
 
 
 def unpacked(path: Path, name: str, suffix: str, size: int) -> Iterator[bytes]:
@@ -105,12 +103,12 @@ def unpacked(path: Path, name: str, suffix: str, size: int) -> Iterator[bytes]:
 
 
 def bounded(pieces: Iterable[bytes], path: Path, name: str) -> Iterator[bytes]:
-    """Yield the same pieces, as long as the file does not expand too far."""
+    """Yield the same pieces; refuse a file that expands too far."""
     packed, times, total = path.stat().st_size, _expansion(), 0
-    most = max(MIN_UNPACKED_LIMIT, packed * times)
+    limit = max(MIN_UNPACKED_LIMIT, packed * times)
     for piece in pieces:
         total += len(piece)
-        if total > most:
+        if total > limit:
             raise DataError(
                 f"{name} unpacks to more than {times} times its {packed:,} bytes, more than any "
                 f"text does; if "
@@ -130,7 +128,7 @@ def _expansion() -> int:
 
 
 def _zstd_pieces(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """Yield frame after frame, noticing an incomplete last one, unlike the library's own reader."""
+    """Yield frame after frame; refuse an incomplete last one, which the library's reader ignores."""
     try:
         import zstandard
     except ImportError:

@@ -1,6 +1,6 @@
 """What kind of data a file holds, by its name and its first lines: labels, tags, a series, or just text.
 
-Only what is plain to see counts: a plain .txt file, a directory and anything in doubt is text.
+Only clear signs count: a plain .txt file, a directory and anything in doubt is text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAGGED = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes")
 _HEAD = 50  # lines
 _CONLLU = 10  # columns
 _SPAN_TAG = re.compile(r"O|[BIES]-\S+")
-_DIFFERENT = 0.5  # share of different texts in the first lines, below which they are labels
+_DIFFERENT = 0.5  # share of distinct texts in the first lines, below which they are labels
 
 
 def labels_in(path: Path) -> str:
@@ -50,7 +50,7 @@ def labels_in(path: Path) -> str:
             return ""
         pair = columns.choose_pair(document.name, names, (None, None))
     except (SeqloomError, UnicodeDecodeError):
-        return ""  # whoever reads it will say what is wrong
+        return ""  # reading it will raise the error
     return (
         f"{document.name} has a column of labels ({pair[1]!r}) beside the text ({pair[0]!r})"
         if pair
@@ -59,18 +59,18 @@ def labels_in(path: Path) -> str:
 
 
 def _repeated(document: Document, kind: str) -> str:
-    """Say why a table of two columns without names has labels: one of them repeats, the other does
-    not.
-    """
+    """Say why a table of two columns without names has labels: the values of only one of them repeat."""
     rows = open_rows(document, kind, ("1", "2"), doubtful=False)
     block = next(iter(rows.blocks(("1", "2"))), None)
     heads = (
-        [[str(value) for value in its[:_HEAD]] for its in block.values] if block is not None else []
+        [[str(value) for value in cells[:_HEAD]] for cells in block.values]
+        if block is not None
+        else []
     )
-    again = [len(set(head)) < _DIFFERENT * len(head) for head in heads]
-    if sorted(again) != [False, True] or rows.kinds["12"[again.index(False)]] != columns.TEXT:
+    repeats = [len(set(head)) < _DIFFERENT * len(head) for head in heads]
+    if sorted(repeats) != [False, True] or rows.kinds["12"[repeats.index(False)]] != columns.TEXT:
         return ""
-    label, text = ("1", "2") if again[0] else ("2", "1")
+    label, text = ("1", "2") if repeats[0] else ("2", "1")
     return f"{document.name} has a column of labels ({label!r}) beside the text ({text!r})"
 
 
@@ -115,8 +115,8 @@ def times_in(path: Path) -> str:
         time = time_column(rows)
     except (SeqloomError, UnicodeDecodeError):
         return ""
-    others = [kind for name, kind in rows.kinds.items() if name != time]
-    numeric = others and set(others) <= {columns.NUMBER, columns.NOTHING}
+    other_kinds = [kind for name, kind in rows.kinds.items() if name != time]
+    numeric = other_kinds and set(other_kinds) <= {columns.NUMBER, columns.NOTHING}
     return (
         f"{document.name} has a column of times ({time!r}) beside numbers"
         if time and numeric
@@ -125,9 +125,9 @@ def times_in(path: Path) -> str:
 
 
 def pairs_in(data: Path | tuple[Path, ...]) -> str:
-    """Say why the data holds sources and targets: two files of one name with languages as
-    extensions, a file of arrays and one of texts, or a table with two text columns that have no
-    names or those of sides, and of which neither repeats as labels do.
+    """Say why the data holds sources and targets: two files of one name with languages as extensions, a
+    file of arrays and one of texts, or a table with two text columns, without names or named as sides,
+    neither of which repeats as labels do.
     """
     if isinstance(data, tuple):
         return _sides_in(*data) if len(data) == 2 else ""
@@ -138,8 +138,8 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
 
     try:
         rows = open_rows(document, kind, (None, None), doubtful=False)
-        plain = {name: its for name, its in rows.kinds.items() if its != columns.OBJECT}
-        texts = [name for name, its in plain.items() if its == columns.TEXT]
+        plain = {name: held for name, held in rows.kinds.items() if held != columns.OBJECT}
+        texts = [name for name, held in plain.items() if held == columns.TEXT]
         if len(texts) != 2 or (len(plain) != 2 and not _are_translations(texts)):
             return ""
         sides = choose_sides(document.name, rows.kinds, (None, None))
@@ -147,7 +147,7 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
     except (SeqloomError, UnicodeDecodeError):
         return ""
     if block is None or any(
-        len(set(its[:_HEAD])) < _DIFFERENT * len(its[:_HEAD]) for its in block.values
+        len(set(cells[:_HEAD])) < _DIFFERENT * len(cells[:_HEAD]) for cells in block.values
     ):
         return ""
     from seqloom.data.translation_forms import is_side
@@ -159,9 +159,7 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
 
 
 def _are_translations(texts: list[str]) -> bool:
-    """Return whether these are the two sides of a field `translation`, beside which there may be
-    others, such as a number.
-    """
+    """Return whether these are the sides of a field `translation`; the table may have other fields, too."""
     return all(name.startswith("translation.") for name in texts)
 
 
@@ -171,19 +169,18 @@ def _sides_in(first: Path, second: Path) -> str:
     if first.suffix in ARRAY_FILES and second.suffix not in ARRAY_FILES:
         return f"{first.name} has arrays, for which {second.name} may have texts"
     plain = [path.with_name(_unpacked(path.name)) for path in (first, second)]
-    alike = (
+    are_sides = (
         plain[0] != plain[1]
         and plain[0].with_suffix("") == plain[1].with_suffix("")
         and all(is_side(path.suffix[1:]) for path in plain)
     )
-    return f"{first.name} and {second.name} are two sides of one text" if alike else ""
+    return f"{first.name} and {second.name} are two sides of one text" if are_sides else ""
 
 
 def _document(path: Path) -> Document | None:
-    """Return the one file of that name, if there is one that could hold more than text."""
-    if (path.exists() and not path.is_file()) or _suffix(
-        path.name
-    ) == ".txt":  # a pipe can be read only once
+    """Return the file of that name; None if it is missing or can only be read as text."""
+    # not a pipe, which can be read only once
+    if (path.exists() and not path.is_file()) or _suffix(path.name) == ".txt":
         return None
     try:
         documents = find_documents(path, "utf-8")

@@ -1,36 +1,16 @@
-"""The one reader of tables: CSV, TSV, JSON Lines and Parquet, as values of the columns that are asked for.
+"""The one reader of tables: CSV, TSV, JSON Lines and Parquet, as values of the requested columns.
 
-`open_rows` looks at the first rows and says which columns there are and what they hold; `blocks`
-then streams the values of some of them, about a megabyte of the file at a time, with the numbers
-and lines of the rows. Corpora read one column of text (`data/tables.py`), labelled data a text and
-a label (`data/classification_forms.py`).
-
-A value is text in CSV and TSV, where a cell may be empty but is never missing; in JSON Lines and
-Parquet it is what the file holds, and None where a row has null or lacks the column.
+`open_rows` inspects the first rows and says which columns there are and what they hold; `blocks` then
+streams the values of some of them, about a megabyte of the file at a time, with the numbers and lines
+of the rows. Corpora read one column of text (`data/tables.py`), labelled data a text and a label
+(`data/classification_forms.py`). A value is text in CSV and TSV, where a cell may be empty but is never
+missing; in JSON Lines and Parquet it is what the file holds, and None for null or a missing column.
 
     >>> rows = open_rows(Document("a.csv", data=b"n,text\\n1,one\\n2,two\\n"), "csv")
     >>> rows.kinds
     {'n': 'number', 'text': 'text'}
-    >>> [(block.values, block.place(1)) for block in rows.blocks(["text", "n"])]
+    >>> [(block.values, block.location(1)) for block in rows.blocks(["text", "n"])]
     [([['one', 'two'], ['1', '2']], 'a.csv, line 3')]
-
-The rows of CSV and TSV, with or without a header.
-
-CSV is read as RFC 4180 has it, with quotes; where the first line has semicolons and no commas,
-semicolons separate. In TSV there are no quotes: a cell is what stands between tabs. All rows must
-have as many cells as the first.
-
-The first row is a header if a column is asked for by name, if it holds a usual name (`text`,
-`label`, ...) that does not come again below, or a word above numbers. It is none if nothing stands
-below it, if one of its cells comes again in its column, is a number above numbers, or has no letter
-in it, or if columns are asked for by number. If nothing of this holds it is taken as a header for
-text and as a row for labelled data, and that is said. Without a header, a column is called by its
-number, from 1.
-
-The rows of JSON Lines: a JSON object a line, or a list in every line.
-
-A column is a key, or a path such as `meta.body`; of two equal keys the last one counts. JSON can
-write half of a surrogate pair, which is no character and becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -55,15 +35,15 @@ KINDS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".
 
 
 class Block(NamedTuple):
-    """Some rows, one after the other."""
+    """Some consecutive rows."""
 
-    values: list[list[Any]]  # of each column that was asked for
+    values: list[list[Any]]  # of each requested column
     rows: Sequence[int]  # their numbers: lines of JSON Lines, else rows of data, from 1
     name: str  # of the file
     lines: Sequence[int] | None  # where they begin; a Parquet file has none
-    halves: int = 0  # of surrogate pairs that were replaced by U+FFFD
+    halves: int = 0  # lone surrogates that were replaced by U+FFFD
 
-    def place(self, k: int) -> str:
+    def location(self, k: int) -> str:
         """Return the file and line, or row, of the k-th row, for messages."""
         return (
             f"{self.name}, row {self.rows[k]}"
@@ -73,19 +53,17 @@ class Block(NamedTuple):
 
 
 class Rows(Protocol):
-    """A table that was opened."""
+    """An open table."""
 
     @property
     def document(self) -> Document: ...
     @property
     def kinds(self) -> dict[str, str]:
-        """Return the columns and what they hold by the first rows (`data/columns.py`); none in an
-        empty file.
-        """
+        """Return the columns and their kinds in the first rows (`data/columns.py`); none in an empty file."""
 
     @property
-    def asked(self) -> tuple[str | None, ...]:
-        """Return the columns that were asked for, with numbers replaced by names."""
+    def requested(self) -> tuple[str | None, ...]:
+        """Return the requested columns, with numbers replaced by names."""
 
     @property
     def untyped(self) -> bool:
@@ -97,54 +75,55 @@ class Rows(Protocol):
 
 def table_kind(path: Path | str) -> str | None:
     """Return the kind of table a file is by its extension; compressed Parquet is none."""
-    place = Path(path)
-    packed = place.suffix in COMPRESSED
-    kind = KINDS.get(Path(place.stem if packed else place.name).suffix.lower())
+    file = Path(path)
+    packed = file.suffix in COMPRESSED
+    kind = KINDS.get(Path(file.stem if packed else file.name).suffix.lower())
     return None if packed and kind == "parquet" else kind
 
 
 def open_rows(
-    document: Document, kind: str, asked: Sequence[str | None] = (), *, doubtful: bool = True
+    document: Document, kind: str, requested: Sequence[str | None] = (), *, doubtful: bool = True
 ) -> Rows:
-    """Open a table of a kind with the wanted columns, by name, number or path; None leaves a
-    column to be found.
+    """Open a table of a kind with the requested columns, by name, number or path; None: any column.
 
-    `doubtful`: whether the first row of CSV and TSV is a header where that cannot be known.
+    `doubtful`: whether to take an ambiguous first row of CSV and TSV as a header, as for text, or as data,
+    as for labels; either is reported.
     """
     if kind == "jsonl":
-        return JsonLines.open(document, asked)
+        return JsonLines.open(document, requested)
     if kind == "parquet":
         from seqloom.data.tables import Parquet
 
-        return Parquet.open(document, asked)
+        return Parquet.open(document, requested)
 
-    return Delimited.open(document, asked, quotes=kind == "csv", doubtful=doubtful)
+    return Delimited.open(document, requested, quotes=kind == "csv", doubtful=doubtful)
 
 
 # ---- delimited
 
-MAX_FIELD_BYTES = (
-    1 << 28
-)  # characters of a cell, of which the module keeps four bytes each; more is a quote that was never closed
+# characters of a cell (the csv module takes four bytes for each); a longer one is a quote never closed
+MAX_FIELD_BYTES = 1 << 28
 
 _DELIMITED_HEAD_ROWS = 1000
-_LONGEST_NUMBER = 50  # the pattern takes the square of a cell's length
+_LONGEST_NUMBER = 50  # characters; the time of the pattern is quadratic in the length of a cell
 _NUMBER = re.compile(
     r"\s*[-+]?[\d.,:/%eE+-]*\d[\d.,:/%eE+-]*\s*|true|false|nan|null|none|n/?a", re.IGNORECASE
 )
 
-Batch = tuple[
-    list[list[str]], list[int]
-]  # rows that are not blank, and the lines in which they begin
+Batch = tuple[list[list[str]], list[int]]  # rows that are not blank, and the lines where they begin
 
 
 @dataclass(frozen=True)
 class Delimited:
-    """A file and what its columns are called."""
+    """CSV as in RFC 4180, with quotes, or TSV, which has none: a cell is the text between two tabs.
+
+    CSV is separated by semicolons if the first line has some and no commas. All rows must have as many
+    cells as the first. Without a header, columns are named by number, from 1.
+    """
 
     document: Document
     kinds: dict[str, str]
-    asked: tuple[str | None, ...]
+    requested: tuple[str | None, ...]
     names: list[str]
     header: bool
     separator: str
@@ -153,7 +132,12 @@ class Delimited:
 
     @classmethod
     def open(
-        cls, document: Document, asked: Sequence[str | None], *, quotes: bool, doubtful: bool = True
+        cls,
+        document: Document,
+        requested: Sequence[str | None],
+        *,
+        quotes: bool,
+        doubtful: bool = True,
     ) -> Delimited:
         """Read the first rows; `doubtful` says whether to take an ambiguous first row as a header."""
         separator = _separator(document) if quotes else "\t"
@@ -162,10 +146,10 @@ class Delimited:
         if len(head) == 1:  # it may fill the block
             head += next(batches, [])[:_DELIMITED_HEAD_ROWS]
         if not head:
-            return cls(document, {}, tuple(asked), [], False, separator, quotes)
+            return cls(document, {}, tuple(requested), [], False, separator, quotes)
         names = [cell.strip() for cell in head[0]]
         below = [[row[k].strip() for row in head[1:] if k < len(row)] for k in range(len(names))]
-        header = _is_header(names, below, asked)
+        header = _is_header(names, below, requested)
         if header is None:
             header = doubtful
             shown = columns.listed(list(map(quoted, names)))
@@ -180,26 +164,32 @@ class Delimited:
         if not header:
             below = [[name, *cells] for name, cells in zip(names, below)]
             names = [str(k + 1) for k in range(len(names))]
-        called = tuple(
+        resolved = tuple(
             names[columns.number(column) - 1]
             if column is not None
             and column not in names
             and 0 < columns.number(column) <= len(names)
             else column
-            for column in asked
+            for column in requested
         )
-        for column in called:
+        for column in resolved:
             if column is not None and names.count(column) > 1:
                 raise DataError(
                     f"{document.name} has {names.count(column)} columns called {column!r}; rename one"
                 )
         return cls(
-            document, dict(zip(names, map(_kind, below))), called, names, header, separator, quotes
+            document,
+            dict(zip(names, map(_kind, below))),
+            resolved,
+            names,
+            header,
+            separator,
+            quotes,
         )
 
-    def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, chosen: Sequence[str]) -> Iterator[Block]:
         """Yield the values of the wanted columns."""
-        places = [self.names.index(column) for column in wanted]
+        indices = [self.names.index(column) for column in chosen]
         name, width, before = self.document.name, len(self.names), 0
         skip = self.header
         for rows, lines in _batches(self.document, self.separator, self.quotes):
@@ -212,7 +202,7 @@ class Delimited:
                 )
             if rows:
                 yield Block(
-                    [[row[k] for row in rows] for k in places],
+                    [[row[k] for row in rows] for k in indices],
                     range(before + 1, before + len(rows) + 1),
                     name,
                     lines,
@@ -221,10 +211,16 @@ class Delimited:
 
 
 def _is_header(
-    names: list[str], below: list[list[str]], asked: Sequence[str | None]
+    names: list[str], below: list[list[str]], requested: Sequence[str | None]
 ) -> bool | None:
-    """Return whether the first row holds column names; None if that cannot be known."""
-    if any(column is not None and not column.isdecimal() for column in asked):
+    """Return whether the first row holds column names; None if that cannot be known.
+
+    It does if a column is requested by name, if it has a usual name (`text`, `label`, ...) that is not
+    repeated in its column, or a word above numbers. It does not if no rows follow, if one of its cells is
+    repeated in its column, is a number above numbers or has no letter, or if columns are requested by
+    number.
+    """
+    if any(column is not None and not column.isdecimal() for column in requested):
         return True
     usual = columns.TEXT_NAMES + columns.LABEL_NAMES
     numbers = [_kind(cells) == columns.NUMBER for cells in below]
@@ -238,11 +234,11 @@ def _is_header(
         for name, cells, numeric in zip(names, below, numbers)
     ):
         return False
-    return False if any(column is not None for column in asked) else None
+    return False if any(column is not None for column in requested) else None
 
 
 def _kind(cells: Sequence[str]) -> str:
-    """Return the kind of the cells: text, unless all filled ones are numbers, dates and the like."""
+    """Return the kind of the cells: text, unless all non-empty ones are numbers, dates and the like."""
     filled = [cell for cell in cells if cell]
     return columns.NUMBER if filled and all(map(_is_number, filled)) else columns.TEXT
 
@@ -272,26 +268,24 @@ def _batches(document: Document, separator: str, quotes: bool) -> Iterator[Batch
 
 def _quoted(document: Document, separator: str) -> Iterator[Batch]:
     """Yield rows of CSV, those of one block of the file together."""
-    fed = 0
+    n_blocks = 0
 
     def texts() -> Iterator[io.StringIO]:
-        nonlocal fed
+        nonlocal n_blocks
         for block in line_blocks(document, returns=True):
-            fed += 1
-            yield io.StringIO(
-                block.decode("utf-8"), newline=""
-            )  # lines end with \n, \r\n or \r, and keep it
+            n_blocks += 1
+            # lines end with \n, \r\n or \r, and keep it
+            yield io.StringIO(block.decode("utf-8"), newline="")
 
-    if (
-        csv.field_size_limit() < MAX_FIELD_BYTES
-    ):  # one for the whole program; whoever put it back would cut off other threads
+    # the limit is global: restoring it afterwards would affect other threads
+    if csv.field_size_limit() < MAX_FIELD_BYTES:
         csv.field_size_limit(MAX_FIELD_BYTES)
     reader = csv.reader(chain.from_iterable(texts()), delimiter=separator, strict=True)
     first, more = 1, True
     while more:
         rows: list[list[str]] = []
         lines: list[int] = []
-        block, more = max(fed, 1), False
+        block, more = max(n_blocks, 1), False
         try:
             for row in reader:
                 if row:
@@ -300,11 +294,11 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
                     rows.append(row)
                     lines.append(first)
                 first = reader.line_num + 1
-                if fed > block:
+                if n_blocks > block:
                     more = True
                     break
         except csv.Error as error:
-            raise _refuse(document.name, first, reader.line_num, str(error)) from None
+            raise _csv_error(document.name, first, reader.line_num, str(error)) from None
         yield rows, lines
 
 
@@ -314,7 +308,7 @@ def _too_wide(name: str, line: int, cells: int) -> DataError:
     )
 
 
-def _refuse(name: str, first: int, line: int, why: str) -> DataError:
+def _csv_error(name: str, first: int, line: int, why: str) -> DataError:
     if "expected after" in why:
         return DataError(
             f'{name}, line {line}: text after a closing quote; inside quotes a quote is written twice: ""'
@@ -331,17 +325,21 @@ _SURROGATE = re.compile(rb"\\u[dD]")
 
 @dataclass(frozen=True)
 class JsonLines:
-    """A file, its columns, and whether its rows are objects or lists."""
+    """JSON Lines: an object in each line, or a list in each line.
+
+    A column is a key, or a path such as `meta.body`; of two equal keys the last one counts. JSON can write
+    half of a surrogate pair, which is no character and becomes U+FFFD.
+    """
 
     document: Document
     kinds: dict[str, str]
-    asked: tuple[str | None, ...]
+    requested: tuple[str | None, ...]
     names: frozenset[str]
     shape: type
     untyped: bool = False
 
     @classmethod
-    def open(cls, document: Document, asked: Sequence[str | None]) -> JsonLines:
+    def open(cls, document: Document, requested: Sequence[str | None]) -> JsonLines:
         """Read the first rows."""
         block = next(line_blocks(document, 1), b"").decode("utf-8")
         shape: type = list if block.lstrip().startswith("[") else dict
@@ -353,17 +351,18 @@ class JsonLines:
             for number, line in islice(filled, _JSON_HEAD_ROWS)
         ]
         names = frozenset(key for row in head if isinstance(row, dict) for key in row)
-        return cls(document, columns.kinds_in(head, names, asked), tuple(asked), names, shape)
+        return cls(
+            document, columns.kinds_in(head, names, requested), tuple(requested), names, shape
+        )
 
-    def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, chosen: Sequence[str]) -> Iterator[Block]:
         """Yield the values of the wanted columns."""
         document, shape = self.document, self.shape
         # Half of what `json.loads` costs for a short line.
         scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-        paths = [columns.steps_to(column, self.names) for column in wanted]
-        only = (
-            paths[0][0] if len(paths) == len(paths[0]) == 1 and shape is dict else None
-        )  # the usual case, and faster
+        paths = [columns.steps_to(column, self.names) for column in chosen]
+        # one key alone, the usual case, is faster without a path
+        only = paths[0][0] if len(paths) == len(paths[0]) == 1 and shape is dict else None
         first = 1
         for block in line_blocks(document):
             values: list[list[Any]] = [[] for _ in paths]
@@ -392,12 +391,12 @@ class JsonLines:
 
 
 def _parse(document: Document, number: int, line: str, shape: type) -> Any:
-    """Return the value of a line, which must be an object or list; say what is wrong with it."""
-    place = f"{document.name}, line {number}"
+    """Return the value of a line, which must be of type `shape`; raise an error that says what is wrong."""
+    location = f"{document.name}, line {number}"
     try:
         row = json.loads(line)
     except RecursionError:
-        raise DataError(f"{place}: nested too deeply") from None
+        raise DataError(f"{location}: nested too deeply") from None
     except ValueError as error:
         why = (
             f"{error.msg}, character {error.pos + 1}"
@@ -405,18 +404,20 @@ def _parse(document: Document, number: int, line: str, shape: type) -> Any:
             else error
         )
         raise DataError(
-            f"{place}: not valid JSON ({why}); there must be one object per line"
+            f"{location}: not valid JSON ({why}); there must be one object per line"
         ) from None
     if type(row) is not shape:
-        actual, wanted = (columns.with_article(columns.kind_of(value)) for value in (row, shape()))
+        actual, expected = (
+            columns.with_article(columns.kind_of(value)) for value in (row, shape())
+        )
         raise DataError(
-            f'{place}: {actual}, not {wanted}; there must be one per line, such as {{"text": "..."}}'
+            f'{location}: {actual}, not {expected}; there must be one per line, such as {{"text": "..."}}'
         )
     return row
 
 
 def _replace_halves(values: list[Any]) -> int:
-    """Put U+FFFD in place of halves of surrogate pairs; how many there were."""
+    """Replace lone surrogates by U+FFFD; return how many there were."""
     texts = [value for value in values if isinstance(value, str)]
     try:
         "".join(texts).encode("utf-8")

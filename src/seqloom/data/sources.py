@@ -1,10 +1,8 @@
 """Finding the documents of a corpus: files, patterns, directories, standard input.
 
-The documents of a corpus, read one after the other as often as is asked.
-
-Whoever reads them to the end first learns on the way what is to be known of them
-(`data/tables.py`), and which files of a directory are not text. So nothing is read for that alone,
-unless somebody asks before.
+`DocumentList` reads them one after the other, any number of times. The first complete reading also
+computes hashes and sizes (`data/tables.py`) and finds the files of a directory that are not text; so they
+are read for that alone only if it is needed before.
 """
 
 from __future__ import annotations
@@ -33,15 +31,13 @@ from seqloom.data.tables import Content, Notes, Table, read_content
 from seqloom.errors import DataError, EncodingError, suggest
 
 _LISTED = 5  # names of files that are reported
-_REOPENED = Path(
-    "/proc/self/fd"
-)  # where open files can be opened once more, each with a place of its own
+_REOPENED = Path("/proc/self/fd")  # open files can be opened again here, each with its own position
 
 
 class Folder:
-    """A directory or pattern, whose files that are not text are left out and reported, or refused.
+    """A directory or pattern; its files that are not text are left out and reported, or refused.
 
-    Which are text in its encoding is known when all of them have been read to the end.
+    Which of them are text in the encoding is known once all have been read to the end.
     """
 
     def __init__(self, name: str, files: Sequence[str], encoding: str, strict: bool) -> None:
@@ -80,12 +76,11 @@ def find_documents(
     strict: bool = False,
     check: bool = True,
 ) -> list[Document]:
-    """Find the documents that a path, a pattern or `-` stands for; report anything wrong with them
-    now.
+    """Find the documents that a path, a pattern or `-` stands for, and check them.
 
-    `tables_only` leaves out the other files of a directory. Of a directory or pattern, files that
-    are not text are skipped and reported; `strict` refuses them. Without `check` only their first
-    bytes are looked at: whoever reads them leaves out what turns out not to be text (`Folder`).
+    `tables_only` leaves out the other files of a directory. In a directory or pattern, files that are
+    not text are skipped and reported; `strict` refuses them. Without `check` only their first bytes are
+    inspected, and files that turn out not to be text are left out while reading (`Folder`).
     """
     encoding = check_encoding(encoding)
     if source == "-":
@@ -142,15 +137,15 @@ def _texts(name: str, documents: list[Document], strict: bool, check: bool) -> l
     return texts
 
 
-def report_skipped(place: str, binary: int, misread: Sequence[str], encoding: str) -> None:
-    """Say how many files of a place are binary, and which are not valid in the encoding."""
+def report_skipped(source: str, binary: int, misread: Sequence[str], encoding: str) -> None:
+    """Report how many files of a directory or pattern are binary, and which are misencoded."""
     if binary:
-        progress.say(f"{place}: skipped {binary:,} binary file{'s' * (binary > 1)}")
+        progress.say(f"{source}: skipped {binary:,} binary file{'s' * (binary > 1)}")
     if misread:
         names = ", ".join(map(os.path.basename, misread[:_LISTED]))
         more = f", and {len(misread) - _LISTED:,} more" if len(misread) > _LISTED else ""
         progress.say(
-            f"{place}: skipped {len(misread):,} file{'s' * (len(misread) > 1)}: not valid "
+            f"{source}: skipped {len(misread):,} file{'s' * (len(misread) > 1)}: not valid "
             f"{'UTF-8' if encoding == 'utf-8' else encoding} ({names}{more})"
         )
 
@@ -164,7 +159,7 @@ def _is_binary(document: Document) -> bool:
 
 
 def _read_once(document: Document, bar: progress.Bar) -> Document:
-    """Return the document with what is to be known of it; of a table, only that it is text."""
+    """Read a document and return it with its content record; of a table, check only that it is text."""
     kind = table_kind(document.name)
     if kind is None:
         return replace(document, content=read_content(document, bar))
@@ -215,29 +210,28 @@ def _directory(
 def _spool(source: IO[bytes], name: str, encoding: str) -> Document:
     """Save a stream in a temporary file, so that it can be read again.
 
-    On Linux the file has no name and is opened again through /proc: it goes with the last document
-    that reads it, and with the process even if that is killed. Elsewhere it has a name until the
-    program ends.
+    On Linux the file has no name and is opened again through /proc: it vanishes with the last document
+    that reads it, or with the process, even a killed one. Elsewhere it has a name until the program ends.
     """
-    kept = None
+    open_file = None
     if _REOPENED.is_dir():
         with tempfile.TemporaryFile() as file:
             shutil.copyfileobj(source, file)
-            kept = _Kept(os.dup(file.fileno()))
-        place = Path(f"/proc/{os.getpid()}/fd/{kept.handle}")
+            open_file = _OpenFile(os.dup(file.fileno()))
+        path = Path(f"/proc/{os.getpid()}/fd/{open_file.handle}")
     else:
         handle, named = tempfile.mkstemp(prefix="seqloom-")
-        place = Path(named)
-        atexit.register(place.unlink, missing_ok=True)
+        path = Path(named)
+        atexit.register(path.unlink, missing_ok=True)
         with open(handle, "wb") as file:
             shutil.copyfileobj(source, file)
-    document = Document(name, place, encoding=encoding, kept=kept)
+    document = Document(name, path, encoding=encoding, open_file=open_file)
     document.check_head()
     return document
 
 
-class _Kept:
-    """An open file, closed when nobody has this any more."""
+class _OpenFile:
+    """An open file, closed when this object is garbage-collected."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -250,65 +244,69 @@ T = TypeVar("T")
 
 
 class _ReadAgain(Exception):
-    """A file of a directory is not text, which was seen after part of it had been handed out."""
+    """A file of a directory turned out not to be text after part of it had been yielded."""
 
 
 class DocumentList:
     """Files, texts in memory and tables; files of a directory that turn out not to be text leave the list."""
 
     def __init__(self, documents: Sequence[Document | Table], name: str | None) -> None:
-        """Take the documents; a `name` of None stands for the only document's name, or for their
-        number.
-        """
-        self._found = list(documents)  # whether they are text or not
+        """Take the documents; by default the name is that of the only document, or their number."""
+        self._candidates = list(documents)  # whether they are text or not
         self._name = name
-        self._can_begin_again = False  # whoever walks
+        self._can_begin_again = False  # whether the reader can, as in `read_by`
 
     @property
     def name(self) -> str:
         """Return the name used in messages and records."""
         if self._name is not None:
             return self._name
-        return self._found[0].name if len(self._found) == 1 else f"{len(self._found)} files"
+        return (
+            self._candidates[0].name
+            if len(self._candidates) == 1
+            else f"{len(self._candidates)} files"
+        )
 
     @property
     def documents(self) -> Sequence[Document | Table]:
-        """Return the documents. While it is unknown which files of a directory are text, read them
-        all.
-        """
+        """Return the documents; read all of them first if it is unknown which are text."""
         if not self._settled:
             self.read_through()
-        return self._found
+        return self._candidates
 
     @cached_property
     def _contents(self) -> list[Content]:
-        """Return what is known of each document once it has been read."""
+        """Return the content records of all documents, reading those that were not read yet."""
         self.read_through()
-        return [document.content for document in self._found if document.content is not None]
+        return [document.content for document in self._candidates if document.content is not None]
 
     @property
     def n_bytes(self) -> int | None:
         """Return the number of bytes of UTF-8 text; None for compressed or transcoded files that were not
         read.
         """
-        known = [document.content for document in self._found if document.content is not None]
+        contents = [
+            document.content for document in self._candidates if document.content is not None
+        ]
         return (
-            sum(content.size for content in known)
-            if len(known) == len(self._found)
+            sum(content.size for content in contents)
+            if len(contents) == len(self._candidates)
             else self._expected_size
         )
 
     @cached_property
     def _expected_size(self) -> int | None:
-        """Return the number of bytes as far as it can be told without reading."""
-        sizes = [document.size() for document in self._found]
+        """Return the number of bytes; None if that is unknown without reading."""
+        sizes = [document.size() for document in self._candidates]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @cached_property
     def _folders(self) -> list[Folder]:
         return list(
             {
-                id(document.folder): document.folder for document in self._found if document.folder
+                id(document.folder): document.folder
+                for document in self._candidates
+                if document.folder
             }.values()
         )
 
@@ -321,15 +319,15 @@ class DocumentList:
         """Yield the pieces of one document after the other."""
         if not self._settled and not self._can_begin_again:
             self.read_through()
-        for place in range(len(self._found)):
-            yield self._pieces(place)
+        for index in range(len(self._candidates)):
+            yield self._pieces(index)
         self._settle()
 
     def read_by(self, function: Callable[[], T]) -> T:
-        """Return what a function makes that reads everything, which need not have been read before.
+        """Return the result of a function that reads the documents, perhaps for the first time.
 
-        Files of a directory that are not text are left out while it reads; it is called again where
-        it has seen part of one.
+        Files of a directory that are not text are left out while it reads; if it has already seen part
+        of one, it is called again.
         """
         self._can_begin_again = True
         try:
@@ -342,42 +340,48 @@ class DocumentList:
             self._can_begin_again = False
 
     def read_through(self) -> None:
-        """Read to the end what has not been, so that its size and its hashes are known."""
-        unread = [place for place, document in enumerate(self._found) if document.content is None]
+        """Read the documents that have not been read to the end, for their sizes and hashes."""
+        unread = [
+            index for index, document in enumerate(self._candidates) if document.content is None
+        ]
         if not unread and self._settled:
             return
         with progress.task(f"reading {self.name}", self._expected_size, "bytes") as bar:
-            for place in unread:
+            for index in unread:
                 with suppress(_ReadAgain):
-                    for piece in self._pieces(place):
+                    for piece in self._pieces(index):
                         bar.advance(len(piece.data))
         self._settle()
 
-    def _pieces(self, place: int) -> Iterator[Piece]:
-        """Yield the pieces of a document; what there is to know of it is noted on the way."""
-        document, notes, begun = self._found[place], Notes(), False
+    def _pieces(self, index: int) -> Iterator[Piece]:
+        """Yield the pieces of a document and record its content at the end."""
+        document, notes, yielded = self._candidates[index], Notes(), False
         if _left_out(document):
             return
         try:
             for piece in document.pieces():
                 if document.content is None:
                     notes.add(piece)
-                begun = True
+                yielded = True
                 yield piece
         except EncodingError as error:
             leave_out(document, error)
-            if begun:
+            if yielded:
                 raise _ReadAgain from None
             return
         if document.content is None:
-            self._found[place] = replace(document, content=notes.content(document))
+            self._candidates[index] = replace(document, content=notes.content(document))
 
     def _settle(self) -> None:
         """Remove and report the files that are not text, once everything has been read."""
         if not self._settled:
-            self._found = [document for document in self._found if not _left_out(document)]
+            self._candidates = [
+                document for document in self._candidates if not _left_out(document)
+            ]
             for folder in self._folders:
-                folder.report([document for document in self._found if document.folder is folder])
+                folder.report(
+                    [document for document in self._candidates if document.folder is folder]
+                )
 
 
 def leave_out(document: Document | Table, error: EncodingError) -> None:

@@ -1,14 +1,12 @@
-"""Spans in tags: BIO, IOB1 and BIOES read, checked, told apart and turned into each other.
+"""Spans in tags: BIO, IOB1 and BIOES read, checked, detected and converted into each other.
 
-A tag is `O`, outside, or a letter and the label of a span, as in `B-PER`; where there is one kind
-of span only, the letter alone. In `bio` (Sang and Veenstra 1999 call it IOB2) each span begins with
-B; in `iob1` (Ramshaw and Marcus 1995) only one that follows another of the same label, all others
-begin with I; in `bioes` the last word has E, and a word alone S.
-
-`spans` reads what is not right as the conlleval script of the CoNLL shared tasks does, so that
-scores are comparable: a span begins where something goes on that was not there. For E and S, which
-the first script does not know in this sense, that is the reading of its later versions and of
-seqeval.
+A tag is `O`, outside, or a letter and the label of a span, as in `B-PER`; if there is only one kind of
+span, the letter alone. In `bio` (Sang and Veenstra 1999 call it IOB2) each span begins with B; in `iob1`
+(Ramshaw and Marcus 1995) only a span that follows another of the same label does, all others begin with
+I; in `bioes` the last word has E, and a single word S. Tags that break these rules are read as the
+conlleval script of the CoNLL shared tasks reads them, so that scores are comparable: an I without a span
+before it begins one. E and S, which the first script does not know in this sense, are read as in its
+later versions and in seqeval.
 
     >>> spans(["B-PER", "I-PER", "O", "I-LOC"], "bio")
     [('PER', 0, 2), ('LOC', 3, 4)]
@@ -36,7 +34,7 @@ OUTSIDE = "O"
 
 _LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES"}
 _END = ""  # what follows the last tag
-_MEMORY = 1 << 16  # pairs of neighbours whose answer is kept
+_MEMORY = 1 << 16  # size of the caches of pairs of neighbouring tags
 
 
 def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
@@ -49,7 +47,7 @@ def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     for i, tag in enumerate(tags):
         if tag == before == OUTSIDE:
             continue
-        ends, begins, kind = _border(before, tag)
+        ends, begins, kind = _boundary(before, tag)
         if ends and start >= 0:
             result.append((label, start, i))
             start = -1
@@ -77,16 +75,12 @@ def write(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
 
 
 def convert(tags: Sequence[str], old: Scheme, new: Scheme) -> list[str]:
-    """Convert the spans to another scheme; faulty tags are corrected, to the spans conlleval
-    reads.
-    """
+    """Convert the spans to another scheme; faulty tags become those of the spans that conlleval reads."""
     return write(spans(tags, old), len(tags), new)
 
 
 def check(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
-    """Return where one sentence breaks the rules of its scheme, and how; an empty list if it does
-    not.
-    """
+    """Return where one sentence breaks the rules of its scheme, and how; an empty list if nowhere."""
     check_scheme(scheme)
     neighbours = zip(chain((OUTSIDE,), tags), tags)
     faults = [
@@ -122,7 +116,7 @@ def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:
     """Return the scheme of one or many sentences; None if the tags are not of this kind, such as
     parts of speech.
 
-    Where some tags break `bio` and others `iob1`, it is the one that fewer break.
+    If tags break both `bio` and `iob1`, it is the scheme that fewer of them break.
     """
     sentences = cast(
         Sequence[Sequence[str]], [tags] if len(tags) and isinstance(tags[0], str) else tags
@@ -153,7 +147,7 @@ def check_scheme(scheme: str) -> Scheme:
 
 @lru_cache(_MEMORY)
 def is_foreign(tag: str, scheme: str) -> bool:
-    """Return whether a scheme has no such tag."""
+    """Return whether a tag is not one of the scheme."""
     return tag != OUTSIDE and _split(tag)[0] not in tuple(_LETTERS[scheme])
 
 
@@ -169,17 +163,17 @@ def fault(before: str, tag: str, scheme: str) -> str:
     if scheme == "iob1" and new == "B" and not goes_on:
         return f"{tag} after {before}, where a span begins with {_join('I', label)}"
     if scheme == "bioes" and old in ("B", "I") and not (goes_on and new in ("I", "E")):
-        where = f"before {tag}" if tag else "at the end"
-        return f"{before} {where}, where its span needs {_join('E', old_label)}"
+        position = f"before {tag}" if tag else "at the end"
+        return f"{before} {position}, where its span needs {_join('E', old_label)}"
     if scheme == "bioes" and new in ("I", "E") and not goes_on:
         return f"{tag} after {before}, where a span begins with {_join('B', label)} or {_join('S', label)}"
     return ""
 
 
 @lru_cache(_MEMORY)
-def _border(before: str, tag: str) -> tuple[bool, bool, str]:
-    """Return whether a span ends before this tag, whether one begins with it, and its label:
-    conlleval's two functions.
+def _boundary(before: str, tag: str) -> tuple[bool, bool, str]:
+    """Return whether a span ends before this tag, whether one begins with it, and its label, as the two
+    functions of conlleval do.
     """
     (old, old_label), (new, label) = _split(before), _split(tag)
     changed = old_label != label

@@ -1,11 +1,11 @@
-"""Two tasks in which one word decides what comes `distance` words later, to see how far back a
-model can look.
+"""Two tasks in which one word decides another one `distance` words later, to measure how far back a model
+remembers.
 
-`copy_task`: a symbol, then fillers that say nothing, then `again`: the answer is the symbol.
+`copy_task`: a symbol, then fillers without meaning, then `again`: the answer is the symbol.
 `agreement_task`: a noun, then a gap with other nouns in it, then `was` or `were`, which agrees with
-the first noun (Linzen et al. 2016). Both follow from the seed, at any distance, and serve every
-model: as labelled texts (what was read, and the answer) or as lines to learn the language of, where
-the answer is the last word and is judged against the other choices.
+the first noun (Linzen et al. 2016). Both follow from the seed, at any distance. They serve classifiers as
+labelled texts (context and answer), and language models as lines: the answer is the last word and is
+compared with the other choices.
 
     >>> copy_task(2, distance=3, symbols=4).lines()
     ['s2 f0 f2 again s2', 's1 f3 f1 again s1']
@@ -39,19 +39,19 @@ ADJECTIVES = ["old", "famous", "small", "green", "quiet", "broken"]
 PLACES = ["here", "over there"]  # for gaps that are too short for a phrase with a noun
 VERBS = ("was", "were")
 AGAIN = "again"
-FILLERS = 8  # different words that say nothing
+FILLERS = 8  # number of distinct filler words
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Items of a task: the words before the answer, the answer, and how many words stand between it
-    and what decides it.
+    """Items of a task: the words before the answer, the answer, and the number of words between it and the
+    word that decides it.
     """
 
     name: str
     contexts: list[list[str]]
     answers: list[str]
-    choices: tuple[str, ...]  # every answer that there is
+    choices: tuple[str, ...]  # all possible answers
     distances: list[int]
 
     def __len__(self) -> int:
@@ -69,14 +69,14 @@ class Probe:
         return [" ".join([*words, answer]) for words, answer in zip(self.contexts, self.answers)]
 
     def accuracy(self, score: Callable[[str], float]) -> dict[int, float]:
-        """Return, by distance, the share of items whose answer has the highest score of all choices,
-        such as a language model's.
+        """Return, by distance, the share of items in which the answer scores highest of all choices;
+        `score`: for example a language model's.
         """
         right: dict[int, list[bool]] = {distance: [] for distance in sorted(set(self.distances))}
         for words, answer, distance in zip(self.contexts, self.answers, self.distances):
             scores = {choice: score(" ".join([*words, choice])) for choice in self.choices}
-            others = max(value for choice, value in scores.items() if choice != answer)
-            right[distance].append(scores[answer] > others)
+            best_other = max(value for choice, value in scores.items() if choice != answer)
+            right[distance].append(scores[answer] > best_other)
         return {distance: sum(values) / len(values) for distance, values in right.items()}
 
 
@@ -86,7 +86,7 @@ def copy_task(n: int, distance: int | Sequence[int], *, symbols: int = 8, seed: 
     """
     if not 2 <= symbols <= 1_000_000:
         raise ConfigError(f"symbols is {symbols}; it must be from 2 to 1,000,000")
-    rng, distances = _drawn("copy", n, distance, seed, least=1)
+    rng, distances = _drawn("copy", n, distance, seed, minimum=1)
     choices = tuple(f"s{i}" for i in range(symbols))
     answers = [rng.choice(choices) for _ in range(n)]
     contexts = [
@@ -97,8 +97,8 @@ def copy_task(n: int, distance: int | Sequence[int], *, symbols: int = 8, seed: 
 
 
 def agreement_task(n: int, distance: int | Sequence[int], *, seed: int = 0) -> Probe:
-    """Make n items, each with one of the distances; the nouns of the gap are singular or plural at
-    random, whatever the first is.
+    """Make n items, each with one of the distances; the nouns of the gap are singular or plural at random,
+    independently of the first.
     """
     rng, distances = _drawn("agreement", n, distance, seed)
     contexts, answers = [], []
@@ -110,9 +110,7 @@ def agreement_task(n: int, distance: int | Sequence[int], *, seed: int = 0) -> P
 
 
 def _gap(length: int, rng: random.Random) -> list[str]:
-    """Return that many words: phrases of three, `near the dogs`, the last of which takes the
-    remainder as adjectives.
-    """
+    """Return `length` words: phrases of three, such as `near the dogs`; adjectives lengthen the last one."""
     if length < 3:
         return PLACES[length - 1].split() if length else []
     words: list[str] = []
@@ -128,15 +126,15 @@ def _gap(length: int, rng: random.Random) -> list[str]:
 
 
 def _drawn(
-    name: str, n: int, distance: int | Sequence[int], seed: int, least: int = 0
+    name: str, n: int, distance: int | Sequence[int], seed: int, minimum: int = 0
 ) -> tuple[random.Random, list[int]]:
     """Return the random generator of a task, and the distance of each item: all equally often."""
-    known = [distance] if isinstance(distance, int) else list(distance)
+    choices = [distance] if isinstance(distance, int) else list(distance)
     if n < 1:
         raise ConfigError(f"a task of {n} items; give at least 1")
-    if not known or min(known) < least:
-        raise ConfigError(f"distance is {distance}; give a number from {least} on, or several")
+    if not choices or min(choices) < minimum:
+        raise ConfigError(f"distance is {distance}; give a number from {minimum} on, or several")
     rng = random.Random(f"{name} {seed}")
-    distances = [known[i % len(known)] for i in range(n)]
+    distances = [choices[i % len(choices)] for i in range(n)]
     rng.shuffle(distances)
     return rng, distances

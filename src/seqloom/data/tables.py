@@ -1,15 +1,9 @@
 """Text in tables: one column of a CSV, TSV, JSON Lines or Parquet file, row after row, each row a document.
 
-To a corpus a table looks like a text file that holds the column: rows one after the other, each closed by a
-newline if it does not end with one. What a text file does not have is kept beside it: where the rows end.
-Nothing is in memory but the rows that are being read.
-
-What can be said of a document after reading it once: its hash, its size, how it ends, where its rows end.
-
-It is noted on the way, by whoever reads a document to its end for the first time, so that nobody
-reads it for this alone.
-
-The rows of Parquet, read by polars (the extra `parquet`) a row group at a time.
+To a corpus a table (`Table`) looks like a text file that holds the column: row after row, each closed by a
+newline if it does not end with one, and in addition the offsets where rows end. Only the rows being read
+are in memory. `Content` is what is known of a table or text after its first complete reading; `Parquet`
+reads that format by polars.
 """
 
 from __future__ import annotations
@@ -44,12 +38,10 @@ class Table:
     column: str
     start: int = 0
     stop: int | None = None
-    remarks: set[str] = field(
-        default_factory=set, repr=False, compare=False
-    )  # what was said of it; shared with its parts
-    content: Content | None = field(
-        default=None, repr=False, compare=False
-    )  # where it has been read already
+    # what was reported of it, shared with its parts
+    remarks: set[str] = field(default_factory=set, repr=False, compare=False)
+    # hash and sizes, once it has been read
+    content: Content | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -69,9 +61,9 @@ class Table:
         return None if self.stop is None else self.stop - self.start
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the texts in stretches of some megabytes, with the ends of the rows.
+        """Yield the texts in pieces of some megabytes, with the ends of the rows.
 
-        What was left out is said when the table is read to its end for the first time.
+        Skipped rows are reported when the table is read to its end for the first time.
         """
         base = left_out = halves = 0
         for block in self.rows.blocks([self.column]):
@@ -101,7 +93,7 @@ class Table:
                 for k, value in enumerate(values)
                 if not isinstance(value, (str, type(None)))
             )
-            raise columns.wrong_value(block.place(at), self.column, wrong, "text")
+            raise columns.wrong_value(block.location(at), self.column, wrong, "text")
         texts = [
             (text if text[-1] == "\n" else text + "\n").encode("utf-8") for text in values if text
         ]
@@ -133,8 +125,8 @@ class Table:
 def as_table(document: Document, column: str | None) -> Document | Table:
     """Return the table that a document is by its name, or the document itself.
 
-    Where a column is asked for and the name says nothing (standard input, .json), objects are taken
-    for JSON Lines.
+    If a column is requested and the name says nothing (standard input, .json), objects are taken for
+    JSON Lines.
     """
     kind = table_kind(document.name)
     if kind is None and column is None:
@@ -156,16 +148,18 @@ def as_table(document: Document, column: str | None) -> Document | Table:
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a file with some text")
     return Table(
-        rows, columns.choose(document.name, rows.kinds, rows.asked[0], untyped=rows.untyped)
+        rows, columns.choose(document.name, rows.kinds, rows.requested[0], untyped=rows.untyped)
     )
 
 
 # ---- contents
 
-_MOST_ENDS = 1 << 16  # of rows that are remembered, as places to split
+_MOST_ENDS = 1 << 16  # ends of rows that are stored, as offsets for splitting
 
 
 class Content(NamedTuple):
+    """Hash and sizes of a document, computed by its first complete reading."""
+
     digest: str
     size: int
     closed: bool  # ends with a newline
@@ -173,7 +167,7 @@ class Content(NamedTuple):
 
 
 class Notes:
-    """What is noted of a document while its pieces are read."""
+    """Computes the `Content` of a document while its pieces are read."""
 
     def __init__(self) -> None:
         self._text, self._row_ends = hashlib.sha256(), hashlib.sha256()
@@ -182,7 +176,7 @@ class Notes:
         self._closed = False
 
     def add(self, piece: Piece) -> None:
-        """Note the next piece."""
+        """Include the next piece."""
         self._text.update(piece.data)
         if len(piece.ends):
             ends = piece.ends + self._size
@@ -192,16 +186,14 @@ class Notes:
         self._closed = piece.data.endswith(b"\n")
 
     def content(self, document: Document | Table) -> Content:
-        """Return what is known now that all pieces of the document have been read."""
-        if isinstance(
-            document, Table
-        ):  # rows are documents: the same text in other rows is another corpus
+        """Return the content record, once all pieces of the document have been read."""
+        if isinstance(document, Table):  # the same text in other rows is another corpus
             self._text.update(self._row_ends.digest())
-        return Content(self._text.hexdigest(), self._size, self._closed, self._rows.kept)
+        return Content(self._text.hexdigest(), self._size, self._closed, self._rows.ends)
 
 
 def read_content(document: Document, bar: progress.Bar) -> Content:
-    """Read a document for this alone."""
+    """Read a document only for its content record."""
     notes = Notes()
     for piece in document.pieces():
         notes.add(piece)
@@ -210,17 +202,17 @@ def read_content(document: Document, bar: progress.Bar) -> Content:
 
 
 class _Ends:
-    """Ends of rows: all of them, or every second, fourth, ... so that there are never more than so many."""
+    """Ends of rows: all, or every second, fourth, ..., so that there are at most `_MOST_ENDS`."""
 
     def __init__(self) -> None:
-        self.kept, self.stride, self.seen = NONE, 1, 0
+        self.ends, self.stride, self.n_seen = NONE, 1, 0
 
     def add(self, ends: np.ndarray) -> None:
-        first = -self.seen % self.stride
-        self.seen += len(ends)
-        self.kept = np.concatenate([self.kept, ends[first :: self.stride]])
-        while len(self.kept) > _MOST_ENDS:
-            self.kept, self.stride = self.kept[::2], 2 * self.stride
+        first = -self.n_seen % self.stride
+        self.n_seen += len(ends)
+        self.ends = np.concatenate([self.ends, ends[first :: self.stride]])
+        while len(self.ends) > _MOST_ENDS:
+            self.ends, self.stride = self.ends[::2], 2 * self.stride
 
 
 # ---- parquet
@@ -230,45 +222,44 @@ _BLOCK = 4 << 20
 
 @dataclass(frozen=True)
 class Parquet:
-    """A file and its columns; a field inside one is a path."""
+    """A Parquet file, read by polars (the extra `parquet`) by row groups; a nested field is a path."""
 
     document: Document
     kinds: dict[str, str]
-    asked: tuple[str | None, ...]
+    requested: tuple[str | None, ...]
     schema: dict[str, Any]  # a value of each column's type
     untyped: bool = False
 
     @classmethod
-    def open(cls, document: Document, asked: Sequence[str | None]) -> Parquet:
+    def open(cls, document: Document, requested: Sequence[str | None]) -> Parquet:
         """Read the schema."""
         frame = _scan(document)
         import polars as pl
 
         try:
             schema = {name: _example(kind) for name, kind in frame.collect_schema().items()}
-        except (Exception, pl.exceptions.PanicException) as error:  # there are a dozen kinds
+        except (Exception, pl.exceptions.PanicException) as error:  # polars raises a dozen kinds
             raise _unreadable(document, error) from None
-        kinds = columns.kinds_in([schema], schema, asked)
-        for column in asked:  # any entry of a list is of the kind of the first
+        kinds = columns.kinds_in([schema], schema, requested)
+        for column in requested:  # all entries of a list have the kind of the first
             if column is not None and column not in kinds:
                 first = ".".join("0" if step.isdecimal() else step for step in column.split("."))
                 kinds |= {column: kinds[first]} if first in kinds else {}
-        return cls(document, kinds, tuple(asked), schema)
+        return cls(document, kinds, tuple(requested), schema)
 
-    def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, chosen: Sequence[str]) -> Iterator[Block]:
         """Yield the values of the wanted columns."""
         import polars as pl
         from polars import selectors
 
-        paths = [columns.steps_to(column, self.schema) for column in wanted]
+        paths = [columns.steps_to(column, self.schema) for column in chosen]
         outer = list(dict.fromkeys(path[0] for path in paths))
-        strange = (
-            selectors.temporal() | selectors.binary() | selectors.decimal()
-        )  # such as dates, which make good labels
+        # types that JSON lacks become text: dates, for example, are useful as labels
+        not_json = selectors.temporal() | selectors.binary() | selectors.decimal()
         batches = (
             _scan(self.document)
             .select(outer)
-            .with_columns(strange.cast(pl.String))
+            .with_columns(not_json.cast(pl.String))
             .collect_batches(maintain_order=True)
         )
         before = 0

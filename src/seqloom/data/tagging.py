@@ -1,8 +1,8 @@
 """Sentences with a tag for every word: parts of speech, names, chunks.
 
-`read_tagged` takes CoNLL columns, CoNLL-U and `word/TAG`. Where the tags mark spans, it finds out
-in which scheme (`data/spans.py`) or checks the one that is declared; steps that the scheme does not
-allow are counted, and the first is named with its line, but they are read, as conlleval reads them.
+`read_tagged` takes CoNLL columns, CoNLL-U and `word/TAG`. If the tags mark spans, it detects their scheme
+(`data/spans.py`) or checks the declared one. Transitions that the scheme does not allow are counted, the
+first is reported with its line, and all are read as conlleval reads them.
 
     >>> data = Tagged.of([(["Ada", "Lovelace", "wrote"], ["B-PER", "I-PER", "O"])])
     >>> data.scheme, data.tagset, data.converted("bioes").tags
@@ -69,10 +69,12 @@ class Tagged:
                 )
             for part, column in zip(pair, (words, named)):
                 column.append(list(values(part)))
-                to_bytes("".join(_text(one, f"sentence {number} of {name}") for one in column[-1]))
+                to_bytes(
+                    "".join(_text(word, f"sentence {number} of {name}") for word in column[-1])
+                )
         if not words:
             raise DataError(f"{name} has no sentence; give some")
-        return cls(words, named, name, _settle([Sentences(name, words, named)], scheme))
+        return cls(words, named, name, _choose_scheme([Sentences(name, words, named)], scheme))
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -91,10 +93,10 @@ class Tagged:
     def fingerprint(self) -> str:
         """Return the SHA-256 of words, tags and where sentences end."""
         lengths = np.fromiter(map(len, self.sentences), "<i8", len(self.sentences))
-        whole = hashlib.sha256(lengths.tobytes())
+        hasher = hashlib.sha256(lengths.tobytes())
         for part in (self.sentences, self.tags):
-            whole.update(digest(list(chain.from_iterable(part))))
-        return whole.hexdigest()
+            hasher.update(digest(list(chain.from_iterable(part))))
+        return hasher.hexdigest()
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Tagged:
         """Return some of the sentences, by number, mask or slice."""
@@ -133,17 +135,18 @@ def read_tagged(
     Forms: `conll`, columns between blanks or tabs with the word first, the tag last or in
     `tag_column` (a number from 1), a blank line after each sentence; `conllu`, where `tag_column`
     is upos, xpos, deprel or the name of a feature such as Number; `slash`, word/TAG.
-    `scheme="none"` takes the tags as they are. Files may be packed (.gz, .xz, .zst). Of a directory
-    or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
+    `scheme="none"` takes the tags as they are. Files may be compressed (.gz, .xz, .zst). In a
+    directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses
+    them.
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [
-        document for one in sources for document in find_documents(one, encoding, strict=strict)
+        document for path in sources for document in find_documents(path, encoding, strict=strict)
     ]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
     parts = [read_sentences(document, form, tag_column) for document in documents]
-    chosen = _settle(parts, scheme)
+    chosen = _choose_scheme(parts, scheme)
     words, tags = parts[0].words, parts[0].tags
     for part in parts[1:]:
         words += part.words
@@ -184,10 +187,8 @@ def _paired(sentences: list[Any], tags: Any, name: str) -> Iterator[tuple[Any, A
     return zip(sentences, rows)
 
 
-def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
-    """Return the scheme, found or declared; refuse what does not fit, report what is only wrong
-    here and there.
-    """
+def _choose_scheme(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
+    """Return the scheme, detected or declared; refuse tags that do not fit it, report single faults."""
     if scheme is None or scheme == "none":
         return None
     detected = spans.detect([tags for part in parts for tags in part.tags])
@@ -203,9 +204,9 @@ def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
             if spans.is_foreign(tag, scheme)
         }
         if foreign:
-            place, tag = next(faulty for part in parts for faulty in _places(part, foreign))
+            location, tag = next(faulty for part in parts for faulty in _occurrences(part, foreign))
             raise DataError(
-                f"{place}: {tag} is not a tag of {scheme}, the declared scheme{_instead(detected, scheme)}"
+                f"{location}: {tag} is not a tag of {scheme}, the declared scheme{_instead(detected, scheme)}"
             )
     if chosen is not None:
         _report(parts, chosen, detected, declared=scheme != "auto")
@@ -215,14 +216,16 @@ def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
 def _report(
     parts: list[Sentences], scheme: Scheme, detected: Scheme | None, *, declared: bool
 ) -> None:
-    """Say how many steps break the scheme; refuse one that was declared when most spans do."""
+    """Report how many transitions break the scheme; refuse a declared one that more than half of the spans
+    break.
+    """
     broken, first = 0, ""
     for part in parts:
         start = 0
         for number, tags in enumerate(part.tags, 1):
             if wrong := spans.check(tags, scheme):
                 at, why = wrong[0]
-                first = first or f"{_place(part, number, start + at)}: {why}"
+                first = first or f"{_location(part, number, start + at)}: {why}"
                 broken += len(wrong)
             start += len(tags)
     if not broken:
@@ -245,20 +248,20 @@ def _instead(detected: Scheme | None, declared: str) -> str:
     return f"; they look like {detected} (--scheme {detected})" if detected != declared else ""
 
 
-def _places(part: Sentences, wanted: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield where tags of a set occur, and which they are."""
+def _occurrences(part: Sentences, chosen: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the location and name of each tag of a set."""
     start = 0
     for number, tags in enumerate(part.tags, 1):
-        if not wanted.isdisjoint(tags):
+        if not chosen.isdisjoint(tags):
             yield from (
-                (_place(part, number, start + i), tag)
+                (_location(part, number, start + i), tag)
                 for i, tag in enumerate(tags)
-                if tag in wanted
+                if tag in chosen
             )
         start += len(tags)
 
 
-def _place(part: Sentences, sentence: int, word: int) -> str:
+def _location(part: Sentences, sentence: int, word: int) -> str:
     return (
         f"{part.name}, line {part.lines[word]}"
         if part.lines
@@ -266,7 +269,7 @@ def _place(part: Sentences, sentence: int, word: int) -> str:
     )
 
 
-def _text(value: Any, place: str) -> str:
+def _text(value: Any, location: str) -> str:
     if not isinstance(value, str):
-        raise DataError(f"{place} holds {value!r}; words and tags must be text")
+        raise DataError(f"{location} holds {value!r}; words and tags must be text")
     return value

@@ -1,7 +1,6 @@
 """The forms of tagged text: CoNLL columns, CoNLL-U (universaldependencies.org/format.html) and `word/TAG`.
 
-Each reader turns a document into `Sentences`, and keeps for every word the line that it stands in,
-so that whatever is found wrong later can be pointed at.
+Each reader turns a document into `Sentences`, with the line number of every word for error messages.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ _HEAD_LINES = 50
 
 @dataclass
 class Sentences:
-    """What one document holds: words and tags of each sentence, and the line of every word, one
-    after the other.
-    """
+    """The content of a document: words and tags of each sentence, and the lines of all words in a row."""
 
     name: str
     words: list[list[str]] = field(default_factory=list)
@@ -39,7 +36,7 @@ class Sentences:
     lines: array[int] = field(default_factory=lambda: array("Q"))
 
     def add(self, words: list[str], tags: list[str]) -> None:
-        self.words.append(list(map(intern, words)))  # a word that comes often is kept once
+        self.words.append(list(map(intern, words)))  # a frequent word is stored once
         self.tags.append(list(map(intern, tags)))
 
 
@@ -76,13 +73,12 @@ def _form(document: Document) -> str:
     _refuse_texts(document.name, rows)
     tokens = [token for line in head for token in line.split()]
     slashed = sum("/" in token[1:-1] for token in tokens)
-    return (
-        "slash" if 2 * slashed > len(tokens) else "conll"
-    )  # some may be wrong, which is then said of them
+    # most are enough: the reader reports the others
+    return "slash" if 2 * slashed > len(tokens) else "conll"
 
 
 def _refuse_texts(name: str, rows: list[list[str]]) -> None:
-    """Refuse what is evidently a table of texts and labels: its texts would be taken for words."""
+    """Refuse an evident table of texts and labels: its texts would be taken for words."""
     pairs = [row for row in rows if len(row) == 2]
     several = sum(len(row[0].split()) > 1 for row in pairs)
     named = (
@@ -100,9 +96,7 @@ def _refuse_texts(name: str, rows: list[list[str]]) -> None:
 
 
 def _lines(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield line numbers and lines without their ends; do not split at the other characters that
-    Python takes for line ends.
-    """
+    """Yield line numbers and lines without their ends; not split at other line ends of str.splitlines."""
     for first, lines in numbered_lines(document):
         yield from enumerate(lines, first)
 
@@ -117,7 +111,7 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
     """
     sentences = Sentences(document.name)
     shape = _Shape.of(document)
-    place = shape.place(column)
+    tag_index = shape.tag_index(column)
     separator, width = shape.separator, shape.width
     words: list[str] = []
     tags: list[str] = []
@@ -131,19 +125,19 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
         if separator == " " and "" in cells:
             cells = [cell for cell in cells if cell]
         if len(cells) != width:
-            if line.startswith("#") and not words:  # a remark before a sentence, as in CoNLL-2012
+            if line.startswith("#") and not words:  # a comment before a sentence, as in CoNLL-2012
                 continue
             raise DataError(
                 f"{document.name}, line {number}: {_count(len(cells))} where line {shape.line} has {width}; "
                 "is something missing, or a blank line between sentences?"
             )
-        if not cells[0] or not cells[place]:
+        if not cells[0] or not cells[tag_index]:
             raise DataError(
                 f"{document.name}, line {number}: no {'tag' if cells[0] else 'word'} in column "
-                f"{place + 1 if cells[0] else 1}"
+                f"{tag_index + 1 if cells[0] else 1}"
             )
         words.append(cells[0])
-        tags.append(cells[place])
+        tags.append(cells[tag_index])
         sentences.lines.append(number)
     if words:
         sentences.add(words, tags)
@@ -152,7 +146,7 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How the lines of a CoNLL file look, by the first that is no remark."""
+    """The layout of a CoNLL file, from its first line that is no comment."""
 
     document: Document
     line: int = 1
@@ -181,8 +175,8 @@ class _Shape:
             )
         return cls(document, number, width, separator)
 
-    def place(self, column: str | int | None) -> int:
-        """Return the tag column, counted from 0; it is asked for from 1, or from the last as -1."""
+    def tag_index(self, column: str | int | None) -> int:
+        """Return the index of the tag column; `column` counts from 1, or from the last one as -1."""
         if column is None:
             return self.width - 1
         text = str(column)
@@ -198,12 +192,10 @@ class _Shape:
 
 
 def _conllu(document: Document, column: str | int | None) -> Sentences:
-    """Read the words of CoNLL-U; skip lines of several words (`3-4`) and of words that are not in
-    the text (`5.1`).
-    """
+    """Read the words of CoNLL-U; skip multiword tokens (`3-4`) and empty nodes (`5.1`)."""
     sentences = Sentences(document.name)
-    asked = "upos" if column is None else str(column)
-    place = _CONLLU.get(asked.lower(), -1)
+    name = "upos" if column is None else str(column)
+    index = _CONLLU.get(name.lower(), -1)
     words: list[str] = []
     cells: list[str] = []  # of the column, or all features
     for number, line in _lines(document):
@@ -227,15 +219,15 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
                 f"{document.name}, line {number}: {row[0]!r} in the first column, which must number the words"
             )
         words.append(row[1])
-        cells.append(row[place] if place >= 0 else row[5])
+        cells.append(row[index] if index >= 0 else row[5])
         sentences.lines.append(number)
     if words:
         sentences.add(words, cells)
-    if place < 0:
-        sentences.tags = _feature(document, sentences.tags, asked)
+    if index < 0:
+        sentences.tags = _feature(document, sentences.tags, name)
     elif all(cell == _NOTHING for cells in sentences.tags for cell in cells) and sentences.tags:
         raise DataError(
-            f"{document.name} has nothing in the column {asked}; say which with --tag-column (tag_column=...)"
+            f"{document.name} has nothing in the column {name}; say which with --tag-column (tag_column=...)"
         )
     return sentences
 
@@ -246,22 +238,20 @@ def _feature(document: Document, cells: list[list[str]], name: str) -> list[list
         cell: dict(part.partition("=")[::2] for part in cell.split("|") if "=" in part)
         for cell in {cell for sentence in cells for cell in sentence}
     }
-    known = sorted({key for features in parsed.values() for key in features})
-    if name not in known:
-        there = [*_CONLLU, *known]
-        near = suggest(name, there)
+    feature_names = sorted({key for features in parsed.values() for key in features})
+    if name not in feature_names:
+        available = [*_CONLLU, *feature_names]
+        near = suggest(name, available)
         raise DataError(
             f"{document.name} has no column or feature {name!r}{f'{near} It' if near else '; it'} has "
-            f"{columns.listed(there)}"
+            f"{columns.listed(available)}"
         )
     values = {cell: features.get(name, _NOTHING) for cell, features in parsed.items()}
     return [[values[cell] for cell in sentence] for sentence in cells]
 
 
 def _slash(document: Document, column: str | int | None) -> Sentences:
-    """Read one sentence per line, `word/TAG` separated by blanks; the last slash of each
-    separates.
-    """
+    """Read one sentence per line, `word/TAG` separated by blanks; the tag follows the last slash."""
     if column is not None:
         raise DataError(f"{document.name} has words as word/TAG and no column {column!r}")
     sentences = Sentences(document.name)

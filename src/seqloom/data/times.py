@@ -1,10 +1,9 @@
-"""The times of a series: read from text or numbers, kept as seconds of UTC, and put on a regular
-grid of steps.
+"""The times of a series: read from text or numbers, stored as UTC seconds, put on a regular grid of steps.
 
-A time without an offset is UTC, unless a time zone is given; then it is local time there, and the
-hour that comes twice in autumn is told apart by its order. Days and months are counted by the
-calendar, so a day of 23 hours is one step. Numbers below 100 million are no times but counts of
-steps.
+A time without an offset is UTC, unless a time zone is given; then it is local time there, and the order
+of rows decides between the two readings of the hour that is repeated in autumn. Days and months are
+counted by the calendar, so a day of 23 hours is one step. Numbers below 100 million are not times but
+counts of steps.
 
     >>> clock, seconds = read_times(["2024-03-30", "2024-03-31", "2024-04-01"], zone="Europe/Berlin")
     >>> np.diff(seconds).tolist(), str(infer_step(clock, seconds))
@@ -27,10 +26,8 @@ from seqloom.errors import ConfigError, DataError, quoted
 
 Unit = Literal["second", "day", "month", "row"]
 DAY = 86_400
-ROWS = (
-    10**8
-)  # numbers below it count steps; above it they are seconds since 1970, or thousandths and so on
-_EPOCHS = ((10**11, 1), (10**14, 10**3), (10**17, 10**6), (10**20, 10**9))
+ROWS = 10**8  # smaller numbers count steps; larger ones are seconds since 1970, or parts of them:
+_EPOCHS = ((10**11, 1), (10**14, 10**3), (10**17, 10**6), (10**20, 10**9))  # below, per second
 _UNITS = {
     "s": (1, "second"),
     "sec": (1, "second"),
@@ -54,7 +51,7 @@ _NAMES = (
 
 @dataclass(frozen=True)
 class Step:
-    """How far apart two neighbouring times are."""
+    """The distance between neighbouring times."""
 
     count: int
     unit: Unit
@@ -62,14 +59,14 @@ class Step:
     @classmethod
     def parse(cls, text: str) -> Step:
         """Parse a step such as 15min, 1h, 1d, 1w, 1mo, 1q, 1y."""
-        found = re.fullmatch(r"(\d{0,9})\s*([a-z]+)", text.strip().lower())
-        if found is None or found[2] not in _UNITS or found[1] == "0":
+        match = re.fullmatch(r"(\d{0,9})\s*([a-z]+)", text.strip().lower())
+        if match is None or match[2] not in _UNITS or match[1] == "0":
             raise ConfigError(
                 f"step must be a number and a unit such as 15min, 1h, 1d, 1w, 1mo, 1q or 1y; got "
                 f"{quoted(text)}"
             )
-        count, unit = _UNITS[found[2]]
-        return cls(count * int(found[1] or 1), unit)  # type: ignore[arg-type]
+        count, unit = _UNITS[match[2]]
+        return cls(count * int(match[1] or 1), unit)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         count, name = self.count, str(self.unit)
@@ -81,8 +78,8 @@ class Step:
 
     @property
     def season(self) -> int:
-        """Return the steps of the usual cycle of such data: a day of hours, a week of days, a year of
-        months; 1 if none.
+        """Return the number of steps in the usual cycle: a day of hours, a week of days, a year of months
+        or weeks; 1 if there is none.
         """
         if self.unit == "second":
             return DAY // self.count if self.count < DAY and DAY % self.count == 0 else 1
@@ -93,7 +90,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Clock:
-    """How seconds of UTC are shown and counted: in which zone, or as plain numbers of steps."""
+    """How UTC seconds are shown and counted: in a time zone, or as plain numbers of steps (`rows`)."""
 
     zone: str | None = None
     rows: bool = False
@@ -116,7 +113,7 @@ class Clock:
         )
 
     def utc(self, local: np.ndarray) -> np.ndarray:
-        """Convert local wall-clock seconds to UTC; of an hour that comes twice, take the first."""
+        """Convert local wall-clock seconds to UTC; a repeated hour is taken as the first one."""
         zone = _zone(self.zone)
         if zone is None:
             return local
@@ -139,9 +136,7 @@ class Clock:
         return text.removesuffix(" 00:00:00")
 
     def slots(self, seconds: np.ndarray, step: Step) -> tuple[np.ndarray, int]:
-        """Return the position of each time on a grid that begins with the first, and how many are off
-        the grid.
-        """
+        """Return the position of each time on a grid from the first one on, and how many are off the grid."""
         if step.unit in ("second", "row"):
             past = seconds - seconds[0]
         else:
@@ -156,15 +151,15 @@ class Clock:
 
     def grid(self, first: int, step: Step, n: int, begin: int = 0) -> np.ndarray:
         """Return the times of the grid positions `begin` to `n`."""
-        places = np.arange(begin, n, dtype=np.int64) * step.count
+        offsets = np.arange(begin, n, dtype=np.int64) * step.count
         if step.unit in ("second", "row"):
-            return first + places
+            return first + offsets
         local = self.local(np.array([first]))
         if step.unit == "day":
-            return self.utc(local + places * DAY)
+            return self.utc(local + offsets * DAY)
         day = (local // DAY).astype("datetime64[D]")
         month = day.astype("datetime64[M]")
-        months, inside = month + places, (day - month.astype("datetime64[D]")).astype(np.int64)
+        months, inside = month + offsets, (day - month.astype("datetime64[D]")).astype(np.int64)
         length = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(
             np.int64
         )
@@ -189,14 +184,12 @@ def read_times(
     values: Sequence[Any],
     *,
     zone: str | None = None,
-    place: Callable[[int], str] | None = None,
+    location: Callable[[int], str] | None = None,
     keys: Sequence[Any] | None = None,
 ) -> tuple[Clock, np.ndarray]:
-    """Return UTC seconds, int64 (N,), and the clock that shows them; `keys`: the series each
-    belongs to, if there are several.
-    """
-    clock, where = Clock(zone), place or (lambda k: f"row {k + 1}")
-    parsed = [_parse(value, where, k) for k, value in enumerate(values)]
+    """Return the clock, and UTC seconds, int64 (N,); `keys`: the series of each time, if several."""
+    clock, locate = Clock(zone), location or (lambda k: f"row {k + 1}")
+    parsed = [_parse(value, locate, k) for k, value in enumerate(values)]
     kinds = [
         "a number"
         if isinstance(value, float)
@@ -208,7 +201,7 @@ def read_times(
     if len(set(kinds)) > 1:
         other = next(k for k, kind in enumerate(kinds) if kind != kinds[0])
         raise DataError(
-            f"{where(other)}: {quoted(values[other])} is {kinds[other]}, {quoted(values[0])} is "
+            f"{locate(other)}: {quoted(values[other])} is {kinds[other]}, {quoted(values[0])} is "
             f"{kinds[0]}; all "
             "must be of one kind"
         )
@@ -221,8 +214,8 @@ def read_times(
 
 
 def infer_step(clock: Clock, seconds: np.ndarray) -> Step:
-    """Return the commonest step between distinct times in order; by the calendar if all have the
-    same time of day.
+    """Return the commonest step between sorted distinct times; by the calendar if all have the same time
+    of day.
     """
     if len(seconds) < 2:
         raise DataError("a series needs at least two different times")
@@ -256,7 +249,7 @@ def _zone(name: str | None) -> ZoneInfo | None:
         ) from None
 
 
-def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
+def _parse(value: Any, location: Callable[[int], str], k: int) -> datetime | float:
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if isinstance(value, datetime):
@@ -266,17 +259,16 @@ def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
     if isinstance(value, str):
         text = value.strip()
         try:
-            plain = text.isdecimal() and not (
-                len(text) == 8 and text[:2] in ("19", "20")
-            )  # a number, not 20240131
+            # a number, unless it is a date such as 20240131
+            plain = text.isdecimal() and not (len(text) == 8 and text[:2] in ("19", "20"))
             return datetime.fromisoformat("" if plain or len(text) < 8 else text)
         except ValueError:
             pass
-        if found := re.fullmatch(
+        if match := re.fullmatch(
             r"(\d{4})[-/](\d\d?)(?:[-/](\d\d?)(?:[ T](\d\d?):(\d\d)(?::(\d\d))?)?)?", text
         ):
             try:
-                year, month, day, hour, minute, second = (int(part or 0) for part in found.groups())
+                year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
                 return datetime(year, month, day or 1, hour, minute, second)
             except ValueError:
                 pass
@@ -287,7 +279,7 @@ def _parse(value: Any, where: Callable[[int], str], k: int) -> datetime | float:
         number = float("nan")
     if not np.isfinite(number) or isinstance(value, bool):
         raise DataError(
-            f"{where(k)}: {quoted(value)} is not a time; write it as 2024-01-31 13:00:00, "
+            f"{location(k)}: {quoted(value)} is not a time; write it as 2024-01-31 13:00:00, "
             f"2024-01-31, 2024-01, or "
             "as a number"
         )
@@ -314,19 +306,17 @@ def _seconds(at: Any) -> int:
 
 
 def _from_local(times: Sequence[datetime], clock: Clock, keys: Sequence[Any]) -> np.ndarray:
-    """Convert local times to UTC: the second of two equal ones is the later hour when clocks are
-    put back.
-    """
-    zone, seen, missing = _zone(clock.zone), set(), 0
+    """Convert local times to UTC; when clocks are put back, the second of equal times is an hour later."""
+    zone, ambiguous, missing = _zone(clock.zone), set(), 0
     seconds = np.empty(len(times), np.int64)
     for k, (key, at) in enumerate(zip(keys, times)):
         early, late = at.replace(tzinfo=zone), at.replace(tzinfo=zone, fold=1)
-        again = (key, at) in seen
+        repeated = (key, at) in ambiguous
         if early.utcoffset() != late.utcoffset():
             exists = early.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == at
             missing += not exists
-            seen.add((key, at))
-            early = late if again and exists else early
+            ambiguous.add((key, at))
+            early = late if repeated and exists else early
         seconds[k] = int(early.timestamp() // 1)
     if missing:
         progress.say(

@@ -1,20 +1,14 @@
 """Pairs of a source and a target: translations, corrections, spellings, summaries.
 
-`read_parallel` takes two line-aligned files, TSV, CSV, JSON Lines (also `{"translation": {"en":
-..., "de": ...}}`, as on the Hugging Face hub) and Parquet; `Parallel.of` what is in memory. A
-source may be an array instead of a text: frames, or a vector of features. A source that is a label
-is a text of one token.
+`read_parallel` takes two line-aligned files, TSV, CSV, JSON Lines (also `{"translation": {"en": ..., "de":
+...}}`, as on the Hugging Face hub) and Parquet; `Parallel.of` takes data in memory. A source may be an
+array instead of a text: frames, or a vector of features. A label as source is a text of one token.
 
     >>> data = Parallel.of([("two dogs", "zwei Hunde"), ("a cat", "eine Katze")])
     >>> len(data), data.part([1]).targets, data.numeric
     (2, ['eine Katze'], False)
     >>> Parallel.of({"en": ["a cat"], "de": ["eine Katze"]}).target_name
     'de'
-
-Which pairs must stay together where pairs are divided into parts for training and for evaluation.
-
-Usually those of one source, since a model that has seen one of them knows much of the others. Where
-sources are labels, all parts should have all of them, so only equal pairs stay together.
 """
 
 from __future__ import annotations
@@ -55,7 +49,7 @@ class Parallel:
 
     sources: (
         list[str] | list[np.ndarray]
-    )  # texts, or float32 (T, C): frames; a vector of features has T = 1
+    )  # texts, or float32 (T, C): frames; T = 1 for a feature vector
     targets: list[str]
     name: str = "pairs"
     source_name: str = "source"  # such as en
@@ -72,8 +66,8 @@ class Parallel:
         name: str = "pairs",
     ) -> Parallel:
         """Build from a list of (source, target), sources and targets, a dict or frame with such
-        columns, a list of dicts, or the Path of a file. `source`, `target`: the columns, if their
-        names do not say which is which.
+        columns, a list of dicts, or the Path of a file. `source`, `target`: the columns, if they do not
+        have usual names.
         """
         if isinstance(data, (Parallel, Path)):
             if targets is not None:
@@ -158,13 +152,13 @@ class Parallel:
     def fingerprint(self) -> str:
         """Return the SHA-256 of all sources and targets."""
         if not self.numeric:
-            whole = hashlib.sha256(digest(self.source_texts))
+            hasher = hashlib.sha256(digest(self.source_texts))
         else:
-            whole = hashlib.sha256(repr([np.shape(array) for array in self.sources]).encode())
+            hasher = hashlib.sha256(repr([np.shape(array) for array in self.sources]).encode())
             for array in self.sources:
-                whole.update(np.ascontiguousarray(array, np.float32).tobytes())
-        whole.update(digest(self.targets))
-        return whole.hexdigest()
+                hasher.update(np.ascontiguousarray(array, np.float32).tobytes())
+        hasher.update(digest(self.targets))
+        return hasher.hexdigest()
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Parallel:
         """Return some of the pairs, by number, mask or slice."""
@@ -192,23 +186,23 @@ def read_parallel(
     standard input.
 
     Forms: `lines`, two files; `tsv`, `csv`, `jsonl` and `parquet`, where `source` and `target` name
-    the columns (without a header by number, from 1). `auto` goes by the end of the name and by the
-    first lines. With `separator`, lines of source, separator, target. A name without an end stands
-    for two files where `source` and `target` are their ends: `train` with en and de for train.en
-    and train.de. Sources that are arrays may be in a file of NumPy (.npy, .npz) before one of
-    targets. Text may be packed (.gz, .xz, .zst).
+    the columns (without a header by number, from 1). `auto` goes by the file extension and the first
+    lines. With `separator`, lines are source, separator, target. A name without an extension stands
+    for two files with the extensions `source` and `target`: `train` with en and de for train.en and
+    train.de. Arrays as sources may be in a NumPy file (.npy, .npz) before the file of targets. Text
+    may be compressed (.gz, .xz, .zst).
     """
     check_form(form)
-    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    if not given:
+    files = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not files:
         raise DataError("the list of files is empty; name at least one")
-    if len(given) == 1:
-        given = _ends(given[0], source, target) or given
-    if len(given) == 2 and Path(given[0]).suffix in ARRAY_FILES:
+    if len(files) == 1:
+        files = _side_files(files[0], source, target) or files
+    if len(files) == 2 and Path(files[0]).suffix in ARRAY_FILES:
         return _with_arrays(
-            Path(given[0]).expanduser(), _documents(given[1], encoding), source, target
+            Path(files[0]).expanduser(), _documents(files[1], encoding), source, target
         )
-    documents = [document for one in given for document in _documents(one, encoding)]
+    documents = [document for file in files for document in _documents(file, encoding)]
     if form == "lines" or (form == "auto" and separator is None and _are_sides(documents)):
         if len(documents) != 2:
             raise DataError(not_in_pairs(len(documents)))
@@ -229,7 +223,7 @@ def read_parallel(
         parts[0].source_name,
         parts[0].target_name,
     )
-    return _counted(
+    return _report_empty(
         Parallel._checked(sides, dataset_name(paths, [document.name for document in documents]))
     )
 
@@ -243,12 +237,14 @@ def _with_arrays(
     names = Sides(
         sides.sources, sides.targets, source or sides.source_name, target or sides.target_name
     )
-    return _counted(Parallel._checked(names, f"{path.name} and {Path(documents[0].name).name}"))
+    return _report_empty(
+        Parallel._checked(names, f"{path.name} and {Path(documents[0].name).name}")
+    )
 
 
 def _two_files(documents: Sequence[Document], source: str | None, target: str | None) -> Parallel:
-    """Read two line-aligned files. Given names are those of the files' sides, or say which is
-    which if they are the file extensions.
+    """Read two line-aligned files. `source` and `target` name the sides; if they are the file extensions
+    in the other order, the files are swapped.
     """
     names = line_names(documents[0].name, documents[1].name)
     if (source or names[1], target or names[0]) == (names[1], names[0]) and (source or target):
@@ -262,13 +258,15 @@ def _two_files(documents: Sequence[Document], source: str | None, target: str | 
         if stems[0] == stems[1]
         else " and ".join(Path(document.name).name for document in documents)
     )
-    return _counted(
+    return _report_empty(
         Parallel(sides.sources, sides.targets, name, source or names[0], target or names[1])
     )
 
 
-def _ends(path: str | Path, source: str | None, target: str | None) -> list[str | Path] | None:
-    """Return the two files that a name without an extension stands for."""
+def _side_files(
+    path: str | Path, source: str | None, target: str | None
+) -> list[str | Path] | None:
+    """Return the two files that a name without an extension stands for; None if they do not exist."""
     files: list[str | Path] = [f"{Path(path).expanduser()}.{end}" for end in (source, target)]
     stands_for = (
         source
@@ -293,7 +291,7 @@ def _are_sides(documents: Sequence[Document]) -> bool:
     return len(documents) == 2 and not any(table_kind(document.name) for document in documents)
 
 
-def _counted(data: Parallel) -> Parallel:
+def _report_empty(data: Parallel) -> Parallel:
     """Return the data unchanged, reporting empty texts."""
     empty = sum(
         not target or (isinstance(source, str) and not source)
@@ -308,11 +306,11 @@ def _counted(data: Parallel) -> Parallel:
 
 # ---- parallel parts
 
-MIN_TARGETS_OF_LABEL = 20  # targets of a source on average, from which on sources are labels
+MIN_TARGETS_OF_LABEL = 20  # average number of targets of a source, from which on sources are labels
 
 
 def repeats_sources(data: Parallel) -> bool:
-    """Return whether few sources have all the targets, as labels do.
+    """Return whether few sources share many targets, as labels do.
 
     >>> repeats_sources(Parallel.of([("German", f"name {i}") for i in range(30)]))
     True
@@ -321,7 +319,7 @@ def repeats_sources(data: Parallel) -> bool:
 
 
 def has_many_targets(data: Parallel) -> bool:
-    """Return whether sources have so many different targets that none of them is the right one.
+    """Return whether sources have so many distinct targets that none of them is the right one.
 
     >>> has_many_targets(Parallel.of([("German", f"name {i % 2}") for i in range(30)]))
     False
@@ -332,8 +330,11 @@ def has_many_targets(data: Parallel) -> bool:
 
 
 def undivided(data: Parallel, *, labels: bool | None = None) -> list[Any]:
-    """Return a key for each pair, equal for pairs that belong in the same part; `labels` says
-    whether sources are labels.
+    """Return a key for each pair, equal for pairs that must stay together in training or evaluation data.
+
+    Usually these are the pairs of one source, since a model that has seen one of them knows much of the
+    others. If sources are labels (`labels`), all parts should have all of them, so only equal pairs stay
+    together.
     """
     if not (repeats_sources(data) if labels is None else labels):
         return list(data.sources)
@@ -344,11 +345,13 @@ def undivided(data: Parallel, *, labels: bool | None = None) -> list[Any]:
 
 
 def known_pairs(data: Parallel, training: Parallel) -> np.ndarray:
-    """Return which pairs belong with one of the training data: bool (n,).
+    """Return which pairs share a key (`undivided`) with the training data: bool (n,).
 
     >>> known_pairs(Parallel.of([("a b", "x"), ("c", "y")]), Parallel.of([("a  b", "z")])).tolist()
     [True, False]
     """
     labels = repeats_sources(training)
-    known = set(map(example_digest, undivided(training, labels=labels)))
-    return np.array([example_digest(one) in known for one in undivided(data, labels=labels)])
+    training_keys = set(map(example_digest, undivided(training, labels=labels)))
+    return np.array(
+        [example_digest(key) in training_keys for key in undivided(data, labels=labels)]
+    )

@@ -1,24 +1,8 @@
-"""From which line on two files that should be line-aligned are not, where one has more lines than the other.
+"""The forms of parallel text: two line-aligned files, tables with a column for each side, arrays as sources.
 
-Texts that translate each other have lengths in about the same ratio; neighbours that do not, have
-not. So each line costs how far its ratio (in logarithms) is from the usual one, and of all ways to
-leave out the lines that one file has too many, the cheapest is found: after the first k are left
-out, line i + k of the longer file faces line i of the shorter. As in Gale and Church 1993, "A
-Program for Aligning Sentences in Bilingual Corpora", but with one operation.
-
-    >>> first_mismatch(["a" * n for n in (3, 9, 4, 20, 7, 30, 2)], ["b" * n for n in (3, 9, 20, 7, 30, 2)])
-    2
-
-The forms of parallel text: two line-aligned files, and tables with a column for each side.
-
-Texts are taken without the white space around them. In two files a line of one belongs to the line
-of the same number in the other, empty ones included; where one has more lines than the other
-nothing can be read, and `data/translation_forms.py` says from which line on they do not match.
-
-Sources that are arrays of numbers, without targets: what a translator of features or frames is to describe.
-
-From a file of NumPy; or a line each: a vector as plain numbers, or JSON, where a list is a vector,
-a list of lists is frames, and an object has one of them in a column.
+Texts are stripped of surrounding white space. In two files, lines of the same number belong together, empty
+ones included; if one file has more lines, nothing can be read, and the error says from which line on they
+do not match (`first_mismatch`). Arrays without targets are read by `number_sources`.
 """
 
 from __future__ import annotations
@@ -51,10 +35,10 @@ from seqloom.data.translation_sides import (
 )
 from seqloom.errors import ConfigError, DataError, quoted, suggest
 
-MAX_EXTRA_LINES = 64  # lines too many of which the places are looked for
-_CAP = 1.5  # no single line costs more: a free translation is no proof
-_VARIES = 0.1  # least standard deviation of lengths (in logarithms) that say something: a tenth of the length
-_EVIDENCE = 1.0  # what leaving out lines before the end must save: some two or three lines
+MAX_EXTRA_LINES = 64  # differences of more lines are not searched for a mismatch
+_CAP = 1.5  # largest cost of a line: a single free translation is no proof
+_VARIES = 0.1  # smallest useful standard deviation of log lengths: about a tenth of the length
+_EVIDENCE = 1.0  # cost that skipping lines before the end must save: that of two or three lines
 
 
 def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) -> DataError:
@@ -85,13 +69,22 @@ def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) ->
 
 
 def _all_alike(lines: Sequence[str]) -> bool:
-    """Return whether lengths say nothing, as those of dates in one form."""
+    """Return whether lines are about equally long, as dates in one format, so that lengths say nothing."""
     return float(np.std(np.log1p([len(line) for line in lines]))) < _VARIES
 
 
 def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
-    """Find the index, from 0, of the first line that faces the wrong one; None where the files
-    differ by too many lines.
+    """Return the index of the first line that is aligned with a wrong one; None if the files differ by too
+    many lines.
+
+    Translations have lengths in about the same ratio; lines that do not belong together have not. So a
+    line costs the distance of its log ratio from the usual one, and of all ways to skip the extra lines of
+    the longer file the cheapest is found: after k skips, its line i + k is aligned with line i of the
+    shorter. As in Gale and Church 1993, "A Program for Aligning Sentences in Bilingual Corpora", but with
+    one operation.
+
+    >>> first_mismatch(["a" * n for n in (3, 9, 4, 20, 7, 30, 2)], ["b" * n for n in (3, 9, 20, 7, 30, 2)])
+    2
     """
     a, b = (
         np.log1p(np.fromiter(map(len, side), np.float64, len(side))) for side in (first, second)
@@ -102,7 +95,7 @@ def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
         return None
     usual = np.median(longer[:n] - shorter) if n else 0.0
     best, plain = np.empty(0), 0.0
-    places = np.full(n + 1, n)  # where lines were first left out on the best way to here
+    first_skips = np.full(n + 1, n)  # line of the first skip on the best path to each line
     for k in range(extra + 1):
         costs = np.minimum(np.abs(longer[k : k + n] - shorter - usual), _CAP)
         total = np.concatenate([[0.0], np.cumsum(costs)])
@@ -114,9 +107,9 @@ def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
         least = np.minimum.accumulate(gain)
         new = np.concatenate([[True], gain[1:] < least[:-1]])
         since = np.maximum.accumulate(np.where(new, np.arange(n + 1), 0))
-        places = since if k == 1 else places[since]
+        first_skips = since if k == 1 else first_skips[since]
         best = total + least
-    return int(places[n]) if plain - best[n] > _EVIDENCE else n
+    return int(first_skips[n]) if plain - best[n] > _EVIDENCE else n
 
 
 # ---- parallel forms
@@ -127,7 +120,7 @@ ARRAY_FILES = (".npy", ".npz")
 
 _FORMS = ("auto", "lines", "tsv", "csv", "jsonl", "parquet")
 _HEAD_LINES = 100
-_NO_NAME = ("txt", "text")  # ends of files that say nothing of a side
+_NO_NAME = ("txt", "text")  # file extensions that do not name a side
 _LONGEST_NAME = 20  # characters of the name of a side
 _LANGUAGES = (
     "ar bg bn ca cs da de el en es et eu fa fi fr ga gl he hi hr hu id it ja ka ko lt lv mk ms mt "
@@ -140,7 +133,7 @@ _LANGUAGES = (
 
 
 def check_form(form: str) -> None:
-    """Refuse a form that there is not."""
+    """Refuse an unknown form."""
     if form not in _FORMS:
         raise ConfigError(
             f"form must be one of {', '.join(_FORMS)}; got {form!r}{suggest(str(form), _FORMS)}"
@@ -181,13 +174,13 @@ def read_table(
     rows = open_rows(document, kind, (source, target, _header(document, kind)), doubtful=False)
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a file with some pairs")
-    chosen = choose_sides(document.name, rows.kinds, rows.asked[:2])
+    chosen = choose_sides(document.name, rows.kinds, rows.requested[:2])
     sides: tuple[list[Any], list[Any]] = ([], [])
     halves = 0
     for block in rows.blocks(chosen):
         numeric = _is_list((sides[0] or block.values[0])[0])
-        for k, (side, its) in enumerate(zip(sides, block.values)):
-            side += _values(block, its, chosen[k], numeric and k == 0)
+        for k, (side, cells) in enumerate(zip(sides, block.values)):
+            side += _values(block, cells, chosen[k], numeric and k == 0)
         halves += block.halves
     if halves:
         progress.say(
@@ -278,9 +271,7 @@ def _recognise(document: Document, files: int) -> str:
 
 
 def _header(document: Document, kind: str) -> str | None:
-    """Return the first cell of a header that names languages or sides, which nothing else would
-    show.
-    """
+    """Return the first cell of a header that names languages or sides, which `open_rows` cannot recognise."""
     if kind not in ("tsv", "csv"):
         return None
     first = _head(document).lstrip("\r\n").split("\n", 1)[0]
@@ -309,14 +300,14 @@ def _head(document: Document) -> str:
     return next(line_blocks(document, 1), b"").decode("utf-8")
 
 
-def _values(block: Block, its: Sequence[Any], column: str, numeric: bool) -> Iterator[Any]:
+def _values(block: Block, cells: Sequence[Any], column: str, numeric: bool) -> Iterator[Any]:
     """Yield texts without surrounding white space, or arrays."""
-    if not set(map(type, its)) - {str} and not numeric:
-        return map(str.strip, its)
+    if not set(map(type, cells)) - {str} and not numeric:
+        return map(str.strip, cells)
     if numeric:
-        return (as_frames(value, block.place(k)) for k, value in enumerate(its))
+        return (as_frames(value, block.location(k)) for k, value in enumerate(cells))
     side = f"value of column {column!r}"
-    return (as_text(value, block.place(k), side).strip() for k, value in enumerate(its))
+    return (as_text(value, block.location(k), side).strip() for k, value in enumerate(cells))
 
 
 def _is_list(value: Any) -> bool:
@@ -337,7 +328,11 @@ def _unpacked(name: str) -> str:
 def number_sources(
     paths: Sequence[str], *, encoding: str = "utf-8", column: str | None = None
 ) -> Iterator[np.ndarray]:
-    """Yield one float32 (T, C) after another; no path, or `-`, means standard input."""
+    """Yield arrays, float32 (T, C), as sources without targets; no path, or `-`, means standard input.
+
+    They come from NumPy files, or one from each line: a vector as plain numbers, or JSON, where a list is
+    a vector, a list of lists is frames, and an object has one of them in `column`.
+    """
     for path in paths or ["-"]:
         if Path(path).suffix in ARRAY_FILES:
             for number, array in enumerate(load_arrays(Path(path).expanduser()), 1):
@@ -345,22 +340,22 @@ def number_sources(
             continue
         for document in find_documents(path, encoding):
             for number, line in lines_of_numbers(document):
-                place = f"{document.name}, line {number}"
-                yield as_frames(_value(line.strip(), place, column), place)
+                location = f"{document.name}, line {number}"
+                yield as_frames(_value(line.strip(), location, column), location)
 
 
-def _value(line: str, place: str, column: str | None) -> Any:
+def _value(line: str, location: str, column: str | None) -> Any:
     if line[0] not in "[{":
-        return parse_values(cells_of(line), place)
+        return parse_values(cells_of(line), location)
     try:
         value = json.loads(line)
     except ValueError:
-        raise DataError(f"{place}: not valid JSON; expected a list of numbers") from None
+        raise DataError(f"{location}: not valid JSON; expected a list of numbers") from None
     if isinstance(value, dict):
         named = [column] if column is not None else [name for name in SOURCE_NAMES if name in value]
         if not named or named[0] not in value:
             raise DataError(
-                f"{place} has the fields {', '.join(map(quoted, value))}; --column says which one "
+                f"{location} has the fields {', '.join(map(quoted, value))}; --column says which one "
                 f"is the source"
             )
         return value[named[0]]

@@ -1,9 +1,8 @@
-"""What is odd about pairs, and pairs without it: empty sides, very long ones, lengths that do not
-fit, copies, duplicates.
+"""Odd pairs, reported or filtered: empty sides, very long ones, unequal lengths, copies, duplicates.
 
-A pair counts for the first of these that holds. Words are what white space separates, and each
-Chinese character or Japanese kana, which nothing separates; the length of a numeric source is its
-frames, and not compared with the target's.
+A pair counts for the first of these that holds. Words are separated by white space, and each Chinese
+character or Japanese kana is one; the length of a numeric source is the number of its frames, and is not
+compared with that of the target.
 
     >>> data = Parallel.of([("a cat", "eine Katze"), ("Berlin", "Berlin"), ("a cat", "eine Katze"),
     ...                     ("", "nichts")])
@@ -36,13 +35,13 @@ _MAX_EXAMPLE_LENGTH = 60  # characters of an example
 
 @dataclass(frozen=True)
 class PairReport:
-    """How many pairs there are of each kind; examples are (number of the pair from 1, source, target)."""
+    """Counts of odd pairs by kind; examples are (number of the pair from 1, source, target)."""
 
     name: str
     pairs: int
     counts: dict[str, int]
     examples: dict[str, list[tuple[int, str, str]]]
-    words: tuple[float, float]  # a source and a target have on average
+    words: tuple[float, float]  # average number in a source and in a target
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -66,7 +65,7 @@ class PairReport:
 def report_pairs(
     data: Parallel, *, max_words: int | None = None, max_ratio: float | None = None, shown: int = 3
 ) -> PairReport:
-    """Count what is odd. `max_words`, `max_ratio`: as in `filter_pairs`; `shown`: examples of each kind."""
+    """Count odd pairs. `max_words`, `max_ratio`: as in `filter_pairs`; `shown`: examples of each kind."""
     kinds, lengths = _odd(data, max_words, max_ratio)
     kinds["other targets"] = _other_targets(data)
     examples = {
@@ -90,28 +89,27 @@ def filter_pairs(
     drop_copies: bool = False,
     drop_duplicates: bool = False,
 ) -> Parallel:
-    """Keep pairs with two filled sides of at most `max_words` words, neither having more than
-    `max_ratio` times as many as the other. `drop_copies`: drop those whose target is the
-    source; `drop_duplicates`: keep the first of equal pairs. What was dropped is reported in
-    one line.
+    """Keep pairs with two non-empty sides of at most `max_words` words, neither having more than
+    `max_ratio` times as many as the other. `drop_copies`: drop pairs with equal source and target;
+    `drop_duplicates`: keep the first of equal pairs. The numbers of dropped pairs are reported.
     """
     kinds, _ = _odd(data, max_words, max_ratio)
-    kept = {"copies": not drop_copies, "duplicates": not drop_duplicates}
+    keep = {"copies": not drop_copies, "duplicates": not drop_duplicates}
     dropped = {
-        kind: mask for kind, mask in kinds.items() if not kept.get(kind, False) and mask.any()
+        kind: mask for kind, mask in kinds.items() if not keep.get(kind, False) and mask.any()
     }
     if not dropped:
         return data
-    stays = ~np.any(list(dropped.values()), axis=0)
+    kept_mask = ~np.any(list(dropped.values()), axis=0)
     counts = ", ".join(f"{int(mask.sum()):,} {kind}" for kind, mask in dropped.items())
-    if not stays.any():
+    if not kept_mask.any():
         raise DataError(
             f"{data.name}: none of {len(data):,} pairs is left ({counts}); allow longer or less equal ones"
         )
     progress.say(
-        f"{data.name}: dropped {len(data) - int(stays.sum()):,} of {len(data):,} pairs ({counts})"
+        f"{data.name}: dropped {len(data) - int(kept_mask.sum()):,} of {len(data):,} pairs ({counts})"
     )
-    return data.part(stays)
+    return data.part(kept_mask)
 
 
 def seen_sources(data: Parallel, training: Parallel) -> np.ndarray:
@@ -121,8 +119,8 @@ def seen_sources(data: Parallel, training: Parallel) -> np.ndarray:
     >>> seen_sources(Parallel.of([("a  b", "x"), ("c", "y")]), Parallel.of([("a b", "z")])).tolist()
     [True, False]
     """
-    known = set(map(example_digest, training.sources))
-    return np.array([example_digest(source) in known for source in data.sources])
+    training_sources = set(map(example_digest, training.sources))
+    return np.array([example_digest(source) in training_sources for source in data.sources])
 
 
 def count_words(text: str) -> int:
@@ -133,8 +131,8 @@ def count_words(text: str) -> int:
     """
     if text.isascii() or not _UNSPACED.search(text):
         return len(text.split())
-    rest, alone = _UNSPACED.subn(" ", text)
-    return alone + len(rest.split())
+    spaced, n_unspaced = _UNSPACED.subn(" ", text)
+    return n_unspaced + len(spaced.split())
 
 
 def _odd(
@@ -167,7 +165,7 @@ def _odd(
 
 def _lengths(side: Sequence[Any]) -> np.ndarray:
     return np.array(
-        [count_words(one) if isinstance(one, str) else len(one) for one in side], np.int64
+        [count_words(value) if isinstance(value, str) else len(value) for value in side], np.int64
     )
 
 

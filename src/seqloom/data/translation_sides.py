@@ -1,13 +1,11 @@
-"""Series with labels, one a line: a label, then its values between tabs, commas, semicolons or
-blanks (as in the UCR archive).
+"""Lines of numbers, and the two sides of pairs: which columns are source and target, and what they may hold.
 
-A value that is empty, `?` or `nan` is missing. Series may be of any length.
+A line of numbers is a series, perhaps after its label, separated by tabs, commas, semicolons or blanks (as
+in the UCR archive). A value that is empty, `?` or `nan` is missing. Series may be of any length.
 
-Which columns are source and target, and what may stand in them.
-
-A column is named, or known by a usual name (`source`, `src`, ..; `target`, `tgt`, ..); of
-`{"translation": {"en": .., "de": ..}}` the first language is the source. Of two columns about which
-nothing is known the first is the source, and that is said.
+The columns of source and target are the named ones, or those with usual names (`source`, `src`, ..;
+`target`, `tgt`, ..); of `{"translation": {"en": .., "de": ..}}` the first language is the source. Of two
+columns with other names the first is the source, which is reported.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from seqloom.errors import DataError, quoted, suggest
 from seqloom.text.coding import to_bytes
 
 MIN_NUMBERS = 4  # numbers in every line, from which on a table of numbers is taken for series
-_HEAD = 20  # lines that are looked at
+_HEAD = 20  # lines that are inspected
 _MISSING = ("", "?", "nan", "na", "null")
 
 
@@ -41,8 +39,8 @@ def cells_of(line: str) -> list[str]:
 
 
 def lines_of_numbers(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield the lines to be answered, with their numbers. A blank line has no answer and is
-    refused, except at the end.
+    """Yield the lines with their numbers. A blank line would have no prediction and is refused, except at
+    the end.
     """
     blank = 0
     for first, lines in numbered_lines(document):
@@ -57,7 +55,7 @@ def lines_of_numbers(document: Document) -> Iterator[tuple[int, str]]:
                 yield number, line
 
 
-def parse_values(cells: list[str], place: str) -> np.ndarray:
+def parse_values(cells: list[str], location: str) -> np.ndarray:
     """Convert cells to float32 (T,); refuse what is not a number."""
     try:
         return np.array(
@@ -67,7 +65,7 @@ def parse_values(cells: list[str], place: str) -> np.ndarray:
         wrong = next(
             cell for cell in cells if cell.lower() not in _MISSING and not _is_number(cell)
         )
-        raise DataError(f"{place}: {quoted(wrong)} is not a number") from None
+        raise DataError(f"{location}: {quoted(wrong)} is not a number") from None
 
 
 def looks_numeric(document: Document) -> bool:
@@ -108,7 +106,7 @@ def _is_number(cell: str) -> bool:
 
 
 def label_of(cell: str) -> str:
-    """Return a label as names are written: 1.0000000e+00 is 1."""
+    """Return a label as text, whole numbers in short form: 1.0000000e+00 is 1."""
     try:
         value = float(cell)
     except ValueError:
@@ -135,7 +133,7 @@ NESTED = "translation"  # a column of objects with both sides
 
 
 class Sides(NamedTuple):
-    """Values of both sides as they were given, and what the sides are called."""
+    """Unchecked values of both sides, and the names of the sides."""
 
     sources: list[Any]
     targets: list[Any]
@@ -144,7 +142,7 @@ class Sides(NamedTuple):
 
 
 def choose_sides(
-    name: str, kinds: Mapping[str, str], asked: Sequence[str | None]
+    name: str, kinds: Mapping[str, str], requested: Sequence[str | None]
 ) -> tuple[str, str]:
     """Choose the source and target columns among columns that hold these kinds of values."""
     plain = [
@@ -158,12 +156,14 @@ def choose_sides(
             f"(in TSV with "
             "a tab between them)"
         )
-    chosen = [None if column is None else _named(name, kinds, plain, column) for column in asked]
+    chosen = [
+        None if column is None else _named(name, kinds, plain, column) for column in requested
+    ]
     nested = [key for key in plain if key.startswith(f"{NESTED}.")]
     if chosen == [None, None] and len(nested) == 2:
         return nested[0], nested[1]
     for k, usuals in enumerate((SOURCE_NAMES, TARGET_NAMES)):
-        if asked[k] is None:
+        if requested[k] is None:
             leaves = {
                 key.rsplit(".", 1)[-1].lower(): key
                 for key in reversed(plain)
@@ -171,7 +171,7 @@ def choose_sides(
             }
             chosen[k] = next((leaves[usual] for usual in usuals if usual in leaves), None)
     if None in chosen:
-        chosen = _by_place(name, kinds, plain, chosen)
+        chosen = _by_position(name, kinds, plain, chosen)
     if chosen[0] == chosen[1]:
         raise DataError(f"{name}: the column {chosen[0]!r} cannot be both source and target")
     assert chosen[0] is not None
@@ -224,20 +224,18 @@ def from_columns(
 
 
 def side_name(column: str, otherwise: str) -> str:
-    """Return the name of a side: that of its column without the path to it; a number is not a
-    name.
-    """
+    """Return the name of a side: that of its column without the path; a number is not a name."""
     last = column.rsplit(".", 1)[-1] if column.startswith(f"{NESTED}.") else column
     return otherwise if last.isdecimal() else last
 
 
-def as_sources(given: list[Any], name: str) -> list[str] | list[np.ndarray]:
+def as_sources(sources: list[Any], name: str) -> list[str] | list[np.ndarray]:
     """Return the sources as texts, or as arrays of numbers of equal width."""
-    if not isinstance(given[0], (np.ndarray, list, tuple)):
+    if not isinstance(sources[0], (np.ndarray, list, tuple)):
         return [
-            as_text(value, f"row {row} of {name}", "source") for row, value in enumerate(given, 1)
+            as_text(value, f"row {row} of {name}", "source") for row, value in enumerate(sources, 1)
         ]
-    arrays = [as_frames(value, f"row {row} of {name}") for row, value in enumerate(given, 1)]
+    arrays = [as_frames(value, f"row {row} of {name}") for row, value in enumerate(sources, 1)]
     for row, array in enumerate(arrays, 1):
         if array.shape[1] != arrays[0].shape[1]:
             raise DataError(
@@ -247,60 +245,63 @@ def as_sources(given: list[Any], name: str) -> list[str] | list[np.ndarray]:
     return arrays
 
 
-def as_targets(given: list[Any], name: str) -> list[str]:
+def as_targets(targets: list[Any], name: str) -> list[str]:
     """Return the targets as texts."""
-    return [as_text(value, f"row {row} of {name}", "target") for row, value in enumerate(given, 1)]
+    return [
+        as_text(value, f"row {row} of {name}", "target") for row, value in enumerate(targets, 1)
+    ]
 
 
-def as_text(value: Any, place: str, side: str) -> str:
+def as_text(value: Any, location: str, side: str) -> str:
     """Return a value as text; whole numbers and decimals are written out."""
     if isinstance(value, str):
         if not value.isascii():
-            to_bytes(value)  # refuses what is no character
+            to_bytes(value)  # refuses lone surrogates
         return str(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value:
         return json.dumps(value)
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], str):
-        raise DataError(f"{place}: the {side} is a list of words; join them with ' '.join(words)")
+        raise DataError(
+            f"{location}: the {side} is a list of words; join them with ' '.join(words)"
+        )
     what = "missing" if value is None or value != value else f"{value!r:.60}"
-    raise DataError(f"{place}: the {side} is {what}; it must be text")
+    raise DataError(f"{location}: the {side} is {what}; it must be text")
 
 
-def as_frames(value: Any, place: str) -> np.ndarray:
-    """Convert to float32 (T, C): frames, or a vector of features, which is one frame; NaN marks a
-    missing value.
-    """
+def as_frames(value: Any, location: str) -> np.ndarray:
+    """Convert to float32 (T, C): frames, or a feature vector as one frame; NaN marks a missing value."""
     if not isinstance(value, (np.ndarray, list, tuple)):
         raise DataError(
-            f"{place}: the source is {value!r:.60}; it must be an array of numbers, as the first one is"
+            f"{location}: the source is {value!r:.60}; it must be an array of numbers, as the first one is"
         )
     if len(value) and isinstance(value[0], str):
-        raise DataError(f"{place}: the source is a list of words; join them with ' '.join(words)")
+        raise DataError(
+            f"{location}: the source is a list of words; join them with ' '.join(words)"
+        )
     try:
         array = np.asarray(value, np.float32)
     except (ValueError, TypeError):
         raise DataError(
-            f"{place}: the source is {value!r:.60}, which is not an array of numbers"
+            f"{location}: the source is {value!r:.60}, which is not an array of numbers"
         ) from None
     if array.ndim not in (1, 2) or not array.size:
         raise DataError(
-            f"{place}: the source has the shape {array.shape}; it must be frames (time, values) or "
+            f"{location}: the source has the shape {array.shape}; it must be frames (time, values) or "
             f"a vector of "
             "features, and not empty"
         )
     if np.isinf(array).any():
         raise DataError(
-            f"{place}: the source has an infinite value; leave out the pair, or make the value NaN (missing)"
+            f"{location}: the source has an infinite value; leave out the pair, "
+            "or make the value NaN (missing)"
         )
     return array if array.ndim == 2 else array[None]
 
 
 def _named(name: str, kinds: Mapping[str, str], plain: Sequence[str], column: str) -> str:
-    """Find a column by its name, or by the end of a path that only one has: `de` for
-    `translation.de`.
-    """
+    """Find a column by its name, or by the unique end of its path: `de` for `translation.de`."""
     ends = [key for key in plain if key.endswith(f".{column}")]
     if column not in kinds and len(ends) == 1:
         return ends[0]
@@ -313,27 +314,25 @@ def _named(name: str, kinds: Mapping[str, str], plain: Sequence[str], column: st
     return columns.check_name(name, kinds, column)
 
 
-def _by_place(
+def _by_position(
     name: str, kinds: Mapping[str, str], plain: Sequence[str], chosen: list[str | None]
 ) -> list[str | None]:
-    """Choose what is left of two columns, or of two text columns: the source stands before the
-    target.
-    """
+    """Choose the sides that are still open among two columns, or two text columns: the source first."""
     texts = [key for key in plain if kinds[key] == columns.TEXT]
     pair = plain if len(plain) == 2 else texts if len(texts) == 2 else []
-    rest = [key for key in pair if key not in chosen]
-    if len(rest) != chosen.count(None):
+    remaining = [key for key in pair if key not in chosen]
+    if len(remaining) != chosen.count(None):
         k = chosen.index(None)
         side = ("source", "target")[k]
         raise DataError(
             f"{name} has the columns {columns.listed(plain)}; say which is the {side} with "
             f"--{side} ({side}=...)"
         )
-    if len(rest) == 2:
+    if len(remaining) == 2:
         progress.say(
-            f"{name}: column {rest[0]!r} is taken as the source, {rest[1]!r} as the target"
+            f"{name}: column {remaining[0]!r} is taken as the source, {remaining[1]!r} as the target"
         )
-    return [rest.pop(0) if column is None else column for column in chosen]
+    return [remaining.pop(0) if column is None else column for column in chosen]
 
 
 def _inside_list(key: str, kinds: Mapping[str, str]) -> bool:

@@ -17,10 +17,10 @@ from typing import Literal, NamedTuple
 
 Form = Literal["word2vec", "word2vec-binary", "glove", "fasttext-bin"]
 
-HEAD = 1 << 16  # bytes that are enough to tell
+HEAD = 1 << 16  # bytes that are enough to recognise a format
 FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
-BOM = b"\xef\xbb\xbf"  # that some editors begin a text with
-CLEAR = 10  # so many numbers behind every word are no accident
+BOM = b"\xef\xbb\xbf"  # written by some editors at the beginning of a text
+CLEAR = 10  # so many numbers after every word are no accident
 
 NAMES: dict[Form, str] = {
     "word2vec": "word vectors in word2vec's text format",
@@ -43,7 +43,7 @@ def file_head(path: Path) -> tuple[bytes, bool]:
     try:
         with (gzip.open if packed else open)(path, "rb") as file:
             return file.read(HEAD), packed
-    except (OSError, EOFError, zlib.error):  # what reads it says more
+    except (OSError, EOFError, zlib.error):  # the reader of the format reports more
         return b"", packed
 
 
@@ -55,13 +55,13 @@ class Sniffed(NamedTuple):
     form: Form
     words: int | None  # as the first line says
     dimensions: int | None
-    begins: int  # where the first word is
+    begins: int  # offset of the first word
 
 
 def sniff_vectors(head: bytes, *, strict: bool = False) -> Sniffed | None:
     """Return what kind of word-vector file begins with these bytes; None if it is not one.
 
-    Single lines may be wrong, which who reads them can then say; `strict`: none of the first is.
+    Single lines may be wrong and are then reported by the reader; `strict`: none of the first may be.
     """
     sniffed = _sniff(head.removeprefix(BOM), strict)
     return sniffed and sniffed._replace(begins=sniffed.begins + len(BOM) * head.startswith(BOM))
@@ -85,34 +85,35 @@ def vectors_instead_of_text(head: bytes) -> str | None:
     sniffed = sniff_vectors(head, strict=True)
     if sniffed is None:
         return None
+    # few or whole numbers, or tabs: it may be text, or a table of numbers
     doubtful = sniffed.form in ("glove", "word2vec") and (
         (sniffed.dimensions or 0) < CLEAR
         or not _fractions(head)
         or b"\t" in head.partition(b"\n")[0]
-    )  # a table of numbers
+    )
     return None if doubtful else NAMES[sniffed.form]
 
 
 def _fractions(head: bytes) -> bool:
-    """Return whether most fields are numbers with a point; walks through a graph are lines of
-    whole numbers, and text.
+    """Return whether most fields have a decimal point; random walks on a graph, which are text, are lines of
+    whole numbers.
     """
     fields = head.split()
     return 2 * sum(b"." in field for field in fields) > len(fields)
 
 
-def _with_header(rest: bytes, dimensions: int, strict: bool) -> Form | None:
-    line, newline, _ = rest.partition(b"\n")
+def _with_header(body: bytes, dimensions: int, strict: bool) -> Form | None:
+    line, newline, _ = body.partition(b"\n")
     fields = line.split()
-    if not newline and len(rest) > HEAD // 2:
+    if not newline and len(body) > HEAD // 2:
         fields = fields[:-1]  # cut in the middle
-    whole = len(fields) > dimensions
-    numbers = fields[-dimensions:] if whole else fields[1:]
-    if numbers and (whole or not newline) and all(map(_NUMBER.fullmatch, numbers)):
+    complete = len(fields) > dimensions
+    numbers = fields[-dimensions:] if complete else fields[1:]
+    if numbers and (complete or not newline) and all(map(_NUMBER.fullmatch, numbers)):
         return "word2vec"
     if not strict and len(fields) > 2 and all(map(_NUMBER.fullmatch, fields[1:])):
         return "word2vec"  # of other dimensions than its first line says
-    word, blank, values = rest.lstrip(b"\n").partition(b" ")
+    word, blank, values = body.lstrip(b"\n").partition(b" ")
     values = values[: 4 * dimensions]
     printable = all(32 <= byte < 127 or byte in b"\t\r\n" for byte in values)
     return (
@@ -125,8 +126,8 @@ def _with_header(rest: bytes, dimensions: int, strict: bool) -> Form | None:
 def _numbers_behind(head: bytes, strict: bool) -> int:
     """Return how many numbers follow the word in most of the first lines; 0 for anything else."""
     lines = head.split(b"\n")
-    whole = lines[:-1] if len(lines) > 2 else lines  # the last one may be cut
-    rows = [fields for line in whole[:50] if (fields := line.split())]
+    complete = lines[:-1] if len(lines) > 2 else lines  # the last one may be cut
+    rows = [fields for line in complete[:50] if (fields := line.split())]
     if not rows:
         return 0
     dimensions = Counter(map(len, rows)).most_common(1)[0][0] - 1

@@ -2,36 +2,19 @@
 
 The score of a hypothesis is its log-probability divided by a power of its length (Wu et al. 2016,
 "Google's Neural Machine Translation System", section 7): length ** penalty (`simple`) or ((5 +
-length) / 6) ** penalty (`gnmt`), plus a coverage penalty if asked for. A length
+length) / 6) ** penalty (`gnmt`), plus a coverage penalty if asked for (`Coverage`). A length
 penalty of 0 is the bare log-probability, which in wide beams favours ever shorter outputs; 1 with
 `simple` is the mean per token.
 
 Each step takes the `beams` best continuations of a prompt by log-probability; equal ones by
 position in the beam, then by token id. Those that end leave the beam and the others go on, to be
-refilled at the next step; so one beam is greedy search. A prompt is settled, and its rows are
-computed no more, when it has `nbest` results and no open hypothesis can still beat the worst of
-them. Log-probabilities only fall, divisors only grow with the length and the coverage penalty is at
-most zero, so an open hypothesis can reach at most what it has now, divided by the divisor of the
-longest output; the search that stops early therefore finds what the full search would. The tighter
-the limit on the length, the earlier that is known.
-
-The step itself is a kernel (`kernels/beam`): with a vocabulary of thousands the search must not
-cost more than the model.
-
-Coverage penalty: hypotheses that leave parts of the source unattended score lower.
-
-Wu et al. 2016 ("Google's Neural Machine Translation System"), equation 14: with p_ij, how much
-attention the j-th target token pays to the i-th source token,
-
-    coverage(X, Y) = penalty * sum over i of log(min(sum over j of p_ij, 1))
-
-It is zero where each source token got a whole token's worth of attention, and it can only rise as a
-hypothesis grows; that is why beam search may ignore it when it asks what an open hypothesis can
-still reach. The end symbol is a target token here.
-
-Greedy search without scores: the likeliest token at every step, by any Stepper.
-
-Log-probabilities of known outputs, token by token, from any Stepper.
+refilled at the next step; so one beam is greedy search (`greedy` finds the same without scores). A
+prompt is settled, and its rows are no longer computed, when it has `nbest` results and no open
+hypothesis can still beat the worst of them. Log-probabilities only fall, divisors only grow with
+the length and the coverage penalty is at most zero, so the score of an open hypothesis can reach at
+most its log-probability divided by the divisor of the longest output: stopping early loses nothing.
+A tighter length limit settles a prompt earlier. The step is a kernel (`kernels/beam`): with a
+vocabulary of thousands the search must not cost more than the model.
 """
 
 from __future__ import annotations
@@ -50,8 +33,7 @@ from seqloom.decoding.constraints import Prefixes, postpone_end, restrict
 from seqloom.decoding.stepper import ABOVE_ONE, State, Stepper, check_log_probs, prefill, select
 from seqloom.errors import ConfigError
 
-# attention that a source token is credited with, so that one that got none does not make all scores
-# -inf
+# least attention credited to a source token, so that one without any does not make all scores -inf
 MIN_ATTENTION = 1e-9
 
 
@@ -69,7 +51,18 @@ class Attending(Protocol):
 
 
 class Coverage:
-    """The attention that the sources of open hypotheses have got so far."""
+    """Attention that the sources of open hypotheses have received so far, for the coverage penalty:
+    hypotheses that leave parts of the source unattended score lower.
+
+    Wu et al. 2016, equation 14: with p_ij, how much attention the j-th target token pays to the
+    i-th source token,
+
+        coverage(X, Y) = penalty * sum over i of log(min(sum over j of p_ij, 1))
+
+    It is zero where each source token received at least 1 in total, and it can only rise as a
+    hypothesis grows; therefore beam search may ignore it when it bounds the score of an open
+    hypothesis. The end symbol is a target token here.
+    """
 
     def __init__(self, stepper: Any, penalty: float) -> None:
         if not isinstance(stepper, Attending):
@@ -156,12 +149,12 @@ class Hypothesis:
 
 
 class BeamStep(NamedTuple):
-    """What a step saw and chose, for who watches a search; R open hypotheses before it, of all prompts."""
+    """Input and choice of a step, for `watch`; R open hypotheses before it, of all prompts."""
 
     state: State  # of the R hypotheses; the search goes on to change it
     log_probs: np.ndarray  # (R, V) of their next token
-    prompt: np.ndarray  # (R,) whose they are
-    log_prob: np.ndarray  # (R,) of what they have so far
+    prompt: np.ndarray  # (R,) the prompt each continues
+    log_prob: np.ndarray  # (R,) of their tokens so far
     coverage: np.ndarray  # (R,) penalties if they end now; empty without a coverage penalty
     rows: np.ndarray  # of each hypothesis that is open now: which of the R it continues,
     tokens: np.ndarray  # and with which token
@@ -218,9 +211,9 @@ def beam_search(
 
 
 class _Beam:
-    """The open hypotheses of the prompts that are not settled, what every step chose, and the results.
+    """Open hypotheses of the prompts that are not settled, the choices of every step, and the results.
 
-    A result is kept as length, row and last token: it continues that row of the beam before with that token.
+    A result is stored as length, row and last token: that row of the previous beam, then that token.
     """
 
     def __init__(self, config: BeamConfig, limits: np.ndarray, eos_id: int) -> None:
@@ -230,11 +223,10 @@ class _Beam:
         self.advance = advance
         self.config, self.limits, self.eos_id = config, limits, eos_id
         self.largest_divisors = largest_divisors(config, limits)
-        self.prompt = self.rows = np.arange(
-            n
-        )  # (R,) of each open hypothesis: its prompt, the row that it continues,
-        self.tokens = np.empty(0, np.int64)  # its last token,
-        self.log_prob = np.zeros(n)  # its log-probability
+        # (R,) of each open hypothesis: its prompt, the row it continues, last token, log-probability
+        self.prompt = self.rows = np.arange(n)
+        self.tokens = np.empty(0, np.int64)
+        self.log_prob = np.zeros(n)
         self.chosen: list[tuple[np.ndarray, np.ndarray]] = []  # tokens and rows of each step
         nbest = config.nbest
         self.results = (
@@ -245,7 +237,7 @@ class _Beam:
         )
 
     def extend(self, log_probs: np.ndarray, coverage: np.ndarray) -> bool:
-        """Add one token, given the log-probabilities (R, V) of what follows each row; return whether
+        """Add one token, given the log-probabilities (R, V) of each row's next token; return whether
         rows moved.
         """
         k = min(self.config.beams, log_probs.size)
@@ -298,10 +290,10 @@ class _Beam:
         ]
         return [
             [
-                Hypothesis(ids[start:end].copy(), *rest)
-                for start, end, *rest in list(zip(*results))[:n_found]
+                Hypothesis(ids[start:end].copy(), *scores)
+                for start, end, *scores in list(zip(*results))[:n_results]
             ]
-            for n_found, *results in zip(*columns)
+            for n_results, *results in zip(*columns)
         ]
 
 
@@ -327,17 +319,17 @@ def _limits(max_tokens: int, limits: Sequence[int] | np.ndarray | None, n: int) 
 
 
 def greedy(stepper: Stepper, n: int, max_tokens: int) -> list[tuple[np.ndarray, bool]]:
-    """Return the tokens of each of n empty sequences, without the end symbol, and whether it came:
-    what beam search of one beam finds, without its bookkeeping.
+    """Return the tokens of n sequences, without the end symbol, and whether each reached it: the
+    likeliest token at every step, as beam search with one beam finds them, without its bookkeeping.
     """
     from seqloom.kernels.beam import all_usable
 
     if not n:
         return []
-    found: list[list[int]] = [[] for _ in range(n)]
+    outputs: list[list[int]] = [[] for _ in range(n)]
     ended = [False] * n
     state, log_probs = stepper.start(n)
-    rows = list(range(n))  # those that go on
+    rows = list(range(n))  # that have not ended
     for length in range(1, max_tokens + 1):
         ids = log_probs.argmax(axis=1)
         if not all_usable(log_probs, ids, ABOVE_ONE):
@@ -346,16 +338,17 @@ def greedy(stepper: Stepper, n: int, max_tokens: int) -> list[tuple[np.ndarray, 
         for row, token in zip(rows, chosen):
             ended[row] = token == stepper.eos_id
             if not ended[row]:
-                found[row].append(token)
+                outputs[row].append(token)
         if length == max_tokens:
             break
         if stepper.eos_id in chosen:
-            kept = np.flatnonzero(ids != stepper.eos_id)
-            if not len(kept):
+            still_open = np.flatnonzero(ids != stepper.eos_id)
+            if not len(still_open):
                 break
-            state, ids, rows = select(state, kept), ids[kept], [rows[i] for i in kept.tolist()]
+            state, ids = select(state, still_open), ids[still_open]
+            rows = [rows[i] for i in still_open.tolist()]
         state, log_probs = stepper.step(state, ids)
-    return [(np.array(tokens, np.int64), end) for tokens, end in zip(found, ended)]
+    return [(np.array(tokens, np.int64), end) for tokens, end in zip(outputs, ended)]
 
 
 # ---- forced
@@ -364,21 +357,22 @@ def greedy(stepper: Stepper, n: int, max_tokens: int) -> list[tuple[np.ndarray, 
 def forced_log_probs(
     stepper: Stepper, targets: list[np.ndarray], *, greedy: bool = False
 ) -> list[np.ndarray]:
-    """Return the log-probability of each token of row i's target, by moving the state through it;
-    rows that end are set aside.
+    """Return the log-probability of each token of row i's target, by stepping through it; rows whose
+    target has ended are dropped.
 
-    `greedy`: the tokens before it are not the target's but the model's own likeliest ones. Where
-    these end first, so does the row: its answer has no more tokens than they have, the end symbol
-    included.
+    `greedy`: each token is scored after the model's own likeliest tokens instead of the target's.
+    Where these end first, so does the row: its result has as many tokens as they have, the end
+    symbol included.
     """
     lengths = np.array([len(target) for target in targets], np.int64)
     out = [np.empty(length, np.float32) for length in lengths.tolist()]
     state, log_probs = stepper.start(len(targets))
     rows = np.arange(len(targets))
     for t in range(int(lengths.max(initial=0))):
-        if not (there := lengths[rows] > t).all():
-            kept = np.flatnonzero(there)
-            state, log_probs, rows = select(state, kept), log_probs[kept], rows[kept]
+        if not (unfinished := lengths[rows] > t).all():
+            still_open = np.flatnonzero(unfinished)
+            state, log_probs = select(state, still_open), log_probs[still_open]
+            rows = rows[still_open]
         ids = np.array([targets[row][t] for row in rows.tolist()], np.int64)
         for row, log_prob in zip(rows.tolist(), log_probs[np.arange(len(rows)), ids].tolist()):
             out[row][t] = log_prob

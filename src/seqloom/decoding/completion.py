@@ -1,8 +1,8 @@
 """The likeliest next words, whatever a model's tokens are.
 
-Where tokens are words, the next distribution is the answer. Where they are smaller, the likeliest
-spellings are followed until the word is over, beginning with all ways to spell the word that the
-text breaks off in.
+Where tokens are words, the distribution of the next token is the answer. Where they are smaller, the
+likeliest spellings are followed until the word ends, beginning with all spellings of the word that
+the text breaks off in.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from seqloom.decoding.sampling import normalize, top_indices
 from seqloom.decoding.stepper import State, check_scores, prefill, select
 from seqloom.text.coding import to_bytes
 
-WORD_TOKENS = 32  # a suggested word may have so many tokens at most
-WIDTH = 4  # hypotheses followed for each suggestion wanted
-# each a word of its own
+WORD_TOKENS = 32  # maximum number of tokens of a suggested word
+WIDTH = 4  # hypotheses followed for each suggestion asked for
+# scripts without spaces: each character counts as a word
 IDEOGRAPH = "\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 _WORD = re.compile(rf"[{IDEOGRAPH}]|[^\s{IDEOGRAPH}]+")
@@ -43,19 +43,18 @@ class Completer:
         )
 
     def complete(self, text: str, n: int) -> list[Suggestion]:
-        """Return the n likeliest next words; if no white space ends the text, those the last word may
-        become.
+        """Return the n likeliest next words; if no white space ends the text, the n likeliest
+        completions of its last word.
         """
         text = self.generator.last_line(text)
-        whole = self.tokenizer.joiner and not self.tokenizer.subword
-        suggestions = self._complete_token(text, n) if whole else self._complete_spelling(text, n)
+        word_tokens = self.tokenizer.joiner and not self.tokenizer.subword
+        complete = self._complete_token if word_tokens else self._complete_spelling
+        suggestions = complete(text, n)
         return [Suggestion(word, p) for word, p in suggestions]
 
     @property
     def ends(self) -> np.ndarray:
-        """Return the tokens that end the word before them: white space, another word's beginning,
-        `</s>`.
-        """
+        """Return the tokens that end the word before them: white space, the start of a word, `</s>`."""
         return self.tokenizer.derived("word ends", self._ends)
 
     def _ends(self) -> np.ndarray:
@@ -78,9 +77,7 @@ class Completer:
         ids = self.tokenizer.encode(text.removesuffix(fragment))
         _, log_probs = prefill(self.stepper, [ids])
         log_probs[:, self.stepper.eos_id] = -np.inf
-        if (
-            allowed is not None
-        ):  # probabilities among the words that it may become, however unlikely they are
+        if allowed is not None:  # probabilities among the completions, however unlikely they are
             log_probs = normalize(restrict(log_probs, [allowed])[:, allowed].astype(np.float64))
         best = top_indices(log_probs, n)[0]
         best, top_log_probs = best if allowed is None else allowed[best], log_probs[0, best]
@@ -92,16 +89,16 @@ class Completer:
 
     def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
         """Complete with tokens smaller than words: follow the likeliest spellings until the word ends."""
-        ways, fragment = self.generator.heal(text)[: WIDTH * n], unfinished(text)
-        state, log_probs = prefill(self.stepper, [way.ids for way in ways])
-        log_probs = restrict(log_probs, [way.allowed for way in ways]).astype(np.float64)
+        healed, fragment = self.generator.heal(text)[: WIDTH * n], unfinished(text)
+        state, log_probs = prefill(self.stepper, [prompt.ids for prompt in healed])
+        log_probs = restrict(log_probs, [prompt.allowed for prompt in healed]).astype(np.float64)
         log_probs -= np.logaddexp.reduce(log_probs, axis=1, keepdims=True)
         words: dict[str, float] = {}
-        costs = np.array([way.log_prob for way in ways])
+        costs = np.array([prompt.log_prob for prompt in healed])
         costs -= np.logaddexp.reduce(costs)
-        spelled, skip = [b""] * len(ways), [len(way.dropped) for way in ways]
+        spelled, skip = [b""] * len(healed), [len(prompt.dropped) for prompt in healed]
         for step in range(WORD_TOKENS):
-            if step or ways[0].allowed is None:
+            if step or healed[0].allowed is None:
                 self._close(
                     words, fragment, [s[k:] for s, k in zip(spelled, skip)], costs, log_probs
                 )
@@ -137,8 +134,8 @@ class Completer:
         costs: np.ndarray,
         log_probs: np.ndarray,
     ) -> None:
-        """Count each word that has begun as ended by all the tokens that would end it, and leave
-        the others.
+        """Add to each word that has begun the probability of all tokens that would end it, and rule
+        these tokens out.
         """
         for row, ending in enumerate(endings):
             word = fragment + ending.decode("utf-8", errors="ignore").lstrip()
@@ -160,8 +157,7 @@ class Completer:
 
 
 def unfinished(text: str) -> str:
-    """Return the word that a text breaks off in; nothing after white space, nor where every
-    character is a word.
+    """Return the word that a text breaks off in; empty after white space and after an ideograph.
 
     >>> unfinished("to be or no"), unfinished("to be ")
     ('no', '')
@@ -183,8 +179,8 @@ def attach(text: str, word: str) -> str:
 
 
 def _finished_word(fragment: str, ending: str, ended: bool) -> str | None:
-    """Return the word once something else or the end follows it; None while it may go on, "" if
-    there is none.
+    """Return the word once it has ended; None while it may go on, "" if the text ended without a
+    word.
     """
     text = fragment + ending if fragment else ending.lstrip()
     match = _WORD.match(text)

@@ -1,7 +1,4 @@
-"""The options of beam search that users see; without NumPy, so that `--help` shows them quickly.
-
-How translations are searched for; without NumPy, so that `--help` shows it quickly.
-"""
+"""Options of beam search and of translating; without NumPy, so that `--help` shows them quickly."""
 
 from __future__ import annotations
 

@@ -1,16 +1,11 @@
-"""What may come next: a forced prefix, no end before a minimum length, and never some tokens. All
-change log-probabilities, never the search.
+"""Constraints on the next token: a forced prefix, no end before a minimum length, tokens that are
+never drawn, and subword healing. All change log-probabilities, never the search.
 
-A forced token keeps the log-probability that the model gives it, so hypotheses are scored as if
-they had been found; one that the model finds impossible counts as certain, since nothing else may
-stand there (as in `healing.restrict`).
-
-Subword healing: a prompt that ends inside a token is continued as if it had not been cut there.
-
-"The qui" is tokenized so that "qui" is a token of its own, after which a model that has learnt " quick"
-as one token almost never sees "ck". Healing takes the last word back and follows all ways to spell it; the
-last token of such a way may reach beyond the prompt's end. The text that is then generated begins with bytes
-that were taken back, which the caller leaves out when showing it.
+Healing continues a prompt that ends inside a token as if it had not been cut there. "The qui" is
+tokenized with "qui" as a separate token, after which a model that has learnt " quick" as one token
+almost never sees "ck". Healing removes the last word and follows all its spellings; the last token
+of a spelling may reach beyond the prompt's end. The generated text then begins with bytes of the
+prompt, which the caller skips.
 """
 
 from __future__ import annotations
@@ -41,8 +36,11 @@ def postpone_end(log_probs: np.ndarray, eos_id: int) -> np.ndarray:
 
 
 class Prefixes:
-    """The tokens that the output of each prompt must begin with; None or nothing where it may begin
-    as it likes.
+    """Tokens that the output of each prompt must begin with; None or empty for no constraint.
+
+    A forced token keeps the log-probability that the model gives it, so hypotheses are scored as if
+    search had found them; a token that the model finds impossible counts as certain, since no other
+    is allowed (as in `restrict`).
     """
 
     def __init__(
@@ -73,8 +71,8 @@ class Prefixes:
         self.longest = self.ids.shape[1]
 
     def force(self, log_probs: np.ndarray, prompt: np.ndarray, position: int) -> np.ndarray:
-        """Leave only the forced token at this position to the rows of prompts (R,) that have one.
-        Return a new array.
+        """Rule out all but the forced token at this position, in the rows of prompts (R,) that have
+        one. Return a new array.
         """
         if position >= self.longest:
             return log_probs
@@ -83,10 +81,10 @@ class Prefixes:
         if not rows.size:
             return log_probs
         tokens = tokens[rows]
-        kept = log_probs[rows, tokens]
+        token_log_probs = log_probs[rows, tokens]
         forced = log_probs.copy()
         forced[rows] = -np.inf
-        forced[rows, tokens] = np.where(kept == -np.inf, 0.0, kept)
+        forced[rows, tokens] = np.where(token_log_probs == -np.inf, 0.0, token_log_probs)
         return forced
 
 
@@ -105,10 +103,10 @@ class Without:
 
     def _mask(self, result: tuple[State, np.ndarray]) -> tuple[State, np.ndarray]:
         state, log_probs = result
-        kept = log_probs[..., self.tokens]  # a copy
+        original = log_probs[..., self.tokens]  # a copy
         log_probs[..., self.tokens] = -np.inf
         alone = np.isneginf(log_probs.max(axis=-1))
-        log_probs[..., self.tokens] = np.where(alone[..., None], kept, -np.inf)
+        log_probs[..., self.tokens] = np.where(alone[..., None], original, -np.inf)
         return state, log_probs
 
     def start(self, n: int) -> tuple[State, np.ndarray]:
@@ -128,9 +126,9 @@ class Without:
 
 
 class PrefixIndex:
-    """Finds the tokens whose bytes start with a given prefix; made once for a tokenizer.
+    """Finds the tokens that start with a given prefix of bytes; built once per tokenizer.
 
-    `token_bytes[i]` is what token i spells; special tokens spell nothing (b"") and are never found.
+    `token_bytes[i]` are the bytes of token i; special tokens have none (b"") and are never returned.
 
     >>> index = PrefixIndex([b"", b"qui", b"q", b"quick", b"qu", b"r"])
     >>> index.starting_with(b"qu")
@@ -171,8 +169,8 @@ class HealedPrompt(NamedTuple):
 
     ids: np.ndarray
     allowed: np.ndarray | None = None  # for the first generated token; None: any
-    dropped: bytes = b""  # what the first generated token spells again of the prompt
-    log_prob: float = 0.0  # of reaching exactly this spelling, all allowed tokens together
+    dropped: bytes = b""  # bytes of the prompt with which the first generated token begins
+    log_prob: float = 0.0  # of exactly this spelling, summed over all allowed tokens
 
 
 def heal(
@@ -182,23 +180,23 @@ def heal(
     its end, best first.
 
     A prompt can break off inside a word of several tokens (" l" + "or" where " lord" is one), so
-    taking back one token is not enough. All ways to spell the text are followed, the `width`
-    likeliest at a time; drawing one of them by its probability and then a token that it allows
-    continues the prompt as the model would have.
+    removing one token is not enough. All spellings of the text are followed, the `width` likeliest
+    at a time; drawing one of them by its probability and then a token that it allows continues the
+    prompt as the model would have.
     """
     healed: list[HealedPrompt] = []
     paths = [(np.asarray(base, np.int64), text, 0.0)]
     state, log_probs = prefill(stepper, [paths[0][0]])
     while paths:
         further, rows, tokens = [], [], []
-        for row, (ids, rest, cost) in enumerate(paths):
-            allowed = index.starting_with(rest)
+        for row, (ids, unspelled, cost) in enumerate(paths):
+            allowed = index.starting_with(unspelled)
             if len(allowed):
                 mass = float(np.logaddexp.reduce(log_probs[row, allowed].astype(np.float64)))
-                healed.append(HealedPrompt(ids, allowed, rest, cost + mass))
-            for token in index.prefixes_of(rest):
-                left = rest[len(index.token_bytes[token]) :]
-                further.append((np.append(ids, token), left, cost + float(log_probs[row, token])))
+                healed.append(HealedPrompt(ids, allowed, unspelled, cost + mass))
+            for token in index.prefixes_of(unspelled):
+                tail = unspelled[len(index.token_bytes[token]) :]
+                further.append((np.append(ids, token), tail, cost + float(log_probs[row, token])))
                 rows.append(row)
                 tokens.append(token)
         best = sorted(range(len(further)), key=lambda i: -further[i][2])[:width]
@@ -229,7 +227,7 @@ def restrict(log_probs: np.ndarray, allowed: Sequence[np.ndarray | None] | None)
             continue
         if len(ids) == 0:
             raise ValueError(f"row {row} allows no token at all")
-        kept = log_probs[row, ids]
+        original = log_probs[row, ids]
         restricted[row] = -np.inf
-        restricted[row, ids] = kept if (kept > -np.inf).any() else -np.log(len(ids))
+        restricted[row, ids] = original if (original > -np.inf).any() else -np.log(len(ids))
     return restricted

@@ -1,16 +1,15 @@
-"""Drafting: a quick model proposes several tokens, the model that is asked checks them all in one pass.
+"""Drafting: a fast model proposes several tokens, which the model itself checks in one pass.
 
 Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", and Chen et al.
 2023, "Accelerating Large Language Model Decoding with Speculative Sampling". A proposed token is
-accepted with probability min(1, p / q), where p is what the checking model and q what the drafting
-one would draw it with. The first that is not accepted is replaced by a draw from what p has more
-than q, max(p - q, 0) normalised, and the proposals behind it are dropped. So every token is drawn
-from p, whatever q is: a bad draft takes time and changes nothing else. p and q are what is drawn
-from, after penalty, temperature, top-k and top-p. At temperature 0 both are certain of one token,
-and the result is that of greedy search.
+accepted with probability min(1, p / q), where p is its probability under the checking model and q
+under the drafting one, both after penalty, temperature, top-k and top-p. The first that is not
+accepted is replaced by a draw from max(p - q, 0), normalised, and the proposals after it are
+dropped. So every token is drawn from p, whatever q is: a bad draft costs time and changes nothing
+else. At temperature 0 both are certain of one token, and the result is that of greedy search.
 
 Each round reads the last token and its drafted successors with one `extend` of the checking
-Stepper. Rows are drafted for one by one, because each accepts another number of tokens.
+Stepper. Rows are drafted one by one, because each accepts a different number of tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from seqloom.decoding.constraints import postpone_end, restrict
 from seqloom.decoding.sampling import SamplingConfig, filter_log_probs
 from seqloom.decoding.stepper import State, Stepper, branch, extend, prefill
 
-DRAFTED = 4  # tokens that are proposed at a time
+DRAFTED = 4  # tokens proposed at a time
 
 
 class Chance:
@@ -47,7 +46,7 @@ class Chance:
 
 
 class _Prefix:
-    """What both distributions depend on besides the models: how long the text is, and which tokens it has."""
+    """What both distributions depend on besides the models: the length of the text and its tokens."""
 
     def __init__(
         self, prompt: np.ndarray, config: SamplingConfig, vocab_size: int, eos_id: int
@@ -64,8 +63,8 @@ class _Prefix:
             self._seen[token] = True
 
     def law(self, log_probs: np.ndarray, ahead: Sequence[int] = ()) -> np.ndarray:
-        """Return the probabilities (V,) that a token is drawn with after the prefix and the tokens
-        `ahead` of it.
+        """Return the probabilities (V,) of drawing each token after the prefix and the tokens `ahead`
+        that follow it.
         """
         rows = log_probs[None]
         if self.length + len(ahead) < self.config.min_tokens:
@@ -103,14 +102,13 @@ def draw_drafted(
     prefix.add(token)
     yield token
     while token != checker.eos_id and prefix.length < config.max_tokens:
-        most = min(drafted, config.max_tokens - prefix.length - 1)
-        proposals, laws, before = _propose(drafter, drafting, unread, prefix, most, chance)
-        states, found = extend(checker, state, np.array([[token, *proposals]], np.int64))
-        tokens = _checked(found[0], proposals, laws, prefix, chance)
+        n_proposals = min(drafted, config.max_tokens - prefix.length - 1)
+        proposals, laws, before = _propose(drafter, drafting, unread, prefix, n_proposals, chance)
+        states, log_probs = extend(checker, state, np.array([[token, *proposals]], np.int64))
+        tokens = _checked(log_probs[0], proposals, laws, prefix, chance)
         state = states[len(tokens) - 1]
-        read = max(
-            min(len(tokens), len(before)) - 1, 0
-        )  # proposals that the drafter has read, and that were accepted
+        # accepted proposals that the drafter has read
+        read = max(min(len(tokens), len(before)) - 1, 0)
         drafting, unread = before[read] if before else drafting, tokens[read:]
         for token in tokens:
             prefix.add(token)
@@ -120,15 +118,15 @@ def draw_drafted(
 
 
 def _propose(
-    drafter: Stepper, state: State, unread: list[int], prefix: _Prefix, most: int, chance: Chance
+    drafter: Stepper, state: State, unread: list[int], prefix: _Prefix, n: int, chance: Chance
 ) -> tuple[list[int], list[np.ndarray], list[State]]:
-    """Return at most `most` tokens, the distribution each was drawn from, and the states before
-    each; the state is before `unread`.
+    """Return at most n tokens, the distribution each was drawn from, and the state before each;
+    `state` has not read the tokens `unread`.
     """
     proposals: list[int] = []
     laws: list[np.ndarray] = []
     before: list[State] = []
-    while len(proposals) < most and drafter.eos_id not in proposals:
+    while len(proposals) < n and drafter.eos_id not in proposals:
         for token in proposals[-1:] or unread:
             state, log_probs = drafter.step(branch(drafter, state), np.array([token], np.int64))
         laws.append(prefix.law(log_probs[0], proposals))
@@ -138,25 +136,21 @@ def _propose(
 
 
 def _checked(
-    found: np.ndarray,
+    log_probs: np.ndarray,
     proposals: Sequence[int],
     laws: Sequence[np.ndarray],
     prefix: _Prefix,
     chance: Chance,
 ) -> list[int]:
-    """Return the accepted proposals and one more token; `found` are log-probabilities (k, V) after
-    none, one, ... of the proposals.
+    """Return the accepted proposals and one more token; `log_probs` (k, V) are those after none,
+    one, ... of the proposals.
     """
     tokens: list[int] = []
-    for log_probs, proposal, q in zip(
-        found, proposals[: len(found) - 1], laws
-    ):  # the others were not read
-        p = prefix.law(log_probs, tokens)
+    n_read = len(log_probs) - 1  # `extend` may stop early
+    for row, proposal, q in zip(log_probs, proposals[:n_read], laws):
+        p = prefix.law(row, tokens)
         if not chance.accepts(float(p[proposal]), float(q[proposal])):
-            more = np.maximum(p - q, 0)
-            return [
-                *tokens,
-                chance.draw(more if more.any() else p),
-            ]  # nothing is left only where rounding decided
+            excess = np.maximum(p - q, 0)  # all zero only by rounding
+            return [*tokens, chance.draw(excess if excess.any() else p)]
         tokens.append(proposal)
-    return [*tokens, chance.draw(prefix.law(found[len(tokens)], tokens))]
+    return [*tokens, chance.draw(prefix.law(log_probs[len(tokens)], tokens))]

@@ -1,9 +1,9 @@
-"""Several models that decide together: a Stepper made of Steppers, whose state is the tuple of theirs.
+"""Ensembles: a Stepper made of several Steppers; its state is the tuple of theirs.
 
 `probability` takes the mean of their probabilities: a token that one member likes stays likely.
 `log` takes the mean of their log-probabilities, renormalised (a geometric mean): a token must be
 likely to all, and one that is impossible to a member is impossible. Members need equal
-vocabularies, token for token; what they read (their sources) is their own affair.
+vocabularies, token for token; their sources may differ.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Mean = Literal["probability", "log"]
 
 
 class Ensemble:
-    """Shows its attention, the mean of the members', where all of them show theirs."""
+    """A Stepper of several; shows the mean of its members' attention if all of them show theirs."""
 
     def __init__(self, members: Sequence[Stepper], *, mean: Mean = "probability") -> None:
         if not members:
@@ -39,7 +39,7 @@ class Ensemble:
         return self._combine([member.start(n) for member in self.members])
 
     def step(self, state: State, ids: np.ndarray) -> tuple[State, np.ndarray]:
-        return self._combine([member.step(own, ids) for member, own in zip(self.members, state)])
+        return self._combine([member.step(part, ids) for member, part in zip(self.members, state)])
 
     def prefill(self, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
         """Let each member read the prompts in its own fastest way."""
@@ -50,18 +50,17 @@ class Ensemble:
         if len(results) == 1:
             return states, results[0][1]
         log_probs = np.stack([log_probs for _, log_probs in results])  # (M, n, V)
-        return states, mean_of_probabilities(
-            log_probs
-        ) if self.mean == "probability" else mean_of_logs(log_probs)
+        mean = mean_of_probabilities if self.mean == "probability" else mean_of_logs
+        return states, mean(log_probs)
 
     def _attention(self, state: State) -> tuple[np.ndarray, np.ndarray]:
-        shown: list[tuple[np.ndarray, np.ndarray]] = [
-            member.attention(own)  # type: ignore[attr-defined]
-            for member, own in zip(self.members, state)
+        attentions: list[tuple[np.ndarray, np.ndarray]] = [
+            member.attention(part)  # type: ignore[attr-defined]
+            for member, part in zip(self.members, state)
         ]
-        weights, lengths = zip(*shown)
-        for number, other in enumerate(lengths[1:], 2):
-            if not np.array_equal(lengths[0], other):
+        weights, lengths = zip(*attentions)
+        for number, member_lengths in enumerate(lengths[1:], 2):
+            if not np.array_equal(lengths[0], member_lengths):
                 raise ConfigError(
                     f"member {number} of the ensemble cuts sources into other tokens than the "
                     f"first, so their "
@@ -93,9 +92,8 @@ def mean_of_logs(log_probs: np.ndarray) -> np.ndarray:
     mean = log_probs.mean(axis=0)
     mean -= np.where(np.isneginf(top := mean.max(axis=1, keepdims=True)), 0, top)
     total: Any = np.exp(mean).sum(axis=1, keepdims=True)
-    return mean - np.log(
-        np.where(total == 0, 1, total)
-    )  # a row that no token suits all members stays -inf, to be refused
+    # a row where every token is impossible to some member stays -inf, to be refused
+    return mean - np.log(np.where(total == 0, 1, total))
 
 
 def _check_same_vocabulary(first: Stepper, member: Stepper, number: int) -> None:

@@ -1,19 +1,9 @@
-"""Text in, text out: what ties the search over a Stepper, healing and stop strings to a tokenizer.
+"""Text in, text out: connects the search over a Stepper, healing and stop strings to a tokenizer.
 
-A `Generator` is made of a Stepper and the tokenizer that belongs to it. Nothing of it changes after
-it was made, so threads share it.
-
-From token bytes to text that can be shown at once: whole characters, and nothing past a stop string.
-
-A token may end in the middle of a character, and a stop string may be spread over several tokens. So a
-tail that could still become one of the two is held back until the next tokens decide.
-
-Ids in, ids out: one call for drawing and for beam search over any Stepper.
-
-Row i of `stepper.start(n)` is where prompt i begins. A language model begins all rows alike; a
-translator begins row i with source i, and its prompts are empty.
-
-One decoder for all calls: made when it is first needed, then shared by all threads of a process.
+`search` is the level of ids, for sampling and beam search; `TextStream` turns token bytes into text
+that can be shown at once; a `Generator` has a Stepper and its tokenizer, and does both. `Decoders`
+holds the Generators of a fitted model: built when first needed, then shared by all threads of a
+process, which is safe because a Generator never changes.
 """
 
 from __future__ import annotations
@@ -23,7 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
 from threading import RLock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,15 +25,12 @@ from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError
 from seqloom.text.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    pass
-
 
 class StopStrings:
     r"""Passes text through until the first stop string is complete; the stop string itself is left out.
 
     The result does not depend on how the text is cut into pieces. Of stop strings that overlap, the one
-    that is complete first counts, and of several that end at the same place the longest.
+    that is complete first counts, and of several that end together the longest.
 
     >>> stops = StopStrings(["\n\n", "END"])
     >>> stops.feed("one E"), stops.feed("Nough, two EN"), stops.feed("D three")
@@ -85,7 +72,7 @@ class StopStrings:
         return held
 
     def _undecided(self, text: str) -> int:
-        """Return the length of the longest end of the text that is the beginning of a stop string."""
+        """Return the length of the longest suffix of the text that is a prefix of a stop string."""
         longest = max((len(stop) - 1 for stop in self._stops), default=0)
         for length in range(min(longest, len(text)), 0, -1):
             tail = text[-length:]
@@ -114,7 +101,10 @@ class Utf8Decoder:
 
 
 class TextStream:
-    """Token bytes in, text out: both of the above, less the bytes that healing took back.
+    """Token bytes in, text out: both of the above, without the bytes that healing removed from the prompt.
+
+    A token may end inside a character, and a stop string may be spread over several tokens; a tail
+    that could still become either is held back until the next tokens decide.
 
     >>> stream = TextStream(["."], skip=len(b"qui"))
     >>> stream.feed(b"quick"), stream.feed(b" fox. The")
@@ -155,8 +145,11 @@ def search(
     length_penalty: float = 1.0,
     first_allowed: Sequence[np.ndarray | None] | None = None,
 ) -> list[list[int]]:
-    """Return what follows each prompt, with the end symbol if reached: drawn as the config says,
-    or the best of `beams`.
+    """Return the continuation of each prompt, with the end symbol if reached: sampled as the config
+    says, or the best of `beams`.
+
+    Row i of `stepper.start(n)` begins prompt i. A language model begins all rows alike; a translator
+    begins row i with source i, and its prompts are empty.
     """
     if beams is None:
         drawn = list(sample(stepper, prompts, config, first_allowed=first_allowed))
@@ -171,13 +164,13 @@ def search(
         raise ConfigError(
             f"beam search does not sample, so {', '.join(unused)} has no effect; drop it or beams"
         )
-    how = BeamConfig(
+    beam_config = BeamConfig(
         beams=beams,
         max_tokens=config.max_tokens,
         min_tokens=config.min_tokens,
         length_penalty=length_penalty,
     )
-    hypotheses = beam_search(stepper, prompts, how, first_allowed=first_allowed)
+    hypotheses = beam_search(stepper, prompts, beam_config, first_allowed=first_allowed)
     return [[*best.ids.tolist(), *[stepper.eos_id] * best.finished] for best, *_ in hypotheses]
 
 
@@ -196,8 +189,8 @@ class Generator:
         endless: bool = False,
         ends: Collection[int | None] = (),
     ) -> None:
-        """Set up the generator. `ends`: declared marks that may be drawn nevertheless, since they end
-        an answer.
+        """Set up the generator. `ends`: declared marks that may be drawn although others may not,
+        since they end an answer.
         """
         never = [token for token in tokenizer.declared_ids if token not in ends]
         if tokenizer.has_oov and tokenizer.unk_id is not None:
@@ -288,14 +281,14 @@ class Generator:
         )
 
     def _chosen(self, config: SamplingConfig) -> Stepper:
-        """Return the stepper that text is drawn from: for endless text without its end, unless asked."""
+        """Return the stepper to draw from; for endless text it never ends, unless the config allows it."""
         return self.stepper if config.allow_eos else self._going_on
 
     def _drafted(
         self, healed: HealedPrompt, config: SamplingConfig, draft: Draft, row: int
     ) -> Iterator[int]:
-        """Yield the tokens of one row, proposed by the other model; neither proposes what this one
-        never draws.
+        """Yield the tokens of one row, proposed by the draft model, which leaves out the end symbol
+        where this one does.
         """
         if draft.generator.tokenizer != self.tokenizer:
             raise ConfigError(
@@ -317,8 +310,8 @@ class Generator:
 
     @property
     def index(self) -> PrefixIndex:
-        """Return tokens by what they add to a text that continues a word, so ` th` and `th` (##th) are
-        told apart.
+        """Return the index of the tokens by the bytes they add inside a word, which distinguishes
+        ` th` from `th` (##th).
         """
         return self.tokenizer.derived(
             "prefix index",
@@ -334,15 +327,14 @@ class Generator:
         return text.rpartition("\n")[2] if self.by_line else text
 
     def heal(self, prompt: str) -> list[HealedPrompt]:
-        """Return the tokens of a prompt; for subwords, all ways to spell its last word, likeliest
+        """Return the tokens of a prompt; for subwords, all spellings of its last word, likeliest
         first.
         """
         ids = self.tokenizer.encode(prompt)
         if not self.tokenizer.subword or not prompt:
             return [HealedPrompt(ids)]
-        if (
-            self.tokenizer.joiner and prompt[-1].isspace()
-        ):  # the space is part of no token: a word must begin
+        if self.tokenizer.joiner and prompt[-1].isspace():
+            # no token contains the space: a word must begin
             return [
                 HealedPrompt(
                     ids, self.index.starting_with(self.tokenizer.joiner), self.tokenizer.joiner
@@ -360,19 +352,18 @@ class Generator:
         """Choose one spelling of the prompt: drawn by its probability or, without a seed, the
         likeliest.
         """
-        ways = self.heal(self.last_line(prompt))
-        if seed is None or len(ways) == 1:
-            return ways[0]
-        weights = np.exp(np.array([way.log_prob for way in ways]) - ways[0].log_prob)
-        return ways[
-            np.random.default_rng((seed, row, 1)).choice(len(ways), p=weights / weights.sum())
-        ]
+        spellings = self.heal(self.last_line(prompt))
+        if seed is None or len(spellings) == 1:
+            return spellings[0]
+        weights = np.exp(np.array([s.log_prob for s in spellings]) - spellings[0].log_prob)
+        rng = np.random.default_rng((seed, row, 1))
+        return spellings[rng.choice(len(spellings), p=weights / weights.sum())]
 
     def _spell(
         self, prompt: str, healed: HealedPrompt, ids: Iterator[int], stop: Sequence[str]
     ) -> Iterator[str]:
-        """Yield whole characters, without the bytes that healing took back, up to a stop string or
-        `</s>`.
+        """Yield whole characters, without the bytes that healing removed from the prompt, up to a stop
+        string or `</s>`.
         """
         text = TextStream(stop, skip=len(healed.dropped))
         before = bool(healed.dropped) or (bool(prompt) and not prompt[-1].isspace())
@@ -387,9 +378,9 @@ class Generator:
                 yield piece
             if stopped:
                 return
-        rest, _ = text.flush(cut=not ended)
-        if rest:
-            yield rest
+        tail, _ = text.flush(cut=not ended)
+        if tail:
+            yield tail
 
 
 class Draft(NamedTuple):
@@ -401,7 +392,7 @@ class Draft(NamedTuple):
 
 # ---- sharing
 
-# of all models: it is held once for each decoder, and so that not every thread rounds the weights
+# shared by all models; held while a decoder is built, so that not every thread rounds the weights
 _making = RLock()
 
 
@@ -411,11 +402,11 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)  # the thread that held it may not have come along
+    os.register_at_fork(after_in_child=_renew)  # the thread that held it may not exist in the child
 
 
 class Decoders:
-    """Those of one fitted model: with its weights as they are, and rounded to 8 bits."""
+    """The Generators of one fitted model: with its weights as they are, and rounded to 8 bits."""
 
     def __init__(self) -> None:
         self._generators: dict[bool, tuple[Sequence[Decoders], Generator]] = {}
@@ -423,7 +414,7 @@ class Decoders:
     def get(
         self, eight_bit: bool, members: Sequence[Decoders], make: Callable[[], Generator]
     ) -> Generator:
-        """Return the decoder that was made while the model's members had these decoders, else a new
+        """Return the decoder that was built while the model's members had these decoders, else a new
         one.
         """
         entry = self._generators.get(eight_bit)
@@ -435,6 +426,6 @@ class Decoders:
         return entry[1]
 
 
-def _same(these: Sequence[Decoders], those: Sequence[Decoders]) -> bool:
+def _same(old: Sequence[Decoders], new: Sequence[Decoders]) -> bool:
     """Return whether all members are unchanged: one that is fitted again gets new decoders."""
-    return len(these) == len(those) and all(a is b for a, b in zip(these, those))
+    return len(old) == len(new) and all(a is b for a, b in zip(old, new))

@@ -7,9 +7,9 @@
   multiplies log-probabilities, which have one sign, so it always lowers them
 
 The order is penalty, temperature, top-k, top-p; each step renormalises, so the next one sees
-probabilities. Every row of a batch draws from its own generator: what a row says depends on the seed and
-on its number, never on its neighbours or on when they end. A caller that puts rows into batches says
-what their numbers are.
+probabilities. Every row of a batch draws from its own generator: the output of a row depends on the
+seed and on its number, never on its neighbours or on when they end. A caller that puts rows into
+batches gives their numbers.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def sample(
 
     A row that ends yields `eos_id` once and -1 from then on. The stream stops when all rows have
     ended or after `max_tokens`. `first_allowed[row]` lists the ids that may come first in that row
-    (see `constraints`). `numbers[row]` is the number that the row draws by, its place in the batch
-    unless given.
+    (see `constraints`). `numbers[row]` seeds the row's generator together with `seed`; by default it
+    is the row's index in the batch.
     """
     n = len(prompts)
     if n == 0:
@@ -130,8 +130,8 @@ def sample(
 def filter_log_probs(
     log_probs: np.ndarray, config: SamplingConfig, seen: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the distribution that is drawn from, float64 (n, V): the model's, after everything
-    the config asks for.
+    """Return the distribution to draw from, float64 (n, V): the model's, after everything the config
+    asks for.
 
     `seen`, bool (n, V), marks the tokens of the prompt and of what was generated.
     """
@@ -174,27 +174,26 @@ def apply_temperature(log_probs: np.ndarray, temperature: float) -> np.ndarray:
     [[0.941, 0.059]]
     """
     top = log_probs.max(axis=1, keepdims=True)
-    shifted = log_probs - np.where(
-        np.isfinite(top), top, 0.0
-    )  # the largest is 0, which no division overflows
+    # the largest becomes 0, which no division overflows
+    shifted = log_probs - np.where(np.isfinite(top), top, 0.0)
     with np.errstate(over="ignore"):
         return normalize(shifted / temperature)
 
 
 def keep_top_k(log_probs: np.ndarray, k: int) -> np.ndarray:
-    """Keep the k likeliest tokens of each row; of equal ones at the border those with the lowest ids.
+    """Keep the k likeliest tokens of each row; of equal ones at the threshold those with the lowest ids.
 
     >>> np.exp(keep_top_k(np.log([[0.2, 0.3, 0.5]]), 2)).round(3).tolist()
     [[0.0, 0.375, 0.625]]
     """
     ids = top_indices(log_probs, k)
-    kept = np.full(log_probs.shape, -np.inf)
-    np.put_along_axis(kept, ids, np.take_along_axis(log_probs, ids, axis=1), axis=1)
-    return normalize(kept)
+    top = np.full(log_probs.shape, -np.inf)
+    np.put_along_axis(top, ids, np.take_along_axis(log_probs, ids, axis=1), axis=1)
+    return normalize(top)
 
 
 def keep_top_p(log_probs: np.ndarray, p: float) -> np.ndarray:
-    """Keep the fewest, likeliest tokens that together have at least probability p; always at least one.
+    """Keep the smallest set of likeliest tokens with total probability at least p; at least one token.
 
     >>> np.exp(keep_top_p(np.log([[0.2, 0.3, 0.5]]), 0.6)).round(3).tolist()
     [[0.0, 0.375, 0.625]]
@@ -205,13 +204,13 @@ def keep_top_p(log_probs: np.ndarray, p: float) -> np.ndarray:
     for width in (NUCLEUS, log_probs.shape[1]):
         ids = top_indices(log_probs, width)
         best = np.take_along_axis(probs, ids, axis=1)
-        before = np.cumsum(best, axis=1) - best  # the probability of all that are likelier
+        before = np.cumsum(best, axis=1) - best  # the total probability of all likelier tokens
         if (before[:, -1] >= p).all():
             break
-    kept = np.take_along_axis(log_probs, ids, axis=1)
-    kept[:, 1:][before[:, 1:] >= p] = -np.inf
+    nucleus = np.take_along_axis(log_probs, ids, axis=1)
+    nucleus[:, 1:][before[:, 1:] >= p] = -np.inf
     result = np.full(log_probs.shape, -np.inf)
-    np.put_along_axis(result, ids, kept, axis=1)
+    np.put_along_axis(result, ids, nucleus, axis=1)
     return normalize(result)
 
 
@@ -224,13 +223,12 @@ def top_indices(values: np.ndarray, k: int) -> np.ndarray:
     """
     n, width = values.shape
     k = min(k, width)
-    border = np.partition(values, width - k, axis=1)[:, width - k, None]
+    kth = np.partition(values, width - k, axis=1)[:, width - k, None]
     indices = np.empty((n, k), np.int64)
     for row in range(n):
-        above = np.flatnonzero(values[row] > border[row])
-        indices[row] = np.append(
-            above, np.flatnonzero(values[row] == border[row])[: k - len(above)]
-        )
+        above = np.flatnonzero(values[row] > kth[row])
+        equal = np.flatnonzero(values[row] == kth[row])[: k - len(above)]
+        indices[row] = np.append(above, equal)
     order = np.argsort(-np.take_along_axis(values, indices, axis=1), axis=1, kind="stable")
     return np.take_along_axis(indices, order, axis=1)
 
@@ -239,7 +237,7 @@ def _draw(log_probs: np.ndarray, generators: list[np.random.Generator]) -> np.nd
     """Draw one token per row by inverting the cumulative distribution; a token of probability zero
     is never drawn.
     """
-    if log_probs.dtype == np.float32:  # the model's own, as it came
+    if log_probs.dtype == np.float32:  # the model's own, unfiltered
         from seqloom.kernels.sampling import draw
 
         return np.array(
@@ -247,9 +245,8 @@ def _draw(log_probs: np.ndarray, generators: list[np.random.Generator]) -> np.nd
             np.int64,
         )
     cumulative = np.cumsum(np.exp(log_probs), axis=1, dtype=np.float64)
-    points = [
-        row[-1] * generator.random() for row, generator in zip(cumulative, generators)
-    ]  # below the total
+    # below the total
+    points = [row[-1] * generator.random() for row, generator in zip(cumulative, generators)]
     return np.array(
         [np.searchsorted(row, point, side="right") for row, point in zip(cumulative, points)]
     )

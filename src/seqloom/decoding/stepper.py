@@ -1,29 +1,18 @@
-"""The one thing that decoding knows about a model: a state that a token moves forward.
+"""The one thing that decoding knows about a model: a state that each token updates.
 
-A Stepper's state is a value, a nested tuple of arrays (NumPy or torch) with the batch first. `step` may
-reuse the memory of the state that it is given, so whoever needs a state twice takes a copy with `select`
-first. Rows whose arrays have unequal lengths are padded on the right and carry a `lengths` leaf; that is
-what lets `join` put rows of different length side by side without knowing what the arrays mean.
+A Stepper's state is a value, a nested tuple of arrays (NumPy or torch) with the batch first. `step`
+may reuse the memory of the state it is given, so a caller that needs a state twice copies it with
+`select` first. Rows of unequal length are padded on the right and carry a `lengths` leaf, which lets
+`join` put them side by side without knowing what the arrays mean. A Stepper is shared by threads; it
+returns new arrays, which the caller may write to.
 
-A decoder that attends to source sentences keeps their encodings to itself, and only the number of the
-source as a leaf of the state: row i of `start(n)` belongs to source i, and `select` then moves small
-integers around instead of the encodings. All searches keep rows in the order of the sources, those of
-one source side by side, so that such a decoder can attend from all of them at once. One that shows its
-attention has a further method (`coverage.Attending`).
+A decoder that attends to source sentences stores their encodings itself, and only the number of the
+source as a leaf of the state: row i of `start(n)` belongs to source i, and `select` then copies small
+integers instead of encodings. All searches keep rows in the order of the sources, those of one source
+side by side, so that such a decoder can attend from all of them at once.
 
-What a Stepper can do faster than by its steps are further methods, which those who search look for:
-`prefill(prompts)` and `log_probs(ids, lengths)` below.
-
-A Stepper is shared by threads. What it gives out are new arrays, which the caller may write to.
-
-Whether what a model says can be probabilities. A damaged file may pass every check of its tables
-and still give nonsense; better one line than text drawn from it.
-
-A language model that is a function: the tokens so far in, the log-probabilities of the next one out.
-
-That is the least a model can write (`next_log_probs`), and what it is turned into here is all that
-decoding and scoring need. A context begins with `</s>`, as if the sequence before had just ended,
-and holds the last `size` tokens where the model sees no more than that.
+A Stepper may have further methods: faster ways than step by step (`prefill`, `extend`, `branch`,
+`log_probs`; see the functions of these names), and `attention` (`beam.Attending`).
 """
 
 from __future__ import annotations
@@ -67,8 +56,7 @@ def sized(stepper: Any, vocab_size: int, eos_id: int) -> Stepper:
 
 
 def select(state: State, rows: np.ndarray) -> State:
-    """Copy these rows of every leaf, in this order; a row may be taken more than once or not at
-    all.
+    """Copy these rows of every leaf, in this order; a row may occur more than once or not at all.
 
     >>> select((np.array([1, 2, 3]), (np.array([[4.0], [5.0], [6.0]]),)), np.array([2, 2]))
     (array([3, 3]), (array([[6.],
@@ -85,8 +73,8 @@ def join(states: Sequence[State]) -> State:
     if isinstance(first, tuple):
         return _rebuild(first, [join(leaves) for leaves in zip(*states, strict=True)])
     rows = sum(len(leaf) for leaf in states)
-    rest = np.max([leaf.shape[1:] for leaf in states], axis=0).astype(int).tolist()
-    shape = (rows, *rest)
+    trailing = np.max([leaf.shape[1:] for leaf in states], axis=0).astype(int).tolist()
+    shape = (rows, *trailing)
     joined = first.new_zeros(shape) if hasattr(first, "new_zeros") else np.zeros(shape, first.dtype)
     at = 0
     for leaf in states:
@@ -118,8 +106,8 @@ def prefill(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.
 
 
 def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
-    """Run `prefill` for any Stepper: all rows move together, and a row whose prompt ends is set
-    aside.
+    """Run `prefill` for any Stepper: all rows step together, and a row is set aside when its prompt
+    ends.
     """
     n = len(prompts)
     state, log_probs = stepper.start(n)
@@ -148,8 +136,7 @@ def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[S
 
 
 def branch(stepper: Stepper, state: State) -> State:
-    """Return a state that can be stepped while the given one, and those it was made from, stay as
-    they are.
+    """Return a state that can be stepped without changing the given one or its predecessors.
 
     A Stepper whose states stay valid anyway, as long as only one of them is stepped further, has a
     method `branch(state)`.
@@ -179,14 +166,14 @@ def extend_by_steps(
 ) -> tuple[list[State], np.ndarray]:
     """Run `extend` for any Stepper."""
     states: list[State] = []
-    found = []
+    all_log_probs = []
     for t in range(ids.shape[1]):
         state, log_probs = stepper.step(
             branch(stepper, state) if t else state, np.ascontiguousarray(ids[:, t])
         )
         states.append(state)
-        found.append(log_probs)
-    return states, np.stack(found, axis=1)
+        all_log_probs.append(log_probs)
+    return states, np.stack(all_log_probs, axis=1)
 
 
 def _copy(state: State) -> State:
@@ -206,8 +193,8 @@ def stepper_log_probs(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray) ->
 def log_probs_by_steps(
     stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64
 ) -> np.ndarray:
-    """Return the log-probability of each token by moving the state through it; units of similar
-    length go side by side.
+    """Return the log-probability of each token by stepping through it; units of similar length are
+    batched.
 
     Only for a Stepper whose rows all begin alike.
     """
@@ -221,10 +208,10 @@ def log_probs_by_steps(
             if still < rows:
                 state, log_probs, rows = select(state, np.arange(still)), log_probs[:still], still
             at = starts[group[:rows]] + t
-            now = ids[at].astype(np.int64)
-            out[at] = log_probs[np.arange(rows), now]
+            tokens = ids[at].astype(np.int64)
+            out[at] = log_probs[np.arange(rows), tokens]
             if t + 1 < int(lengths[group[0]]):
-                state, log_probs = stepper.step(state, now)
+                state, log_probs = stepper.step(state, tokens)
     return out
 
 
@@ -240,7 +227,8 @@ def _checked(prompts: Sequence[np.ndarray], vocab_size: int) -> list[np.ndarray]
     return arrays
 
 
-# ---- sanity
+# ---- sanity: a damaged file may pass every check of its tables and still give nonsense; better an
+# error of one line than text drawn from it
 
 ABOVE_ONE = 1e-2  # how far a log-probability may lie above zero, or a sum off one, by rounding
 
@@ -296,7 +284,13 @@ Following = Callable[[np.ndarray], Any]  # a context, int64 (T,), to log-probabi
 
 
 class ContextStepper:
-    """The state is the context of each row, padded on the right, and its length."""
+    """The Stepper of a model that is a function (`next_log_probs`): the tokens so far in, the
+    log-probabilities of the next one out.
+
+    A context begins with `</s>`, as if the previous sequence had just ended, and holds the last
+    `size` tokens if the model sees no more. The state is the context of each row, padded on the
+    right, and its length.
+    """
 
     def __init__(
         self, following: Following, vocab_size: int, eos_id: int, size: int | None
@@ -321,9 +315,8 @@ class ContextStepper:
         longer[:, : old.shape[1]] = old[:, : longer.shape[1]]
         longer[rows, lengths] = ids
         lengths = lengths + 1
-        if (
-            self.size is not None and longer.shape[1] > self.size
-        ):  # rows that are too long lose their first token
+        if self.size is not None and longer.shape[1] > self.size:
+            # rows that are too long lose their first token
             over = lengths > self.size
             longer[over, :-1] = longer[over, 1:]
             longer, lengths = longer[:, : self.size], np.minimum(lengths, self.size)
@@ -354,11 +347,11 @@ class ContextStepper:
     def continued(
         self, ids: np.ndarray, before: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log-probabilities of the next stretch of one sequence after all tokens `before`,
-        and the tokens before the stretch after it.
+        """Return the log-probabilities of the next part of one sequence after all tokens `before`,
+        and the tokens so far, for the next call.
         """
-        both = ids if before is None else np.concatenate([before, ids])
-        return self.log_probs(both, np.array([len(both)]), len(both) - len(ids)), both
+        so_far = ids if before is None else np.concatenate([before, ids])
+        return self.log_probs(so_far, np.array([len(so_far)]), len(so_far) - len(ids)), so_far
 
 
 def _row(log_probs: Any, vocab_size: int) -> np.ndarray:

@@ -1,12 +1,12 @@
 """The families bert, roberta, distilbert, albert and electra as `bert` and `sentence-encoder`, and back.
 
-What guesses hidden tokens is kept where it is there; heads of other tasks are left out, by name.
+The head for masked tokens is read if the file has one; heads of other tasks are left out, by name.
 
 A directory of sentence-transformers (https://www.sbert.net) also says how a text gets its vector.
 modules.json lists the steps: the encoder, pooling, and possibly a division by the length.
-1_Pooling/config.json says how vectors of tokens become one, sentence_bert_config.json how many tokens are
-read. Any other directory has the mean and a length of one, as most such models do. What is not known, such as
-a further layer, is refused by name.
+1_Pooling/config.json has the kind of pooling, sentence_bert_config.json the number of tokens that are read.
+Any other directory gets mean pooling and unit length, as most such models have. Anything unknown, such as a
+further layer, is refused by name.
 """
 
 from __future__ import annotations
@@ -99,28 +99,31 @@ def read_encoder(directory: ModelDirectory, task: str | None) -> Parts:
     name = directory.text("model_type")
     layout, tied = ENCODERS[name], directory.flag("tie_word_embeddings", True)
     directory = replace(directory, tensors=_renamed(directory.tensors, layout, tied))
-    found = directory.shapes
-    options = {**_options(directory, name), "pooler": layout.weight("pooler", found) in found}
-    tokenizer = read_tokenizer(directory, directory.rows(layout.weight("embedding", found)))
-    guesses = layout.weight("head.dense", found) in found
+    shapes = directory.shapes
+    options = {**_options(directory, name), "pooler": layout.weight("pooler", shapes) in shapes}
+    tokenizer = read_tokenizer(directory, directory.rows(layout.weight("embedding", shapes)))
+    guesses = layout.weight("head.dense", shapes) in shapes
     cls: Any = SentenceEncoder if _for_sentences(directory, task) else Bert
     if cls is SentenceEncoder:
         options |= _read_pooling(directory.path, options["context"], tokenizer)
     elif guesses:
-        own = FAMILIES[name].head_activation
-        options |= {"head_activation": None if own == options["activation"] else own, "tied": tied}
+        usual = FAMILIES[name].head_activation
+        options |= {
+            "head_activation": None if usual == options["activation"] else usual,
+            "tied": tied,
+        }
     else:
         options["head"] = False
     outside = [
-        tensor for tensor in found if not tensor.startswith(layout.prefix_of(found) or _BODY)
+        tensor for tensor in shapes if not tensor.startswith(layout.prefix_of(shapes) or _BODY)
     ]
-    known = {
+    head_tensors = {
         f"{layer}.{kind}"
         for layer in layout.head.values()
         for kind in ("weight", "bias")
         if guesses
     }
-    if others := [tensor for tensor in outside if tensor not in known]:
+    if others := [tensor for tensor in outside if tensor not in head_tensors]:
         progress.say(
             f"{directory.name}: left out, as they are for other tasks: {shortened(others, 6)}"
         )
@@ -144,15 +147,15 @@ def _for_sentences(directory: ModelDirectory, task: str | None) -> bool:
 
 def _renamed(tensors: dict[str, Any], layout: Layout, tied: bool) -> dict[str, Any]:
     """Return the tensors by the names that newer versions give them."""
-    made = {
+    renamed = {
         name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor
         for name, tensor in tensors.items()
     }
     bias, second = f"{layout.head['head']}.bias", f"{layout.head['head.output']}.bias"
-    if second in made:  # the same array twice, or only there, or an output layer has its own
-        other = made.pop(second)
-        made[bias] = made.get(bias, other) if tied else other
-    return made
+    if second in renamed:  # the same array twice, or only this one, or that of an untied output
+        second_bias = renamed.pop(second)
+        renamed[bias] = renamed.get(bias, second_bias) if tied else second_bias
+    return renamed
 
 
 def _options(directory: ModelDirectory, name: str) -> dict[str, Any]:
@@ -171,7 +174,7 @@ def _options(directory: ModelDirectory, name: str) -> dict[str, Any]:
             )
     family = FAMILIES[name]
     options = {"n_types": 0, **directory.options(family.keys)}
-    offset = directory.whole("pad_token_id", 0, 999, 1) + 1 if name == "roberta" else 0
+    offset = directory.integer("pad_token_id", 0, 999, 1) + 1 if name == "roberta" else 0
     options["context"] -= offset
     if options["context"] < 4:
         directory.fail(
@@ -192,12 +195,12 @@ def _options(directory: ModelDirectory, name: str) -> dict[str, Any]:
 def _marks(directory: ModelDirectory, tokenizer: Tokenizer, name: str) -> dict[str, int]:
     """Return the tokens around texts as `models.masked.inputs.MARKS` has them."""
     ids = {role: tokenizer.id(token) for role, token in special_tokens(directory).items()}
-    found = {role: i for role in ("cls", "sep", "pad", "mask") if (i := ids.get(role)) is not None}
+    marks = {role: i for role in ("cls", "sep", "pad", "mask") if (i := ids.get(role)) is not None}
     for role in ("cls", "sep"):
-        if role not in found:
+        if role not in marks:
             directory.fail(f"its tokenizer has no {role} token, which stands around every text")
-    found.setdefault("pad", found["sep"])  # what is padded is never looked at
-    return {**found, "separators": 2 if name == "roberta" else 1}
+    marks.setdefault("pad", marks["sep"])  # padding is never read
+    return {**marks, "separators": 2 if name == "roberta" else 1}
 
 
 # ---- how a text gets its vector
@@ -215,7 +218,7 @@ def _read_pooling(path: Path, context: int, tokenizer: Tokenizer) -> dict[str, A
             "converted"
         )
     if reading.values.get("max_seq_length") is not None:
-        options["longest"] = min(reading.whole("max_seq_length", 4, 1_000_000), context)
+        options["longest"] = min(reading.integer("max_seq_length", 4, 1_000_000), context)
     if (prompt := read_values(path / PROMPTS).values.get("default_prompt_name")) is not None:
         progress.say(
             f"{path}: the prompt {quoted(prompt)} is not put before texts by itself; write it "
@@ -250,18 +253,21 @@ def _read_steps(path: Path) -> dict[str, Any]:
 
 def _pooling(path: Path) -> str:
     values = read_json(path)
-    known = {**{key: name for name, key in _POOLINGS.items()}, **{name: name for name in _POOLINGS}}
-    wanted = [
+    poolings = {
+        **{key: name for name, key in _POOLINGS.items()},
+        **{name: name for name in _POOLINGS},
+    }
+    named_poolings = [
         key for key, value in values.items() if key.startswith("pooling_mode_") and value is True
     ]
     if isinstance(named := values.get("pooling_mode"), str):  # as newer versions write it
-        wanted = [named]
-    if len(wanted) != 1 or wanted[0] not in known:
+        named_poolings = [named]
+    if len(named_poolings) != 1 or named_poolings[0] not in poolings:
         raise DataError(
-            f"{path}: pooling by {', '.join(map(quoted, wanted)) or 'nothing'}; one of "
+            f"{path}: pooling by {', '.join(map(quoted, named_poolings)) or 'nothing'}; one of "
             f"{', '.join(_POOLINGS)} can be converted"
         )
-    return known[wanted[0]]
+    return poolings[named_poolings[0]]
 
 
 # ---- writing

@@ -1,11 +1,11 @@
 """fastText's model file (.bin, .ftz): read without fastText, plain and quantised, with and without
-labels; as vectors, or as a model of our own.
+labels; as vectors, or as a seqloom model.
 
 After a magic number and a version follow the options, the dictionary (words, then labels), the
 input matrix and the output matrix. A word's vector is the mean of its own row and of the rows of
 its character n-grams (none where `maxn` is 0, as for most classifiers). A quantised matrix holds a
-code of 8 bits for each few dimensions and the 256 values that codes stand for, lengths apart if
-they were normed (Joulin et al. 2016, "FastText.zip"); pruning renumbers the n-grams that were kept.
+code of 8 bits for each few dimensions and the 256 centroids of each, and separate codes for lengths
+if these were normalised (Joulin et al. 2016, "FastText.zip"); pruning renumbers the n-grams it keeps.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ class Dense:
 
 @dataclass(frozen=True)
 class Quantised:
-    """Codes (R, S) into `centroids`; lengths are coded apart where `norm_codes` is there."""
+    """Codes (R, S) of centroids; with `norm_codes` lengths are coded separately."""
 
     codes: np.ndarray
-    parts: list[np.ndarray]  # for each of the S stretches of dimensions: (256, its width)
+    parts: list[np.ndarray]  # centroids for each of the S groups of dimensions: (256, its width)
     norm_codes: np.ndarray | None
     norms: np.ndarray | None  # (256,)
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def rows(self, places: np.ndarray) -> np.ndarray:
-        made = np.concatenate(
-            [part[self.codes[places, s]] for s, part in enumerate(self.parts)], axis=1
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        vectors = np.concatenate(
+            [part[self.codes[indices, s]] for s, part in enumerate(self.parts)], axis=1
         )  # (n, D)
         if self.norm_codes is not None and self.norms is not None:
-            made = made * self.norms[self.norm_codes[places]][:, None]
-        return made
+            vectors = vectors * self.norms[self.norm_codes[indices]][:, None]
+        return vectors
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class FastTextFile:
     words: list[bytes]
     labels: list[bytes]
     counts: np.ndarray  # of words and then of labels
-    pruned: dict[int, int] | None  # of a pruned model: which row the n-grams of a bucket got
+    pruned: dict[int, int] | None  # of a pruned model: the row of each bucket of n-grams
     input: Dense | Quantised
     output: Dense | Quantised
     name: str
@@ -97,7 +97,7 @@ class FastTextFile:
         """Return the words with their vectors as fastText gives them, n-grams included."""
         spellings = [word.decode("utf-8", "surrogateescape") for word in self.words]
         try:
-            made = WordVectors.of(
+            vectors = WordVectors.of(
                 spellings,
                 self._compose(self.words, np.arange(len(self.words))),
                 self.counts[: len(self.words)],
@@ -105,28 +105,28 @@ class FastTextFile:
             )
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
-        made.maker = self.unseen if self.options["maxn"] > 0 else None
-        return made
+        vectors.maker = self.unseen if self.options["maxn"] > 0 else None
+        return vectors
 
     def unseen(self, words: Sequence[str]) -> np.ndarray:
         """Return vectors (n, D) of words by their n-grams alone; zeros if there are none."""
         return self._compose([word.encode("utf-8", "surrogateescape") for word in words], None)
 
-    def _compose(self, words: Sequence[bytes], own: np.ndarray | None) -> np.ndarray:
+    def _compose(self, words: Sequence[bytes], word_rows: np.ndarray | None) -> np.ndarray:
         """Return the mean of each word's own row and those of its n-grams; float32 (n, D)."""
         rows, ends = self._ngrams(words)
         total = np.zeros((len(words), self.options["dim"]), np.float32)
         owners = np.repeat(np.arange(len(words)), np.diff(ends, prepend=0))
         count = np.bincount(owners, minlength=len(words))
         for low in range(0, len(rows), BLOCK):
-            mine = owners[low : low + BLOCK]
-            firsts = np.flatnonzero(np.diff(mine, prepend=-1))
-            total[mine[firsts]] += np.add.reduceat(
+            owners_here = owners[low : low + BLOCK]
+            firsts = np.flatnonzero(np.diff(owners_here, prepend=-1))
+            total[owners_here[firsts]] += np.add.reduceat(
                 self.input.rows(rows[low : low + BLOCK]), firsts, axis=0
             )
-        if own is not None:
-            for low in range(0, len(own), BLOCK):
-                total[low : low + BLOCK] += self.input.rows(own[low : low + BLOCK])
+        if word_rows is not None:
+            for low in range(0, len(word_rows), BLOCK):
+                total[low : low + BLOCK] += self.input.rows(word_rows[low : low + BLOCK])
             count = count + 1
         return total / np.maximum(count, 1)[:, None].astype(np.float32)
 
@@ -142,14 +142,14 @@ class FastTextFile:
         arena, offsets = padded(b"".join(words)), np.zeros(len(words) + 1, np.int64)
         np.cumsum([len(word) for word in words], out=offsets[1:])
         rows, ends = ngram_buckets(arena, offsets, max(self.options["minn"], 1), longest, buckets)
-        kept = np.ones(len(rows), bool)
+        has_row = np.ones(len(rows), bool)
         if self.pruned is not None:
             table = np.full(buckets, -1, np.int64)
             table[list(self.pruned)] = list(self.pruned.values())
             rows = table[rows]
-            kept = rows >= 0
-        ends = np.concatenate([[0], np.cumsum(kept)])[ends]
-        return rows[kept] + len(self.words), ends
+            has_row = rows >= 0
+        ends = np.concatenate([[0], np.cumsum(has_row)])[ends]
+        return rows[has_row] + len(self.words), ends
 
 
 def read_fasttext(path: str | Path) -> FastTextFile:
@@ -191,7 +191,7 @@ def read_fasttext(path: str | Path) -> FastTextFile:
     quantised = reader.flag()
     inputs = reader.quantised() if quantised else reader.dense()
     outputs = reader.quantised() if reader.flag() and quantised else reader.dense()
-    made = FastTextFile(
+    file = FastTextFile(
         options,
         spellings[:n_words],
         spellings[n_words:],
@@ -201,26 +201,26 @@ def read_fasttext(path: str | Path) -> FastTextFile:
         outputs,
         source.name,
     )
-    _check(made, str(path))
-    return made
+    _check(file, str(path))
+    return file
 
 
-def _check(made: FastTextFile, path: str) -> None:
-    """Check that the rows that n-grams will ask for are there."""
+def _check(file: FastTextFile, path: str) -> None:
+    """Check that the input matrix has the rows of all n-grams."""
     ngrams = (
-        made.options["bucket"] if made.pruned is None else max(made.pruned.values(), default=-1) + 1
+        file.options["bucket"] if file.pruned is None else max(file.pruned.values(), default=-1) + 1
     )
-    needed = len(made.words) + (ngrams if made.options["maxn"] > 0 else 0)
-    low = made.pruned is not None and any(
-        not 0 <= a < made.options["bucket"] or b < 0 for a, b in made.pruned.items()
+    needed = len(file.words) + (ngrams if file.options["maxn"] > 0 else 0)
+    low = file.pruned is not None and any(
+        not 0 <= a < file.options["bucket"] or b < 0 for a, b in file.pruned.items()
     )
     width = (
-        made.input.rows(np.zeros(1, np.int64)).shape[1] if len(made.input) else made.options["dim"]
+        file.input.rows(np.zeros(1, np.int64)).shape[1] if len(file.input) else file.options["dim"]
     )
-    if len(made.input) < needed or low or width != made.options["dim"]:
+    if len(file.input) < needed or low or width != file.options["dim"]:
         raise DataError(
-            f"{path}: damaged: its input matrix is {len(made.input):,} x {width}, its options ask for "
-            f"{needed:,} x {made.options['dim']}"
+            f"{path}: damaged: its input matrix is {len(file.input):,} x {width}, its options ask for "
+            f"{needed:,} x {file.options['dim']}"
         )
 
 
@@ -282,11 +282,11 @@ def convert_fasttext(path: str | Path) -> FastText | WordVectors:
 
 
 def _rows(file: FastTextFile, n: int) -> np.ndarray:
-    made = np.empty((n, file.options["dim"]), np.float32)
+    matrix = np.empty((n, file.options["dim"]), np.float32)
     for low in range(0, n, 1 << 16):
         part = np.arange(low, min(low + (1 << 16), n))
-        made[part] = file.input.rows(part)
-    return made
+        matrix[part] = file.input.rows(part)
+    return matrix
 
 
 class _Reader:

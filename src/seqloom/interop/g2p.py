@@ -1,14 +1,13 @@
 """The weights of g2p-en, English spelling to pronunciation, as a `seq2seq` model.
 
-Its file `checkpoint20.npz` has a GRU that reads the letters of a word and `</s>`, and a second that begins
-with `<s>` in the last state of the first and writes ARPAbet phonemes until `</s>`. That is `seq2seq` without
+Its file `checkpoint20.npz` has a GRU that reads the letters of a word and `</s>`, and a second that starts in
+the last state of the first and writes ARPAbet phonemes from `<s>` to `</s>`. That is `seq2seq` without
 attention and tied weights: the initial state is the summary itself (an identity matrix), and the two biases
-of a gate become one, but for the candidate's. A decoder here begins with the vector of `</s>`, so that is the
-one of `<s>` there; as an input the other `</s>` never occurs.
+of a gate become one, except the candidate's. A decoder here begins with the vector of `</s>`, which is
+therefore that of their `<s>`; as an input their `</s>` never occurs.
 
-The letters that it knows are lower-case ones, and g2p-en makes every text lower-case before it; so does the
-tokenizer of the sources here. g2p-en writes greedily and stops after 20 phonemes:
-`translate(word, beams=1, max_tokens=20)`.
+It reads lower-case letters only, and g2p-en lower-cases every text first; so does the tokenizer of the
+sources here. g2p-en writes greedily and stops after 20 phonemes: `translate(word, beams=1, max_tokens=20)`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""GGUF files (of llama.cpp), versions 2 and 3: named values, then where each tensor lies, then the tensors.
+"""GGUF files (of llama.cpp), versions 2 and 3: named values, the offset of each tensor, the tensors.
 
-Everything that the file says about itself is held against its size before room is made for it, so a
-damaged or hostile file gives one line and never takes more memory than it has bytes itself. Tensors
-stay in the mapped file until `array` is called.
+All sizes in the file are checked against its length before memory is allocated, so a damaged or
+hostile file gives an error of one line and never takes more memory than its own size. Tensors stay in
+the mapped file until `array` is called.
 
-A quantised format stores blocks of 32 or 256 numbers: small whole numbers, and the scales (some
-also minima) that they share. In the K formats a block of 256 is divided further, and the scales of
-its parts are whole numbers of a few bits under one scale of the block. Sums and products are in the
-order in which ggml has them, so the results are the same to the bit.
+A quantised format stores blocks of 32 or 256 numbers: small integers, and the scales (in some also
+minima) that they share. In the K formats a block of 256 is divided further, and the scales of its parts
+are integers of a few bits under one scale of the block. Sums and products are in the order of ggml, so
+the results are the same to the bit.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ class GGUFFile(TensorFile):
 
     def blocks(self, name: str, bits: int) -> Blocks:
         info = self.tensors[name]
-        made = kept_blocks(
+        stored = kept_blocks(
             self.data[info.start : info.start + info.size], info.shape, info.form, bits
         )
-        if made is None or not (
-            np.isfinite(made.scale).all()
-            and (made.minimum is None or np.isfinite(made.minimum).all())
+        if stored is None or not (
+            np.isfinite(stored.scale).all()
+            and (stored.minimum is None or np.isfinite(stored.minimum).all())
         ):
             return super().blocks(name, bits)
-        return made  # as it is stored
+        return stored  # as it is stored
 
     def digest(self) -> str:
         with open(self.name, "rb") as raw:

@@ -1,8 +1,8 @@
 """The tokenizers in GGUF files: byte-level BPE by its rules for words, SentencePiece's BPE and WordPiece.
 
-A file names the rule by which its texts are cut into words before BPE (`tokenizer.ggml.pre`) and
-leaves the rule itself to the program that reads it. The table has those that are known, as the
-tokenizers of the models have them; any other is refused.
+A file names the rule that splits its texts into words before BPE (`tokenizer.ggml.pre`) and leaves the
+rule itself to the program that reads it. The table has the known rules, as in the tokenizers of the
+models; any other is refused.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def read_gguf_tokenizer(file: GGUFFile) -> Tokenizer:
         file.fail(f"its vocabulary has {len(tokens)} tokens")
     types = _numbers(file, "token_type", len(tokens), np.full(len(tokens), NORMAL))
     end = "seperator_token_id" if kind == "bert" else "eos_token_id"  # sic
-    eos_id = file.whole(f"tokenizer.ggml.{end}", 0, len(tokens) - 1)
+    eos_id = file.integer(f"tokenizer.ggml.{end}", 0, len(tokens) - 1)
     spec = {"gpt2": _byte_level, "llama": _sentencepiece, "bert": _word_piece}[kind](
         file, tokens, types
     )
@@ -164,7 +164,7 @@ def _byte_level(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:
 
 def _sentencepiece(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:
     scores = _numbers(file, "scores", len(tokens), None)
-    unknown = file.whole("tokenizer.ggml.unknown_token_id", 0, len(tokens) - 1, 0)
+    unknown = file.integer("tokenizer.ggml.unknown_token_id", 0, len(tokens) - 1, 0)
     pieces = [
         Piece(token, score, kind)
         for token, score, kind in zip(tokens, scores.tolist(), types.tolist())
@@ -186,7 +186,7 @@ def _word_piece(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:
     """Build a WordPiece tokenizer. The file's tokens begin words with `▁`, those of BERT continue
     words with `##`; `tokens` becomes the latter.
     """
-    unknown = file.whole("tokenizer.ggml.unknown_token_id", 0, len(tokens) - 1, 100)
+    unknown = file.integer("tokenizer.ggml.unknown_token_id", 0, len(tokens) - 1, 100)
     for i, (token, kind) in enumerate(zip(tokens, types.tolist())):
         if kind == NORMAL:
             tokens[i] = token[1:] if token.startswith("▁") else f"##{token}"

@@ -98,7 +98,7 @@ def read_llama(directory: ModelDirectory, task: str | None = None) -> Parts:
     d_model, n_heads = options["d_model"], options["n_heads"]
     directory.choice("hidden_act", {"silu": "swiglu", "swish": "swiglu"}, "silu")
     d_head = directory.values.get("head_dim")
-    if d_head is not None and directory.whole("head_dim", 1, MOST_WIDTH) * n_heads != d_model:
+    if d_head is not None and directory.integer("head_dim", 1, MOST_WIDTH) * n_heads != d_model:
         directory.fail(
             f"head_dim is {d_head}, not {d_model // n_heads}, the width of one of {n_heads} "
             "heads; this is not supported"
@@ -185,7 +185,7 @@ def read_gguf_llama(file: GGUFFile) -> Parts:
         "llama.attention.key_length",
         "llama.attention.value_length",
     ):
-        if file.whole(key, 1, MOST_WIDTH, d_head) != d_head:
+        if file.integer(key, 1, MOST_WIDTH, d_head) != d_head:
             file.fail(
                 f"{key} is not {d_head}, the width of one of {n_heads} heads; this is not supported"
             )
@@ -202,7 +202,7 @@ def read_gguf_llama(file: GGUFFile) -> Parts:
         tokenizers.check_template(template, file.name)
     key = "tokenizer.ggml.bos_token_id"
     needed = begins or (template and key in file.values)
-    bos = file.whole(key, 0, tokenizer.vocab_size - 1) if needed else None
+    bos = file.integer(key, 0, tokenizer.vocab_size - 1) if needed else None
     texts = {name: file.values.get(f"general.{name}") for name in ("name", "license")}
     info = file.record(
         "GGUF", **{name: text for name, text in texts.items() if isinstance(text, str)}

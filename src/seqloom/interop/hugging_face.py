@@ -1,9 +1,8 @@
 """A directory as Hugging Face's transformers saves models: config.json, weights in safetensors
 files, tokenizer files.
 
-Only what is asked for is read, and every tensor is held against the size of its file before it is
-mapped. Weights in pickled `.bin` files are read by torch's loader for weights alone, which runs no
-code.
+Tensors are read one by one when needed, and the size of each is checked against its file before it is
+mapped. Weights in pickled `.bin` files are read by torch's loader for weights alone, which runs no code.
 """
 
 from __future__ import annotations
@@ -25,18 +24,14 @@ from seqloom.errors import DataError, quoted
 from seqloom.interop.values import TensorFile
 
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
-INDEX = ".index.json"  # behind the name of weights that lie in several files
+INDEX = ".index.json"  # suffix of the name of weights that are in several files
 WHAT = "a model of transformers"
 MOST_BYTES = 1 << 26  # of a file of values
 MOST_TENSORS = 100_000
 MOST_DIMENSIONS, MOST_LENGTH = 8, 1 << 40
 LONGEST_HEADER = 100 << 20  # bytes, as in the safetensors library
-_NAMED_BY_WEIGHTS = (
-    "bert",
-    "roberta",
-    "distilbert",
-    "albert",
-)  # families with which the names of their tensors begin
+# families with names that the names of their tensors begin with
+_NAMED_BY_WEIGHTS = ("bert", "roberta", "distilbert", "albert")
 _TYPES = {
     "F64": "<f8",
     "F32": "<f4",
@@ -50,7 +45,7 @@ _TYPES = {
 
 
 class Stored(NamedTuple):
-    """Where a tensor lies."""
+    """The location of a tensor."""
 
     file: Path
     kind: str  # as in the header
@@ -63,9 +58,7 @@ class ModelDirectory(TensorFile):
     """`values` are those of config.json."""
 
     path: Path
-    tensors: dict[
-        str, Stored | np.ndarray
-    ]  # arrays are those of a pickled file, which is read at once
+    tensors: dict[str, Stored | np.ndarray]  # arrays of a pickled file, which is read at once
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -80,12 +73,12 @@ class ModelDirectory(TensorFile):
         raw = np.memmap(
             stored.file, _TYPES[stored.kind], "r", offset=stored.start, shape=stored.shape
         )
-        made = (
+        values = (
             (raw.astype(np.uint32) << 16).view(np.float32)
             if stored.kind == "BF16"
             else raw.astype(np.float32)
         )
-        return self.checked(name, np.asarray(made))
+        return self.checked(name, np.asarray(values))
 
     def digest(self) -> str:
         digest = hashlib.sha256()
@@ -109,43 +102,46 @@ def is_directory(path: Path) -> bool:
 
 def read_directory(path: str | Path) -> ModelDirectory:
     """Read the values and tensor locations of a directory, all of them checked."""
-    place = Path(path)
-    values = read_json(place / CONFIG)
+    folder = Path(path)
+    values = read_json(folder / CONFIG)
     if values.get("format") == "seqloom":
         raise DataError(f"{path}: a model of seqloom, not {WHAT}; seqloom.load opens it")
-    made = ModelDirectory(str(path), values, place, {})
-    for whole, pickled in ((WEIGHTS, False), (PICKLED, True)):
-        names = _parts(made, whole)
+    directory = ModelDirectory(str(path), values, folder, {})
+    for weights, pickled in ((WEIGHTS, False), (PICKLED, True)):
+        names = _parts(directory, weights)
         for name in names:
-            (_load_pickled if pickled else _read_header)(made, place / name)
+            (_load_pickled if pickled else _read_header)(directory, folder / name)
         if names:
             break
     else:
         if "model_type" not in values:
-            raise DataError(f"{place / CONFIG}: names no model_type; this is not {WHAT}")
-        made.fail(f"there are no weights in it; expected {WEIGHTS}, {WEIGHTS}{INDEX} or {PICKLED}")
+            raise DataError(f"{folder / CONFIG}: names no model_type; this is not {WHAT}")
+        directory.fail(
+            f"there are no weights in it; expected {WEIGHTS}, {WEIGHTS}{INDEX} or {PICKLED}"
+        )
     if "model_type" not in values:  # as in the first versions; then the weights say it
-        families = {name.partition(".")[0] for name in made.shapes} & set(_NAMED_BY_WEIGHTS)
+        families = {name.partition(".")[0] for name in directory.shapes} & set(_NAMED_BY_WEIGHTS)
         if len(families) != 1:
             raise DataError(
-                f"{place / CONFIG}: names no model_type; write into it the family that it is of, such as bert"
+                f"{folder / CONFIG}: names no model_type; write into it the family that it is of, "
+                "such as bert"
             )
         values["model_type"] = families.pop()
-    return made
+    return directory
 
 
-def _parts(made: ModelDirectory, whole: str) -> list[str]:
+def _parts(directory: ModelDirectory, weights: str) -> list[str]:
     """Return the files that hold the weights of this name: those of an index, itself, or none."""
-    index = made.path / f"{whole}{INDEX}"
+    index = directory.path / f"{weights}{INDEX}"
     if not index.is_file():
-        return [whole] if (made.path / whole).is_file() else []
+        return [weights] if (directory.path / weights).is_file() else []
     files = read_json(index).get("weight_map")
     if (
         not isinstance(files, dict)
         or not files
         or not all(isinstance(name, str) and Path(name).name == name for name in files.values())
     ):
-        made.fail(f"{index.name} names no files of this directory; it is damaged")
+        directory.fail(f"{index.name} names no files of this directory; it is damaged")
     return sorted(set(files.values()))
 
 
@@ -171,8 +167,8 @@ def read_text(path: Path) -> str:
         raise DataError(f"{path}: damaged ({error})") from None
 
 
-def _read_header(made: ModelDirectory, path: Path) -> None:
-    """Add the tensors of one safetensors file; places that overlap or end beyond the file are refused."""
+def _read_header(directory: ModelDirectory, path: Path) -> None:
+    """Add the tensors of one safetensors file; refuse those that overlap or end beyond the file."""
 
     def fail(fault: str) -> NoReturn:
         raise DataError(f"{path}: {fault}; get a complete copy of the file")
@@ -195,17 +191,17 @@ def _read_header(made: ModelDirectory, path: Path) -> None:
     header.pop("__metadata__", None)
     if len(header) > MOST_TENSORS:
         fail(f"it has {len(header):,} tensors; at most {MOST_TENSORS:,} can be read")
-    places = []
+    spans = []
     for name, entry in header.items():
         try:
             kind, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-            whole = isinstance(kind, str) and all(
+            valid = isinstance(kind, str) and all(
                 type(n) is int and 0 <= n <= MOST_LENGTH for n in (*shape, start, end)
             )
-            whole = whole and len(shape) <= MOST_DIMENSIONS
+            valid = valid and len(shape) <= MOST_DIMENSIONS
         except (LookupError, TypeError, ValueError):
-            whole = False
-        if not whole:
+            valid = False
+        if not valid:
             fail(f"damaged: the tensor {quoted(name)} has no type, shape or place")
         if kind not in _TYPES:
             fail(
@@ -220,12 +216,12 @@ def _read_header(made: ModelDirectory, path: Path) -> None:
                 f"damaged or cut off: the tensor {quoted(name)} of {' x '.join(map(str, shape))} "
                 f"does not fit its place"
             )
-        if name in made.tensors:
+        if name in directory.tensors:
             fail(f"the tensor {quoted(name)} is in another file too")
-        places.append((start, end))
-        made.tensors[name] = Stored(path, kind, shape, 8 + length + start)
-    places.sort()
-    if any(end > start for (_, end), (start, _) in pairwise(places)):
+        spans.append((start, end))
+        directory.tensors[name] = Stored(path, kind, shape, 8 + length + start)
+    spans.sort()
+    if any(end > start for (_, end), (start, _) in pairwise(spans)):
         fail("damaged: two tensors overlap")
 
 
@@ -236,7 +232,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _load_pickled(made: ModelDirectory, path: Path) -> None:
+def _load_pickled(directory: ModelDirectory, path: Path) -> None:
     """Add the tensors of one file that torch wrote."""
     import torch
 
@@ -247,11 +243,11 @@ def _load_pickled(made: ModelDirectory, path: Path) -> None:
             warnings.simplefilter("ignore")  # of pickles that torch did not write
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever the file holds
-        said = " ".join(str(error).split())
-        said = (said.partition("WeightsUnpickler error: ")[2] or said).partition(
+        message = " ".join(str(error).split())
+        message = (message.partition("WeightsUnpickler error: ")[2] or message).partition(
             " Check the documentation"
         )[0]
-        reason = said[:100].partition(". ")[0]  # without torch's advice
+        reason = message[:100].partition(". ")[0]  # without torch's advice
         raise DataError(
             f"{path}: cannot be read as weights alone ({reason}); convert it to safetensors elsewhere"
         ) from None
@@ -264,7 +260,7 @@ def _load_pickled(made: ModelDirectory, path: Path) -> None:
         raise DataError(
             f"{path}: it has {len(loaded):,} tensors; at most {MOST_TENSORS:,} can be read"
         )
-    made.tensors.update(
+    directory.tensors.update(
         {str(name): tensor.detach().float().numpy() for name, tensor in loaded.items()}
     )
 
@@ -275,7 +271,7 @@ def write_directory(
     """Write a directory as a whole or not at all; `files` are further ones by name, such as
     tokenizer.json.
     """
-    with directories.writing(target, WHAT, lambda place: not any(place.iterdir())) as folder:
+    with directories.writing(target, WHAT, lambda path: not any(path.iterdir())) as folder:
         for name, text in {CONFIG: json.dumps(values, indent=2) + "\n", **files}.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")

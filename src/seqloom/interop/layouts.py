@@ -1,8 +1,8 @@
-"""Where published tensors lie: for each family a table from our layers to its tensors, in both directions.
+"""Layouts of published tensors: for each family a table from our layers to its tensors, in both directions.
 
-A line names a layer of ours and the tensors that make it, which lie one below the other in ours: queries,
-keys and values; gates and units. `{i}` is the number of a block. `.weight` and `.bias` stand behind the names
-of both sides, unless the line names an array. What else is done with a tensor, a `Line` says
+A line names a layer of ours and the tensors that it is stacked from, row-wise: queries, keys and values;
+gates and units. `{i}` is the number of a block. `.weight` and `.bias` are appended to the names of both
+sides, unless the line names an array. Other conversions of a tensor are fields of `Line`
 (`interop/tensors`).
 """
 

@@ -1,4 +1,4 @@
-"""The one door for models of other programs: what lies at a path is recognised and becomes a fitted model.
+"""Opens and writes models of other programs: a file or directory is recognised and becomes a fitted model.
 
     interop.open("gpt2-directory")               a directory of transformers or sentence-transformers
     interop.open("SmolLM2.Q4_1.gguf", bits=4)    a GGUF file; blocks of as many bits stay as they are
@@ -8,8 +8,7 @@
     interop.write(model, "directory")            and back, for transformers
 
 A family of transformers is a line of `FAMILIES`, a table of its tensors (`interop/layouts`) and a function
-that makes options of its values. What a file says about itself is held against its size before memory is
-used.
+that converts its values to options. Sizes in a file are checked against its length before memory is used.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     (124439808, 109482240)
 
 They are counted by shapes, so nothing is built; tests build the networks on torch's meta device, where no
-weight takes memory, and hold both to the published numbers. Matrices that are shared, such as an output
-layer's that is the embedding's, count once.
+weight takes memory, and compare both with the published numbers. Shared matrices, such as those of a tied
+output layer, count once.
 """
 
 from __future__ import annotations

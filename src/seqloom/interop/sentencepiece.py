@@ -1,10 +1,10 @@
 """SentencePiece models (Kudo and Richardson 2018): spiece.model, tokenizer.model and the .spm files
 of Marian.
 
-The file is a protocol buffer; of its many fields a handful decide the ids, and these are read by a
-small parser that holds every length against what is left. Texts are normalised by a table in the
-file, white space becomes `▁`, and the pieces are found by unigram probabilities (Kudo 2018) or, in
-BPE, by merging the two neighbours whose piece has the highest score.
+The file is a protocol buffer; few of its many fields decide the ids, and these are read by a small
+parser that checks every length against the bytes that are left. Texts are normalised by a table in the
+file, white space becomes `▁`, and the pieces are found by unigram probabilities (Kudo 2018) or, in BPE,
+by merging the two neighbours that form the piece with the highest score.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def sentencepiece_spec(model: SentencePieces, where: str, before: Sequence[Spec]
         normalizer.append({"type": "Prepend", "prepend": _BLANK})
     normalizer.append(_replaced({"String": " "}, _BLANK))
     if model.unigram:
-        made: Spec = {
+        spelling_model: Spec = {
             "type": "Unigram",
             "unk_id": model.unknown,
             "byte_fallback": model.byte_fallback,
@@ -169,7 +169,7 @@ def sentencepiece_spec(model: SentencePieces, where: str, before: Sequence[Spec]
             ],
         }
     else:
-        made = pair_model(
+        spelling_model = pair_model(
             ids,
             _merges(pieces, ids),
             unk_token=pieces[model.unknown].text,
@@ -185,7 +185,10 @@ def sentencepiece_spec(model: SentencePieces, where: str, before: Sequence[Spec]
     if model.blank_first:
         decoder.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
     return spec_of(
-        made, normalizer=normalizer, decoder={"type": "Sequence", "decoders": decoder}, added=added
+        spelling_model,
+        normalizer=normalizer,
+        decoder={"type": "Sequence", "decoders": decoder},
+        added=added,
     )
 
 
@@ -195,14 +198,14 @@ def _replaced(pattern: Spec, content: str) -> Spec:
 
 def _merges(pieces: Sequence[Piece], ids: dict[str, int]) -> list[list[str]]:
     """Return all pairs of pieces that make a third, highest scores first."""
-    found = {piece.text for piece in pieces if piece.kind in (NORMAL, USER_DEFINED)}
+    mergeable = {piece.text for piece in pieces if piece.kind in (NORMAL, USER_DEFINED)}
     merges: list[tuple[float, int, str, str]] = []
     for piece in pieces:
         if piece.kind != NORMAL:
             continue
         for cut in range(1, len(piece.text)):
             first, second = piece.text[:cut], piece.text[cut:]
-            if first in found and second in found:
+            if first in mergeable and second in mergeable:
                 merges.append((-piece.score, ids[piece.text], first, second))
     merges.sort(key=lambda merge: merge[:2])
     return [[first, second] for _, _, first, second in merges]

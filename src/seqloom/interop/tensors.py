@@ -1,8 +1,8 @@
 """The tensors of a published model as weights of a model here, and back, by the tables of `interop/layouts`.
 
-A model is first made without its weights, so that it tells their shapes. The tensors that its layout names
-for them must be there in these shapes, and no others. Then one array after the other is read, and quantised
-where fewer bits are wanted, so that only one matrix at a time is in memory in float32.
+A model is first built without its weights, which gives their shapes. The tensors that its layout names for
+them must exist with these shapes, and no others. Then one array after the other is read, and quantised if
+asked for, so that only one matrix at a time is in memory in float32.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ class Line:
     transposed: bool = False  # matrices are (in, out) there
     skipped: int = 0  # rows of the tensor before ours, which nothing reads
     one_row: bool = False  # a vector here, a matrix of one row there
-    rotary: int = (
-        0  # so many tensors have pairs for rotary positions side by side, ours half a head apart
-    )
+    # number of tensors in which pairs for rotary positions are adjacent; ours are half a head apart
+    rotary: int = 0
     rows: tuple[int, ...] = ()  # rows of the tensor in our order, its last one among them
 
 
@@ -46,12 +45,12 @@ Lines = Mapping[str, str | Line]
 
 def within(ours: str, theirs: str, lines: Lines) -> dict[str, Line]:
     """Return lines with one name before our layers and another before their tensors."""
-    made = {layer: _line(line) for layer, line in lines.items()}
+    converted = {layer: _line(line) for layer, line in lines.items()}
     return {
         ours + layer: replace(
             line, tensors=" ".join(theirs + name for name in line.tensors.split())
         )
-        for layer, line in made.items()
+        for layer, line in converted.items()
     }
 
 
@@ -65,25 +64,22 @@ class Layout:
     body: Lines
     prefix: str = ""  # before the tensors of the body, unless it was saved alone
     head: Lines = field(default_factory=dict)  # layers whose tensors have no prefix
-    ignored: tuple[
-        str, ...
-    ] = ()  # ends of names of tensors that are not learnt, or copies of others
-    sines_first: bool = (
-        False  # all sines of a position stand before all cosines; here they take turns
-    )
+    # ends of names of tensors that are not learnt, or copies of others
+    ignored: tuple[str, ...] = ()
+    sines_first: bool = False  # all sines of a position before all cosines; here they alternate
 
-    def prefix_of(self, found: Shapes) -> str:
-        """Return what stands before the names of the body in a file with these tensors."""
-        return self.prefix if any(name.startswith(self.prefix) for name in found) else ""
+    def prefix_of(self, shapes: Shapes) -> str:
+        """Return the prefix of the names of the body in a file with these tensors."""
+        return self.prefix if any(name.startswith(self.prefix) for name in shapes) else ""
 
-    def weight(self, layer: str, found: Shapes) -> str:
+    def weight(self, layer: str, shapes: Shapes) -> str:
         """Return the name of the weight of a layer in a file with these tensors."""
         if layer in self.body:
-            return f"{self.prefix_of(found)}{self.body[layer]}.weight"
+            return f"{self.prefix_of(shapes)}{self.body[layer]}.weight"
         return f"{self.head.get(layer, '')}.weight"
 
-    def place(self, name: str, shapes: Shapes, prefix: str, d_head: int = 0) -> Place:
-        """Return where our array of that name lies; `shapes` are those of all our arrays."""
+    def locate(self, name: str, shapes: Shapes, prefix: str, d_head: int = 0) -> Location:
+        """Return the location of our array of that name; `shapes` are those of all our arrays."""
         number = "".join(re.findall(r"\.(\d+)\.", name)[:1])
         array = re.sub(r"\.\d+\.", ".{i}.", name, count=1)
         layer, _, kind = array.rpartition(".")
@@ -95,7 +91,7 @@ class Layout:
             before + tensor.replace("{i}", number) + behind for tensor in line.tensors.split()
         ]
         heights = dict(zip(tensors, _heights(name, shapes, len(tensors))))
-        return Place(shapes[name], heights, line, d_head, self._order(layer, shapes[name]))
+        return Location(shapes[name], heights, line, d_head, self._order(layer, shapes[name]))
 
     def _order(self, layer: str, shape: tuple[int, ...]) -> tuple[int, np.ndarray] | None:
         if not self.sines_first:
@@ -112,18 +108,18 @@ class Layout:
         self, weights: Mapping[str, np.ndarray], prefix: str | None = None
     ) -> dict[str, np.ndarray]:
         """Return the tensors of all our arrays, by name."""
-        arrays = dict(weights)  # which quantised ones are made for
+        arrays = dict(weights)  # converts quantised ones to float32 once
         shapes = {name: array.shape for name, array in arrays.items()}
         before = self.prefix if prefix is None else prefix
         return {
             tensor: part
             for name, array in arrays.items()
-            for tensor, part in self.place(name, shapes, before).write(array).items()
+            for tensor, part in self.locate(name, shapes, before).write(array).items()
         }
 
 
 def _heights(name: str, shapes: Shapes, tensors: int) -> list[int]:
-    """Return how many rows of ours each tensor has; queries have as many as the layer behind them reads."""
+    """Return how many of our rows each tensor has; queries have as many as the next layer has inputs."""
     rows = shapes[name][0]
     if tensors != 3:
         return [rows // tensors] * tensors
@@ -141,7 +137,7 @@ def halves_apart(rows: int, d_head: int) -> np.ndarray:
 
 
 def alternating(width: int) -> np.ndarray:
-    """Return, for vectors of sines and cosines in turn, where each element is if all sines come first.
+    """Return the index of each element of alternating sines and cosines if all sines come first.
 
     >>> alternating(6).tolist()
     [0, 3, 1, 4, 2, 5]
@@ -150,14 +146,14 @@ def alternating(width: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Place:
-    """An array of ours among the tensors of a file."""
+class Location:
+    """The tensors of a file that one of our arrays is made of."""
 
     shape: tuple[int, ...]
     heights: dict[str, int]  # the tensors, and how many of our rows each has
     line: Line
-    d_head: int  # where rotary positions are turned
-    order: tuple[int, np.ndarray] | None  # along an axis, where in theirs each element of ours lies
+    d_head: int  # for `line.rotary`
+    order: tuple[int, np.ndarray] | None  # an axis, and the index in theirs of each element of ours
 
     @property
     def shapes(self) -> Shapes:
@@ -165,15 +161,15 @@ class Place:
             name: self._their_shape(rows, *self.shape[1:]) for name, rows in self.heights.items()
         }
 
-    def _their_shape(self, rows: int, *rest: int) -> tuple[int, ...]:
+    def _their_shape(self, rows: int, *trailing: int) -> tuple[int, ...]:
         if self.line.one_row:
             return (1, rows)
         if self.line.transposed:
-            return (*rest, rows)
-        return (max(self.line.rows) + 1 if self.line.rows else rows + self.line.skipped, *rest)
+            return (*trailing, rows)
+        return (max(self.line.rows) + 1 if self.line.rows else rows + self.line.skipped, *trailing)
 
     def read(self, file: TensorFile, bits: int | None) -> np.ndarray | Blocks:
-        """Return our array as float32, or in blocks of so many bits: those of the file if rows stay whole."""
+        """Return our array as float32, or in blocks of `bits`: those of the file if rows are not cut."""
         axis, order = self.order or (0, None)
         if bits and axis == 0 and not self.line.transposed:
             parts = [self._rows(k, file.blocks(name, bits)) for k, name in enumerate(self.heights)]
@@ -186,7 +182,7 @@ class Place:
         return np.ascontiguousarray(array, np.float32)
 
     def _rows(self, number: int, tensor: Any) -> Any:
-        """Return what our array has of a tensor, or of its blocks."""
+        """Return our array's part of a tensor, or of its blocks."""
         line = self.line
         if line.transposed:
             return tensor.T
@@ -194,9 +190,11 @@ class Place:
             return tensor[0]
         if line.rows:
             return tensor[np.array(line.rows)]
-        turned = number < line.rotary
+        interleaved = number < line.rotary
         return (
-            tensor[halves_apart(tensor.shape[0], self.d_head)] if turned else tensor[line.skipped :]
+            tensor[halves_apart(tensor.shape[0], self.d_head)]
+            if interleaved
+            else tensor[line.skipped :]
         )
 
     def write(self, array: np.ndarray) -> dict[str, np.ndarray]:
@@ -224,7 +222,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Parts:
-    """What the values of a file ask for: a model but for its weights, and where these lie."""
+    """A model without its weights, as the values of a file describe it, and the layout of the weights."""
 
     file: TensorFile
     cls: type[NetworkModel]
@@ -254,27 +252,29 @@ class Parts:
         """Return all arrays as a saved model has them."""
         file, layout, shapes = self.file, self.layout, shapes_of(declared)
         prefix = layout.prefix_of(file.shapes)
-        places = {
-            name: layout.place(name, shapes, prefix, self.d_head)
+        locations = {
+            name: layout.locate(name, shapes, prefix, self.d_head)
             for name in shapes
             if not name.endswith(self.absent)
         }
         wanted = {
-            tensor: shape for place in places.values() for tensor, shape in place.shapes.items()
+            tensor: shape
+            for location in locations.values()
+            for tensor, shape in location.shapes.items()
         }
-        found = {
+        relevant = {
             tensor: shape
             for tensor, shape in file.shapes.items()
             if tensor in wanted or not (tensor.endswith(layout.ignored) or tensor in self.left_out)
         }
-        file.check_tensors(found, wanted, layout.family)
+        file.check_tensors(relevant, wanted, layout.family)
         arrays: dict[str, np.ndarray] = {}
         with progress.task("reading weights", len(shapes), "arrays") as bar:
             for name, shape in shapes.items():
-                own_bits = bits_of(name, declared[name], bits, self.cls.exact) if bits else None
+                array_bits = bits_of(name, declared[name], bits, self.cls.exact) if bits else None
                 weight = (
-                    places[name].read(file, own_bits)
-                    if name in places
+                    locations[name].read(file, array_bits)
+                    if name in locations
                     else np.zeros(shape, np.float32)
                 )
                 arrays |= (

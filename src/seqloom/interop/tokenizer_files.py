@@ -1,4 +1,4 @@
-"""The files in which a directory of transformers has its tokenizer, each as the values of a tokenizer.json.
+"""The tokenizer files of a directory of transformers, each as the values of a tokenizer.json.
 
 `vocab.txt` is WordPiece (Schuster and Nakajima 2012), `vocab.json` with `merges.txt` byte-level BPE
 (Radford et al. 2019), `spiece.model` or `tokenizer.model` SentencePiece. Marian has a SentencePiece
@@ -40,31 +40,30 @@ WORDS, VOCABULARY, MERGES, PIECES = (
     "merges.txt",
     ("spiece.model", "tokenizer.model"),
 )
-TARGET_TOKENIZER = (
-    "target_tokenizer.json"  # beside the other where targets are cut in another way; ours alone
-)
+# for targets with another tokenizer than sources; only seqloom reads it
+TARGET_TOKENIZER = "target_tokenizer.json"
 SIDES = {"source": "source.spm", "target": "target.spm"}  # of Marian
 EXTRA_IDS = 100  # marks of T5 behind its pieces, unless its settings say another number
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def read_spec(directory: ModelDirectory, side: str = "source") -> Spec:
-    """Read what the files of a tokenizer say, checking each before it is used. `side` matters to
-    Marian alone.
+    """Read the files of a tokenizer, each checked before it is used. `side` matters only for Marian
+    and for a target tokenizer of ours.
     """
-    place = directory.path
-    if side == "target" and (place / TARGET_TOKENIZER).is_file():
-        return _tokenizer_json(place / TARGET_TOKENIZER)
-    if (place / TOKENIZER).is_file():
-        return _tokenizer_json(place / TOKENIZER)
-    if (place / SIDES["source"]).is_file():
+    path = directory.path
+    if side == "target" and (path / TARGET_TOKENIZER).is_file():
+        return _tokenizer_json(path / TARGET_TOKENIZER)
+    if (path / TOKENIZER).is_file():
+        return _tokenizer_json(path / TOKENIZER)
+    if (path / SIDES["source"]).is_file():
         return _with_added(directory, _marian(directory, side))
-    if (place / VOCABULARY).is_file() and (place / MERGES).is_file():
+    if (path / VOCABULARY).is_file() and (path / MERGES).is_file():
         return _with_added(directory, _byte_level(directory))
     for name in PIECES:
-        if (place / name).is_file():
-            return _with_added(directory, _sentencepiece(directory, place / name))
-    if (place / WORDS).is_file():
+        if (path / name).is_file():
+            return _with_added(directory, _sentencepiece(directory, path / name))
+    if (path / WORDS).is_file():
         return _with_added(directory, _word_piece(directory))
     directory.fail(
         f"there is no tokenizer in it; expected {TOKENIZER}, {VOCABULARY} with {MERGES}, {WORDS} "
@@ -83,7 +82,7 @@ def content(named: Any) -> Any:
 
 
 def _tokenizer_json(path: Path) -> Spec:
-    """Read a tokenizer.json, checking enough to look into it; `text/subword_file` checks it whole."""
+    """Read a tokenizer.json, checking only what is needed here; `text/subword_file` checks all of it."""
     spec = read_json(path)
     model, added = spec.get("model"), spec.setdefault("added_tokens", [])
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
@@ -150,7 +149,7 @@ def _sentencepiece(directory: ModelDirectory, path: Path) -> Spec:
         model = replace(model, blank_first=settings.flag("add_prefix_space", True))
     before: list[Spec] = []
     if family in ("t5", "mt5"):
-        extra = settings.whole("extra_ids", 0, 10_000, EXTRA_IDS)
+        extra = settings.integer("extra_ids", 0, 10_000, EXTRA_IDS)
         have = {piece.text for piece in model.pieces}
         model = replace(
             model,
@@ -210,8 +209,10 @@ def _marian(directory: ModelDirectory, side: str) -> Spec:
         raise DataError(
             f"{directory.path / VOCABULARY}: has no token {quoted(unknown)} for what is unknown"
         )
-    known = {piece.text: piece for piece in model.pieces}
-    pieces = [known.get(token, Piece(token, NEVER)) for token in sorted(ids, key=ids.__getitem__)]
+    pieces_by_text = {piece.text: piece for piece in model.pieces}
+    pieces = [
+        pieces_by_text.get(token, Piece(token, NEVER)) for token in sorted(ids, key=ids.__getitem__)
+    ]
     pieces[ids[unknown]] = Piece(unknown, 0.0, UNKNOWN)
     spec = sentencepiece_spec(
         SentencePieces(
@@ -233,9 +234,7 @@ def _marian(directory: ModelDirectory, side: str) -> Spec:
 
 
 def _with_added(directory: ModelDirectory, spec: Spec) -> Spec:
-    """Add tokens that were added to the lists: of added_tokens.json, and of tokenizer_config.json,
-    which says more of them.
-    """
+    """Add the tokens of added_tokens.json and of tokenizer_config.json, which also has their flags."""
     ids = ids_of(spec)
     added = {token["id"]: token for token in spec["added_tokens"]}
     if (directory.path / ADDED).is_file():
@@ -254,10 +253,10 @@ def _with_added(directory: ModelDirectory, spec: Spec) -> Spec:
         added[int(i)] = added_token(
             int(i), token, **{name: bool(entry.get(name, False)) for name in _FLAGS}
         )
-    for i, made in added.items():
-        if ids.get(made["content"], i) != i:
+    for i, entry in added.items():
+        if ids.get(entry["content"], i) != i:
             directory.fail(
-                f"the added token {quoted(made['content'])} has the ids {ids[made['content']]} and {i}"
+                f"the added token {quoted(entry['content'])} has the ids {ids[entry['content']]} and {i}"
             )
     spec["added_tokens"] = [added[i] for i in sorted(added)]
     return spec

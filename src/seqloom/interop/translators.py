@@ -1,8 +1,8 @@
 """T5 (Raffel et al. 2020), BART (Lewis et al. 2020) and Marian (Junczys-Dowmunt et al. 2018), and back.
 
-All are `transformer`. T5 is version 1.0 (relu, tied output), or 1.1 and Flan (gated gelu, an output of its
-own). BART and Marian are post-norm Transformers: BART with learned positions and a norm of the vectors, its
-sources begin with `<s>`; Marian with sinusoids.
+All are `transformer`. T5 is version 1.0 (relu, tied output), or 1.1 and Flan (gated gelu, untied output).
+BART and Marian are post-norm Transformers: BART with learned positions, a norm of the token vectors and
+sources that begin with `<s>`; Marian with sinusoids.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def read_t5(directory: ModelDirectory, task: str | None = None) -> Parts:
     # Files of version 1.1 say that the output is not tied; newer ones what follows from it.
     scaled = directory.flag("scale_decoder_outputs", directory.flag("tie_word_embeddings", True))
     options |= KINDS["T5"] | {"scaled_output": scaled, "tied": not _own_output(directory)}
-    longest = directory.whole("n_positions", 1, MAX_ROWS, 512)
-    learnt = _learnt(directory, longest, directory.whole("pad_token_id", 0, MAX_ROWS, 0))
+    longest = directory.integer("n_positions", 1, MAX_ROWS, 512)
+    learnt = _learnt(directory, longest, directory.integer("pad_token_id", 0, MAX_ROWS, 0))
     return _parts(directory, _t5_layout(options["activation"]), options, learnt)
 
 
@@ -116,15 +116,15 @@ def _own_output(directory: ModelDirectory) -> bool:
 
 
 def read_bart(directory: ModelDirectory, task: str | None = None) -> Parts:
-    context = directory.whole("max_position_embeddings", 2, 1_000_000)
+    context = directory.integer("max_position_embeddings", 2, 1_000_000)
     options = (
         _bart_options(directory)
         | KINDS["BART"]
         | {"context": context, "max_length": min(context, 250)}
     )
-    learnt = _learnt(directory, context, directory.whole("eos_token_id", 0, MAX_ROWS))
-    size = directory.whole("vocab_size", 2, MAX_ROWS)
-    learnt["source_start"] = directory.whole("bos_token_id", 0, size - 1)
+    learnt = _learnt(directory, context, directory.integer("eos_token_id", 0, MAX_ROWS))
+    size = directory.integer("vocab_size", 2, MAX_ROWS)
+    learnt["source_start"] = directory.integer("bos_token_id", 0, size - 1)
     return _parts(directory, BART, options, learnt)
 
 
@@ -135,38 +135,38 @@ def read_marian(directory: ModelDirectory, task: str | None = None) -> Parts:
         directory.fail(
             f"d_model is {options['d_model']}; its sinusoidal positions need an even width"
         )
-    longest = directory.whole("max_position_embeddings", 1, 1_000_000)
-    learnt = _learnt(directory, longest, directory.whole("pad_token_id", 0, MAX_ROWS))
+    longest = directory.integer("max_position_embeddings", 1, 1_000_000)
+    learnt = _learnt(directory, longest, directory.integer("pad_token_id", 0, MAX_ROWS))
     return _parts(directory, MARIAN if shared else MARIAN_OF_TWO, options, learnt)
 
 
 def _bart_options(directory: ModelDirectory) -> dict[str, Any]:
     for name in ("attention_heads", "ffn_dim"):
-        one, other = (
-            directory.whole(f"{side}_{name}", 1, MOST_WIDTH) for side in ("encoder", "decoder")
+        encoder, decoder = (
+            directory.integer(f"{side}_{name}", 1, MOST_WIDTH) for side in ("encoder", "decoder")
         )
-        if one != other:
+        if encoder != decoder:
             directory.fail(
-                f"encoder_{name} is {one} and decoder_{name} {other}; both must be one number"
+                f"encoder_{name} is {encoder} and decoder_{name} {decoder}; both must be one number"
             )
     activation = directory.choice("activation_function", ACTIVATIONS, "gelu")
     return {**directory.options(BART_KEYS), "activation": activation}
 
 
 def _learnt(directory: ModelDirectory, longest: int, start: int) -> dict[str, Any]:
-    """Return how texts were given to the model in training; `start`: how targets begin if no file says it."""
-    given = read_values(directory.path / GENERATION).values
-    said = {key: value for key, value in given.items() if value is not None}
-    here = Values(directory.name, directory.values | said)
-    own = here.values.get("decoder_vocab_size")
-    size = directory.whole("decoder_vocab_size" if own else "vocab_size", 2, MAX_ROWS)
-    first = [here.whole("decoder_start_token_id", 0, size - 1, start)]
-    if here.values.get("forced_bos_token_id") is not None:
-        first.append(here.whole("forced_bos_token_id", 0, size - 1))
+    """Return the lengths and special tokens of training; `start`: first target token if no file names one."""
+    generation = read_values(directory.path / GENERATION).values
+    defined = {key: value for key, value in generation.items() if value is not None}
+    values = Values(directory.name, directory.values | defined)
+    target_size = values.values.get("decoder_vocab_size")
+    size = directory.integer("decoder_vocab_size" if target_size else "vocab_size", 2, MAX_ROWS)
+    first = [values.integer("decoder_start_token_id", 0, size - 1, start)]
+    if values.values.get("forced_bos_token_id") is not None:
+        first.append(values.integer("forced_bos_token_id", 0, size - 1))
     learnt: dict[str, Any] = {"longest_source": longest, "longest_target": longest, "start": first}
-    never = here.values.get("bad_words_ids") or []
+    never = values.values.get("bad_words_ids") or []
     if not isinstance(never, list) or not all(_are_tokens(ids, size) for ids in never):
-        here.lacks("bad_words_ids", never, "a list of lists of tokens")
+        values.lacks("bad_words_ids", never, "a list of lists of tokens")
     if any(len(ids) != 1 for ids in never):
         progress.say(
             f"{directory.name}: of bad_words_ids only single tokens are kept out of translations"
@@ -182,13 +182,13 @@ def _are_tokens(ids: Any, size: int) -> bool:
 def _parts(
     directory: ModelDirectory, layout: Layout, options: dict[str, Any], learnt: dict[str, Any]
 ) -> Parts:
-    found, shared = directory.shapes, options["shared_vocabulary"]
+    shapes, shared = directory.shapes, options["shared_vocabulary"]
     key = "vocab_size" if shared else "decoder_vocab_size"
-    target_rows = directory.rows(layout.weight("embedding", found), key)
-    rows = target_rows if shared else directory.rows(layout.weight("reader.embedding", found))
+    target_rows = directory.rows(layout.weight("embedding", shapes), key)
+    rows = target_rows if shared else directory.rows(layout.weight("reader.embedding", shapes))
     learnt["sizes"] = Sizes(rows, options["d_model"]).to_dict()
     tokenizers = _tokenizers(directory, rows, target_rows)
-    absent = ("output.bias",) if "final_logits_bias" not in found else ()
+    absent = ("output.bias",) if "final_logits_bias" not in shapes else ()
     return Parts(
         directory,
         Transformer,
@@ -202,10 +202,10 @@ def _parts(
 
 
 def _tokenizers(directory: ModelDirectory, rows: int, target_rows: int) -> dict[str, Tokenizer]:
-    """Return those of both sides, whose embeddings have so many rows."""
+    """Return the tokenizers of both sides; their embeddings have `rows` and `target_rows` rows."""
     source = read_tokenizer(directory, rows, "source")
     target = read_tokenizer(directory, target_rows, "target")
-    end = directory.whole("eos_token_id", 0, target_rows - 1)
+    end = directory.integer("eos_token_id", 0, target_rows - 1)
     if {source.eos_id, target.eos_id} != {end}:
         directory.fail(
             f"the end token of {CONFIG} is {end}, that of its tokenizer {target.eos_id}; they do "
@@ -218,7 +218,7 @@ def _tokenizers(directory: ModelDirectory, rows: int, target_rows: int) -> dict[
 
 
 def write_transformer(model: Transformer, target: str | Path) -> None:
-    """Write a directory of the family whose positions the model has."""
+    """Write a directory of the family that has the model's kind of positions."""
     c = model.config
     family = {"t5": "T5", "learned": "BART", "sinusoidal": "Marian"}[c.positions]
     for name, value in KINDS[family].items():
@@ -228,7 +228,7 @@ def write_transformer(model: Transformer, target: str | Path) -> None:
                 f"{value}; it cannot be written for it"
             )
     values, layout = _t5_values(model) if family == "T5" else _bart_values(model, family)
-    source, wanted = model.tokenizers["source"], model.target_tokenizer
+    source, target_tokenizer = model.tokenizers["source"], model.target_tokenizer
     first = [] if model.source_start is None else [model.source_start]
     files = tokenizer_files(
         source,
@@ -236,8 +236,8 @@ def write_transformer(model: Transformer, target: str | Path) -> None:
         around=Around(first, [source.eos_id], first),
         roles={"pad": values["pad_token_id"]},
     )
-    if source != wanted:
-        files[TARGET_TOKENIZER] = tokenizer_files(wanted)[TOKENIZER]
+    if source != target_tokenizer:
+        files[TARGET_TOKENIZER] = tokenizer_files(target_tokenizer)[TOKENIZER]
         progress.say(
             "sources and targets are cut into tokens in two ways, and transformers reads one "
             f"{TOKENIZER}: that of sources; {TARGET_TOKENIZER} is that of targets"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, tuple[int, ...]]
 Keys = Mapping[
     str, tuple[Any, ...]
-]  # our options: the name of a value and its limits (`Values.options`)
+]  # our options: name of a value and its limits (`Values.options`)
 MAX_ROWS = 10_000_000  # of token vectors
 
 
@@ -33,7 +33,7 @@ class Values:
             self.lacks(key, value, "a text")
         return value
 
-    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
+    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             self.lacks(key, value, f"a whole number from {low:,} to {high:,}")
@@ -61,28 +61,28 @@ class Values:
             self.lacks(key, value, "a list of texts")
         return value
 
-    def choice(self, key: str, known: Mapping[str, str], default: str | None = None) -> str:
-        """Return what `known` has for one of its names."""
+    def choice(self, key: str, choices: Mapping[str, str], default: str | None = None) -> str:
+        """Return the entry of `choices` that the value names."""
         name = self.text(key, default)
-        if name not in known:
-            self.fail(f"{key} is {quoted(name)}; {', '.join(known)} can be converted")
-        return known[name]
+        if name not in choices:
+            self.fail(f"{key} is {quoted(name)}; {', '.join(choices)} can be converted")
+        return choices[name]
 
     def options(self, keys: Keys) -> dict[str, Any]:
         """Return the options of a table.
 
-        Each has the name of its value, the least and the largest one and a default, if there is one; or the
-        name and true or false, its default. Limits that are whole numbers ask for one. Null is as missing.
+        Each has the name of its value, minimum, maximum and a default, if there is one; or the name and true
+        or false, its default. Integer limits require an integer. Null counts as missing.
         """
         return {option: self._limited(*key) for option, key in keys.items()}
 
     def _limited(self, key: str, low: Any, high: Any = None, default: Any = None) -> Any:
         if isinstance(low, bool):
             return self.flag(key, low)
-        here = (
+        values = (
             Values(self.name, {}) if default is not None and self.values.get(key) is None else self
         )
-        return (here.whole if isinstance(low, int) else here.real)(key, low, high, default)
+        return (values.integer if isinstance(low, int) else values.real)(key, low, high, default)
 
     def lacks(self, key: str, value: Any, wanted: str) -> NoReturn:
         self.fail(f"{key} is {'missing' if value is None else quoted(value)}; it must be {wanted}")
@@ -100,11 +100,11 @@ class TensorFile(Values):
         raise NotImplementedError
 
     def array(self, name: str) -> np.ndarray:
-        """Return a tensor as float32, a new array; what is not a finite number is refused."""
+        """Return a tensor as float32, a new array; refuse values that are not finite."""
         raise NotImplementedError
 
     def blocks(self, name: str, bits: int) -> Blocks:
-        """Return a matrix with so many bits a weight."""
+        """Return a matrix with `bits` per weight."""
         from seqloom.runtime.quantised import Blocks
 
         return Blocks.of(self.array(name), bits, name)
@@ -124,12 +124,12 @@ class TensorFile(Values):
         if len(shape) != 2:
             self.fail(f"it lacks the tensor {quoted(name)}")
         self.check_tensors(
-            {name: shape}, {name: (self.whole(key, 2, MAX_ROWS, shape[0]), shape[1])}, ""
+            {name: shape}, {name: (self.integer(key, 2, MAX_ROWS, shape[0]), shape[1])}, ""
         )
         return shape[0]
 
     def check_tensors(self, found: Shapes, wanted: Shapes, family: str) -> None:
-        """Refuse what is missing, surplus or of another shape than the values of the file ask for."""
+        """Refuse tensors that are missing, surplus or of another shape than the values of the file imply."""
         missing = [name for name in wanted if name not in found]
         surplus = [name for name in found if name not in wanted]
         for names, what in ((missing, "lacks"), (surplus, f"has, and a plain {family} has not,")):
@@ -139,14 +139,15 @@ class TensorFile(Values):
                 )
         for name, shape in wanted.items():
             if found[name] != shape:
-                is_now, asked = (" x ".join(map(str, numbers)) for numbers in (found[name], shape))
-                self.fail(f"the tensor {quoted(name)} is {is_now} where its values ask for {asked}")
+                actual, needed = (" x ".join(map(str, numbers)) for numbers in (found[name], shape))
+                self.fail(
+                    f"the tensor {quoted(name)} is {actual} where its values ask for {needed}"
+                )
 
     def checked(self, name: str, array: np.ndarray) -> np.ndarray:
-        """Return a tensor of finite numbers that no product of two makes infinite; others are refused."""
-        if array.size and not (
-            array.max() <= MAX_WEIGHT and array.min() >= -MAX_WEIGHT
-        ):  # NaN fails both
+        """Return the tensor; refuse numbers that are not finite, or so large that a product of two is not."""
+        # NaN fails both comparisons
+        if array.size and not (array.max() <= MAX_WEIGHT and array.min() >= -MAX_WEIGHT):
             self.fail(
                 f"the tensor {quoted(name)} has values that are not finite numbers or beyond "
                 f"{MAX_WEIGHT:g}; the file is damaged"
@@ -162,5 +163,5 @@ def shortened(names: Iterable[str], most: int) -> str:
 
 
 def written(options: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
-    """Return the values that stand for options, by the names of a table."""
+    """Return the values of options, under the names of a table."""
     return {key: options[option] for option, (key, *_) in keys.items()}

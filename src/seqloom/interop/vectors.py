@@ -1,8 +1,8 @@
 """Word vectors in other programs' files: word2vec (text and binary), GloVe, fastText's .vec, and
 its .bin to read.
 
-What a file is shows in its content (`data/vector_files.py`). Text is parsed by a kernel, one piece
-of the file a thread; our own format (`WordVectors.save`) needs no reading at all.
+The format is recognised by content (`data/vector_files.py`). Text is parsed by a kernel, one part of the
+file per thread; seqloom's format (`WordVectors.save`) needs no parsing.
 """
 
 from __future__ import annotations
@@ -224,11 +224,11 @@ def _read_binary(data: np.ndarray, sniffed: Sniffed, name: str) -> WordVectors:
     from seqloom.kernels.decimals import parse_binary_vectors
 
     total, width = sniffed.words or 0, sniffed.dimensions or 0
-    least = total * (4 * width + 2)
-    if len(data) - sniffed.begins < least - 1:
+    min_bytes = total * (4 * width + 2)
+    if len(data) - sniffed.begins < min_bytes - 1:
         raise DataError(
             f"{name}: the file is cut off: {total:,} words of {width} dimensions take at least "
-            f"{sniffed.begins + least:,} bytes, it has {len(data):,}"
+            f"{sniffed.begins + min_bytes:,} bytes, it has {len(data):,}"
         )
     matrix = np.empty((total, width), "<f4")
     starts, stops = np.empty(total, np.int64), np.empty(total, np.int64)

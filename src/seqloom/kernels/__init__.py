@@ -1,9 +1,8 @@
-"""Loops that numba compiles, and keeps compiled in a directory that is named
-after the sources of all of them.
+"""Loops that numba compiles, and caches in a directory named after the sources of all of them.
 
-numba notices a change of a function's own file only, and kernels call kernels of other files. So the
-directory carries a stamp of all sources. It stands beside them, or in the user's cache; where neither can be
-written, as for a service account in a container, it is one of this process alone.
+numba notices only changes of the file a function is in, and kernels call kernels of other files. So the
+directory's name has a stamp of all sources. It is beside them, or in the user's cache; where neither is
+writable, as for a service account in a container, it is temporary and of this process alone.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-HASH_SEED, HASH_PRIME = 0xCBF29CE484222325, 0x9E3779B97F4A7C15  # of spellings
+HASH_SEED, HASH_PRIME = 0xCBF29CE484222325, 0x9E3779B97F4A7C15  # for hashing spellings
 PAD = 8  # spare bytes after text and spellings, so that kernels can read eight bytes from anywhere
 _SOURCES = Path(__file__).parent
 
@@ -38,32 +37,32 @@ def _writable(directory: Path) -> bool:
 
 
 def cache_directory(stamp: str, *directories: Path) -> Path:
-    """Return where compiled kernels are kept:
-    below $NUMBA_CACHE_DIR, else below the first directory that can be written.
+    """Return the directory of compiled kernels: below $NUMBA_CACHE_DIR, else below the first directory
+    that is writable, else temporary.
     """
-    if given := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(given) if Path(given).name == stamp else Path(given, stamp)
+    if configured := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(configured) if Path(configured).name == stamp else Path(configured, stamp)
     for directory in directories:
         if _writable(directory / stamp):
             return directory / stamp
-    made = tempfile.mkdtemp(prefix="seqloom-numba-")  # nobody else may write there
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return Path(made, stamp)
+    temporary = tempfile.mkdtemp(prefix="seqloom-numba-")  # nobody else may write there
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    return Path(temporary, stamp)
 
 
 def use_cache(directory: Path) -> None:
-    """Let numba keep compiled kernels there; processes that this one starts do the same."""
+    """Let numba cache compiled kernels there, also in processes that this one starts."""
     os.environ["NUMBA_CACHE_DIR"] = str(directory)
     if "numba" in sys.modules:
         sys.modules["numba"].config.CACHE_DIR = str(directory)
     for older in directory.parent.glob("seqloom-*"):
-        if (
-            directory.parent.name == "__pycache__" and older != directory
-        ):  # of sources that are gone
+        if directory.parent.name == "__pycache__" and older != directory:  # of older sources
             shutil.rmtree(older, ignore_errors=True)
 
 
-# stays as it is for users without a home
-_USERS = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-_PLACES = [_SOURCES / "__pycache__", *([] if _USERS.startswith("~") else [Path(_USERS, "numba")])]
-use_cache(cache_directory(source_stamp(), *_PLACES))
+# `~` remains for users without a home
+_USER_CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+_DIRECTORIES = [_SOURCES / "__pycache__"]
+if not _USER_CACHE.startswith("~"):
+    _DIRECTORIES.append(Path(_USER_CACHE, "numba"))
+use_cache(cache_directory(source_stamp(), *_DIRECTORIES))

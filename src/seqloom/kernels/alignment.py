@@ -1,27 +1,5 @@
-"""How two sequences of ids differ: edit operations of the cheapest alignment, and the longest
-common subsequence.
-
-Among alignments with equally few edits there may be more or fewer substitutions, so the choice must
-be fixed: what both sequences begin and end with is matched, and from the end backwards a deletion
-is taken where the best alignment allows one, else an insertion where the column before falls, else
-the diagonal. Since that depends on neighbouring costs alone, the counts are carried forward with
-them, and two rows of the table are enough.
-
-How many letters apart two words are: Levenshtein's distance, all rows of a column at once in the
-bits of one number.
-
-Myers 1999, "A fast bit-vector algorithm for approximate string matching", in Hyyrö's form (2003)
-for whole words. It counts bytes, so a letter outside ASCII weighs two or three: good enough to find
-what somebody meant to write.
-
-Expected counts of IBM model 1 (Brown et al. 1993, "The Mathematics of Statistical Machine
-Translation", equation 13).
-
-The table of which target words may translate a source word is sparse: `starts` (E + 1,) says where
-the target words of each source word begin in `words`, which are sorted there. Sources and targets
-are the words of many pairs behind one another, up to their ends (n,); the empty word is among those
-of each source. A place is that of an entry of the table: there is one for each target word of a
-pair and, in the order of the source, each of its source words.
+"""Alignments: edit operations between sequences of ids, longest common subsequences, edit distances of
+words, and the expected counts of IBM model 1 between sentences and their translations.
 """
 
 from __future__ import annotations
@@ -33,7 +11,13 @@ from numba import njit
 @njit(nogil=True, cache=True)
 def edit_counts(references, reference_ends, hypotheses, hypothesis_ends, longest, out):
     """Count substitutions, deletions and insertions from reference k to hypothesis k in out[k];
-    `longest` hypothesis of all.
+    `longest`: length of the longest hypothesis.
+
+    Alignments with equally few edits may differ in substitutions, so the choice must be fixed: a
+    common prefix and suffix are matched, and from the end backwards a deletion is taken where the best
+    alignment allows one, else an insertion where the cost falls in the column before, else the
+    diagonal. Since that depends on neighbouring costs alone, the counts are carried forward with them,
+    and one row of the table is enough.
     """
     costs, deletions = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
     insertions = np.empty(longest + 1, np.int64)
@@ -79,8 +63,8 @@ def edit_counts(references, reference_ends, hypotheses, hypothesis_ends, longest
 
 @njit(nogil=True, cache=True)
 def common_lengths(first, first_ends, second, second_ends, longest, out):
-    """Compute out[k]: the length of the longest common subsequence of both sequences k; `longest`
-    of the second.
+    """Compute out[k]: the length of the longest common subsequence of both sequences k; `longest`:
+    length of the longest second sequence.
     """
     row = np.empty(longest + 1, np.int64)
     for k in range(len(out)):
@@ -99,13 +83,17 @@ def common_lengths(first, first_ends, second, second_ends, longest, out):
 
 # ---- spelling
 
-MAX_WORD_BYTES = 64  # bytes of the word that is looked for
+MAX_WORD_BYTES = 64  # of the word that distances are computed to
 
 
 @njit(nogil=True, cache=True)
-def edit_distances(word, arena, offsets, most, out):
-    """Compute as out[k] the edit distance of `word` (1 to 64 bytes) to spelling k, or `most + 1`
-    where the lengths alone differ by more.
+def edit_distances(word, arena, offsets, limit, out):
+    """Compute as out[k] the edit distance of `word` (1 to 64 bytes) to spelling k, or `limit + 1`
+    where the lengths alone differ by more than `limit`.
+
+    Levenshtein's distance, all rows of a column at once in the bits of one number: Myers 1999, "A fast
+    bit-vector algorithm for approximate string matching", in Hyyrö's form (2003) for whole words. It
+    counts bytes, so a letter outside ASCII weighs two or three: good enough for suggestions.
     """
     masks = np.zeros(256, np.uint64)
     one, size = np.uint64(1), len(word)
@@ -114,14 +102,12 @@ def edit_distances(word, arena, offsets, most, out):
     top = one << np.uint64(size - 1)
     for k in range(len(offsets) - 1):
         low, high = offsets[k], offsets[k + 1]
-        if abs(high - low - size) > most:
-            out[k] = most + 1
+        if abs(high - low - size) > limit:
+            out[k] = limit + 1
             continue
         distance = size
-        plus, minus = (
-            ~np.uint64(0),
-            np.uint64(0),
-        )  # where the distance rises or falls from one row to the next
+        # bits of the rows at which the distance rises or falls by one
+        plus, minus = ~np.uint64(0), np.uint64(0)
         for i in range(low, high):
             equal = masks[arena[i]]
             across = (((equal & plus) + plus) ^ plus) | equal | minus
@@ -138,13 +124,19 @@ def edit_distances(word, arena, offsets, most, out):
         out[k] = distance
 
 
-# ---- word alignment
+# ---- word alignment: IBM model 1 (Brown et al. 1993, "The Mathematics of Statistical Machine
+# Translation", equation 13)
+#
+# The table of translation probabilities is sparse: `starts` (E + 1,) says where the target words of each
+# source word begin in `words`, sorted. Sources and targets are the concatenated words of many pairs, up to
+# their ends (n,); each source has the empty word too. `entries` are indices into the table: one for each
+# target word of a pair and, in the order of the source, each of its source words.
 
 
 @njit(nogil=True, cache=True)
-def find_places(sources, source_ends, targets, target_ends, first, last, starts, words, places):
-    """Find the table entries of all pairs of words, which are all there, in the sentence pairs
-    from `first` to before `last`.
+def find_places(sources, source_ends, targets, target_ends, first, last, starts, words, entries):
+    """Find the table entries of all pairs of words, which must all exist, in the sentence pairs from
+    `first` to before `last`.
     """
     at = 0
     for pair in range(first, last):
@@ -159,27 +151,27 @@ def find_places(sources, source_ends, targets, target_ends, first, last, starts,
                         low = middle
                     else:
                         high = middle
-                places[at] = low
+                entries[at] = low
                 at += 1
 
 
 @njit(nogil=True, cache=True)
-def expected_counts(source_ends, target_ends, first, last, places, probs, counts):
-    """Add to `counts` how often each entry of the table is expected in these pairs; returns their
+def expected_counts(source_ends, target_ends, first, last, entries, probs, counts):
+    """Add to `counts` how often each entry of the table is expected in these pairs; return their
     log-likelihood.
 
-    A target word is shared among the words of its source in proportion to their probabilities, and
-    has their mean itself.
+    A target word is shared among the words of its source in proportion to their probabilities; its
+    own probability is their mean.
     """
-    total, at = 0.0, 0
+    log_likelihood, at = 0.0, 0
     for pair in range(first, last):
         size = source_ends[pair] - (source_ends[pair - 1] if pair else 0)
         for _ in range(target_ends[pair] - (target_ends[pair - 1] if pair else 0)):
-            whole = 0.0
+            mass = 0.0
             for k in range(at, at + size):
-                whole += probs[places[k]]
+                mass += probs[entries[k]]
             for k in range(at, at + size):
-                counts[places[k]] += probs[places[k]] / whole
-            total += np.log(whole / size)
+                counts[entries[k]] += probs[entries[k]] / mass
+            log_likelihood += np.log(mass / size)
             at += size
-    return total
+    return log_likelihood

@@ -1,14 +1,12 @@
-"""Attention (Vaswani et al. 2017; Bahdanau et al. 2015):
-of queries to the keys and values of tokens, wherever these lie.
+"""Attention (Vaswani et al. 2017) of queries to keys and values in pages, and additive attention
+(Bahdanau et al. 2015), for training and for inference.
 
-Keys and values of tokens lie in pages of 64 tokens. A page has, for each layer, the keys (K, 64), turned so
-that 16 scores are made at a time without adding across lanes, then the values (64, K). A sequence is a list
-of addresses of pages, so sequences may grow, share what they have in common, join and leave without a copy;
-`runtime.attention` has the pages. One loop serves a new token, a prompt, the tokens of an encoder and a
-decoder that looks at its sources. A query's sums are made in the order of the keys, whatever is computed
-beside it, so its result does not depend on that, to the bit.
-
-Additive attention stands here too, for training and for inference.
+A page holds keys and values of 64 tokens: for each layer the keys (K, 64), transposed so that 16 scores
+are computed at a time without adding across lanes, then the values (64, K). A sequence is a list of
+addresses of pages (`runtime.attention`), so sequences may grow, share a prefix, join and leave without a
+copy. One loop serves a new token, a prompt, the tokens of an encoder and a decoder that attends to its
+sources. A query's sums are made in the order of the keys, so its result does not depend on what is
+computed beside it, to the bit.
 """
 
 from __future__ import annotations
@@ -36,14 +34,12 @@ from seqloom.kernels.matmul import LANES, add_block, linear
 from seqloom.kernels.team import do_parts, share
 
 PAGE = 64  # tokens
-QUERIES = (
-    64  # of a sequence whose scores are there at a time, so that they stay small for a long one
-)
+QUERIES = 64  # of a sequence that are scored at a time, so that scores of a long one stay small
 
 
 @intrinsic
 def _pointer(context, address):
-    """Return the memory at an address."""
+    """Return a pointer to an address."""
 
     def code(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
@@ -53,8 +49,8 @@ def _pointer(context, address):
 
 @njit(nogil=True, cache=True)
 def page_at(address, layer, d_keys):
-    """Return keys and values of one layer of the page at this address, flat,
-    with a vector of room behind them.
+    """Return keys and values of one layer of the page at this address, flat, followed by space for a
+    vector.
     """
     size = 2 * d_keys * PAGE
     return carray(_pointer(address + 4 * layer * size), (size + LANES,), np.float32)
@@ -64,13 +60,13 @@ def page_at(address, layer, d_keys):
 def store_tokens(x, column, d_keys, layer, pages, starts, counts, lengths):
     """Write the keys and values of tokens, x[:, column:column + 2 d_keys], to their pages.
 
-    Sequence r has counts[r] tokens, x[starts[r]:], the last of lengths[r];
-    pages (R, P) has the addresses of its pages.
+    Sequence r has counts[r] tokens, x[starts[r]:], the last of its lengths[r]; pages (R, P) has the
+    addresses of its pages.
     """
     for r in range(len(starts)):
         for i in range(counts[r]):
-            place = lengths[r] - counts[r] + i
-            page, slot = page_at(pages[r, place // PAGE], layer, d_keys), place % PAGE
+            position = lengths[r] - counts[r] + i
+            page, slot = page_at(pages[r, position // PAGE], layer, d_keys), position % PAGE
             keys = x[starts[r] + i, column : column + d_keys]
             for j in range(d_keys):
                 page[j * PAGE + slot] = keys[j]
@@ -90,23 +86,21 @@ def copy_tokens(source, target, n_layers, d_keys, count):
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
-def _add_distances(scores, place, by_distance):
-    """Add by_distance (2 F - 1,), of which the middle is for distance 0 and
-    the ends for all that is further away.
-    """
+def _add_distances(scores, position, by_distance):
+    """Add by_distance (2 F - 1,): its middle is for distance 0, its ends also for larger distances."""
     far = len(by_distance) // 2
     for t in range(len(scores)):
-        scores[t] += by_distance[min(max(t - place, -far), far) + far]
+        scores[t] += by_distance[min(max(t - position, -far), far) + far]
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
-def _add_relative(query, relative, scores, place):
-    """Add what a query has in common with the vector of each distance, relative (R, d) (Shaw et al. 2018)."""
-    common = np.empty(min(len(relative), place + 1), np.float32)
-    for distance in range(len(common)):
-        common[distance] = dot(query, relative[distance])
-    for t in range(place + 1):
-        scores[t] += common[min(place - t, len(common) - 1)]
+def _add_relative(query, relative, scores, position):
+    """Add the products of a query and the vector of each distance, relative (R, d) (Shaw et al. 2018)."""
+    products = np.empty(min(len(relative), position + 1), np.float32)
+    for distance in range(len(products)):
+        products[distance] = dot(query, relative[distance])
+    for t in range(position + 1):
+        scores[t] += products[min(position - t, len(products) - 1)]
 
 
 @njit(nogil=True, cache=True)
@@ -130,14 +124,15 @@ def attend(
     out,
     weights,
 ):
-    """Write what the queries x (N, heads d_head ...) see to out (N, heads d_head),
-    for the heads from `low` to `high`.
+    """Write the contexts of the queries x (N, heads d_head ...) to out (N, heads d_head), for the heads
+    from `low` to `high`.
 
     Sequence r has the queries x[starts[r]:][:counts[r]] and the lengths[r] tokens of pages[r]. With `causal`
-    its queries are the last of its tokens, and see themselves and at most `window` before; otherwise all see
-    all. Where n_heads d_head is more than d_keys, neighbouring heads share keys and values. by_distance
-    (heads, 2 F - 1) or (heads, 0) is added to the scores, relative (R, d_head) or (0, d_head) multiplied with
-    queries first. With weights (N, heads, S) the shares are written there.
+    its queries are the last of its tokens, and attend to themselves and at most `window` tokens before;
+    otherwise all attend to all. Where n_heads d_head is more than d_keys, neighbouring heads share keys and
+    values. by_distance (heads, 2 F - 1) or (heads, 0) is added to the scores, and so are the products of
+    the queries with relative (R, d_head) or (0, d_head). The attention weights are written to `weights`
+    (N, heads, S), if it is not empty.
     """
     group = n_heads * d_head // d_keys
     room = 1
@@ -159,7 +154,7 @@ def attend(
                 for i in range(rows):
                     for j in range(d_head):
                         queries[i, j] = x[starts[r] + first + i, column + j] * scale
-                end = before + first + rows if causal else length  # tokens that some query sees
+                end = before + first + rows if causal else length  # after the last visible token
                 begin = max(before + first - window, 0) // PAGE if causal else 0  # the first page
                 for i in range(rows):
                     scores[i, begin * PAGE : end] = ZERO
@@ -178,17 +173,17 @@ def attend(
                         min(end - p * PAGE, PAGE),
                     )
                 for i in range(rows):
-                    place = before + first + i
-                    seen = place + 1 if causal else length
-                    start = max(place - window, 0) if causal else 0
-                    row = scores[i, :seen]
+                    position = before + first + i
+                    visible = position + 1 if causal else length
+                    start = max(position - window, 0) if causal else 0
+                    row = scores[i, :visible]
                     if by_distance.shape[1] > 0:
-                        _add_distances(row, place, by_distance[head])
+                        _add_distances(row, position, by_distance[head])
                     if len(relative) > 0:
-                        _add_relative(queries[i], relative, row, place)
-                    shares[i] = exp_row(row[start:]) if seen > start else ZERO
+                        _add_relative(queries[i], relative, row, position)
+                    shares[i] = exp_row(row[start:]) if visible > start else ZERO
                     scores[i, begin * PAGE : start] = ZERO
-                    scores[i, seen:end] = ZERO
+                    scores[i, visible:end] = ZERO
                     mixed[i, :wide] = ZERO
                 for p in range(begin, -(-end // PAGE)):
                     page = page_at(pages[r, p], layer, d_keys)
@@ -208,10 +203,10 @@ def attend(
                     for j in range(d_head):
                         out[starts[r] + first + i, column + j] = mixed[i, j] * shares[i]
                     if len(weights) > 0:
-                        shown = weights[starts[r] + first + i, head]
-                        shown[:] = ZERO
+                        written = weights[starts[r] + first + i, head]
+                        written[:] = ZERO
                         for t in range(begin * PAGE, end):
-                            shown[t] = scores[i, t] * shares[i]
+                            written[t] = scores[i, t] * shares[i]
 
 
 class HeadsJob(NamedTuple):
@@ -258,8 +253,8 @@ def _do_heads(job, low, high):
 
 @njit(nogil=True, cache=True)
 def attend_heads(team, x, heads, layer, tokens, causal, by_distance, relative, weights):
-    """Return what the queries at the beginning of each row of x see, (N, heads d_head);
-    `weights` as of `attend`.
+    """Return the contexts of the queries at the beginning of each row of x, (N, heads d_head); `weights`
+    as in `attend`.
     """
     out = np.empty((len(x), heads.n_heads * heads.d_head), np.float32)
     pairs = 0  # of a query and a key
@@ -270,8 +265,7 @@ def attend_heads(team, x, heads, layer, tokens, causal, by_distance, relative, w
     return out
 
 
-# ---- additive attention (`nn.memory`): energy . tanh(query + key) of all pairs, which are never in memory
-# together
+# ---- additive attention (`nn.memory`): energy . tanh(query + key) of all pairs, without an array of all tanh
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
@@ -293,8 +287,8 @@ def additive_scores(queries, keys, energy, scores):
 
 @njit(nogil=True, cache=True, fastmath=FUSED)
 def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_energy):
-    """Add the gradients of the three to theirs; `above` (B, T, S) is that of the scores.
-    What is zero, as at padding, is free.
+    """Add the gradients of queries, keys and energy to d_queries, d_keys and d_energy; `above` (B, T, S)
+    is that of the scores. Zeros, as at padding, cost nothing.
     """
     inner, one = np.empty_like(energy), energy.dtype.type(1)
     for b in range(len(queries)):
@@ -320,12 +314,13 @@ def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_ener
 def attend_memory(
     queries, vectors, keys, offsets, source, energy, scale, covered, coverage, out, weights
 ):
-    """Add what the queries (n, Q) see of the vectors (N, D) of their sources to out (n, D),
-    by the keys (N, Q), as `nn.memory`.
+    """Add the contexts of the queries (n, Q), means of the vectors (N, D) of their sources weighted by
+    the keys (N, Q), to out (n, D), as `nn.memory` does.
 
-    Source s has the steps offsets[s] to offsets[s + 1]; the shares are written to weights (n, S), which has
-    zeros. With an `energy` (Q,) scores are additive, else products times `scale`. With `covered` (Q,) a key
-    is shifted by what its step was given before, coverage (n, S), to which the shares are added.
+    Source s has the steps offsets[s] to offsets[s + 1]; the attention weights are written to weights
+    (n, S), which must be zeros. With an `energy` (Q,) scores are additive, else products times `scale`.
+    With `covered` (Q,) a key is shifted by `covered` times its step's earlier weights, coverage (n, S),
+    which is updated.
     """
     shifted, inner = np.empty(queries.shape[1], np.float32), np.empty(queries.shape[1], np.float32)
     for row in range(len(queries)):
@@ -333,7 +328,7 @@ def attend_memory(
         steps = offsets[source[row] + 1] - low
         if steps == 0:
             continue
-        query, shares = queries[row], weights[row, :steps]
+        query, row_weights = queries[row], weights[row, :steps]
         for t in range(steps):
             key = keys[low + t]
             if len(covered) > 0:
@@ -341,14 +336,14 @@ def attend_memory(
                 add_scaled(shifted, coverage[row, t], covered)
                 key = shifted
             if len(energy) > 0:
-                shares[t] = additive_score(query, key, energy, inner)
+                row_weights[t] = additive_score(query, key, energy, inner)
             else:
-                shares[t] = scale * dot(query, key)
-        softmax(shares)
+                row_weights[t] = scale * dot(query, key)
+        softmax(row_weights)
         for t in range(steps):
-            add_scaled(out[row], shares[t], vectors[low + t])
+            add_scaled(out[row], row_weights[t], vectors[low + t])
         if len(covered) > 0:
-            add_scaled(coverage[row, :steps], ONE, shares)
+            add_scaled(coverage[row, :steps], ONE, row_weights)
 
 
 @njit(nogil=True, cache=True)
@@ -366,10 +361,10 @@ def read_memory(
     coverage,
     weights,
 ):
-    """Return tanh of the readout of hidden states (n, H) and of what they see of their sources: (n, D).
+    """Return tanh of the readout of hidden states (n, H) and of their contexts in the sources: (n, D).
 
-    Queries are `query` times the hidden states where scores are additive, else the states themselves;
-    the others as of `attend_memory`.
+    Queries are `query` times the hidden states where scores are additive, else the states themselves; the
+    other arguments as in `attend_memory`.
     """
     out = linear(readout, hidden)
     queries = linear(query, hidden) if len(energy) > 0 else hidden

@@ -3,10 +3,9 @@ descent (Joulin et al. 2016, "Bag of Tricks for Efficient Text Classification").
 
     h = mean of X[row]        p = softmax(Y h)        loss = -log p[label]
 
-With a tree (Morin and Bengio 2005) a class is a way from the root, and p the product of a yes or no
-at each of its nodes. Rows come in the order in which they are read, so that the processor is asked
-for those a few places ahead (`prefetch_row`); without that a text of rare n-grams is a sequence of
-waits for memory.
+With a tree (Morin and Bengio 2005) a class is a path from the root, and p the product of the binary
+decisions at its nodes. Rows come in the order in which they are read, so those a few positions
+ahead can be prefetched (`prefetch_row`); otherwise a text of rare n-grams waits for memory at each row.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from numba import njit
 from seqloom.kernels.intrinsics import prefetch_row
 from seqloom.kernels.maths import softmax
 
-_AHEAD = 8  # rows that are under way
-_FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
+_AHEAD = 8  # rows being prefetched
+_FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order; NaN stays NaN
 _ONE, _ZERO = np.float32(1), np.float32(0)
 
 
@@ -27,8 +26,7 @@ def fill_random(X, width, first, seed):
     """Fill the first `width` numbers of each row with values between -1/width and 1/width: a
     32-bit hash of (seed, row, column).
 
-    Mixed twice by a shift and a product, so that it is done for many columns at once; a generator
-    would go one by one.
+    A hash can be computed for many columns at once; a generator would go one by one.
     """
     scale, low = np.float32(2.0 / width / 2.0**24), np.float32(-1.0 / width)
     for r in range(len(X)):
@@ -44,7 +42,7 @@ def fill_random(X, width, first, seed):
 
 @njit(nogil=True, cache=True)
 def narrow(flat, n, wide, width):
-    """Convert rows of `wide` numbers to rows of their first `width`, in the same memory."""
+    """Cut rows of `wide` numbers to their first `width`, in the same memory."""
     for r in range(n):
         for d in range(width):
             flat[r * width + d] = flat[r * wide + d]
@@ -56,16 +54,15 @@ def _mean(X, rows, low, high, hidden):
     width = len(hidden)
     for d in range(width):
         hidden[d] = _ZERO
-    whole = low + (high - low) // 4 * 4
-    for k in range(
-        low, whole, 4
-    ):  # four at once, so that `hidden` is read and written a quarter as often
+    unrolled = low + (high - low) // 4 * 4
+    # four at once, so that `hidden` is read and written a quarter as often
+    for k in range(low, unrolled, 4):
         for ahead in range(k + _AHEAD, min(k + _AHEAD + 4, high)):
             prefetch_row(X, rows[ahead])
         a, b, c, e = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
         for d in range(width):
             hidden[d] += (X[a, d] + X[b, d]) + (X[c, d] + X[e, d])
-    for k in range(whole, high):
+    for k in range(unrolled, high):
         a = rows[k]
         for d in range(width):
             hidden[d] += X[a, d]
@@ -75,8 +72,8 @@ def _mean(X, rows, low, high, hidden):
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _learn_softmax(hidden, Y, label, rate, scores, move):
-    """Update the output rows; `move` becomes the update of the hidden vector. Return the loss."""
+def _learn_softmax(hidden, Y, label, rate, scores, update):
+    """Update the output rows; `update` becomes the update of the hidden vector. Return the loss."""
     width = len(hidden)
     for c in range(len(Y)):
         s = _ZERO
@@ -85,25 +82,25 @@ def _learn_softmax(hidden, Y, label, rate, scores, move):
         scores[c] = s
     softmax(scores)
     for d in range(width):
-        move[d] = _ZERO
+        update[d] = _ZERO
     for c in range(len(Y)):
         g = rate * (np.float32(c == label) - scores[c])
         for d in range(width):
             y = Y[c, d]
-            move[d] += g * y
+            update[d] += g * y
             Y[c, d] = y + g * hidden[d]
     return -np.log(scores[label])
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _learn_tree(hidden, Y, low, high, nodes, turns, rate, move):
-    """Update the nodes on the path to a class; `move` becomes the update of the hidden vector.
+def _learn_tree(hidden, Y, low, high, nodes, turns, rate, update):
+    """Update the nodes on the path to a class; `update` becomes the update of the hidden vector.
     Return the loss.
     """
     width = len(hidden)
     loss = _ZERO
     for d in range(width):
-        move[d] = _ZERO
+        update[d] = _ZERO
     for j in range(low, high):
         node = nodes[j]
         s = _ZERO
@@ -116,7 +113,7 @@ def _learn_tree(hidden, Y, low, high, nodes, turns, rate, move):
         g = rate * (np.float32(turns[j]) - p)
         for d in range(width):
             y = Y[node, d]
-            move[d] += g * y
+            update[d] += g * y
             Y[node, d] = y + g * hidden[d]
     return loss
 
@@ -125,13 +122,13 @@ def _learn_tree(hidden, Y, low, high, nodes, turns, rate, move):
 def train(order, rows, row_offsets, labels, X, Y, ends, nodes, turns, first, last):
     """Learn from the texts `order`, the rate falling from `first` to `last`; X and Y change in place.
 
-    ends, nodes, turns: the tree, nodes[ends[c - 1]:ends[c]] for class c; empty for softmax. Returns
-    the sum of the losses and the number of texts.
+    ends, nodes, turns: the tree, nodes[ends[c - 1]:ends[c]] for class c; empty for softmax. Return the
+    sum of the losses and the number of texts.
     """
     width = X.shape[1]
-    hidden, move = np.empty(width, np.float32), np.empty(width, np.float32)
+    hidden, update = np.empty(width, np.float32), np.empty(width, np.float32)
     scores = np.empty(len(Y), np.float32)
-    loss, learnt = 0.0, 0
+    loss, n_texts = 0.0, 0
     for i in range(len(order)):
         doc = order[i]
         low, high = row_offsets[doc], row_offsets[doc + 1]
@@ -139,7 +136,7 @@ def train(order, rows, row_offsets, labels, X, Y, ends, nodes, turns, first, las
             continue
         rate = np.float32(first + (last - first) * i / len(order))
         _mean(X, rows, low, high, hidden)
-        if i + 1 < len(order):  # the beginning of the next text, while there is arithmetic to do
+        if i + 1 < len(order):  # prefetch the beginning of the next text during the arithmetic
             after = row_offsets[order[i + 1]]
             for k in range(after, min(after + _AHEAD, row_offsets[order[i + 1] + 1])):
                 prefetch_row(X, rows[k])
@@ -153,19 +150,19 @@ def train(order, rows, row_offsets, labels, X, Y, ends, nodes, turns, first, las
                 nodes,
                 turns,
                 rate,
-                move,
+                update,
             )
         else:
-            loss += _learn_softmax(hidden, Y, label, rate, scores, move)
+            loss += _learn_softmax(hidden, Y, label, rate, scores, update)
         share = _ONE / np.float32(high - low)
         for d in range(width):
-            move[d] *= share
+            update[d] *= share
         for k in range(low, high):
             row = rows[k]
             for d in range(width):
-                X[row, d] += move[d]
-        learnt += 1
-    return loss, learnt
+                X[row, d] += update[d]
+        n_texts += 1
+    return loss, n_texts
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
@@ -186,11 +183,11 @@ def score(rows, row_offsets, X, Y, out):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def score_codes(rows, row_offsets, codes, centroids, norm_codes, norms, Y, out):
-    """Compute the scores if a row is a length, norms[norm_codes[row]], times one of 256 centroids
-    for each two dimensions.
+    """Compute the scores for quantised rows: a length, norms[norm_codes[row]], times one of 256
+    centroids for each two dimensions.
 
-    codes (R, S), centroids (S, 256, 2), Y (C, 2 S). The rows are never unpacked: their mean is
-    summed up from the centroids.
+    codes (R, S), centroids (S, 256, 2), Y (C, 2 S). The rows are never unpacked: their mean is summed
+    from the centroids.
     """
     parts = codes.shape[1]
     hidden = np.empty(2 * parts, np.float32)

@@ -1,8 +1,8 @@
 """One step of beam search: the best continuations of each prompt, and which of them leave the beam.
 
-A step reads every log-probability once. Most of them cannot get among the `k` best, which a block
-of them shows with one comparison each that uses vector units; only the few blocks with a candidate
-are read again, one by one. No array of sums (rows times vocabulary) is made.
+A step reads every log-probability once. Blocks without a candidate for the `k` best, which are most, are
+skipped after one comparison per value, on vector units; only the others are read again, one by one. No
+array of sums (rows times vocabulary) is built.
 
 Rows of the beam are open hypotheses: those of one prompt side by side, best first, prompts in their order.
 """
@@ -15,8 +15,8 @@ BLOCK = 128
 
 @njit(nogil=True, cache=True)
 def any_above(x, limit):
-    """Return whether a value is above the limit or NaN. The count has 32 bits: LLVM vectorises
-    that, not a maximum.
+    """Return whether a value is above the limit or NaN. LLVM vectorises a count of 32 bits, but not a
+    maximum.
     """
     hits = np.int32(0)
     for j in range(len(x)):
@@ -34,20 +34,19 @@ def possible(x):
 
 
 @njit(nogil=True, cache=True)
-def offer(x, row, log_prob, largest, taken, best, rows, tokens):
-    """Let the continuations of one row, log-probabilities x (V,), compete for the places `best`, of
-    which `taken` are filled.
+def offer(x, row, log_prob, largest, filled, best, rows, tokens):
+    """Insert the continuations of one row, log-probabilities x (V,), into the list `best`, which has
+    `filled` entries, if they are good enough.
 
-    Of equal sums the one that came first stays ahead. Returns how many are filled then, or -1 if x
+    Of equal sums the one that came first stays ahead. Return the new number of entries, or -1 if x
     holds NaN or a value above `largest`.
     """
     k = len(best)
     for start in range(0, len(x), BLOCK):
         end = min(start + BLOCK, len(x))
-        worst = best[k - 1] if taken == k else -np.inf
-        limit = min(worst - log_prob, 0.0) * (
-            1 + 1e-6
-        )  # a little lower, so that rounding to float32 loses none
+        worst = best[k - 1] if filled == k else -np.inf
+        # a little lower, so that rounding to float32 loses none
+        limit = min(worst - log_prob, 0.0) * (1 + 1e-6)
         if not any_above(x[start:end], np.float32(limit)):
             continue
         for j in range(start, end):
@@ -55,20 +54,20 @@ def offer(x, row, log_prob, largest, taken, best, rows, tokens):
                 return -1
             total = log_prob + min(np.float64(x[j]), 0.0)
             if total > worst:
-                at = min(taken, k - 1)
+                at = min(filled, k - 1)
                 while at > 0 and best[at - 1] < total:
                     best[at], rows[at], tokens[at] = best[at - 1], rows[at - 1], tokens[at - 1]
                     at -= 1
                 best[at], rows[at], tokens[at] = total, row, j
-                taken = min(taken + 1, k)
-                worst = best[k - 1] if taken == k else -np.inf
-    return taken
+                filled = min(filled + 1, k)
+                worst = best[k - 1] if filled == k else -np.inf
+    return filled
 
 
 @njit(nogil=True, cache=True)
 def all_usable(log_probs, ids, largest):
-    """Return whether the likeliest tokens, ids (n,) of log_probs (n, V), have probabilities:
-    above zero, not above `largest`, not NaN, which NumPy takes for the largest number.
+    """Return whether the likeliest tokens, ids (n,) of log_probs (n, V), have valid probabilities: above
+    zero, not above `largest`, not NaN (which `argmax` takes for the largest number).
     """
     for row in range(len(ids)):
         best = log_probs[row, ids[row]]
@@ -79,19 +78,19 @@ def all_usable(log_probs, ids, largest):
 
 @njit(nogil=True, cache=True)
 def keep_result(count, scores, log_probs, origins, score, log_prob, length, row, token):
-    """Put a hypothesis among the results of its prompt, best first, equal ones as they came;
-    returns the new count.
+    """Insert a hypothesis into the results of its prompt, best first, equal ones in order of arrival;
+    return the new count.
     """
-    most = len(scores)
-    if count == most and score <= scores[most - 1]:
+    capacity = len(scores)
+    if count == capacity and score <= scores[capacity - 1]:
         return count
-    at = min(count, most - 1)
+    at = min(count, capacity - 1)
     while at > 0 and scores[at - 1] < score:
         scores[at], log_probs[at], origins[at] = scores[at - 1], log_probs[at - 1], origins[at - 1]
         at -= 1
     scores[at], log_probs[at] = score, log_prob
     origins[at, 0], origins[at, 1], origins[at, 2] = length, row, token
-    return min(count + 1, most)
+    return min(count + 1, capacity)
 
 
 @njit(nogil=True, cache=True)
@@ -117,25 +116,25 @@ def advance(
     their penalty or empty. Each prompt keeps its k best continuations. Those that end, or reach the
     limit of their prompt (n,), go to the results: counts (n,), scores (n, N), log_probs (n, N) and
     origins (n, N, 3) with length, row and last token. The others go to `out`, log_prob (.,) and
-    prompt, row and token (3, .); unless the prompt is settled: its best open one divided by
-    `divisors` (n,), the largest that it can reach, is no better than the worst of N results. -1
-    open: a row is no distribution.
+    prompt, row and token (3, .), unless the prompt is settled: its best open one divided by the
+    largest divisor it can reach, `divisors` (n,), is no better than the worst of N results. -1 open: a
+    row is no distribution.
     """
     counts, scores, log_prob_of, origins = results
     out_log_prob, out_ids = out
     best, rows, tokens = np.empty(k), np.empty(k, np.int64), np.empty(k, np.int64)
     n_open, first = 0, 0
     while first < len(prompt):
-        p, taken, row = prompt[first], 0, first
+        p, filled, row = prompt[first], 0, first
         while row < len(prompt) and prompt[row] == p:
             if not possible(log_probs[row]):
                 return -1, False
-            taken = offer(log_probs[row], row, log_prob[row], largest, taken, best, rows, tokens)
-            if taken < 0:
+            filled = offer(log_probs[row], row, log_prob[row], largest, filled, best, rows, tokens)
+            if filled < 0:
                 return -1, False
             row += 1
         first, begin = row, n_open
-        for i in range(taken):
+        for i in range(filled):
             if tokens[i] == eos_id or length == limits[p]:
                 score = best[i] / divisor + (coverage[rows[i]] if len(coverage) > 0 else 0.0)
                 counts[p] = keep_result(
@@ -153,11 +152,11 @@ def advance(
                 out_log_prob[n_open] = best[i]
                 out_ids[0, n_open], out_ids[1, n_open], out_ids[2, n_open] = p, rows[i], tokens[i]
                 n_open += 1
-        most = scores.shape[1]
+        nbest = scores.shape[1]
         if (
             n_open > begin
-            and counts[p] == most
-            and not out_log_prob[begin] / divisors[p] > scores[p, most - 1]
+            and counts[p] == nbest
+            and not out_log_prob[begin] / divisors[p] > scores[p, nbest - 1]
         ):
             n_open = begin
     moved = n_open != len(prompt)
@@ -168,8 +167,8 @@ def advance(
 
 @njit(nogil=True, cache=True)
 def trace(tokens, rows, starts, counts, origins, out):
-    """Write the tokens of all results one after another to `out`, from what every step chose: a
-    token, and the row before it.
+    """Write the concatenated tokens of all results to `out`, from the choices of every step: a token,
+    and the row that it continues.
 
     The choices of step t begin at starts[t]. counts (n,) and origins (n, N, 3) as in `advance`.
     """

@@ -1,7 +1,7 @@
-"""Says that kernels are being compiled, where that takes seconds: once a process, and once in the
+"""Announces that kernels are being compiled, if that takes seconds: once per process, and once in the
 life of a cache.
 
-numba tells of every function that it must compile because its cache has none (`numba.core.event`).
+numba reports every function that it compiles because its cache has none (`numba.core.event`).
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 
 from seqloom import progress
 
-PATIENCE = 1.0  # seconds of compiling, all kernels together, before it is said
+PATIENCE = 1.0  # seconds of compiling, all kernels together, before it is announced
 MESSAGE = "compiling kernels, once; from now on they are read from the cache"
 
 
 class Clock:
-    """How long numba has been compiling: functions inside others, and in any thread."""
+    """Measures how long numba has been compiling, also functions inside others and in any thread."""
 
     def __init__(self) -> None:
-        self.spent, self.depth, self.begun, self.said = 0.0, 0, 0.0, False
+        self.spent, self.depth, self.begun, self.announced = 0.0, 0, 0.0, False
         self.timer: threading.Timer | None = None
         self.lock = threading.Lock()
 
     def start(self) -> None:
         with self.lock:
             self.depth += 1
-            if self.depth > 1 or self.said:
+            if self.depth > 1 or self.announced:
                 return
             self.begun = time.monotonic()
             self.timer = threading.Timer(max(PATIENCE - self.spent, 0), self.say)
@@ -43,8 +43,8 @@ class Clock:
                 self.timer, self.spent = None, self.spent + time.monotonic() - self.begun
 
     def say(self) -> None:
-        if not self.said:
-            self.said = progress.say_from_any_thread(MESSAGE)
+        if not self.announced:
+            self.announced = progress.say_from_any_thread(MESSAGE)
 
 
 @cache

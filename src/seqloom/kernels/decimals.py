@@ -1,8 +1,8 @@
 """Decimal numbers and the lines of word-vector files, read from bytes.
 
-A number is up to 18 digits as a whole number, times a power of ten in double precision, and then
-rounded to single: the nearest float32 except where the text lies within about 1e-8 of the middle
-between two, and then one of those two.
+A number is an integer of up to 18 digits times a power of ten, in double precision, then rounded to
+single: the nearest float32, except that within about 1e-8 of the middle between two it may be the other
+one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 _TENS = 10.0 ** np.arange(23)  # exact in double precision
-_MOST_DIGITS = 18  # that fit a whole number of 64 bits
+_MAX_DIGITS = 18  # that fit an integer of 64 bits
 _BEYOND = 400  # a power of ten that takes any number of 18 digits to zero or infinity
 _NEWLINE, _RETURN, _SPACE, _TAB = 10, 13, 32, 9
 
@@ -28,10 +28,10 @@ def _spells_infinity(data, i, size):
 
 @njit(nogil=True, cache=True)
 def parse_numbers(data, i, size, out):
-    """Read the numbers of a line from byte `i` on, each after blanks, into `out`; return the byte
+    """Read the numbers of a line from byte `i` on, each after blanks, into `out`; return the index
     where the next line begins.
 
-    -1 where the line has other things in it, or fewer or more numbers. The end of the data ends a line.
+    -1 if the line has anything else, or fewer or more numbers. The end of the data ends a line.
     """
     for n in range(len(out)):
         start = i
@@ -42,16 +42,16 @@ def parse_numbers(data, i, size, out):
         negative = data[i] == 45
         if negative or data[i] == 43:
             i += 1
-        whole, digits, power, seen = np.uint64(0), 0, 0, False
-        after_point = 0  # what a digit takes off the power of ten
+        mantissa, digits, power, any_digit = np.uint64(0), 0, 0, False
+        after_point = 0  # 1 after the decimal point: each digit lowers the power of ten
         while i < size:
             digit = np.int64(data[i]) - 48
             if digit >= 0 and digit <= 9:
-                seen = True
-                if digits < _MOST_DIGITS:
-                    whole = whole * np.uint64(10) + np.uint64(digit)
+                any_digit = True
+                if digits < _MAX_DIGITS:
+                    mantissa = mantissa * np.uint64(10) + np.uint64(digit)
                     power -= after_point
-                    if whole:
+                    if mantissa:
                         digits += 1
                 else:
                     power += 1 - after_point
@@ -60,8 +60,8 @@ def parse_numbers(data, i, size, out):
             else:
                 break
             i += 1
-        value = np.float64(whole)
-        if not seen:
+        value = np.float64(mantissa)
+        if not any_digit:
             if after_point == 1:
                 return -1
             stop = _spells_infinity(data, i, size)
@@ -89,7 +89,7 @@ def parse_numbers(data, i, size, out):
             if i == first:
                 return -1
             power += -exponent if down else exponent
-        if power != 0 and whole:
+        if power != 0 and mantissa:
             power = min(max(power, -_BEYOND), _BEYOND)
             while power < -22:
                 value /= 1e22
@@ -111,8 +111,8 @@ def parse_vectors(data, i, size, matrix, starts, stops):
     """Read lines `word number ... number` from byte `i` on; the bytes of each word are
     `data[start:stop]`.
 
-    A word that has blanks itself is what stands before the last numbers of its line. Returns (rows
-    read, the byte after them); it stops before a line that is not of this form.
+    A word with blanks is everything before the last numbers of its line. Return (rows read, the byte
+    after them); stops before a line that is not of this form.
     """
     width = matrix.shape[1]
     for n in range(len(matrix)):
@@ -131,13 +131,13 @@ def parse_vectors(data, i, size, matrix, starts, stops):
             stop = end
             while stop > i and data[stop - 1] <= _SPACE:
                 stop -= 1
-            for left in range(width - 1, -1, -1):  # over the last numbers, from the end
+            for n_left in range(width - 1, -1, -1):  # over the last numbers, from the end
                 while stop > i and data[stop - 1] != _SPACE and data[stop - 1] != _TAB:
                     stop -= 1
-                if left:
+                if n_left:
                     while stop > i and (data[stop - 1] == _SPACE or data[stop - 1] == _TAB):
                         stop -= 1
-            stop -= 1  # one blank ends the word; further ones are its own
+            stop -= 1  # one blank ends the word; any others belong to it
             if stop <= i:
                 return n, i
             after = parse_numbers(data, stop, size, matrix[n])
@@ -153,7 +153,7 @@ def parse_binary_vectors(data, i, size, raw, starts, stops):
     """Read records `word blank bytes`, with or without newlines before the word, into `raw`: the
     matrix as bytes (V, 4 D).
 
-    Returns (rows read, the byte after them); it stops before a record that the end of the data cuts off.
+    Return (rows read, the byte after them); stops before a record that the end of the data cuts off.
     """
     width = raw.shape[1]
     for n in range(len(raw)):
@@ -174,7 +174,7 @@ def parse_binary_vectors(data, i, size, raw, starts, stops):
 
 @njit(nogil=True, cache=True)
 def gather_words(data, starts, stops, offsets, arena):
-    """Copy the bytes of all words one after another; offsets[k] is where word k goes."""
+    """Concatenate the bytes of all words; offsets[k] is where word k begins in `arena`."""
     for k in range(len(starts)):
         at = offsets[k]
         for j in range(starts[k], stops[k]):

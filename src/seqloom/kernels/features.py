@@ -1,33 +1,10 @@
-"""Word n-grams of documents: counted for each class, looked up and summed, without a matrix of
-documents in between.
+"""Features of documents: word n-grams, exact or hashed, and character n-grams of words; counted by
+class, looked up and summed without a matrix of documents.
 
-Documents come as one array of word ids, int32, with END after each; UNKNOWN stands where a word is
-no feature, and no n-gram reaches over it. An n-gram is the pair (feature before its last word, last
-word) in one number of 64 bits:
-
-    key = code << 32 | word       where the code of a single word is its id, and that of n-gram g is
-    offset + g
-
-so keys are exact at any length, and an n-gram is reached only through its beginnings. `slots` finds
-g from the key: a table of a power of two, at most half full, -1 = empty, by open addressing. While
-counting, words and n-grams grow side by side, so the offset is GROWING, above all words; afterwards
-it is the number of words, and code = row.
-
-Character n-grams of words, hashed into buckets as fastText does (Bojanowski et al. 2017).
-
-A word stands between `<` and `>`. An n-gram counts characters, not bytes; for fastText the marks
-alone are none (`alone`: they are), and </s> has none. The hash is 32-bit FNV-1a over bytes that are
-sign-extended first: fastText once wrote `char` there, and every file since depends on it.
-
-The features of texts as numbers: words, their character n-grams and n-grams of words, hashed
-(Joulin et al. 2016).
-
-Texts come as one array of word ids, int32, with END after each and UNKNOWN where a word is not in
-the vocabulary; no n-gram reaches over an unknown word. The end of a text is a word too, so that a
-text without any other still has one. A feature's number is the id of a word, or V + the bucket of
-an n-gram (uint32). Which numbers have a row, and which, is told by `bits`, one for each number, and
-`ranks`: how many bits are set before each 64 of them. For two million buckets that is 0.4 MB, which
-stays in the cache.
+Documents come as one array of word ids, int32, with END after each and UNKNOWN for a word that is no
+feature; no n-gram spans an unknown word. `hash_ngrams` has the character n-grams of fastText, the part
+"bag features" the hashed features of its classifier, the part "features" the exact word n-grams of naive
+Bayes.
 """
 
 from __future__ import annotations
@@ -59,23 +36,27 @@ def ngram_buckets(
     *,
     alone: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bucket of every n-gram, int64, word after word, and how many there are up to the
-    end of each word.
+    """Return the bucket of every character n-gram (`hash_ngrams`), int64, word after word, and their
+    number up to the end of each word.
     """
     ends = np.zeros(len(offsets) - 1, np.int64)
-    given = arena, offsets, shortest, longest, buckets, alone
-    bucket_ids = np.empty(hash_ngrams(*given, np.zeros(0, np.int64), ends), np.int64)
-    hash_ngrams(*given, bucket_ids, ends)
+    arguments = arena, offsets, shortest, longest, buckets, alone
+    bucket_ids = np.empty(hash_ngrams(*arguments, np.zeros(0, np.int64), ends), np.int64)
+    hash_ngrams(*arguments, bucket_ids, ends)
     return bucket_ids, ends
 
 
 @njit(nogil=True, cache=True)
 def hash_ngrams(arena, offsets, shortest, longest, buckets, alone, out, ends):
-    """Write the bucket of every n-gram of every word to `out`, word after word; ends[k]: how many
-    there are up to word k.
+    """Write the bucket of every character n-gram of every word to `out`, word after word, as fastText
+    does (Bojanowski et al. 2017); ends[k]: their number up to word k.
 
-    Returns how many there are; where `out` is shorter it is filled as far as it goes: call with an
-    empty one to count.
+    A word is framed by `<` and `>`. Lengths count characters, not bytes; for fastText the frame alone
+    is no n-gram (`alone`: it is), and </s> has none. The hash is 32-bit FNV-1a over sign-extended
+    bytes: fastText once used `char` there, and every file since depends on it.
+
+    Return the number of n-grams; a shorter `out` is filled as far as it goes: call with an empty one to
+    count.
     """
     n = 0
     widest = 0
@@ -88,14 +69,14 @@ def hash_ngrams(arena, offsets, shortest, longest, buckets, alone, out, ends):
         for j in range(size - 2):
             framed[1 + j] = arena[offsets[k] + j]
         framed[size - 1] = 62
-        whole = (
+        end_mark = (
             size == 6
             and framed[1] == 60
             and framed[2] == 47
             and framed[3] == 115
             and framed[4] == 62
         )  # </s> has none
-        for i in range(0 if whole else size):
+        for i in range(0 if end_mark else size):
             if framed[i] & 0xC0 == 0x80:
                 continue
             j, h = i, _BASIS
@@ -115,7 +96,12 @@ def hash_ngrams(arena, offsets, shortest, longest, buckets, alone, out, ends):
     return n
 
 
-# ---- bag features
+# ---- bag features: words, their character n-grams and hashed n-grams of words (Joulin et al. 2016)
+#
+# The end of a text is a word too, so that an empty text still has one. A feature's number is the id of a
+# word, or V + the bucket of an n-gram (uint32). `bits` marks the numbers that have a row; `ranks` counts the
+# bits set before each 64 of them, from which the row follows. For two million buckets both take 0.4 MB, which
+# stays in the cache.
 
 END, UNKNOWN = -1, -2
 
@@ -125,12 +111,11 @@ _HALF = np.uint64(32)
 
 @njit(nogil=True, cache=True)
 def list_bag_features(ids, end, longest, words, buckets, spelled, spelled_ends, out, row_offsets):
-    """The features of every text into `out`, text after text; row_offsets (n + 1,) begins with 0.
-    Returns how many there are.
+    """Write the features of every text to `out`, text after text; row_offsets (n + 1,) begins with 0.
+    Return their number.
 
-    `end`: the number of the end of a text. `words`: V. `spelled`: buckets of the character n-grams
-    of the words one after the other, up to spelled_ends[i] for the i-th id; both are empty where
-    there are none.
+    `end`: the number of the end of a text. `words`: V. `spelled`: concatenated buckets of the words'
+    character n-grams, up to spelled_ends[i] for the i-th id; both empty without character n-grams.
     """
     n, doc, size = 0, 0, np.uint64(buckets)
     for i in range(len(ids)):
@@ -167,7 +152,7 @@ def mark(features, bits):
 
 @njit(nogil=True, cache=True, inline="always")
 def _count(x):
-    """Count the bits of 64 that are set."""
+    """Count the bits set in a number of 64 bits."""
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -176,7 +161,7 @@ def _count(x):
 
 @njit(nogil=True, cache=True)
 def rank(bits, ranks):
-    """Fill `ranks` (int32, as long as bits); return how many bits are set."""
+    """Fill `ranks` (int32, as long as bits); return the number of bits set."""
     n = 0
     for k in range(len(bits)):
         ranks[k] = n
@@ -186,7 +171,7 @@ def rank(bits, ranks):
 
 @njit(nogil=True, cache=True)
 def marked(bits, out):
-    """Write to `out` the numbers whose bits are set, ascending."""
+    """Write the numbers of the bits set to `out`, ascending."""
     n = 0
     for k in range(len(bits)):
         x = bits[k]
@@ -199,8 +184,8 @@ def marked(bits, out):
 
 @njit(nogil=True, cache=True)
 def find_rows(features, row_offsets, bits, ranks, rows):
-    """Find the rows of features; those without one are left out, and row_offsets (n + 1,) move.
-    Return how many there are.
+    """Find the rows of features, without those that have none; row_offsets (n + 1,) are updated.
+    Return the number of rows.
     """
     n = 0
     low = row_offsets[0]
@@ -216,7 +201,16 @@ def find_rows(features, row_offsets, bits, ranks, rows):
     return n
 
 
-# ---- features
+# ---- features: exact word n-grams
+#
+# An n-gram is the pair (feature before its last word, last word) in one number of 64 bits:
+#
+#     key = code << 32 | word       the code of a single word is its id, that of n-gram g is offset + g
+#
+# so keys are exact at any length, and an n-gram is found only through its prefixes. `slots` finds g from the
+# key: a table of a power of two, at most half full, -1 = empty, by open addressing. While counting, both
+# words and n-grams grow, so the offset is GROWING, above all words; afterwards it is the number of words, and
+# code = row.
 
 GROWING = 1 << 31
 
@@ -235,7 +229,7 @@ def _find(key, keys, slots, shift):
 
 @njit(nogil=True, cache=True, inline="always")
 def _shift(slots):
-    """Return how far to shift a product right to leave as many bits as the table has places for."""
+    """Return the right shift that leaves as many bits of a product as index the table."""
     bits = 0
     while (1 << bits) < len(slots):
         bits += 1
@@ -244,9 +238,7 @@ def _shift(slots):
 
 @njit(nogil=True, cache=True)
 def gather(data, starts, stops, chosen, arena, row_offsets):
-    """Copy the chosen ones of the stretches `data[start:stop]` one after another; row_offsets (n + 1,)
-    begins with 0.
-    """
+    """Concatenate the chosen ones of the slices `data[start:stop]`; row_offsets (n + 1,) begins with 0."""
     at = 0
     for k in range(len(chosen)):
         for i in range(starts[chosen[k]], stops[chosen[k]]):
@@ -257,7 +249,7 @@ def gather(data, starts, stops, chosen, arena, row_offsets):
 
 @njit(nogil=True, cache=True)
 def fill_slots(keys, n, slots):
-    """Enter the first n keys (all distinct) into an empty table of at least two places."""
+    """Insert the first n keys (all distinct) into an empty table of at least two slots."""
     shift = _shift(slots)
     for g in range(n):
         slots[-1 - _find(keys[g], keys, slots, shift)] = g
@@ -280,13 +272,13 @@ def add_documents(
     gram_stamps,
     n,
 ):
-    """Count the n-grams of documents into tables that have room for all of them; returns how many
-    n-grams there are.
+    """Count the n-grams of documents into tables large enough for all of them; return the number of
+    n-grams.
 
-    counts (W, C): of each word in each class. With `presence` a word counts once a document; then
+    counts (W, C): of each word in each class. With `presence` a word counts once per document; then
     stamps (W,) holds the document that counted it last, numbered from `first` on, and seen (W,) all
-    occurrences, which else are the sum of the counts. The same for the n-grams, of which there are
-    n.
+    occurrences, which otherwise are the sum of the counts. The same for the n-grams; n are in the
+    tables already.
     """
     shift, doc = _shift(slots), 0
     for i in range(len(ids)):
@@ -325,8 +317,9 @@ def add_documents(
 
 
 @njit(nogil=True, cache=True)
-def score_documents(ids, longest, presence, offset, keys, slots, weights, stamps, out, known):
-    """Add the weights of each document's features to its row of `out` (n, C); `known` (n,): how many it has.
+def score_documents(ids, longest, presence, offset, keys, slots, weights, stamps, out, n_features):
+    """Add the weights of each document's features to its row of `out` (n, C), their number to
+    `n_features` (n,).
 
     weights (F, C): words first, the n-grams from row `offset` on. stamps (F,): zeros, needed with `presence`.
     """
@@ -341,7 +334,7 @@ def score_documents(ids, longest, presence, offset, keys, slots, weights, stamps
             if not presence or stamps[row] != doc + 1:
                 for c in range(classes):
                     out[doc, c] += weights[row, c]
-                known[doc] += 1
+                n_features[doc] += 1
                 if presence:
                     stamps[row] = doc + 1
             j += 1
@@ -355,9 +348,7 @@ def score_documents(ids, longest, presence, offset, keys, slots, weights, stamps
 
 @njit(nogil=True, cache=True)
 def list_features(ids, longest, offset, keys, slots, rows):
-    """Write the row of every feature of the documents, repeated as often as it comes; returns how
-    many there are.
-    """
+    """Write the row of every occurrence of a feature in the documents; return their number."""
     shift, n = _shift(slots), 0
     for i in range(len(ids)):
         if ids[i] < 0:

@@ -1,24 +1,19 @@
-"""GloVe (Pennington, Socher and Manning 2014): one block of cells after another, by AdaGrad.
+"""GloVe (Pennington, Socher and Manning 2014): counting co-occurrences row by row, and training one
+block of cells after another with AdaGrad.
 
-A row of a table holds what belongs to one word: its vector, its bias and a one (for contexts a one
-and the bias), padded with zeros to `width` numbers, so that a single product of two rows is w.c +
-b_w + b_c (equation 8 without log x); behind it the sums of squared gradients of these numbers.
-`starts` is what such a sum begins with, one over the square of the first step; for the ones it is
-infinite, so they stay what they are.
+Counting: positions are sorted by their word once. All neighbours of a word are then added up, position
+by position, in one array over the vocabulary, which stays in the cache; so nothing is hashed and no pair
+is stored or sorted. Weights are integers (see `models/word_vectors/cooccurrence.py`), so the order of
+additions does not matter. Of a symmetric table only columns >= row are counted; a word beside itself is
+counted from both positions, hence twice, as it should be. Slow twin: a double loop in
+`tests/models/test_cooccurrence.py`.
 
-Cells lie in blocks of (words, contexts) small enough for the cache. Each is three numbers of 32
-bits: both places inside the block, 16 bits each; log x; f(x).
-
-Counting which words stand near which, row by row.
-
-Positions are sorted by their word once. All neighbours of one word are then found by looking around
-each of its positions and added up in one array over the vocabulary, which stays in the cache; so
-nothing is hashed and no pair is ever written down or sorted. Weights are whole numbers (see
-`models/word_vectors/cooccurrence.py`), so the order of additions is of no account. Of a symmetric
-table only columns >= row are counted; a word beside itself is seen from both of its positions,
-hence twice, as it should be.
-
-Slow twin: a double loop in `tests/models/test_cooccurrence.py`.
+Training: a row of a table holds a word's vector, its bias and a one (for contexts a one and the bias),
+padded with zeros to `width` numbers, so that a single product of two rows is w.c + b_w + b_c (equation 8
+without log x); then the sums of squared gradients of these numbers. `starts` is the initial value of such
+a sum, one over the square of the first step; for the ones it is infinite, so they never change. Cells are
+in blocks of (words, contexts) small enough for the cache. A cell is three numbers of 32 bits: both indices
+inside the block, 16 bits each; log x; f(x).
 """
 
 import numpy as np
@@ -27,30 +22,26 @@ from numba import njit
 from seqloom.kernels.intrinsics import prefetch, trailing_zeros
 
 END, GONE = 0xFFFFFFFF, 0xFFFFFFFE
-POSITIONS_AHEAD = (
-    16  # positions whose surroundings are asked of the memory before they are looked at
-)
+POSITIONS_AHEAD = 16  # positions by which the windows are prefetched
 
 
 @njit(nogil=True, cache=True)
 def reach(ids, low, high, window):
-    """Return where to begin and stop reading so that every position of low..high sees all of its
-    neighbours.
-    """
-    begin, seen = low, 0
-    while begin > 0 and seen < window and ids[begin - 1] != END:
+    """Return the range to read so that every position of low..high has all of its neighbours."""
+    begin, words = low, 0
+    while begin > 0 and words < window and ids[begin - 1] != END:
         begin -= 1
-        seen += ids[begin] != GONE
-    stop, seen = high, 0
-    while stop < len(ids) and seen < window and ids[stop] != END:
-        seen += ids[stop] != GONE
+        words += ids[begin] != GONE
+    stop, words = high, 0
+    while stop < len(ids) and words < window and ids[stop] != END:
+        words += ids[stop] != GONE
         stop += 1
     return begin, stop
 
 
 @njit(nogil=True, cache=True)
 def compact(ids, low, high, out, at):
-    """Copy without what is GONE; return where the copy ends."""
+    """Copy the ids that are not GONE; return where the copy ends."""
     for i in range(low, high):
         out[at] = ids[i]
         at += ids[i] != GONE
@@ -76,7 +67,7 @@ def sort_positions(text, low, high, starts, positions):
 
 @njit(nogil=True, cache=True)
 def emit_row(sums, touched, n, marks, tops, out_columns, out_sums, at):
-    """Write the n touched columns in ascending order, and leave everything at zero for the next row.
+    """Write the n touched columns in ascending order, and reset everything to zero for the next row.
 
     A bit for each column and a bit for each 64 of them sort without comparing.
     """
@@ -123,35 +114,36 @@ def count_rows(
     """Count the cells of rows low..high. `text` begins and ends with END;
     starts[w]..starts[w + 1]: the positions of word w.
 
-    lengths[r]: cells of row low + r; columns and totals receive them. Returns how many there are.
+    lengths[r]: number of cells of row low + r, which are written to columns and totals. Return the number
+    of all cells.
     """
     at, window, last = 0, len(weights), len(positions) - 1
     for row in range(low, high):
         n = 0
         for t in range(starts[row], starts[row + 1]):
-            here = np.int64(positions[t])
+            position = np.int64(positions[t])
             soon = np.int64(positions[min(t + POSITIONS_AHEAD, last)])
             prefetch(text, max(soon - window, 0), 0)
             prefetch(text, soon, 0)
             prefetch(text, min(soon + window, len(text) - 1), 0)
             for k in range(window):
-                other = text[here + 1 + k]
-                if other == END:
+                neighbour = text[position + 1 + k]
+                if neighbour == END:
                     break
-                keep = (not symmetric) or other >= row
-                before = sums[other]
-                sums[other] = before + (weights[k] if keep else 0)
-                touched[n] = other
+                keep = (not symmetric) or neighbour >= row
+                before = sums[neighbour]
+                sums[neighbour] = before + (weights[k] if keep else 0)
+                touched[n] = neighbour
                 n += keep and before == 0
             if symmetric:
                 for k in range(window):
-                    other = text[here - 1 - k]
-                    if other == END:
+                    neighbour = text[position - 1 - k]
+                    if neighbour == END:
                         break
-                    keep = other >= row
-                    before = sums[other]
-                    sums[other] = before + (weights[k] if keep else 0)
-                    touched[n] = other
+                    keep = neighbour >= row
+                    before = sums[neighbour]
+                    sums[neighbour] = before + (weights[k] if keep else 0)
+                    touched[n] = neighbour
                     n += keep and before == 0
         after = emit_row(sums, touched, n, marks, tops, columns, totals, at)
         lengths[row - low] = after - at
@@ -163,7 +155,7 @@ def count_rows(
 def merge_rows(
     offsets, run_columns, run_totals, sums, touched, marks, tops, lengths, columns, totals
 ):
-    """Add up the same rows of several runs. offsets (R, rows + 1): where each run's cells of each row are."""
+    """Add up the same rows of several runs. offsets (R, rows + 1): bounds of each run's cells of each row."""
     at = 0
     for row in range(offsets.shape[1] - 1):
         n = 0
@@ -182,7 +174,10 @@ def merge_rows(
 
 # ---- glove
 
-CELLS_AHEAD, CELLS_FAR_AHEAD = 4, 12  # cells: whose rows, and whose places, are asked of the memory
+CELLS_AHEAD, CELLS_FAR_AHEAD = (
+    4,
+    12,
+)  # cells by which rows, and before them the cells, are prefetched
 
 
 @njit(nogil=True, cache=True)
@@ -216,7 +211,7 @@ def block_sizes(offsets, columns, low, high, parts, symmetric, sizes):
 def fill_blocks(
     offsets, columns, values, low, high, parts, symmetric, x_max, alpha, starts, pairs, facts
 ):
-    """Write the cells of rows low..high where `starts` says, which moves on.
+    """Write the cells of rows low..high at `starts`, which is advanced.
 
     Of two mirrored cells one is written, in the block (a, b) with a < b; where a = b, both.
     """
@@ -251,15 +246,13 @@ def shuffle_block(pairs, begin, end, seed):
         state += np.uint64(0x9E3779B97F4A7C15)
         j = np.int64(scramble(state) % np.uint64(i + 1))
         for k in range(3):
-            here, there = 3 * (begin + i) + k, 3 * (begin + j) + k
-            pairs[here], pairs[there] = pairs[there], pairs[here]
+            a, b = 3 * (begin + i) + k, 3 * (begin + j) + k
+            pairs[a], pairs[b] = pairs[b], pairs[a]
 
 
 @njit(nogil=True, cache=True)
 def stride_of(n, seed):
-    """Return a step without a common divisor with n: stepping round by it visits each of n places
-    once.
-    """
+    """Return a step coprime to n: stepping by it modulo n visits each of n indices once."""
     state = np.uint64(seed)
     while True:
         state += np.uint64(1)
@@ -289,10 +282,10 @@ def train_block(
     context_starts,
     seed,
 ):
-    """Visit the cells low..high of a block, counted in the order of a stride of its own; return
-    the sum of f(x) e^2 / 2.
+    """Train on the cells low..high of a block, in the order of a random stride; return the sum of
+    f(x) e^2 / 2.
 
-    e = w.c + b_w + b_c - log x before the cell changes anything.
+    e = w.c + b_w + b_c - log x before the cell's update.
     """
     n = end - begin
     if low >= high:
@@ -310,21 +303,21 @@ def train_block(
     for _ in range(low, high):
         prefetch(pairs, 3 * (begin + far), 0)
         pair = np.int64(pairs[3 * (begin + near)])
-        left, right = pair >> 16, pair & 0xFFFF
+        word, context = pair >> 16, pair & 0xFFFF
         if swapped:
-            left, right = right, left
+            word, context = context, word
         for k in range(0, length, 16):
-            prefetch(words, base_word + left * length + k, 0)
-            prefetch(contexts, base_context + right * length + k, 0)
+            prefetch(words, base_word + word * length + k, 0)
+            prefetch(contexts, base_context + context * length + k, 0)
         cell = 3 * (begin + at)
         pair = np.int64(pairs[cell])
         log_x, weight = facts[cell + 1], facts[cell + 2]
-        left, right = pair >> 16, pair & 0xFFFF
+        word, context = pair >> 16, pair & 0xFFFF
         if swapped:
-            left, right = right, left
-        row = base_word + left * length
+            word, context = context, word
+        row = base_word + word * length
         w, w_squares = words[row : row + width], words[row + width : row + length]
-        row = base_context + right * length
+        row = base_context + context * length
         c, c_squares = contexts[row : row + width], contexts[row + width : row + length]
         error = np.float32(0.0)
         for k in range(width):

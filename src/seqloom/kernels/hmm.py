@@ -1,31 +1,16 @@
-"""Forward and backward passes of a hidden Markov model (Rabiner 1989, section III and V), many
-sequences at once.
+"""Forward and backward passes of a hidden Markov model (Rabiner 1989, section III and V) and of a
+linear-chain conditional random field (Lafferty et al. 2001), many sequences at once.
 
-A batch is packed by time: its sequences stand by falling length, and the rows of step t are
+A batch is packed by time: its sequences are sorted by falling length, and the rows of step t are
 offsets[t] to offsets[t + 1], one for each sequence that is that long. So row l of step t + 1
 follows row l of step t, and a step is a small matrix product. States are padded with impossible
-ones to a width P that is a multiple of four.
+ones to a width P that is a multiple of four. table[symbols[row]], (P,), are the probabilities of a row's
+symbol in each state.
 
-What a row sees of its symbol is table[symbols[row]], (P,): probabilities of that symbol in each
-state. Beliefs are scaled to sum to one (their normaliser is p(symbol | past)); a step with less
-than TINY is given up with zeros, and `log_pass` does such a sequence again with logarithms.
-
-Products are written as dot products of rows, four rows by two, because LLVM then keeps the sums in
-registers; that needs leave to reorder sums (`reassoc`), and nothing that would forbid infinities.
-
-What a linear-chain conditional random field (Lafferty et al. 2001) needs beside the passes of `kernels/hmm`.
-
-Its forward and backward pass are those of a hidden Markov model whose tables do not sum to one:
-exp(transitions) stands for the transitions, exp(emissions) for p(symbol | state), and the scores of
-the first and the last tag are added to the emissions there. So a batch is packed by time in the
-same way: rows of step t are offsets[t] to offsets[t + 1], one for each sequence that is that long,
-l = 0, 1, ... by falling length; and tags are padded with impossible ones, -inf, to a width that is
-a multiple of four.
-
-Scaled beliefs are right as long as nothing that is possible becomes zero. Emissions of one step
-within RANGE of each other, transitions within STEP, beliefs above LEAST: their product is still a
-number, so a zero means impossible. Other sequences are marked as not `clear`, and done again with
-logarithms.
+Beliefs are scaled to sum to one (their normaliser is p(symbol | past)); a step with less than TINY
+leaves zeros, and `log_pass` then computes that sequence with logarithms. Products are written as dot
+products of rows, four rows by two, because LLVM then keeps the sums in registers; that needs permission
+to reorder sums (`reassoc`), but none that would exclude infinities.
 """
 
 import math
@@ -80,8 +65,7 @@ def multiply(x, first, n, matrix, out, at):
 def forward(start, incoming, table, symbols, offsets, beliefs, scales):
     """Predict, correct, normalise: beliefs[row] = p(state | symbols so far), scales[row] = p(symbol | past).
 
-    incoming[j, i] = p(j | i), (P, P): the transposed transitions. A step below TINY leaves zeros
-    from there on.
+    incoming[j, i] = p(j | i), (P, P): the transposed transitions. From a step below TINY on all is zero.
     """
     width = len(start)
     for t in range(len(offsets) - 1):
@@ -92,10 +76,10 @@ def forward(start, incoming, table, symbols, offsets, beliefs, scales):
         else:
             multiply(beliefs, offsets[t - 1], end - first, incoming, beliefs, first)
         for row in range(first, end):
-            belief, seen = beliefs[row], table[symbols[row]]
+            belief, emission = beliefs[row], table[symbols[row]]
             total = 0.0
             for j in range(width):
-                belief[j] *= seen[j]
+                belief[j] *= emission[j]
                 total += belief[j]
             possible = total >= TINY
             scales[row] = total if possible else 0.0
@@ -106,10 +90,9 @@ def forward(start, incoming, table, symbols, offsets, beliefs, scales):
 
 @njit(nogil=True, cache=True)
 def log_products(scales, offsets, out):
-    """Compute out[l] = sum over steps of log scales, of sequence l; one logarithm for many
-    factors.
+    """Compute out[l] = sum over steps of log scales, of sequence l; one logarithm for many factors.
 
-    Probabilities only fall; the scales of a CRF may be above one and rise.
+    Products of probabilities only fall; the scales of a CRF may be above one, so HUGE is checked too.
     """
     products = np.ones(len(out))
     out[:] = 0.0
@@ -168,24 +151,21 @@ def smooth(
     pairs,
     want_pairs,
 ):
-    """Run the backward pass over what `forward` left: counts[targets[row]] += p(state | whole
-    sequence) weights[sequence].
+    """Run the backward pass after `forward`: counts[targets[row]] += p(state | whole sequence)
+    weights[sequence]; firsts, (P,), sums the same of the first step alone.
 
-    firsts, (P,), gathers the same of the first step alone.
-
-    With w = p(symbol | state) beta / scale, an expected transition is the sum of belief_i A_ij w_j;
-    A_ij does not depend on time, so pairs, (P, P), gathers only the outer products and the caller
-    multiplies by A once. Where a belief is zero, w is set to zero: nothing passes there, and beta
-    could grow beyond all bounds.
+    With w = p(symbol | state) beta / scale (`message`), an expected transition is the sum of belief_i
+    A_ij w_j; A_ij does not depend on time, so pairs, (P, P), sums only the outer products and the caller
+    multiplies by A once. Where a belief is zero, w is set to zero: it has no effect there, and beta could
+    grow without bound.
     """
     width = len(transitions)
     widest = offsets[1] if len(offsets) > 1 else 0
     beta = np.empty((widest, width))
     weight = np.empty((widest, width))
-    left = np.empty(
-        (width, BLOCK + 8)
-    )  # not a power of two, so that a column does not fall on few cache lines
-    right = np.empty((width, BLOCK + 8))
+    # not a power of two, so that a column does not fall on few cache lines
+    outgoing = np.empty((width, BLOCK + 8))
+    incoming = np.empty((width, BLOCK + 8))
     filled = 0
     following = 0
     for t in range(len(offsets) - 2, -1, -1):
@@ -203,23 +183,23 @@ def smooth(
                 for j in range(width):
                     firsts[j] += belief[j] * ahead[j]
                 continue
-            seen, passed = table[symbols[row]], weight[lane]
+            emission, message = table[symbols[row]], weight[lane]
             inverse = 1.0 / scales[row] if scales[row] > 0.0 else 0.0
             for j in range(width):
-                value = seen[j] * ahead[j] * inverse
-                passed[j] = value if belief[j] > TINY else 0.0
+                value = emission[j] * ahead[j] * inverse
+                message[j] = value if belief[j] > TINY else 0.0
             if want_pairs:
                 before = beliefs[offsets[t - 1] + lane]
                 for j in range(width):
-                    left[j, filled] = before[j]
-                    right[j, filled] = passed[j]
+                    outgoing[j, filled] = before[j]
+                    incoming[j, filled] = message[j]
                 filled += 1
                 if filled == BLOCK:
-                    add_products(left, right, filled, pairs)
+                    add_products(outgoing, incoming, filled, pairs)
                     filled = 0
         following = n
     if filled:
-        add_products(left, right, filled, pairs)
+        add_products(outgoing, incoming, filled, pairs)
 
 
 @njit(nogil=True, cache=True)
@@ -234,7 +214,7 @@ def add_rows(rows, counts, out):
 
 @njit(nogil=True, cache=True)
 def log_sum(values):
-    """Return the log of the sum of exp, -inf if all are."""
+    """Return the log of the sum of exp; -inf if all values are."""
     top = -np.inf
     for value in values:
         top = max(top, value)
@@ -248,15 +228,15 @@ def log_sum(values):
 
 @njit(nogil=True, cache=True)
 def log_pass(
-    log_start, log_transitions, log_seen, beliefs, log_scales, smoothed, pairs, want_smoothed
+    log_start, log_transitions, log_emissions, beliefs, log_scales, smoothed, pairs, want_smoothed
 ):
     """Run one sequence with logarithms throughout: slow, and no step can underflow.
 
-    log_seen, (T, S): log p(symbol | state). Fills beliefs and smoothed (T, S) and log_scales (T,),
-    and adds the expected transitions, complete with A, to pairs (S, S). After an impossible step
-    all is zero; returns whether there was none.
+    log_emissions, (T, S): log p(symbol | state). Fill beliefs and smoothed (T, S) and log_scales (T,),
+    and add the expected transitions, complete with A, to pairs (S, S). After an impossible step all is
+    zero; return whether there was none.
     """
-    steps, width = log_seen.shape
+    steps, width = log_emissions.shape
     alpha = np.full((steps, width), -np.inf)
     part = np.empty(width)
     beliefs[:] = 0.0
@@ -265,11 +245,11 @@ def log_pass(
     for t in range(steps):
         for j in range(width):
             if t == 0:
-                alpha[t, j] = log_start[j] + log_seen[t, j]
+                alpha[t, j] = log_start[j] + log_emissions[t, j]
             else:
                 for i in range(width):
                     part[i] = alpha[t - 1, i] + log_transitions[i, j]
-                alpha[t, j] = log_sum(part) + log_seen[t, j]
+                alpha[t, j] = log_sum(part) + log_emissions[t, j]
         log_scales[t] = log_sum(alpha[t])
         if log_scales[t] == -np.inf:
             return False
@@ -279,16 +259,16 @@ def log_pass(
     if not want_smoothed:
         return True
     beta = np.zeros(width)
-    passed = np.empty(width)
+    message = np.empty(width)
     for t in range(steps - 1, -1, -1):
         for j in range(width):
             smoothed[t, j] = math.exp(alpha[t, j] + beta[j])
-            passed[j] = log_seen[t, j] + beta[j] - log_scales[t]
+            message[j] = log_emissions[t, j] + beta[j] - log_scales[t]
         if t == 0:
             break
         for i in range(width):
             for j in range(width):
-                part[j] = log_transitions[i, j] + passed[j]
+                part[j] = log_transitions[i, j] + message[j]
                 pairs[i, j] += math.exp(alpha[t - 1, i] + part[j])
             beta[i] = log_sum(part)
     return True
@@ -296,8 +276,8 @@ def log_pass(
 
 @njit(nogil=True, cache=True)
 def pack(begins, offsets, where):
-    """Set where[row] = position of the row in the flat data; begins: of the sequences, by falling
-    length.
+    """Set where[row] = position of the row in the flat data; `begins` are those of the sequences, by
+    falling length.
     """
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
@@ -306,26 +286,34 @@ def pack(begins, offsets, where):
 
 @njit(nogil=True, cache=True)
 def renumber(ids, where, number, symbols):
-    """Set symbols[row] = how many different symbols came before that of the row; return them in
-    that order.
+    """Number the symbols in order of first occurrence: set symbols[row] to the number, and return the
+    distinct symbols in that order.
 
-    number, (K,), is -1 everywhere, and is left so.
+    number, (K,), must be -1 everywhere, and is restored.
     """
-    known = np.empty(min(len(where), len(number)), np.int64)
+    distinct = np.empty(min(len(where), len(number)), np.int64)
     count = 0
     for row in range(len(where)):
         symbol = ids[where[row]]
         if number[symbol] < 0:
             number[symbol] = count
-            known[count] = symbol
+            distinct[count] = symbol
             count += 1
         symbols[row] = number[symbol]
     for k in range(count):
-        number[known[k]] = -1
-    return known[:count].copy()
+        number[distinct[k]] = -1
+    return distinct[:count].copy()
 
 
 # ---- crf
+#
+# Its passes are those of a hidden Markov model with tables that do not sum to one: exp(transitions) instead
+# of the transitions, exp(emissions) instead of p(symbol | state), and the scores of the first and the last
+# tag are added to the emissions there. Padding is -inf.
+#
+# Scaled beliefs are right as long as nothing possible becomes zero. With emissions of one step within RANGE
+# of each other, transitions within STEP and beliefs above MIN_SCALE their product does not underflow, so a
+# zero means impossible. Other sequences are marked as not `clear`, and computed again with logarithms.
 
 RANGE = 250.0
 STEP = 135.0
@@ -340,22 +328,22 @@ def gather(emissions, where, offsets, lengths, start, end, table):
     n_tags, width = emissions.shape[1], table.shape[1]
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
-            into, values = table[row], emissions[where[row]]
+            out, values = table[row], emissions[where[row]]
             for j in range(n_tags):
-                into[j] = values[j]
+                out[j] = values[j]
             for j in range(n_tags, width):
-                into[j] = -np.inf
+                out[j] = -np.inf
             if t == 0:
                 for j in range(n_tags):
-                    into[j] += start[j]
+                    out[j] += start[j]
             if t == lengths[row - offsets[t]] - 1:
                 for j in range(n_tags):
-                    into[j] += end[j]
+                    out[j] += end[j]
 
 
 @njit(nogil=True, cache=True)
 def score_paths(table, transitions, tags, where, offsets, scores):
-    """Compute scores[l] = the sum along the path tags[where[row]], from what `gather` left."""
+    """Compute scores[l] = the sum along the path tags[where[row]], from the table of `gather`."""
     scores[:] = 0.0
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
@@ -367,9 +355,9 @@ def score_paths(table, transitions, tags, where, offsets, scores):
 
 @njit(nogil=True, cache=True)
 def exponentiate(table, offsets, shifts, clear):
-    """Set table[row] = exp(table[row] - its largest), whose sum over a sequence is shifts[l].
+    """Set table[row] = exp(table[row] - its maximum); shifts[l] is the sum of the maxima of a sequence.
 
-    A sequence is not clear where a possible tag is too far below the best, or anything is NaN or +inf.
+    A sequence is not clear if a possible tag is too far below the best, or anything is NaN or +inf.
     """
     width = table.shape[1]
     shifts[:] = 0.0
@@ -394,8 +382,8 @@ def exponentiate(table, offsets, shifts, clear):
 
 @njit(nogil=True, cache=True)
 def set_aside(beliefs, scales, offsets, clear):
-    """Mark what became too small in `forward` as not clear; set the beliefs of all that is not
-    clear to zero.
+    """Mark sequences with beliefs too small in `forward` as not clear; set the beliefs of all that are
+    not clear to zero.
     """
     width = beliefs.shape[1]
     for t in range(len(offsets) - 1):
@@ -426,8 +414,8 @@ def subtract_paths(tags, where, offsets, weights, counts, pairs):
 
 @njit(nogil=True, cache=True)
 def spread(counts, where, offsets, lengths, out, first, last):
-    """Set out[where[row]] (N, K) = counts[row] without the padding; first and last (K,) add up
-    those of the ends.
+    """Set out[where[row]] (N, K) = counts[row] without the padding; first and last (K,) sum those of
+    the first and last steps.
     """
     n_tags = out.shape[1]
     for t in range(len(offsets) - 1):

@@ -1,9 +1,8 @@
 """Best paths through hidden Markov models (Viterbi 1967) of order one and two, and random walks.
 
-The inner loops keep no back-pointers: only the scores are stored, and on the way back the few
-candidates of the one state that lies on the path are scored again. So the loop over targets is
-nothing but additions and maxima. Scores are logarithms; -inf is a path that cannot be; NaN and +inf
-do not occur (`nnan`).
+There are no back-pointers: only scores are stored, and tracing back scores the few candidates before the
+one state on the path again. So the loop over targets has only additions and maxima. Scores are logarithms;
+-inf is an impossible path; NaN and +inf do not occur (`nnan`).
 """
 
 import numpy as np
@@ -13,12 +12,12 @@ from numba import njit
 @njit(nogil=True, cache=True)
 def last_best(scores, moves):
     """Return the highest i with the largest scores[i] + moves[i]."""
-    best, place = -np.inf, 0
+    best, index = -np.inf, 0
     for i in range(len(scores)):
         value = scores[i] + moves[i]
         if value >= best:
-            best, place = value, i
-    return place
+            best, index = value, i
+    return index
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
@@ -54,18 +53,18 @@ def arrive(scores, first, n, transitions, table, symbols, at, work):
                 v = old[j]
                 new[j] = u if u > v else v
             old, new = new, old
-        into, seen = scores[at + r], table[symbols[at + r]]
+        into, emission = scores[at + r], table[symbols[at + r]]
         for j in range(width):
-            into[j] = old[j] + seen[j]
+            into[j] = old[j] + emission[j]
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def arrive_eight(scores, first, n, transitions, table, symbols, at):
-    """Run `arrive` for a width of eight, where all sources fit into one pass; half the time."""
+    """Run `arrive` for a width of eight, where all sources fit into one pass, in half the time."""
     m0, m1, m2, m3 = transitions[0], transitions[1], transitions[2], transitions[3]
     m4, m5, m6, m7 = transitions[4], transitions[5], transitions[6], transitions[7]
     for r in range(n):
-        x, into, seen = scores[first + r], scores[at + r], table[symbols[at + r]]
+        x, into, emission = scores[first + r], scores[at + r], table[symbols[at + r]]
         a, b, c, d, e, f, g, h = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
         for j in range(len(m0)):  # not 8: LLVM would unroll it before it can use vectors
             u, v, w, z = m0[j] + a, m1[j] + b, m2[j] + c, m3[j] + d
@@ -76,7 +75,7 @@ def arrive_eight(scores, first, n, transitions, table, symbols, at):
             k = k if k > v else v
             w = w if w > z else z
             k = k if k > w else w
-            into[j] = (u if u > k else k) + seen[j]
+            into[j] = (u if u > k else k) + emission[j]
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
@@ -105,9 +104,9 @@ def best_paths(
                 )
             continue
         for row in range(end):
-            into, seen = scores[row], table[symbols[row]]
+            into, emission = scores[row], table[symbols[row]]
             for j in range(width):
-                into[j] = start[j] + seen[j]
+                into[j] = start[j] + emission[j]
     for lane in range(len(lengths)):
         joints[lane] = 0.0
         if lengths[lane] == 0:
@@ -127,12 +126,12 @@ def best_before(scores, row, allowed, moves):
     """Return the largest score of arriving, over the tags before last: (value, its index in
     `allowed`).
     """
-    best, place = -np.inf, 0
+    best, index = -np.inf, 0
     for q in range(len(allowed)):
         value = scores[row + q] + moves[allowed[q]]
         if value > best:
-            best, place = value, q
-    return best, place
+            best, index = value, q
+    return best, index
 
 
 @njit(nogil=True, cache=True)
@@ -141,19 +140,18 @@ def best_tags(arriving, emissions, begins, lengths, firsts, tags, out, joints):
     S is the sentence boundary.
 
     tags[firsts[i]:firsts[i + 1]] are the tags that token i may have, emissions[i, tag] its
-    log-score, (T, S). A state is the pair of the last two tags; the scores of step t stand as [v,
+    log-score, (T, S). A state is the pair of the last two tags; the scores of step t are indexed [v,
     u] over the allowed tags of t and t - 1. joints[n] = log-score of the best tagging of sequence
     n; its tags are in out, (T,).
     """
-    border = np.array([len(arriving) - 1], np.int64)
+    boundary = np.array([len(arriving) - 1], np.int64)
     for n in range(len(begins)):
         begin, steps = begins[n], lengths[n]
-        places = np.empty(
-            steps + 1, np.int64
-        )  # where the scores of a step begin; step -1 is the pair (border, border)
+        # where the scores of a step begin; step -1 is the pair (boundary, boundary)
+        starts = np.empty(steps + 1, np.int64)
         size = 1
         for t in range(steps):
-            places[t] = size
+            starts[t] = size
             here = firsts[begin + t + 1] - firsts[begin + t]
             size += here * (firsts[begin + t] - firsts[begin + t - 1] if t > 0 else 1)
         scores = np.empty(size)
@@ -161,46 +159,48 @@ def best_tags(arriving, emissions, begins, lengths, firsts, tags, out, joints):
         for t in range(steps):
             i = begin + t
             here = tags[firsts[i] : firsts[i + 1]]
-            last = tags[firsts[i - 1] : firsts[i]] if t > 0 else border
-            earlier = tags[firsts[i - 2] : firsts[i - 1]] if t > 1 else border
-            source = places[t - 1] if t > 0 else 0
+            last = tags[firsts[i - 1] : firsts[i]] if t > 0 else boundary
+            earlier = tags[firsts[i - 2] : firsts[i - 1]] if t > 1 else boundary
+            source = starts[t - 1] if t > 0 else 0
             for k in range(len(here)):
                 for q in range(len(last)):
                     value, _ = best_before(
                         scores, source + q * len(earlier), earlier, arriving[last[q], here[k]]
                     )
-                    scores[places[t] + k * len(last) + q] = value + emissions[i, here[k]]
-        joints[n] = end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, out)
+                    scores[starts[t] + k * len(last) + q] = value + emissions[i, here[k]]
+        joints[n] = end_and_trace(
+            arriving, begin, steps, firsts, tags, scores, starts, boundary, out
+        )
 
 
 @njit(nogil=True, cache=True)
-def end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, out):
-    """Choose the best last pair, with the move to the boundary behind it, and trace the path back;
+def end_and_trace(arriving, begin, steps, firsts, tags, scores, starts, boundary, out):
+    """Choose the best last pair, including the transition to the boundary, and trace the path back;
     return the score.
     """
-    end = border[0]
+    end = boundary[0]
     if steps == 0:
         return 0.0
     i = begin + steps - 1
-    here = tags[firsts[i] : firsts[i + 1]]
-    last = tags[firsts[i - 1] : firsts[i]] if steps > 1 else border
+    current = tags[firsts[i] : firsts[i + 1]]
+    last = tags[firsts[i - 1] : firsts[i]] if steps > 1 else boundary
     best, k, q = -np.inf, 0, 0
-    for a in range(len(here)):
+    for a in range(len(current)):
         value, b = best_before(
-            scores, places[steps - 1] + a * len(last), last, arriving[here[a], end]
+            scores, starts[steps - 1] + a * len(last), last, arriving[current[a], end]
         )
         if value > best:
             best, k, q = value, a, b
     for t in range(steps - 1, -1, -1):
         i = begin + t
-        here = tags[firsts[i] : firsts[i + 1]]
-        out[i] = here[k]
+        current = tags[firsts[i] : firsts[i + 1]]
+        out[i] = current[k]
         if t == 0:
             break
         last = tags[firsts[i - 1] : firsts[i]]
-        earlier = tags[firsts[i - 2] : firsts[i - 1]] if t > 1 else border
+        earlier = tags[firsts[i - 2] : firsts[i - 1]] if t > 1 else boundary
         _, u = best_before(
-            scores, places[t - 1] + q * len(earlier), earlier, arriving[last[q], here[k]]
+            scores, starts[t - 1] + q * len(earlier), earlier, arriving[last[q], current[k]]
         )
         k, q = q, u
     return best
@@ -208,8 +208,8 @@ def end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, 
 
 @njit(nogil=True, cache=True)
 def walk(cumulative, uniforms, out):
-    """Sample a random path: row 0 of cumulative is for the start, row i + 1 for the moves from
-    state i, (S + 1, S).
+    """Sample a path: row 0 of cumulative is for the start, row i + 1 for the transitions from state i,
+    (S + 1, S).
     """
     last = cumulative.shape[1] - 1
     state = -1

@@ -1,5 +1,5 @@
-"""What numba has no name for, as instructions of LLVM:
-prefetching, random bits, vectors, sums in a fixed order, sums of products of bytes.
+"""Instructions of LLVM that numba does not offer: prefetching, random bits, vectors, sums in a fixed
+order, sums of products of bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 
 def prefetch_at(builder: ir.IRBuilder, pointer: ir.Value) -> None:
-    """Ask for the cache line there, in LLVM code."""
+    """Emit LLVM code that prefetches the cache line at a pointer."""
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     function = cgutils.get_or_insert_function(
         builder.module,
@@ -25,20 +25,18 @@ def prefetch_at(builder: ir.IRBuilder, pointer: ir.Value) -> None:
 
 @intrinsic
 def prefetch(context, table, row, column):
-    """Ask for the cache line of table[row, column] (table[row] where it has one dimension)
-    without waiting for it.
-    """
+    """Prefetch the cache line of table[row, column] (table[row] if it has one dimension)."""
     signature = types.void(table, row, column)
 
     def code(context, builder, signature, arguments):
         kind = signature.args[0]
-        place = [
+        indices = [
             context.cast(builder, value, of, types.intp)
             for value, of in zip(arguments[1:], signature.args[1:])
         ]
-        place = place[: kind.ndim]
+        indices = indices[: kind.ndim]
         array = context.make_array(kind)(context, builder, arguments[0])
-        prefetch_at(builder, cgutils.get_item_pointer(context, builder, kind, array, place))
+        prefetch_at(builder, cgutils.get_item_pointer(context, builder, kind, array, indices))
         return context.get_dummy_value()
 
     return signature, code
@@ -46,7 +44,7 @@ def prefetch(context, table, row, column):
 
 @njit(nogil=True, cache=True)
 def prefetch_row(table, row):
-    """Ask for the whole of table[row], float32 of 16 to a cache line."""
+    """Prefetch all of table[row], float32, 16 to a cache line."""
     for column in range(0, table.shape[1], 16):
         prefetch(table, row, column)
 
@@ -86,7 +84,7 @@ FLOATS = ir.VectorType(ir.FloatType(), 16)
 
 
 def splat(builder, value, kind):
-    """Return a vector whose lanes all have this value."""
+    """Return a vector with this value in all lanes."""
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, WORD(0))
     return builder.shuffle_vector(
         first, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, kind.count), None)
@@ -112,29 +110,29 @@ def halves(builder, pointer):
 
 # ---- sums in a fixed order
 #
-# Where LLVM may reorder a sum so that it uses vectors, it does so anew wherever the loop is compiled into
-# another one, and the same numbers then have sums that differ in the last bit. numba gives the liberties of a
-# function to all instructions in it that have none of their own, so each has one.
+# Where LLVM may reorder a sum to use vectors, it does so differently wherever the loop is inlined, and sums
+# of the same numbers then differ in the last bit. numba gives the fast-math flags of a function to all its
+# instructions that have none, so here each instruction has one.
 
-SUMS = 4  # vectors of sums, so that one addition need not wait for the last
+SUMS = 4  # vectors of sums, so that one addition need not wait for the previous one
 FUSED = ("contract",)  # a product and a sum may be one instruction
 
 
 def _sum_lanes(builder, vector):
     """Return the sum of a vector's lanes, adding halves until one is left."""
     while (half := vector.type.count // 2) > 0:
-        places = [
+        lanes = [
             ir.Constant(ir.VectorType(WORD, half), list(range(at, at + half))) for at in (0, half)
         ]
         undefined = ir.Constant(vector.type, ir.Undefined)
-        low, high = (builder.shuffle_vector(vector, undefined, part) for part in places)
+        low, high = (builder.shuffle_vector(vector, undefined, part) for part in lanes)
         vector = builder.fadd(low, high, flags=FUSED)
     return builder.extract_element(vector, WORD(0))
 
 
 def _ordered_sum(term):
-    """Return code that sums `term(builder, values, shift)`, the values being those of arrays of
-    equal length at one index; the last argument is the shift.
+    """Return code that sums `term(builder, values, shift)` over the indices of arrays of equal length;
+    the last argument is the shift.
     """
 
     def code(context, builder, signature, arguments):
@@ -148,28 +146,28 @@ def _ordered_sum(term):
         shifts = splat(builder, shift, lanes)
         sums = [cgutils.alloca_once_value(builder, constant(lanes, 0.0)) for _ in range(SUMS)]
 
-        def load(array, place, kind):
-            pointer = builder.bitcast(builder.gep(array.data, [place]), kind.as_pointer())
+        def load(array, index, kind):
+            pointer = builder.bitcast(builder.gep(array.data, [index]), kind.as_pointer())
             return builder.load(pointer, align=width)
 
-        def add(total, place, kind, shift):
-            value = term(builder, [load(array, place, kind) for array in arrays], shift)
+        def add(total, index, kind, shift):
+            value = term(builder, [load(array, index, kind) for array in arrays], shift)
             builder.store(builder.fadd(builder.load(total), value, flags=FUSED), total)
 
         begin = size(0)
         for many in (SUMS, 1):
             step = size(16 * many)
             end = builder.sub(length, builder.srem(length, step))
-            with cgutils.for_range_slice(builder, begin, end, step, size) as (place, _):
+            with cgutils.for_range_slice(builder, begin, end, step, size) as (index, _):
                 for i in range(many):
-                    add(sums[i], builder.add(place, size(16 * i)), lanes, shifts)
+                    add(sums[i], builder.add(index, size(16 * i)), lanes, shifts)
             begin = end
         first, *others = (builder.load(total) for total in sums)
         for other in others:
             first = builder.fadd(first, other, flags=FUSED)
         total = cgutils.alloca_once_value(builder, _sum_lanes(builder, first))
-        with cgutils.for_range_slice(builder, begin, length, size(1), size) as (place, _):
-            add(total, place, number, shift)
+        with cgutils.for_range_slice(builder, begin, length, size(1), size) as (index, _):
+            add(total, index, number, shift)
         return builder.load(total)
 
     return code
@@ -209,12 +207,10 @@ def has_vnni() -> bool:
 
 
 def add_dots(builder, total, weights, numbers):
-    """Add to total, 16 sums, those of the products of 16 x 4 unsigned bytes with as many signed
-    ones.
-    """
+    """Add to total, 16 sums, the sums of the products of 16 x 4 unsigned bytes with as many signed ones."""
     if has_vnni():
-        whole = binding.llvm_version_info[0] < 21  # which has its bytes as words
-        kind = WORDS if whole else BYTES
+        as_words = binding.llvm_version_info[0] < 21  # older versions take the bytes as words
+        kind = WORDS if as_words else BYTES
         function = cgutils.get_or_insert_function(
             builder.module,
             ir.FunctionType(WORDS, [WORDS, kind, kind]),

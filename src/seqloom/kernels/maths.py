@@ -1,13 +1,14 @@
-"""Functions of float32 that networks are made of:
-exponential, tanh, softmax, norms, activation functions, rotations.
+"""Functions of float32 that networks are made of: exponential, tanh, softmax, norms, activation
+functions, rotations.
 
-Each formula stands here once, for training and for inference. They are written out because the library's are
-calls that keep loops from using vector units. NaN and infinity keep their meaning, so a broken model is still
-noticed. NumPy's rules for division, because a check of each divisor keeps a loop from using vector units too.
+Each formula is here once, for training and for inference. They are written out because the library's
+are calls, which keep loops from using vector units. NaN and infinity keep their meaning, so a broken model
+is still noticed. Division follows NumPy's rules (`error_model`), because a check of each divisor would keep
+a loop from using vector units too.
 
-Rows are independent: what a row becomes does not depend on the rows beside it, to the bit. So it
-must be the same in whatever kernel a function is compiled into, and sums are made in a fixed order
-(`sum_row`, `dot_rows`). Only what no other kernel calls is `FAST`, which lets LLVM reorder sums.
+Rows are independent: the result of a row does not depend on the rows beside it, to the bit. So it must be
+the same in whatever kernel a function is compiled into, and sums are made in a fixed order (`sum_row`,
+`dot_rows`). Only functions that no other kernel calls are `FAST`, which lets LLVM reorder sums.
 """
 
 import math
@@ -20,10 +21,10 @@ from seqloom.kernels.intrinsics import dot_rows, sum_row
 FUSED, FAST = {"contract", "nsz"}, {"reassoc", "contract", "nsz"}
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 LARGEST_LOGIT = np.float32(1e5)  # where the next number of float32 is 1 % away in probability
-# kernels take their places here
+# kernels take the indices of these names
 ACTIVATIONS = ("none", "relu", "tanh", "gelu", "gelu-erf", "swish", "geglu", "swiglu")
 RELU, TANH, GELU, GELU_ERF, SWISH, GEGLU, SWIGLU = range(1, 8)
-POOLING = ("last", "max", "mean", "attention")  # kernels take the places of the first three
+POOLING = ("last", "max", "mean", "attention")  # kernels take the indices of the first three
 LAST, MAX, MEAN = range(3)
 GATED = GEGLU  # from here on half of the units are gates
 
@@ -35,8 +36,8 @@ GATED = GEGLU  # from here on half of the units are gates
 def exp(x):
     """Return e^x to 1e-7.
 
-    e^x = 2^k e^r with whole k and |r| <= ln 2 / 2:
-    a polynomial (Cephes) for e^r, and k put into the exponent bits.
+    e^x = 2^k e^r with integer k and |r| <= ln 2 / 2: a polynomial (Cephes) for e^r, and k is put into the
+    exponent bits.
     """
     x = min(max(x, np.float32(-87.0)), np.float32(88.0))
     k = np.floor(x * np.float32(1.4426950408889634) + HALF)
@@ -51,8 +52,8 @@ def exp(x):
     return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-# x P(x^2) / Q(x^2), fitted to tanh on |x| <= 9.1 for the smallest largest relative error (2.3e-8; 3e-7 after
-# rounding to float32). Beyond 9.1 tanh is 1 in float32. numba has no vector form of math.tanh.
+# x P(x^2) / Q(x^2), the minimax fit to tanh on |x| <= 9.1 by relative error (2.3e-8; 3e-7 after rounding to
+# float32). Beyond 9.1 tanh is 1 in float32. numba has no vector form of math.tanh.
 EDGE = np.float32(9.1)
 P0 = np.float32(0.9999999772199577)
 P1 = np.float32(0.1337446318136119)
@@ -86,8 +87,8 @@ def sigmoid(x):
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy", inline="always")
 def gelu(x):
-    """Return x times about the normal distribution function, by tanh (Hendrycks and Gimpel 2016):
-    1 + tanh(u) = 2 sigmoid(2u).
+    """Return x times the normal distribution function, approximated by tanh (Hendrycks and Gimpel
+    2016): 1 + tanh(u) = 2 sigmoid(2u).
     """
     return x * sigmoid(np.float32(1.5957691216057308) * (x + np.float32(0.044715) * x * x * x))
 
@@ -111,9 +112,9 @@ def gelu_erf(x):
 
 @njit(nogil=True, cache=True, inline="always")
 def in_order(bits):
-    """Return the bits of a float32 as a whole number that is larger where the float32 is, and back.
+    """Map the bits of a float32 to an integer of the same order, and back.
 
-    numba's loops find the largest of whole numbers, but not of floats, with vector units.
+    numba's loops compute the maximum of integers, but not of floats, with vector units.
     """
     return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
@@ -169,7 +170,7 @@ def add_rows(x, change):
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def exp_row(x):
-    """Replace x by exp(x - max), and return the inverse of its sum."""
+    """Replace x by exp(x - max), and return one over its sum."""
     top = np.int32(-(2**31))
     for t in range(len(x)):
         top = max(top, in_order(np.float32(x[t]).view(np.int32)))
@@ -181,7 +182,7 @@ def exp_row(x):
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def softmax(x):
-    """Replace scores (S,) by shares that sum to one."""
+    """Replace scores (S,) by probabilities."""
     share = exp_row(x)
     for t in range(len(x)):
         x[t] *= share
@@ -191,8 +192,8 @@ def softmax(x):
 def log_softmax(logits, bias):
     """Replace logits (n, V), plus a bias (V,) if it is not empty, by log-probabilities.
 
-    A row whose largest logit is so large that float32 does not tell its neighbours apart becomes NaN,
-    which is refused later.
+    A row becomes NaN, which is refused later, if its largest logit is too large for float32 to
+    distinguish it from its neighbours.
     """
     for row in range(len(logits)):
         x = logits[row]
@@ -220,8 +221,7 @@ def norm_row(x, weight, bias, epsilon):
     """Replace x (D,) by its layer norm (Ba et al. 2016),
     or without a bias by RMSNorm (Zhang and Sennrich 2019).
 
-    In place by one name: were the result another argument that may be x itself,
-    LLVM would do without vectors.
+    In place, without an argument for the result: since that might overlap x, LLVM would not use vectors.
     """
     size = np.float32(len(x))
     mean = sum_row(x) / size if len(bias) > 0 else ZERO
@@ -238,8 +238,8 @@ def norm_row(x, weight, bias, epsilon):
 def pool_rows(x, offsets, kind, half):
     """Return one vector for the steps x[offsets[r]:offsets[r + 1]] of each row, (R, D); zeros if it has none.
 
-    `LAST` is the last step, from the column `half` on the first one, as the last of a reverse direction;
-    `MAX` and `MEAN` are of all steps.
+    `LAST` is the last step; from the column `half` on the first step, which is the last one of a reverse
+    direction. `MAX` and `MEAN` are over all steps.
     """
     n, width = len(offsets) - 1, x.shape[1]
     out = np.zeros((n, width), np.float32)
@@ -255,10 +255,8 @@ def pool_rows(x, offsets, kind, half):
         for t in range(low + 1, high):
             step = x[t]
             if kind == MAX:
-                for j in range(width):
-                    row[j] = (
-                        row[j] if row[j] >= step[j] or row[j] != row[j] else step[j]
-                    )  # NaN stays
+                for j in range(width):  # NaN stays
+                    row[j] = row[j] if row[j] >= step[j] or row[j] != row[j] else step[j]
             else:
                 for j in range(width):
                     row[j] += step[j]
@@ -271,15 +269,15 @@ def pool_rows(x, offsets, kind, half):
 
 @njit(nogil=True, cache=True)
 def norm_rows(x, weight, bias, epsilon):
-    """Norm every row of x (n, D) in place."""
+    """Normalise every row of x (n, D) in place."""
     for i in range(len(x)):
         norm_row(x[i], weight, bias, epsilon)
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def activate_row(x, kind):
-    """Apply one of ACTIVATIONS to x (M,) in place;
-    with gates, x (2M,) has them before the units and its first half is written.
+    """Apply one of ACTIVATIONS to x (M,) in place; with gates, x (2M,) has them before the units, and the
+    result is in its first half.
     """
     size = len(x) // 2 if kind >= GATED else len(x)
     if kind == RELU:
@@ -305,8 +303,8 @@ def activate_row(x, kind):
 
 @njit(nogil=True, cache=True)
 def activate(x, kind):
-    """Apply one of ACTIVATIONS to x (n, M) in place and return it;
-    with gates (Shazeer 2020), x (n, 2M), a new array (n, M).
+    """Apply one of ACTIVATIONS to x (n, M) in place and return it; with gates (Shazeer 2020), x is (n, 2M)
+    and the result a new array (n, M).
     """
     for row in range(len(x)):
         activate_row(x[row], kind)
@@ -317,9 +315,9 @@ def activate(x, kind):
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def rotate(x, positions, n_heads, cos, sin):
-    """Turn the first heads of x (n, D) by their rotary positions (Su et al. 2021), in place.
+    """Rotate the first heads of x (n, D) by their rotary positions (Su et al. 2021), in place.
 
-    Element j of a head turns with element j + d/2; the tables are (context, d/2).
+    Element j of a head is rotated with element j + d/2; the tables are (context, d/2).
     """
     half = cos.shape[1]
     for row in range(len(x)):
@@ -338,11 +336,11 @@ def rotate(x, positions, n_heads, cos, sin):
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
 def character_maxima(ids, lengths, taps, bias, out):
-    """Write the maxima of filters over three characters of each word, over its places, to out (U, F).
+    """Write the maxima of filters over three characters, over the positions of each word, to out (U, F).
 
-    ids (U, L) beyond lengths (U,) are not read; taps (3, C, F) are the products of the character vectors with
-    the parts of the filters for the character before, the one at the place and the one after, so a place is a
-    sum of three rows.
+    ids (U, L) beyond lengths (U,) are not read; taps (3, C, F) are the products of the character vectors
+    with the parts of the filters for the previous, the current and the next character, so the value at a
+    position is a sum of three rows.
     """
     values = np.empty(len(bias), np.float32)
     for word in range(len(lengths)):
@@ -359,7 +357,7 @@ def character_maxima(ids, lengths, taps, bias, out):
                 for j in range(len(values)):
                     values[j] += after[j]
             for j in range(len(values)):
-                value = values[j]  # which `max` would pass over if it is NaN
+                value = values[j]  # `max` would ignore a NaN
                 best[j] = value if value > best[j] or value != value else best[j]
         if length:
             for j in range(len(values)):

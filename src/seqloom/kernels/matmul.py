@@ -1,14 +1,11 @@
-"""Products of rows of float32 with a matrix, its bias added: `linear(matrix, x)`.
+"""Products of rows of float32 with a matrix, plus a bias: `linear(matrix, x)`.
 
-The weights lie in panels, in the order in which they are read (Goto and van de Geijn 2008, "Anatomy of
-High-Performance Matrix Multiplication"): for few rows most of the time is that of reading them, and while one
-panel is multiplied the next is fetched.
-
-    panels of a matrix (R, K), P = ceil(R / WIDTH), what is beyond R is zero: float32 (P, K, WIDTH)
-
-Each sum is made in the order of its K terms, however many rows there are, so a row's product does not depend
-on the rows beside it, to the bit. Quantised matrices (`kernels/quantised`) are multiplied by the same name;
-threads share a large product (`kernels/team`).
+The weights are packed in panels, float32 (P, K, WIDTH) for a matrix (R, K) with P = ceil(R / WIDTH), padded
+with zeros, in the order in which they are read (Goto and van de Geijn 2008, "Anatomy of High-Performance
+Matrix Multiplication"): for few rows, reading the weights takes most of the time, and while one panel is
+multiplied the next is prefetched. Each sum is made in the order of its K terms, however many rows there are,
+so a row's product does not depend on the rows beside it, to the bit. `linear` also multiplies quantised
+matrices (`kernels/quantised`); threads share a large product (`kernels/team`).
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from seqloom.kernels.quantised import Tiles, linear_tiles, multiply_tiles, round
 from seqloom.kernels.team import do_parts, product_work, share, without_team
 
 LANES = 16  # numbers of a vector
-# 32 registers of 16 numbers; else as many as 16 of 8 hold
+# 32 registers of 16 numbers; otherwise sizes are chosen for 16 registers of 8
 WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 VECTORS, MANY, SOME, FEW = (2, 12, 8, 4) if WIDE else (1, 6, 4, 2)  # of a panel; rows at a time
 WIDTH = VECTORS * LANES
@@ -43,7 +40,7 @@ class Panels(NamedTuple):
     panels: np.ndarray  # float32 (P, K, WIDTH)
     bias: np.ndarray  # float32 (P WIDTH,), or empty
     rows: int  # R
-    team: np.ndarray = TEAM  # who may share the product
+    team: np.ndarray = TEAM  # threads that may share the product
 
 
 copyreg.pickle(Panels, without_team)
@@ -79,12 +76,12 @@ def product_piece(
 ) -> Callable[..., Any]:
     """Make `piece(a, row, skip, b, start, step, steps, out, column, ahead)`.
 
-    out[row:row + rows, column:column + 16 vectors] = `steps` numbers of these rows of a, behind the first
-    `skip`, times as many rows of 16 vectors numbers, which lie in b `step` numbers apart, flat from `start`
-    on. Rows beyond the last of a are the last one again.
+    out[row:row + rows, column:column + 16 vectors] = a[row:row + rows, skip:skip + steps] times `steps` rows
+    of b, each of 16 `vectors` numbers, flat from `start` on and `step` numbers apart. Rows beyond the end of
+    a repeat its last row.
 
-    With `prefetching`, the numbers of b from `ahead` on are asked for meanwhile, 16 for each step;
-    with `adding` the product is added to what is there.
+    With `prefetching`, the numbers of b from `ahead` on are prefetched, 16 for each step; with `adding` the
+    product is added to out.
     """
 
     def code(context, builder, signature, arguments):
@@ -98,12 +95,14 @@ def product_piece(
         )
         last, width = cgutils.unpack_tuple(builder, a.shape)
         last, out_width = builder.sub(last, size(1)), cgutils.unpack_tuple(builder, out.shape)[1]
-        places = [builder.add(row, size(i)) for i in range(rows)]
-        places = [
-            builder.select(builder.icmp_signed("<", place, last), place, last) for place in places
+        of_rows = [builder.add(row, size(i)) for i in range(rows)]
+        of_rows = [
+            builder.select(builder.icmp_signed("<", number, last), number, last)
+            for number in of_rows
         ]
         of_a = [
-            builder.gep(a.data, [builder.add(builder.mul(place, width), skip)]) for place in places
+            builder.gep(a.data, [builder.add(builder.mul(number, width), skip)])
+            for number in of_rows
         ]
         of_b = builder.gep(b.data, [start])
 
@@ -112,10 +111,10 @@ def product_piece(
 
         columns = [size(LANES * i) for i in range(vectors)]
         of_out = [
-            builder.gep(out.data, [builder.add(builder.mul(place, out_width), column)])
-            for place in places
+            builder.gep(out.data, [builder.add(builder.mul(number, out_width), column)])
+            for number in of_rows
         ]
-        sums = [[cgutils.alloca_once(builder, lanes) for _ in columns] for _ in places]
+        sums = [[cgutils.alloca_once(builder, lanes) for _ in columns] for _ in of_rows]
         for pointer, totals in zip(of_out, sums):
             for offset, total in zip(columns, totals):
                 first = (
@@ -149,8 +148,10 @@ def product_piece(
 
     @intrinsic
     def piece(context, a, row, skip, b, start, step, steps, out, column, ahead):
-        one = types.intp
-        return types.void(a, one, one, b, one, one, one, out, one, one), code
+        integer = types.intp
+        return types.void(
+            a, integer, integer, b, integer, integer, integer, out, integer, integer
+        ), code
 
     return piece
 
@@ -210,9 +211,11 @@ def linear_panels(panels, bias, rows, team, x):
 
 def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
     """Return rows x (n, K) times the transpose of a matrix (R, K), plus its bias: a new array (n, R)."""
-    x = np.ascontiguousarray(x, np.float32)  # the kernels know no other order
+    x = np.ascontiguousarray(x, np.float32)  # the kernels support no other layout
     product: Any = linear_tiles if isinstance(matrix, Tiles) else linear_panels
-    out: np.ndarray = product(*matrix, x)  # numba looks at arrays sooner than at tuples of them
+    out: np.ndarray = product(
+        *matrix, x
+    )  # numba dispatches on arrays faster than on tuples of them
     if TEAM[WANTED]:
         call_helpers()
     return out
@@ -237,8 +240,8 @@ def _linear_in_kernels(matrix, x):
 
 
 def linear_into(matrix: Any, x: np.ndarray, out: np.ndarray) -> None:
-    """Write what `linear` returns to out, in kernels, by this thread alone; out has room for whole
-    panels or tiles.
+    """Write the result of `linear` to out, in kernels, by this thread alone; out must have room for
+    whole panels or tiles.
     """
     out[:, : matrix.rows] = linear(matrix, x)
 
@@ -255,11 +258,10 @@ def _linear_into_in_kernels(matrix, x, out):
     return panels if matrix.instance_class is Panels else tiles
 
 
-# ---- small products of arrays that are made on the way, as of attention
+# ---- small products of temporary arrays, as in attention
 
-BLOCK_ROWS, WIDEST = (
-    (4, 4) if WIDE else (2, 2)
-)  # rows, and vectors of a row, whose sums stay in registers
+# rows, and vectors of a row, of which the sums stay in registers
+BLOCK_ROWS, WIDEST = (4, 4) if WIDE else (2, 2)
 _row_4, _row_2, _row_1 = (product_piece(1, vectors, adding=True) for vectors in (4, 2, 1))
 _rows_4, _rows_2, _rows_1 = (
     product_piece(BLOCK_ROWS, vectors, adding=True) for vectors in (4, 2, 1)
@@ -268,11 +270,11 @@ _rows_4, _rows_2, _rows_1 = (
 
 @njit(nogil=True, cache=True)
 def add_block(a, rows, skip, b, start, step, steps, out, column, columns):
-    """Add a[:rows, skip:skip + steps] times b to out[:rows, column:column + columns],
-    whose end is rounded up to whole vectors.
+    """Add a[:rows, skip:skip + steps] times b to out[:rows, column:column + columns], with `columns`
+    rounded up to whole vectors.
 
-    b has `steps` rows, `step` numbers apart, flat from `start` on;
-    behind it and behind out there is room for a vector.
+    b has `steps` rows, `step` numbers apart, flat from `start` on; b and out are followed by space for a
+    vector.
     """
     done = 0
     while done < columns:

@@ -3,14 +3,12 @@
 The sequence holds whole units, each `<s> w1 .. wm </s>`. Level k lists the distinct k-grams in
 lexicographic order. Given the positions sorted by the k-gram that starts there, one stable counting sort
 by the word *before* each position sorts them by (k+1)-gram, and the level-k group of a position is then
-the suffix of its (k+1)-gram. So a level costs one random gather and one scatter a token, whatever the
+the suffix of its (k+1)-gram. So a level costs one random gather and one scatter per token, whatever the
 vocabulary; suffix links (which Kneser-Ney needs) come for free, and so does the last word of an n-gram,
-because it is the last word of its suffix. n-grams that would cross a unit's end fall out where the word
-before is `</s>`.
+because it is the last word of its suffix. n-grams across a unit's end are excluded where the word before
+is `</s>`. Slow twin: `tests/twins/ngrams.py`.
 
-Slow twin: `tests/twins/ngrams.py`.
-
-Counting inside a sliding window, for the cache model.
+`window_counts` counts inside a sliding window, for the cache model.
 """
 
 import numpy as np
@@ -36,7 +34,7 @@ def word_before(seq, positions, lo, hi, eos, out, histogram):
 
 @njit(nogil=True, cache=True)
 def word_here(seq, lo, hi, out, positions, histogram):
-    """Set up the first level: every position is one to the left of its own successor, and `</s>`
+    """Set up the first level: positions[i] = i + 1, so that the word before it is seq[i]; `</s>`
     counts.
     """
     for i in range(lo, hi):
@@ -48,8 +46,8 @@ def word_here(seq, lo, hi, out, positions, histogram):
 
 @njit(nogil=True, cache=True)
 def scatter(before, positions, groups, lo, hi, starts, out_positions, out_suffixes):
-    """Sort by the word before, with a stable counting sort; `starts` is this chunk's own write
-    position for each word.
+    """Sort by the word before, with a stable counting sort; `starts` is this chunk's write position for
+    each word.
     """
     for i in range(lo, hi):
         w = before[i]
@@ -128,7 +126,7 @@ def bucket_nodes(bucket_starts, groups, n_nodes, out):
 
 @njit(nogil=True, cache=True)
 def insert_bos(ids, eos, bos, at_start, out):
-    """Put `<s>` before each unit; returns the new length. `at_start`: whether ids[0] begins a unit."""
+    """Insert `<s>` before each unit; return the new length. `at_start`: whether ids[0] begins a unit."""
     n = 0
     for i in range(len(ids)):
         if at_start:
@@ -144,8 +142,8 @@ def insert_bos(ids, eos, bos, at_start, out):
 def link_parents(
     w_lo, w_hi, upper_bucket, upper_suffix, upper_parent, upper_words, bucket, suffix, parent, words
 ):
-    """Set parent[t] to the n-gram without its last word, and words[t] to the last word. Both are
-    read off the suffix.
+    """Set parent[t] to the n-gram without its last word, and words[t] to the last word. Both follow
+    from the suffix.
 
     Within one first word both levels are sorted by suffix, so one sweep finds the parents.
     """
@@ -173,10 +171,10 @@ def child_offsets(parents, n_parents, out):
 
 
 @njit(nogil=True, cache=True)
-def merge_runs(keys, counts, suffixes, begins, out_keys, out_counts, out_suffixes, out_place):
-    """Merge sorted runs (keys[begins[r]:begins[r + 1]]) into one; equal keys add their counts.
+def merge_runs(keys, counts, suffixes, begins, out_keys, out_counts, out_suffixes, out_index):
+    """Merge sorted runs (keys[begins[r]:begins[r + 1]]) into one; counts of equal keys are added.
 
-    out_place[i] is where entry i of the input went. Runs are few, so the smallest head is found by a scan.
+    out_index[i] is the index of input entry i in the output. Runs are few, so a scan finds the smallest head.
     """
     n_runs = len(begins) - 1
     heads = begins[:-1].copy()
@@ -184,25 +182,25 @@ def merge_runs(keys, counts, suffixes, begins, out_keys, out_counts, out_suffixe
     last = np.int64(-1)
     while True:
         best = np.int64(-1)
-        least = np.int64(0)
+        smallest = np.int64(0)
         for r in range(n_runs):
             if heads[r] < begins[r + 1]:
                 key = keys[heads[r]]
-                if best < 0 or key < least:
+                if best < 0 or key < smallest:
                     best = r
-                    least = key
+                    smallest = key
         if best < 0:
             break
         i = heads[best]
         heads[best] = i + 1
-        if n < 0 or least != last:
+        if n < 0 or smallest != last:
             n += 1
-            last = least
-            out_keys[n] = least
+            last = smallest
+            out_keys[n] = smallest
             out_counts[n] = 0
             out_suffixes[n] = suffixes[i]
         out_counts[n] += counts[i]
-        out_place[i] = n
+        out_index[i] = n
     return n + 1
 
 

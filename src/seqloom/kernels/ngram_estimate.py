@@ -1,13 +1,11 @@
-"""Turn the counts of one level into interpolated probabilities and back-off weights.
+"""Turn the counts of one level into interpolated probabilities and back-off weights, and prune n-grams.
 
 For a context c with total T and n-gram cw with count a (raw or adjusted):
     p(w | c) = (a - D[min(a, 3)]) / (T + shift) + gamma(c) p(w | c without its first word)
     gamma(c) = 1 - sum over kept cw of (a - D) / (T + shift)
 Every smoothing method of `models/language/estimation.py` is a choice of D and of shift = alpha N1+(c) + beta.
 
-Which n-grams can go: the change of the model's relative entropy if one n-gram is left out (Stolcke 1998).
-
-Continuations of a context are found as when text is scored (`kernels/ngram_query`).
+n-grams are pruned by the change of the model's relative entropy without them (Stolcke 1998).
 """
 
 import math
@@ -38,8 +36,8 @@ def counts_of_counts(counts):
 
 @njit(nogil=True, cache=True)
 def context_totals(first, counts, lo, hi, totals, types):
-    """Set totals[c] = sum of the counts of c's children, types[c] = how many there are; needed
-    before pruning.
+    """Set totals[c] = sum of the counts of c's children, types[c] = their number; needed before
+    pruning.
     """
     for c in range(lo, hi):
         total = 0.0
@@ -53,21 +51,21 @@ def context_totals(first, counts, lo, hi, totals, types):
 def estimate(
     first, counts, suffixes, lower, totals, types, discounts, alpha, beta, lo, hi, probs, gammas
 ):
-    """Compute for contexts lo..hi the probabilities of their n-grams, linear, and the weight left
-    for the lower order.
+    """Compute for contexts lo..hi the probabilities of their n-grams, not logarithms, and the weight
+    of the lower order.
 
-    `totals` and `types` are given where pruning has taken n-grams away, else they are empty and summed here.
+    `totals` and `types` are given if n-grams were pruned; else they are empty and computed here.
     """
     pruned = len(totals) > 0
     for c in range(lo, hi):
         begin = first[c]
         end = first[c + 1]
         total = 0.0
-        kept = 0.0
+        discounted = 0.0
         for t in range(begin, end):
             a = counts[t]
             total += a
-            kept += a - discounts[min(a, 3)]
+            discounted += a - discounts[min(a, 3)]
         n_types = np.float64(end - begin)
         if pruned:
             total = totals[c]
@@ -76,7 +74,7 @@ def estimate(
         if begin == end or denominator <= 0.0:
             gammas[c] = 1.0
             continue
-        gamma = (denominator - kept) / denominator
+        gamma = (denominator - discounted) / denominator
         gammas[c] = gamma
         for t in range(begin, end):
             a = counts[t]
@@ -85,7 +83,7 @@ def estimate(
 
 @njit(nogil=True, cache=True)
 def floors(first, counts, unseen, beta, lo, hi, gammas):
-    """Compute what an unseen word gets if it does not ask the lower order: k / (T + k V)."""
+    """Compute the probability of an unseen word without the lower order: k / (T + k V)."""
     for c in range(lo, hi):
         total = beta
         for t in range(first[c], first[c + 1]):
@@ -95,9 +93,9 @@ def floors(first, counts, unseen, beta, lo, hi, gammas):
 
 @njit(nogil=True, cache=True)
 def link(suffixes, suffix_base, first, backoffs, upper_links, links, lo, hi):
-    """Set where scoring continues after a miss, or after an n-gram that nothing follows.
+    """Set the state where scoring continues after a miss, or after an n-gram without continuations.
 
-    links[t] = the suffix if something follows it or its back-off weight matters, else the suffix's own link.
+    links[t] = the suffix if it has continuations or a back-off weight, else the suffix's link.
     """
     for t in range(lo, hi):
         s = np.int64(suffixes[t]) + suffix_base
@@ -112,7 +110,7 @@ def link(suffixes, suffix_base, first, backoffs, upper_links, links, lo, hi):
 
 @njit(nogil=True, cache=True)
 def advance_cost(words, log_probs, first, backoffs, links, state, w):
-    """Return log p(w | state)."""
+    """Return log p(w | state); continuations are searched as in scoring (`kernels/ngram_query`)."""
     cost = 0.0
     while state != 0:
         node = find_child(words, np.int64(first[state]), np.int64(first[state + 1]), w)
@@ -125,9 +123,7 @@ def advance_cost(words, log_probs, first, backoffs, links, state, w):
 
 @njit(nogil=True, cache=True)
 def history_log_probs(first, log_probs, bos_node, out):
-    """Compute out[h]: the log-probability of the history h itself, by the chain rule; `<s>` is
-    certain.
-    """
+    """Compute out[h]: the log-probability of the history h, by the chain rule; `<s>` is certain."""
     out[0] = 0.0
     for h in range(len(out)):
         for t in range(first[h], min(np.int64(first[h + 1]), len(out))):
@@ -136,10 +132,10 @@ def history_log_probs(first, log_probs, bos_node, out):
 
 @njit(nogil=True, cache=True)
 def mark_useless(words, log_probs, first, backoffs, links, history, keep, threshold, lo, hi):
-    """Clear `keep` in contexts lo..hi if leaving out the n-gram raises the perplexity by less than
-    the threshold.
+    """Clear `keep` in contexts lo..hi if removing the n-gram raises the perplexity by less than the
+    threshold.
 
-    Equations 8 and 9 of the paper. n-grams that something kept follows stay.
+    Equations 8 and 9 of Stolcke 1998. n-grams with continuations that are kept stay.
     """
     n_inner = len(backoffs)
     for h in range(lo, hi):
@@ -201,7 +197,7 @@ def new_backoffs(words, log_probs, first, backoffs, links, out, lo, hi):
 
 @njit(nogil=True, cache=True)
 def relink(links, keep, numbers, live, out):
-    """Find the longest suffix that is still there and live, in the new numbers."""
+    """Set links to the longest suffix that is kept and live, in the new numbers."""
     for t in range(len(links)):
         if keep[t]:
             s = np.int64(links[t])

@@ -1,23 +1,23 @@
 """Score tokens with a back-off trie in level order.
 
 Node 0 is the empty context; nodes 1..V+1 are the words (word w is node w + 1); then the bigrams,
-and so on, each level sorted. What scoring reads of a node stands together, because on large models
-every cache line counts:
+and so on, each level sorted. The numbers of a node that scoring reads are adjacent, because on large
+models every cache line counts:
 
-    words[t]                          last word of n-gram t contexts[s] = first, back-off, link,
-    log-probability      of a node that can have children, (n + 1, 4) uint32 leaves[t - n] =
-    log-probability, link                     of an n-gram of the highest order, (m, 2) uint32
+    words[t]                                                last word of n-gram t
+    contexts[s] = first, back-off, link, log-probability   of a node that can have children (n + 1, 4) uint32
+    leaves[t - n] = log-probability, link                   of an n-gram of the highest order, (m, 2) uint32
 
-Floats are bit patterns; `context_values` and `leaf_values` are the same memory seen as float32. The
-children of s are the nodes contexts[s, 0] to contexts[s + 1, 0], ascending by word. A state is a
-node: the longest suffix of what was read that the model knows and that something follows. On a miss
-the state moves along its link and pays the back-off weight, as in an Aho-Corasick automaton, so a
-token costs one search and one more for each back-off, never a walk up from the unigram.
+Floats are bit patterns; `context_values` and `leaf_values` are float32 views of the same memory. The
+children of s are the nodes contexts[s, 0] to contexts[s + 1, 0], ascending by word. A state is a node: the
+longest suffix of the text so far that is in the model and has continuations. On a miss the state follows
+its link and adds the back-off weight, as in an Aho-Corasick automaton, so a token costs one search and one
+more for each back-off, never a walk up from the unigram.
 
-A context with many children is searched through several cache lines, and those contexts are met
-most often. For long texts their children are therefore entered in a hash table, `index` (one line a
-search): word << 32 | node, found from the context and the word. It follows from the tables and is
-not saved; without it (length 0) the answers are the same.
+Searching a context with many children reads several cache lines, and these contexts are the most frequent.
+For long texts their children are therefore in a hash table, `index` (one line per search): word << 32 |
+node, found from context and word. It is derived from the tables and not saved; without it (length 0) the
+results are the same.
 """
 
 import numpy as np
@@ -29,25 +29,25 @@ LANES = 16  # segments that one thread scores side by side
 SEGMENT, SHORTEST = 512, 8  # tokens
 FIRST, BACKOFF, LINK, LOG_PROB = 0, 1, 2, 3  # columns of contexts
 LEAF_LOG_PROB, LEAF_LINK = 0, 1  # columns of leaves
-WIDE = 16  # children, above which a context is in the index
+WIDE = 16  # children above which a context is in the index
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)  # a slot of the index
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
-DEEPEST = 64  # contexts one behind the other; more than the highest order
-MOST_LOG_PROB, MOST_BACKOFF = 1e-3, 1e3  # rounding; other programs' weights
+DEEPEST = 64  # length of a chain of links; more than the highest order
+MOST_LOG_PROB, MOST_BACKOFF = 1e-3, 1e3  # above zero by rounding; in files of other programs
 
 
 @njit(nogil=True, cache=True)
 def find_child(words, lo, hi, w):
     """Return the index of w in words[lo:hi] (ascending), or -1.
 
-    Gallops from the left: ids are given by frequency, so the word asked for is mostly near the beginning.
+    Gallops from the left: ids are in the order of frequency, so w is mostly near the beginning.
     """
-    reach = np.int64(8)
-    while lo + reach < hi and words[lo + reach] <= w:
-        lo += reach
-        reach *= 2
-    hi = min(lo + reach, hi)
+    stride = np.int64(8)
+    while lo + stride < hi and words[lo + stride] <= w:
+        lo += stride
+        stride *= 2
+    hi = min(lo + stride, hi)
     while hi - lo > 8:
         mid = (lo + hi) >> 1
         if words[mid] <= w:
@@ -128,7 +128,7 @@ def count_indexed(contexts):
 
 @njit(nogil=True, cache=True)
 def fill_index(words, contexts, index):
-    """Add those n-grams to an index of empty slots (all bits set)."""
+    """Insert the n-grams of `count_indexed` into an index of empty slots (all bits set)."""
     for s in range(1, len(contexts) - 1):
         lo, hi = np.int64(contexts[s, FIRST]), np.int64(contexts[s + 1, FIRST])
         if hi - lo > WIDE:
@@ -161,10 +161,9 @@ def score_span(
 ):
     """Compute the log-probabilities of ids[lo:hi], as `advance` gives them token by token.
 
-    A token waits on memory several times, so LANES segments are scored side by side and each round
-    makes one search in every lane; as soon as a lane knows which line it needs next, it asks for it
-    and the others go on. A segment reads the order - 1 tokens before it first, so that its context
-    is right.
+    A token waits for memory several times, so LANES segments are scored side by side and each round makes
+    one search in every lane; as soon as the next cache line of a lane is known it is prefetched, while the
+    others go on. A segment first reads the order - 1 tokens before it, so that its context is right.
     """
     n_inner = len(contexts) - 1
     keep_nodes = len(nodes) > 0
@@ -174,7 +173,7 @@ def score_span(
     state = np.empty(LANES, np.int64)
     left = np.empty(LANES, np.int64)  # children of the state
     right = np.empty(LANES, np.int64)
-    slot = np.empty(LANES, np.int64)  # where the index is asked, or -1
+    slot = np.empty(LANES, np.int64)  # where to search the index, or -1
     child = np.empty(LANES, np.int64)
     cost = np.zeros(LANES, np.float64)
     paying = np.ones(LANES, np.bool_)
@@ -283,12 +282,12 @@ def distributions(
     """Compute the log-probabilities of every next token after states[i] as out[i], (n, V) float32,
     and their sum as sums[i].
 
-    The sum follows from `words_sum`, that of the words without a context, and from what each longer
-    context changes, so it costs next to nothing; it is not one where a file is damaged.
+    The sum follows from `words_sum`, that of the unigrams, and from what each longer context changes, so it
+    costs next to nothing; it is not 1 if a file is damaged.
     """
     n_inner = len(contexts) - 1
     chain = np.empty(DEEPEST, np.int64)  # the state, its suffix, ... down to one word
-    cost = np.empty(DEEPEST + 1, np.float64)  # what was paid in back-off before reaching chain[d]
+    cost = np.empty(DEEPEST + 1, np.float64)  # sum of back-off weights before chain[d]
     for i in range(len(states)):
         depth = 0
         cost[0] = 0.0
@@ -327,11 +326,11 @@ def distributions(
 
 @njit(nogil=True, cache=True)
 def check_tables(words, contexts, context_values, leaves, leaf_values, level_starts):
-    """Return whether every walk ends inside the tables and every sum is a number.
+    """Return whether every walk stays inside the tables and every sum is finite.
 
-    Children stand in the next level, each with its own word, and links lead to a lower level, so
-    that no chain of links is longer than the order. Probabilities are at most one; a back-off
-    weight may be above it, but not without bounds.
+    Children are in the next level, with distinct words, and links lead to a lower level, so that no chain of
+    links is longer than the order. Probabilities are at most one; a back-off weight may be above one, but is
+    bounded.
     """
     n_inner = len(contexts) - 1
     top = len(level_starts) - 2

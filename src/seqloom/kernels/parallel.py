@@ -1,8 +1,8 @@
-"""The one place where kernels meet threads.
+"""Threads for kernels; the only module that starts any.
 
-Kernels are `nogil`, so plain threads run them side by side. Work is cut into chunks whose number and
-borders depend on the data alone; the threads only decide who runs which chunk, so results are the same
-for any number of threads. numba's own `parallel=True` is not used: a fork after it kills the child.
+Kernels are `nogil`, so plain threads run them in parallel. Work is cut into chunks; their number and bounds
+depend on the data alone, and only the assignment of chunks to threads varies, so results are the same for any
+number of threads. numba's `parallel=True` is not used: a fork after it kills the child.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ import numpy as np
 T = TypeVar("T")
 R = TypeVar("R")
 
-_GRACE = 0.5  # seconds that an interrupted call gets to end by itself
-_calls: set[threading.Thread] = set()  # of `interruptible` that are under way
+_GRACE = 0.5  # seconds that an interrupted call has to end by itself
+_calls: set[threading.Thread] = set()  # running calls of `interruptible`
 
 
 def thread_count() -> int:
     """Return `$SEQLOOM_THREADS`, or else the number of cores this process may use."""
-    wanted = os.environ.get("SEQLOOM_THREADS", "")
-    if wanted.isdigit() and int(wanted) > 0:
-        return int(wanted)
+    setting = os.environ.get("SEQLOOM_THREADS", "")
+    if setting.isdigit() and int(setting) > 0:
+        return int(setting)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -50,14 +50,13 @@ def text_batches(texts: Sequence[str], size: int = 1 << 19) -> Iterator[Sequence
             start, length = i, 0
 
 
-_pools: set[ThreadPoolExecutor] = (
-    set()
-)  # at work; no lock, as the garbage collector may end one at any place
+# running; without a lock, as the garbage collector may end one at any point
+_pools: set[ThreadPoolExecutor] = set()
 
 
 @contextmanager
 def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield a pool of threads; while there is one, kernels do not share their work: all cores are busy."""
+    """Yield a pool of threads; while one runs, kernels do not share their work: all cores are busy."""
     with ThreadPoolExecutor(threads) as pool:
         _pools.add(pool)
         _note_pools()
@@ -69,7 +68,7 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _note_pools() -> None:
-    """Tell the kernels how many pools are at work; again if another thread changed that meanwhile."""
+    """Tell the kernels how many pools are running; again if another thread changed that meanwhile."""
     while TEAM[POOLS] != len(_pools):
         TEAM[POOLS] = len(_pools)
 
@@ -78,7 +77,7 @@ def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int =
     """Map over a thread pool, with results in order and at most `ahead` chunks per thread in
     flight.
 
-    So a stream larger than memory can be mapped. With one thread or one item it is the plain `map`.
+    So a stream larger than memory can be mapped. With one thread or one item this is plain `map`.
     """
     threads = thread_count()
     source = iter(items)
@@ -110,24 +109,23 @@ def parallel_run(function: Callable[[T], object], items: Iterable[T]) -> None:
 
 # ---- helpers that share the work of a kernel from inside it (`team`)
 #
-# The team are words that kernels and helpers change: one line of words for all, LINES lines that hold a job,
-# and a line for each thread; thread 0 is whoever has a job.
+# The team is an array of words that kernels and helpers change: one line of words for all, LINES lines that
+# hold a job, and a line for each thread; thread 0 is the one that has a job.
 
 WORDS = 16  # of a line: two cache lines, as processors fetch pairs of them
 LINES, MAX_THREADS = 16, 64  # lines of a job; threads
-LOCK, WANTED, HELPED, FAILED, THREADS, POOLS, WORTH, CODE, SIZE, PARTS = range(
-    10
-)  # of the first line
-PATIENCE = 30_000  # looks for a job, some 0.5 ms, after which a helper sleeps
+# words of the first line
+LOCK, WANTED, HELPED, FAILED, THREADS, POOLS, WORTH, CODE, SIZE, PARTS = range(10)
+PATIENCE = 30_000  # polls for a job, some 0.5 ms, after which a helper sleeps
 JOB, OWN = WORDS, (1 + LINES) * WORDS  # where the job begins, and the lines of the threads
-STATE, NEXT = 0, 8  # of a thread's line; the next of its chunks
+STATE, NEXT = 0, 8  # words of a thread's line; NEXT is the next of its chunks
 ASLEEP, READY, OFFERED, BUSY = range(4)
 
 
 def new_team() -> np.ndarray:
-    """Return the words of a team that nobody belongs to yet."""
+    """Return the words of a team without helpers."""
     team = np.zeros(OWN + MAX_THREADS * WORDS, np.int64)
-    team[WORTH] = 1 << 16  # multiplications and additions that are worth a thread
+    team[WORTH] = 1 << 16  # least number of multiplications and additions for a thread
     return team
 
 
@@ -135,7 +133,7 @@ TEAM = new_team()
 
 
 class _Helper(threading.Thread):
-    """Sleeps until it is called, then does jobs until there have been none for a while."""
+    """Sleeps until it is called, then runs jobs until none has come for a while."""
 
     def __init__(self, number: int) -> None:
         super().__init__(daemon=True, name=f"seqloom-helper-{number}")
@@ -162,9 +160,9 @@ _closing = False
 
 
 def call_helpers() -> None:
-    """Ensure that a thread for each core is awake, this one included, for what is shared next.
+    """Ensure that a thread for each core is awake, this one included, for the next shared job.
 
-    Where there is one core it is not asked again.
+    With one core, kernels do not ask again.
     """
     TEAM[WANTED] = 0
     TEAM[THREADS] = threads = min(thread_count(), MAX_THREADS)
@@ -173,7 +171,7 @@ def call_helpers() -> None:
     from seqloom.kernels.team import serve
 
     if not _helpers:
-        serve(new_team(), 1, 0)  # compiled here, as a process must not end meanwhile
+        serve(new_team(), 1, 0)  # compile here, as a process must not end meanwhile
     if not _one_at_a_time.acquire(blocking=False):
         return
     try:
@@ -181,8 +179,8 @@ def call_helpers() -> None:
             helper.call()
         while len(_helpers) < threads - 1:
             _helpers.append(_Helper(len(_helpers) + 1))
-            _helpers[-1].start()  # when it is in the list, so that there are never two of a number
-    except RuntimeError:  # the system gives no more threads; those that there are will do
+            _helpers[-1].start()  # after it is listed, so that there are never two of a number
+    except RuntimeError:  # the system gives no more threads; use those that exist
         _helpers.pop()
         TEAM[THREADS] = len(_helpers) + 1
     finally:
@@ -214,13 +212,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def interruptible(function: Callable[[threading.Event], R]) -> R:
-    """Return the result of a call that would not hear Ctrl-C because it stays long in a library:
-    a thread makes it, and this one waits.
+    """Return the result of a call that would not react to Ctrl-C because it stays long in a library: a
+    thread makes the call, and this one waits.
 
-    When that is interrupted the call is left alone;
-    it is told by the event, so that it can end where it is heard.
+    If the waiting is interrupted, the call is abandoned; the event is set, so that it can end when it
+    checks.
     """
-    if threading.current_thread() is not threading.main_thread():  # which has no signals to hear
+    if threading.current_thread() is not threading.main_thread():  # gets no signals
         return function(threading.Event())
     outcome: Future[R] = Future()
     stop, context = threading.Event(), contextvars.copy_context()
@@ -246,5 +244,5 @@ def interruptible(function: Callable[[threading.Event], R]) -> R:
 
 
 def abandoned() -> bool:
-    """Return whether a call that was interrupted is still under way."""
+    """Return whether an interrupted call is still running."""
     return bool(_calls)

@@ -1,10 +1,10 @@
 """Pairs of words that follow each other: counting them, and joining those that are phrases.
 
-A word is a number. What may begin a phrase is a node: a word, or a word with the connecting words
-behind it ("bank of"), numbered after all words by a small table of chains. A pair is a node and the
-word that ends it, in one number of 64 bits, so nothing is ever confused. Pairs are counted in a
-table with key and count side by side, found by open addressing: a pair costs one line of the cache.
-Keys of a block are made first and added then, so that look-ups wait for memory together.
+A word is a number. A possible beginning of a phrase is a node: a word, or a word and the connecting words
+after it ("bank of"), numbered after all words by a small table of chains. A pair is a node and the word
+that ends it, exactly, in one number of 64 bits. Pairs are counted in a table with key and count side by
+side, found by open addressing: a pair costs one cache line. The keys of a block are computed first and
+added then, so that look-ups wait for memory together.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _place(key, mask):
+def _slot(key, mask):
     return np.int64((np.uint64(key) * _PRIME) >> np.uint64(20)) & mask
 
 
 @njit(nogil=True, cache=True, inline="always")
 def _row(key, table, mask):
     """Return the row of a key, or the empty row where it would stand."""
-    row = _place(key, mask)
+    row = _slot(key, mask)
     while table[row, 0] != key and table[row, 0] != NOTHING:
         row = (row + 1) & mask
     return row
@@ -34,11 +34,11 @@ def _row(key, table, mask):
 
 @njit(nogil=True, cache=True)
 def pair_keys(ids, i, node, end, connects, chains, n_chains, out):
-    """Write the keys of all pairs from position i on, after the beginning `node`; return
-    (next position, node, chains, keys).
+    """Write the keys of all pairs from position i on, after the beginning `node`; return (next
+    position, node, number of chains, number of keys).
 
-    `chains` holds keys of a node and a connecting word with the number of the node that they make.
-    It returns before the end when that table is half full: grow it and call again.
+    `chains` maps keys of a node and a connecting word to the number of the longer node. Returns before
+    the end when that table is half full: grow it and call again.
     """
     n_words, mask, n = len(connects), np.int64(len(chains) - 1), 0
     while i < len(ids):
@@ -65,7 +65,7 @@ def pair_keys(ids, i, node, end, connects, chains, n_chains, out):
 
 @njit(nogil=True, cache=True)
 def add_keys(keys, i, n, table, used):
-    """Count keys i..n; returns (next key, rows in use), before the end when the table is half full."""
+    """Count keys i..n; return (next key, rows in use), before the end when the table is half full."""
     mask = np.int64(len(table) - 1)
     while i < n:
         row = _row(keys[i], table, mask)
@@ -91,11 +91,11 @@ def copy_rows(table, larger):
 
 @njit(nogil=True, cache=True)
 def mark_phrases(words, starts, stops, connects, chains, pairs, glued):
-    """Mark the tokens to be joined to the one before; return the first token that is not decided
-    yet, and the number of phrases.
+    """Mark the tokens to be joined to the one before; return the first token that is not decided yet,
+    and the number of phrases.
 
-    From left to right, the first phrase that fits; the end of one does not begin another. A token
-    without length is the end of a line.
+    From left to right, the first phrase that fits; the end of one does not begin another. A token of
+    length zero is the end of a line.
     """
     chain_mask, pair_mask = np.int64(len(chains) - 1), np.int64(len(pairs) - 1)
     node, first, count = NOTHING, 0, 0
@@ -125,8 +125,8 @@ def mark_phrases(words, starts, stops, connects, chains, pairs, glued):
 
 @njit(nogil=True, cache=True)
 def write_joined(data, starts, stops, glued, n, end, joiner, out):
-    """Write the bytes up to `end` with the joiner in place of the blanks before glued tokens, of
-    the first n; return how many bytes.
+    """Write the bytes up to `end` with the joiner instead of the blanks before glued tokens, of the
+    first n; return the number of bytes.
     """
     at, o = 0, 0
     for t in range(n):

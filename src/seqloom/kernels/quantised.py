@@ -1,19 +1,18 @@
-"""Products with matrices of 8 or 4 bits a weight, for rows of numbers that are themselves rounded to 8 bits,
-or to 16.
+"""Products with matrices of 8 or 4 bits per weight, for inputs that are rounded to 8 or 16 bits.
 
-Weights share a scale in blocks of 32 neighbours of a row, and so do the numbers that they are multiplied with
+Blocks of 32 neighbouring weights of a row share a scale, and so do the inputs that they are multiplied with
 (the idea of llama.cpp's Q8_0 and Q4_1, https://github.com/ggml-org/ggml). Products within a block are sums of
-whole numbers, exact, 64 to an instruction where the processor has one for it (VNNI); scales are applied once
-a block, in float32.
+integers, exact, 64 to an instruction where the processor has one for it (VNNI); scales are applied once per
+block, in float32.
 
-Rows of weights lie in tiles of 16: 64 bytes are four neighbours of each of 16 rows, so that each lane of a
-vector belongs to one row and nothing has to be summed across lanes. A byte of 4-bit weights holds two
-numbers: the low half that of one of four neighbours, the high half that of the next four. The instruction
-takes unsigned weights and signed numbers, so 8-bit weights get 128 added, which is taken off again as 128
-times the sum of the numbers. Numbers of 16 bits are two of 8, high and low: 256 times the products with the
-high ones and those with the low ones are added up, still exact.
+Rows of weights are arranged in tiles of 16: 64 bytes are four neighbours of each of 16 rows, so that each
+lane of a vector belongs to one row and nothing is summed across lanes. A byte of 4-bit weights holds two
+numbers: the low half one of four neighbours, the high half one of the next four. The instruction takes
+unsigned weights and signed inputs, so 128 is added to 8-bit weights and subtracted again as 128 times the
+sum of the inputs. Inputs of 16 bits are split into high and low bytes: 256 times the products with the high
+ones plus those with the low ones, still exact.
 
-    tiles of a matrix (R, K), T = ceil(R / 16), B = ceil(K / 32), what is beyond R and K is zero:
+    tiles of a matrix (R, K), T = ceil(R / 16), B = ceil(K / 32), padded with zeros:
     weight    int8 (T, 8 B, 16, 4), or uint8 (T, 4 B, 16, 4) of 4 bits
     scale     float16 as uint16 (T, B, 16)
     minimum   the same, of 4 bits: a weight is scale * number + minimum
@@ -36,14 +35,12 @@ from seqloom.kernels.parallel import TEAM
 from seqloom.kernels.team import do_parts, product_work, share, without_team
 
 BLOCK = 32  # neighbours that share a scale
-TILE = 16  # rows that lie together
-MANY, SOME = 8, 4  # rows of numbers for which a weight is loaded once
-# of 8 bits, and of 16 whose halves are signed
+TILE = 16  # rows of a tile
+MANY, SOME = 8, 4  # rows of inputs for which a weight is loaded once
+# of 8 bits, and of 16 with signed halves
 LARGEST, LARGEST_FINE = np.float32(127), np.float32(127 * 256 + 127)
-SMALLEST = np.float32(
-    1e-36
-)  # below which a block is taken for zero, as its inverse would not be finite
-# added to a small number it leaves the nearest whole number in the last bits
+SMALLEST = np.float32(1e-36)  # below it a block counts as zero, as its inverse would not be finite
+# added to a small number it leaves the nearest integer in the last bits
 ROUNDING = np.float32(1.5 * 2**23)
 ROUNDING_BITS, MAGNITUDE, INFINITE = (
     np.int32(0x4B400000),
@@ -63,16 +60,16 @@ class Tiles(NamedTuple):
     minimum: np.ndarray
     bias: np.ndarray  # float32 (16 T,), or empty
     rows: int  # R
-    # the numbers that it is multiplied with have 16 bits instead of 8, for networks whose errors add up
+    # inputs have 16 bits instead of 8, for networks in which errors add up
     inputs_16_bit: bool
-    team: np.ndarray = TEAM  # who may share the product
+    team: np.ndarray = TEAM  # threads that may share the product
 
 
 copyreg.pickle(Tiles, without_team)
 
 
 class TilesJob(NamedTuple):
-    """A product that threads share, tile by tile, with rows as `round_inputs` made them."""
+    """A product that threads share, tile by tile; the inputs are the result of `round_inputs`."""
 
     matrix: Tiles
     numbers: np.ndarray
@@ -83,8 +80,8 @@ class TilesJob(NamedTuple):
 
 def _tile_product(rows, inputs_16_bit):
     """Make `tile(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)`: out[first:first + rows, 16 of
-    the tile], where rows beyond the last are the last one again; `inputs_16_bit`: x has 16 bits, the high
-    halves of a row before the low ones.
+    the tile], where rows beyond the last repeat it; `inputs_16_bit`: x has 16 bits, the high halves of a row
+    before the low ones.
     """
 
     def code(context, builder, signature, arguments):
@@ -103,8 +100,8 @@ def _tile_product(rows, inputs_16_bit):
         last = builder.sub(cgutils.unpack_tuple(builder, out.shape)[0], size(1))
         at = [first]
         for m in range(1, rows):
-            place = builder.add(first, size(m))
-            at.append(builder.select(builder.icmp_signed("<", place, last), place, last))
+            index = builder.add(first, size(m))
+            at.append(builder.select(builder.icmp_signed("<", index, last), index, last))
         numbers = [builder.mul(row, size(2)) for row in at] if inputs_16_bit else at
         low = [builder.add(row, size(1)) for row in numbers]
         sums = [cgutils.alloca_once_value(builder, constant(FLOATS, 0.0)) for _ in range(rows)]
@@ -115,20 +112,21 @@ def _tile_product(rows, inputs_16_bit):
         def load_weights(block):
             """Yield the groups of four weights of a block, unsigned."""
             start = builder.mul(block, size(BLOCK * TILE // (2 if four_bits else 1)))
-            for place in range(0, BLOCK * TILE // (2 if four_bits else 1), 64):
-                both = builder.load(
-                    pointer(weight, builder.add(start, size(place)), BYTES), align=1
+            for offset in range(0, BLOCK * TILE // (2 if four_bits else 1), 64):
+                packed = builder.load(
+                    pointer(weight, builder.add(start, size(offset)), BYTES), align=1
                 )
                 if four_bits:
-                    yield builder.and_(both, constant(BYTES, 15))
-                    yield builder.lshr(both, constant(BYTES, 4))
+                    yield builder.and_(packed, constant(BYTES, 15))
+                    yield builder.lshr(packed, constant(BYTES, 4))
                 else:
-                    yield builder.xor(both, constant(BYTES, 128))
+                    yield builder.xor(packed, constant(BYTES, 128))
 
-        def add_group(total, fours, row, index, place):
-            """Add the products with four numbers of block `index` of a row, from `place` on."""
+        def add_group(total, fours, row, index, column):
+            """Add the products with four numbers of block `index` of a row, from `column` on."""
             offset = builder.add(
-                builder.mul(row, columns), builder.add(builder.mul(index, size(BLOCK)), size(place))
+                builder.mul(row, columns),
+                builder.add(builder.mul(index, size(BLOCK)), size(column)),
             )
             return add_dots(
                 builder,
@@ -154,8 +152,8 @@ def _tile_product(rows, inputs_16_bit):
                 else None
             )
             # of a block of numbers
-            places = [builder.add(builder.mul(row, n_blocks), loop.index) for row in at]
-            x_sums = [builder.load(builder.gep(x_sum.data, [place])) for place in places]
+            block_indices = [builder.add(builder.mul(row, n_blocks), loop.index) for row in at]
+            x_sums = [builder.load(builder.gep(x_sum.data, [index])) for index in block_indices]
             totals = [
                 constant(WORDS, 0)
                 if four_bits
@@ -175,14 +173,16 @@ def _tile_product(rows, inputs_16_bit):
                     builder.add(total, builder.shl(value, constant(WORDS, 8)))
                     for total, value in zip(totals, high)
                 ]
-            for m, place in enumerate(places):
-                factor = None if inputs_16_bit else builder.load(builder.gep(x_scale.data, [place]))
-                both = (
+            for m, index in enumerate(block_indices):
+                factor = None if inputs_16_bit else builder.load(builder.gep(x_scale.data, [index]))
+                factors = (
                     scales
                     if inputs_16_bit
                     else builder.fmul(scales, splat(builder, factor, FLOATS))
                 )
-                change = builder.fmul(builder.sitofp(totals[m], FLOATS), both, flags=("contract",))
+                change = builder.fmul(
+                    builder.sitofp(totals[m], FLOATS), factors, flags=("contract",)
+                )
                 value = builder.fadd(builder.load(sums[m]), change, flags=("contract",))
                 if four_bits:
                     shift = builder.sitofp(x_sums[m], _FLOAT)
@@ -216,10 +216,10 @@ _fine_one, _fine_some, _fine_many = (_tile_product(rows, True) for rows in (1, S
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def _factors(x, number):
-    """Return what the numbers of a block are multiplied with to become whole numbers up to `number`,
-    and what takes it back: NaN where one is not finite, so that a broken model is noticed.
+    """Return the factor that scales a block to integers up to `number`, and its inverse: NaN if a value is
+    not finite, so that a broken model is noticed.
 
-    Magnitudes are compared by their bits: a loop of these uses vector units.
+    Magnitudes are compared by their bits: such a loop uses vector units.
     """
     largest = np.int32(0)
     for j in range(len(x)):
@@ -233,35 +233,35 @@ def _factors(x, number):
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def _nearest(x):
-    """Return the nearest whole number, by its bits, for the same reason."""
+    """Return the nearest integer, by its bits, for the same reason."""
     return np.int32(np.float32(x + ROUNDING).view(np.int32) - ROUNDING_BITS)
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def round_rows(x, out, scale, total):
-    """Round rows (n, K) to whole numbers from -127 to 127, int8 (n, 32 B),
-    with a scale (n, B) and the sum (n, B) of each block.
+    """Round rows (n, K) to integers from -127 to 127, int8 (n, 32 B), with a scale (n, B) and the sum
+    (n, B) of each block.
     """
     for row in range(len(x)):
         for block in range(scale.shape[1]):
             low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
             part, numbers = x[row, low:high], out[row, low : low + BLOCK]
             factor, scale[row, block] = _factors(part, LARGEST)
-            whole = np.int32(0)
+            block_sum = np.int32(0)
             for j in range(len(part)):
                 number = _nearest(part[j] * factor)
                 numbers[j] = number
-                whole = np.int32(whole + number)
+                block_sum = np.int32(block_sum + number)
             numbers[len(part) :] = 0
-            total[row, block] = whole
+            total[row, block] = block_sum
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def round_rows_finely(x, out, scale, total):
-    """Round rows to whole numbers of 16 bits: the high halves of a row, then its low ones,
-    int8 (2 n, 32 B).
+    """Round rows to integers of 16 bits: the high halves of a row, then its low ones, int8 (2 n, 32 B).
 
-    All blocks of a row have the same scale, since 16 bits leave enough of small numbers beside large ones.
+    All blocks of a row have the same scale, since 16 bits are precise enough for small numbers beside large
+    ones.
     """
     for row in range(len(x)):
         factor, unit = _factors(x[row], LARGEST_FINE)
@@ -275,15 +275,17 @@ def round_rows_finely(x, out, scale, total):
         for j in range(x.shape[1], len(upper)):
             upper[j], lower[j] = 0, 0
         for block in range(total.shape[1]):
-            whole = np.int32(0)
+            block_sum = np.int32(0)
             for j in range(block * BLOCK, block * BLOCK + BLOCK):
-                whole = np.int32(whole + (np.int32(upper[j]) << np.int32(8)) + np.int32(lower[j]))
-            total[row, block] = whole
+                block_sum = np.int32(
+                    block_sum + (np.int32(upper[j]) << np.int32(8)) + np.int32(lower[j])
+                )
+            total[row, block] = block_sum
 
 
 @njit(nogil=True, cache=True)
 def round_inputs(x, blocks, inputs_16_bit):
-    """Return what `multiply_tiles` takes of rows (n, K): numbers, scales and sums."""
+    """Return numbers, scales and sums of rows (n, K), as `multiply_tiles` takes them."""
     n = len(x)
     scales, sums = np.empty((n, blocks), np.float32), np.empty((n, blocks), np.int32)
     numbers = np.empty((2 * n if inputs_16_bit else n, blocks * BLOCK), np.int8)
@@ -296,8 +298,8 @@ def round_inputs(x, blocks, inputs_16_bit):
 
 @njit(nogil=True, cache=True)
 def multiply_tiles(matrix, x, x_scale, x_sum, low, high, out):
-    """Write rows as `round_inputs` made them times the transpose of the tiles
-    from `low` to `high` to out (n, 16 T).
+    """Write the rows that `round_inputs` returned times the transpose of the tiles from `low` to `high`
+    to out (n, 16 T).
     """
     weight, scale, minimum, n = matrix.weight, matrix.scale, matrix.minimum, len(out)
     for tile in range(low, high):

@@ -1,11 +1,11 @@
 """Recurrent cells: LSTM (Hochreiter and Schmidhuber 1997), GRU (Cho et al. 2014) and plain RNN (Elman 1990),
 and walks over whole sequences, for which a call at every step would take longer than the step.
 
-A cell is the pointwise part of a step: the products with W_x and W_h are made before. torch runs it as a
-dozen small operations, each over all rows; here a row of gates stays in the first cache. Each inner loop
-touches few arrays, because LLVM only uses vector instructions where it can check cheaply that the arrays do
-not overlap. "contract" (fused multiply-add) is the only liberty taken with the arithmetic of what training
-uses as well: with full fast-math a NaN could come out as a number, and a diverged run would go unseen.
+A cell is the pointwise part of a step, after the products with W_x and W_h. torch runs it as a dozen small
+operations, each over all rows; here a row of gates stays in the first-level cache. Each inner loop uses few
+arrays, because LLVM only uses vector instructions where it can check cheaply that the arrays do not
+overlap. Functions that training uses have no fast-math flag but "contract" (fused multiply-add): with all
+of them a NaN could become a number, and a diverged run would go unnoticed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def tanh_gated(a, r, b, out):
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def move_towards(start, share, end, out):
-    """Write what lies between two vectors, `share` of the way from one to the other."""
+    """Write start + share (end - start), an interpolation of two vectors, to out."""
     for j in range(len(out)):
         out[j] = start[j] + share[j] * (end[j] - start[j])
 
@@ -81,7 +81,7 @@ def gru_cell_back(gates, inner, before, above, keep, carried, d_from_x, d_from_h
 
     above (B, H) is the gradient of this step's output, carried (B, H) that of its h from the later steps; on
     return carried holds the part for the earlier h that does not pass through W_h. d_from_x and d_from_h (B,
-    3H) differ only in the candidate, whose product is seen through the reset gate.
+    3H) differ only in the candidate, where the product with W_h is multiplied by the reset gate.
     """
     rows, d = before.shape
     one = gates.dtype.type(1)
@@ -117,10 +117,9 @@ def gru_cell_back(gates, inner, before, above, keep, carried, d_from_x, d_from_h
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def lstm_row(gates, c, norm_weight, norm_bias, h):
-    """Turn sums (4H,) into the gates i, f, g, o, c (H,) into the new one, and write the new h (H,).
+    """Replace sums (4H,) by the gates i, f, g, o, c (H,) by the new c, and write the new h (H,).
 
-    With a norm (arrays that are not empty) it is the cell inside the last tanh that is normed;
-    c itself stays as it is.
+    With a norm (arrays that are not empty) the cell inside the last tanh is normalised; c itself is not.
     """
     size = len(c)
     i, f, g, o = gates[:size], gates[size : 2 * size], gates[2 * size : 3 * size], gates[3 * size :]
@@ -162,9 +161,7 @@ def rnn_row(total, relu):
 
 @njit(nogil=True, cache=True)
 def rnn_cell(from_x, from_h, norm_weight, norm_bias, relu, out):
-    """Write tanh, or relu, of the sum of two products to out (n, H);
-    with a norm it is the sum that is normed.
-    """
+    """Write tanh, or relu, of the sum of two products to out (n, H); a norm applies to the sum."""
     for row in range(len(out)):
         out[row] = from_x[row]
         add_scaled(out[row], ONE, from_h[row])
@@ -174,7 +171,7 @@ def rnn_cell(from_x, from_h, norm_weight, norm_bias, relu, out):
         rnn_row(out[row], relu)
 
 
-# ---- the GRU of the paper, whose reset gate works before the product
+# ---- the GRU of the paper, with the reset gate before the product
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
@@ -206,12 +203,12 @@ def gru_update(from_x, from_reset, gates, h, keep, candidate, out):
             move_towards(h[row], z, candidate[row], out[row])
 
 
-# ---- a step of all rows, products included; layer norms are those of arrays that are not empty
+# ---- a step of all rows, products included; empty arrays for no layer norm
 
 
 @njit(nogil=True, cache=True)
 def normed_product(w_h, h, norm_weight, norm_bias):
-    """Return rows h (n, H) times the transpose of W_h, normed."""
+    """Return rows h (n, H) times the transpose of W_h, normalised."""
     out = linear(w_h, h)
     if len(norm_weight) > 0:
         norm_rows(out, norm_weight, norm_bias, EPSILON)
@@ -248,24 +245,25 @@ RNN, LSTM, GRU = 0, 1, 2
 
 
 @njit(nogil=True, cache=True)
-def step_places(offsets, order, t, reverse, places):
-    """Write where step t of each sequence lies, the longest first, to places; return how many go on."""
+def step_rows(offsets, order, t, reverse, rows_of_step):
+    """Write the row of step t of each sequence, the longest first, to rows_of_step; return how many
+    have one.
+    """
     n = 0
     for k in range(len(order)):
         low, high = offsets[order[k]], offsets[order[k] + 1]
         if high - low <= t:
             break
-        places[n] = high - 1 - t if reverse else low + t
+        rows_of_step[n] = high - 1 - t if reverse else low + t
         n += 1
     return n
 
 
 class Direction(NamedTuple):
-    """One direction of a layer, and sequences that it is to read."""
+    """One direction of a layer, and the sequences to read."""
 
-    projected: (
-        np.ndarray
-    )  # (N, G H), the input's part of the gates, bias included: one product for all steps
+    # (N, G H), the input's part of the gates, bias included: one product for all steps
+    projected: np.ndarray
     w_h: Any  # Panels or Tiles
     b_h: np.ndarray  # of a GRU
     h: np.ndarray  # (B, H), the states: they begin as given and end after the last steps
@@ -286,26 +284,26 @@ class WalkJob(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def walk(kind, relu, offsets, order, direction, reverse, out):
-    """Write all h of a direction to out (N, H), or, where that is `reverse`, to the right half of (N, 2 H).
+    """Write all h of a direction to out (N, H), or, if `reverse`, to the right half of (N, 2 H).
 
-    Sequence s has the steps offsets[s] to offsets[s + 1]; all go a step further at a time, and `order` has
-    the longest first, so those that go on are the first rows. Cells are plain: no norms, no projection, reset
-    after the product, z the share that stays.
+    Sequence s has the steps offsets[s] to offsets[s + 1]; all advance together, and `order` has the longest
+    first, so those that have not ended are the first rows. Cells are plain: no norms, no projection, reset
+    after the product, z the share of the old h.
     """
     projected, w_h = direction.projected, direction.w_h
     rows, size = direction.h.shape
     width, column = projected.shape[1], size if reverse else 0
     h, c = direction.h[order], direction.c[order] if kind == LSTM else direction.c
-    places, none = np.empty(rows, np.int64), np.empty(0, np.float32)
+    rows_of_step, none = np.empty(rows, np.int64), np.empty(0, np.float32)
     from_x, gates = np.empty((rows, width), np.float32), np.empty((rows, width), np.float32)
     from_h = np.empty((rows, width + WIDTH), np.float32)
     inner, after = np.empty((rows, size), np.float32), np.empty((rows, size), np.float32)
     t = 0
-    n = step_places(offsets, order, t, reverse, places)
+    n = step_rows(offsets, order, t, reverse, rows_of_step)
     while n > 0:
         linear_into(w_h, h[:n], from_h[:n])
         for k in range(n):
-            from_x[k] = projected[places[k]]
+            from_x[k] = projected[rows_of_step[k]]
         if kind == LSTM:
             lstm_cell(from_x[:n], from_h, c[:n], none, none, h[:n])
         elif kind == GRU:
@@ -316,9 +314,9 @@ def walk(kind, relu, offsets, order, direction, reverse, out):
         else:
             rnn_cell(from_x[:n], from_h, none, none, relu, h[:n])
         for k in range(n):
-            out[places[k], column : column + size] = h[k]
+            out[rows_of_step[k], column : column + size] = h[k]
         t += 1
-        n = step_places(offsets, order, t, reverse, places)
+        n = step_rows(offsets, order, t, reverse, rows_of_step)
     for k in range(rows):
         direction.h[order[k]] = h[k]
         if kind == LSTM:
@@ -339,9 +337,7 @@ def _do_directions(job, low, high):
 
 @njit(nogil=True, cache=True)
 def walk_layer(kind, relu, offsets, order, forward, backward, out):
-    """Write all h of a layer that reads sequences to out: (N, H), or (N, 2 H) with a backward
-    direction too.
-    """
+    """Write all h of a layer to out: (N, H), or (N, 2 H) with a backward direction."""
     directions = out.shape[1] // forward.h.shape[1]
     job = WalkJob(kind, relu, offsets, order, forward, backward, out)
     work = forward.projected.size * forward.h.shape[1]

@@ -1,12 +1,5 @@
-"""Drawing: words as places in a list and tables for drawing them (Walker's alias method, the Huffman tree),
-and single tokens.
-
-Dropout whose mask is a function of a seed, so that it is drawn again in the backward pass and never kept.
-
-torch draws a number for each entry, one after the other, which takes longer than the layer that it
-drops. Here two entries, half the array apart, get the halves of splitmix64 (Steele et al. 2014) of
-a counter: none waits for another, and the loop runs in vector instructions. The rate is met to
-2^-32.
+"""Random drawing: tables for drawing words (Walker's alias method, the Huffman tree), single tokens, and
+dropout.
 """
 
 from __future__ import annotations
@@ -19,7 +12,7 @@ from seqloom.kernels.maths import FAST, exp
 
 @njit(nogil=True, cache=True)
 def place_and_count(ids, table, totals):
-    """Count ids, and replace them by what the table has for each."""
+    """Count ids, and replace each by its entry in the table."""
     for i in range(len(ids)):
         k = ids[i]
         totals[k] += 1
@@ -28,8 +21,8 @@ def place_and_count(ids, table, totals):
 
 @njit(nogil=True, cache=True)
 def fill_alias(share, alias):
-    """Fill an alias table from `share`, the probabilities times their number.
-    Afterwards k stands for itself with probability share[k], else for alias[k].
+    """Fill an alias table from `share`, the probabilities times their number. Then draw k uniformly: the
+    result is k with probability share[k], else alias[k].
     """
     size = len(share)
     small, large = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -45,13 +38,13 @@ def fill_alias(share, alias):
         n_small -= 1
         low, high = small[n_small], large[n_large - 1]
         alias[low] = high
-        rest = share[high] - (1.0 - share[low])
-        if rest < 1.0:
+        remainder = share[high] - (1.0 - share[low])
+        if remainder < 1.0:
             n_large -= 1
             small[n_small] = high
             n_small += 1
-        share[high] = rest
-    for i in range(n_small):  # what rounding left over
+        share[high] = remainder
+    for i in range(n_small):  # left over by rounding
         share[small[i]] = 1.0
     for i in range(n_large):
         share[large[i]] = 1.0
@@ -59,16 +52,16 @@ def fill_alias(share, alias):
 
 @njit(nogil=True, cache=True)
 def build_tree(counts, parents, turns):
-    """Build the Huffman tree over descending counts: leaves 0..V-1,
-    then inner nodes in the order they are made.
+    """Build the Huffman tree over descending counts: leaves 0..V-1, then inner nodes in the order of
+    their creation.
     """
     size = len(counts)
     sums = np.empty(max(size - 1, 1), np.int64)
     leaf, inner = size - 1, 0
-    for made in range(size - 1):
+    for inner_node in range(size - 1):
         total = np.int64(0)
         for turn in range(2):
-            if leaf >= 0 and (inner >= made or counts[leaf] <= sums[inner]):
+            if leaf >= 0 and (inner >= inner_node or counts[leaf] <= sums[inner]):
                 node = leaf
                 total += counts[leaf]
                 leaf -= 1
@@ -76,29 +69,29 @@ def build_tree(counts, parents, turns):
                 node = size + inner
                 total += sums[inner]
                 inner += 1
-            parents[node] = size + made
+            parents[node] = size + inner_node
             turns[node] = turn
-        sums[made] = total
+        sums[inner_node] = total
 
 
 @njit(nogil=True, cache=True)
-def fill_paths(parents, turns, place, ends, nodes, ways):
-    """Write the inner nodes from the root (node 0) to each word; with empty `nodes`, only count
-    them.
+def fill_paths(parents, turns, leaves, ends, nodes, labels):
+    """Write the inner nodes from the root (node 0) to each word, and the turns there to `labels`; with
+    empty `nodes`, only count them. leaves[w] is the leaf of word w.
     """
-    size = len(place)
+    size = len(leaves)
     root = 2 * size - 2
     n = 0
     for w in range(size):
         length = 0
-        at = place[w]
+        at = leaves[w]
         while at != root:
             at = parents[at]
             length += 1
         if len(nodes):
-            at = place[w]
+            at = leaves[w]
             for j in range(length - 1, -1, -1):
-                ways[n + j] = turns[at]
+                labels[n + j] = turns[at]
                 at = parents[at]
                 nodes[n + j] = root - at
         n += length
@@ -122,24 +115,28 @@ def draw(log_probs, uniform):
             part += probs[j]
         blocks[b] = part
         total += part
-    left = uniform * total
+    remaining = uniform * total
     b = 0
-    while b < len(blocks) - 1 and left >= blocks[b]:
-        left -= blocks[b]
+    while b < len(blocks) - 1 and remaining >= blocks[b]:
+        remaining -= blocks[b]
         b += 1
     last = -1
     for j in range(b * block, len(probs)):
         if probs[j] > 0:
             last = j
-            left -= probs[j]
-            if left < 0:
+            remaining -= probs[j]
+            if remaining < 0:
                 return j
-    if last < 0:  # rounding led past the end
+    if last < 0:  # past the end by rounding
         last = np.argmax(probs)
     return last
 
 
-# ---- dropout
+# ---- dropout: the mask is a function of a seed, computed again in the backward pass instead of stored
+#
+# torch draws a number for each entry, one after the other, which takes longer than the layer itself. Here
+# two entries, half the array apart, get the halves of splitmix64 (Steele et al. 2014) of a counter: none
+# waits for another, and the loop uses vector instructions. The rate is exact to 2^-32.
 
 STEP, FIRST, SECOND = (
     np.uint64(0x9E3779B97F4A7C15),
@@ -163,7 +160,7 @@ def drop(x, seed, threshold, scale, out):
         z = z ^ (z >> np.uint64(31))
         out[i] = x[i] * scale if (z & LOW) >= threshold else zero
         out[half + i] = x[half + i] * scale if (z >> np.uint64(32)) >= threshold else zero
-    if len(x) % 2:  # one is left, and gets what the next counter gives to a first half
+    if len(x) % 2:  # the last entry gets the low half of the next counter
         z = seed + np.uint64(half) * STEP
         z = (z ^ (z >> np.uint64(30))) * FIRST
         z = (z ^ (z >> np.uint64(27))) * SECOND

@@ -1,15 +1,15 @@
 """Threads that share the work of one kernel, from inside it.
 
 Handing a part of a product to another thread through the interpreter takes 50 microseconds, longer than most
-products. So helpers stay in compiled code for some time after a job and look for the next one, as those of
-OpenMP do; whoever finds none awake does all parts alone, and Python wakes them later (`call_helpers`).
+products. So helpers stay in compiled code for some time after a job and poll for the next one, as those of
+OpenMP do; a kernel that finds none awake does all parts alone, and Python wakes them later (`call_helpers`).
+The threads and the words by which they communicate are in `parallel`.
 
-A job is a named tuple of arrays and numbers, and `do_parts(job, low, high)` does some of its parts, which
-write to places of their own: who does which does not change the result. The parts lie in chunks. Each thread
-begins with the chunks that it always has, which may still be in its cache, then takes those that others have
-not begun; a helper that the system has stopped is not waited for unless it has begun one.
-
-`parallel` has the threads, and the words by which they know of each other.
+A job is a named tuple of arrays and numbers, and `do_parts(job, low, high)` does some of its parts. They
+write to disjoint memory, so the result does not depend on which thread does which. Parts are grouped in
+chunks. Each thread begins with the same chunks every time, which may still be in its cache, then takes
+those that others have not begun; a helper that the system has suspended is not waited for unless it has
+begun one.
 """
 
 from __future__ import annotations
@@ -48,14 +48,12 @@ CHUNKS = 4  # of each thread
 
 
 def without_team(matrix: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Reduce a named tuple whose last part is a team for copying: the copy has the team of its process."""
+    """Reduce a named tuple that ends in a team, for pickling: the copy has the team of its process."""
     return type(matrix), matrix[:-1]
 
 
 def do_parts(job: Any, low: int, high: int) -> None:
-    """Do the parts of a job from `low` to `high`, in kernels; each kind of job has its own
-    `overload`.
-    """
+    """Do the parts of a job from `low` to `high`, in kernels; each kind of job has an `overload`."""
 
 
 # ---- words that several threads change
@@ -67,8 +65,8 @@ def _word(context, builder, signature, arguments):
 
 
 @intrinsic
-def _load(context, words, place):
-    """Load a word, with all that was written before it was stored."""
+def _load(context, words, index):
+    """Load a word (acquire): everything written before it was stored is then visible."""
 
     def code(context, builder, signature, arguments):
         return builder.load_atomic(_word(context, builder, signature, arguments), "acquire", 8)
@@ -77,7 +75,7 @@ def _load(context, words, place):
 
 
 @intrinsic
-def _store(context, words, place, value):
+def _store(context, words, index, value):
     def code(context, builder, signature, arguments):
         builder.store_atomic(
             arguments[2], _word(context, builder, signature, arguments), "release", 8
@@ -88,24 +86,24 @@ def _store(context, words, place, value):
 
 
 @intrinsic
-def _add_one(context, words, place):
+def _add_one(context, words, index):
     """Add one to a word and return its old value."""
 
     def code(context, builder, signature, arguments):
-        place = _word(context, builder, signature, arguments)
-        return builder.atomic_rmw("add", place, ir.IntType(64)(1), "acq_rel")
+        index = _word(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", index, ir.IntType(64)(1), "acq_rel")
 
     return types.int64(words, types.intp), code
 
 
 @intrinsic
-def _change(context, words, place, old, new):
+def _change(context, words, index, old, new):
     """Set a word from `old` to `new` and return whether it was `old`."""
 
     def code(context, builder, signature, arguments):
-        place = _word(context, builder, signature, arguments)
+        index = _word(context, builder, signature, arguments)
         return builder.extract_value(
-            builder.cmpxchg(place, *arguments[2:], "acq_rel", "acquire"), 1
+            builder.cmpxchg(index, *arguments[2:], "acq_rel", "acquire"), 1
         )
 
     return types.boolean(words, types.intp, types.int64, types.int64), code
@@ -113,7 +111,7 @@ def _change(context, words, place, old, new):
 
 @intrinsic
 def _pause(context):
-    """Leave the core to its other thread for a moment, where there is an instruction for it."""
+    """Yield the core to its other hardware thread for a moment, where there is an instruction for it."""
 
     def code(context, builder, signature, arguments):
         if binding.get_default_triple().startswith("x86_64"):
@@ -127,8 +125,8 @@ def _pause(context):
 
 
 def _unowned(context, builder, kind, value):
-    """Return a value whose arrays have no owner: threads that count references to them would wait
-    for each other.
+    """Return a value with arrays that have no owner: threads that count references would wait for each
+    other.
     """
     assert not isinstance(kind, types.Integer) or kind.bitwidth == 64, (
         "helpers know no other numbers"
@@ -139,15 +137,13 @@ def _unowned(context, builder, kind, value):
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         return array._getvalue()
     for i, part in enumerate(kind if isinstance(kind, types.BaseTuple) else ()):
-        own = _unowned(context, builder, part, builder.extract_value(value, i))
-        value = builder.insert_value(value, own, i)
+        unowned = _unowned(context, builder, part, builder.extract_value(value, i))
+        value = builder.insert_value(value, unowned, i)
     return value
 
 
-def _job_place(context, builder, signature, words, kind):
-    """Return a pointer to a job of this kind as the compiler holds it: numbers, and pointers to
-    arrays.
-    """
+def _job_pointer(context, builder, signature, words, kind):
+    """Return a pointer to a job of this kind in the compiler's layout: numbers, and pointers to arrays."""
     job = context.get_value_type(kind)
     assert context.get_abi_sizeof(job) <= 8 * LINES * WORDS, "a job must fit its lines"
     words = context.make_array(signature.args[0])(context, builder, words)
@@ -158,7 +154,7 @@ def _job_place(context, builder, signature, words, kind):
 def _put_job(context, words, job):
     def code(context, builder, signature, arguments):
         value = _unowned(context, builder, job, arguments[1])
-        builder.store(value, _job_place(context, builder, signature, arguments[0], job), align=8)
+        builder.store(value, _job_pointer(context, builder, signature, arguments[0], job), align=8)
         return context.get_dummy_value()
 
     return types.void(words, job), code
@@ -166,12 +162,14 @@ def _put_job(context, words, job):
 
 @intrinsic
 def _code_of(context, words, job):
-    """Return the address of the code by which a thread takes part in a job of this kind."""
+    """Return the address of the code that a thread runs to take part in a job of this kind."""
 
     @intrinsic
     def get_job(context, words):
         def code(context, builder, signature, arguments):
-            return builder.load(_job_place(context, builder, signature, arguments[0], job), align=8)
+            return builder.load(
+                _job_pointer(context, builder, signature, arguments[0], job), align=8
+            )
 
         return job(words), code
 
@@ -179,9 +177,9 @@ def _code_of(context, words, job):
         take_chunks(team, me, get_job(team))
 
     def code(context, builder, signature, arguments):
-        made = context.compile_subroutine(builder, take_part, types.none(words, types.int64))
+        compiled = context.compile_subroutine(builder, take_part, types.none(words, types.int64))
         return builder.ptrtoint(
-            context.declare_function(builder.module, made.fndesc), ir.IntType(64)
+            context.declare_function(builder.module, compiled.fndesc), ir.IntType(64)
         )
 
     return types.int64(words, job), code
@@ -194,11 +192,10 @@ def _run_code(context, address, words, me):
     def code(context, builder, signature, arguments):
         kinds = signature.args[1:]
         function = context.call_conv.get_function_type(types.none, kinds)
-        unused = [
-            cgutils.alloca_once(builder, kind.pointee) for kind in function.args[:2]
-        ]  # result, error
-        own = context.get_arg_packer(kinds).as_arguments(builder, arguments[1:])
-        builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [*unused, *own])
+        # result, error
+        unused = [cgutils.alloca_once(builder, kind.pointee) for kind in function.args[:2]]
+        packed = context.get_arg_packer(kinds).as_arguments(builder, arguments[1:])
+        builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [*unused, *packed])
         return context.get_dummy_value()
 
     return types.void(types.int64, words, types.int64), code
@@ -207,12 +204,12 @@ def _run_code(context, address, words, me):
 # ---- sharing
 
 
-# kept compiled within its callers: an index of kinds of jobs could not be read without their packages
+# cached as part of its callers: an index by kinds of jobs could not be loaded without their modules
 @njit(nogil=True, cache=False)
 def take_chunks(team, me, job):
-    """Run this member's own chunks that nobody has begun, then those of the others.
+    """Run this thread's chunks that nobody has begun, then those of the others.
 
-    An error, which only memory that is not there can be, is raised by who has the job, when all have ended.
+    An error, which can only be lack of memory, is raised by the thread that has the job, when all have ended.
     """
     size, parts = team[SIZE], team[PARTS]
     chunks = size * CHUNKS
@@ -237,8 +234,8 @@ def product_work(weights, rows):
 
 @njit(nogil=True, cache=False)
 def share(team, job, parts, work):
-    """Do all parts of a job, with helpers where the work, in multiplications and additions, is worth it and
-    some are awake.
+    """Do all parts of a job, with helpers if the work, in multiplications and additions, is worth it and some
+    are awake.
     """
     size = min(team[THREADS], work // team[WORTH], parts)
     if size < 2 or team[POOLS] > 0 or not _change(team, LOCK, 0, 1):
@@ -279,9 +276,9 @@ def next_job(team, me, patience):
 
 @njit(nogil=True, cache=True)
 def serve(team, me, patience):
-    """Run jobs as this member of a team until `patience` looks in a row have found none.
+    """Run jobs as this member of a team until `patience` polls in a row have found none.
 
-    Return at once where this number is awake already: there must not be two of it.
+    Return at once if this member is awake already: there must not be two of a number.
     """
     state = OWN + me * WORDS + STATE
     awake = _change(team, state, ASLEEP, READY)

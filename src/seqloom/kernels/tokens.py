@@ -1,4 +1,4 @@
-"""Splitting UTF-8 bytes into tokens, counting them and turning them into ids, without Python strings.
+"""Splitting UTF-8 bytes into tokens, counting them and converting them to ids, without Python strings.
 
 Three splitters; bytes that are not valid UTF-8 count as one character each:
   WHITESPACE  runs of bytes that are not ASCII white space
@@ -6,13 +6,13 @@ Three splitters; bytes that are not valid UTF-8 count as one character each:
   CHAR        every code point
 (Byte tokens need no kernel: the id is the byte.)
 
-Spellings live in an arena: token k is `arena[offsets[k]:offsets[k + 1]]`. A table of `slots` (a power of
+Spellings are in an arena: token k is `arena[offsets[k]:offsets[k + 1]]`. A table of `slots` (a power of
 two, at most half full, -1 = empty) finds k from the spelling by open addressing; the bytes are compared
-after every hit, so that a collision can never exchange two words.
+after every hit, so a collision cannot confuse two words.
 
-The work goes in chunks of a few thousand tokens through flat loops (borders, hashes, look-up), each over
-all tokens of the chunk: a helper called for every token with arrays as arguments would pay for numba's
-reference counting each time, and the look-ups of a chunk wait for memory together.
+Chunks of a few thousand tokens go through flat loops (offsets, hashes, look-up), each over all tokens of the
+chunk: a function called for every token with arrays as arguments would pay for numba's reference counting
+each time, and the look-ups of a chunk wait for memory together.
 """
 
 from __future__ import annotations
@@ -54,9 +54,8 @@ def _decode(data, size, i):
         good = good and byte & 0xC0 == 0x80
         code = (code << 6) | (byte & 0x3F)
     if extra == 2:
-        good = (
-            good and code >= 0x800 and (code < 0xD800 or code >= 0xE000)
-        )  # not overlong, no surrogate
+        # not overlong, no surrogate
+        good = good and code >= 0x800 and (code < 0xD800 or code >= 0xE000)
     elif extra == 3:
         good = good and code >= 0x10000 and code <= 0x10FFFF
     if not good:
@@ -76,8 +75,8 @@ def _class_at(data, size, i, classes):
     return kind, after
 
 
-# Splitters: from byte i on, write the borders of up to len(starts) tokens; return (how many, next byte).
-# With `newline_ends` a newline comes as a token of length zero, which stands for the end of a unit.
+# Splitters: from byte i on, write starts and stops of up to len(starts) tokens; return (how many, next byte).
+# With `newline_ends` a newline is a token of length zero, which marks the end of a unit.
 
 
 @njit(nogil=True, cache=True)
@@ -166,42 +165,40 @@ def _load(data, i):
 @njit(nogil=True, cache=True)
 def _hash_all(data, starts, stops, hashes):
     for k in range(len(starts)):
-        i, left = starts[k], stops[k] - starts[k]
-        h = _SEED ^ (np.uint64(left) * _PRIME)
-        while left > 0:
+        i, remaining = starts[k], stops[k] - starts[k]
+        h = _SEED ^ (np.uint64(remaining) * _PRIME)
+        while remaining > 0:
             word = _load(data, i)
-            if left < 8:
-                word &= _ALL >> np.uint64(64 - 8 * left)
+            if remaining < 8:
+                word &= _ALL >> np.uint64(64 - 8 * remaining)
             h = (h ^ word) * _PRIME
             h ^= h >> np.uint64(32)
             i += 8
-            left -= 8
+            remaining -= 8
         hashes[k] = np.int64((h * _PRIME) >> np.uint64(32))
 
 
 @njit(nogil=True, cache=True)
 def _find_all(data, starts, stops, hashes, arena, offsets, slots, tokens):
-    """Find the token of every spelling; where the table lacks it, -1 - (the free slot where it
-    belongs).
-    """
+    """Find the token of every spelling; if the table lacks it, -1 - (the free slot for it)."""
     mask = np.int64(len(slots) - 1)
     for k in range(len(starts)):
         start, length = starts[k], stops[k] - starts[k]
         slot = hashes[k] & mask
         token = np.int64(slots[slot])
         while token >= 0:
-            i, j, left = start, offsets[token], length
+            i, j, remaining = start, offsets[token], length
             if offsets[token + 1] - j == length:
-                while left > 0:
+                while remaining > 0:
                     differ = _load(data, i) ^ _load(arena, j)
-                    if left < 8:
-                        differ &= _ALL >> np.uint64(64 - 8 * left)
+                    if remaining < 8:
+                        differ &= _ALL >> np.uint64(64 - 8 * remaining)
                     if differ != np.uint64(0):
                         break
                     i += 8
                     j += 8
-                    left -= 8
-                if left <= 0:
+                    remaining -= 8
+                if remaining <= 0:
                     break
             slot = (slot + 1) & mask
             token = np.int64(slots[slot])
@@ -210,12 +207,10 @@ def _find_all(data, starts, stops, hashes, arena, offsets, slots, tokens):
 
 @njit(nogil=True, cache=True)
 def _add_all(data, starts, stops, hashes, amounts, tokens, arena, offsets, counts, slots, n):
-    """Add the amounts to the counts, new spellings at the end; returns (how many were done, n)."""
+    """Add the amounts to the counts, new spellings at the end; return (how many were added, n)."""
     for k in range(len(amounts)):
         token = tokens[k]
-        if (
-            token < 0 and slots[-1 - token] >= 0
-        ):  # the slot was taken by an earlier token of this chunk
+        if token < 0 and slots[-1 - token] >= 0:  # taken by an earlier token of this chunk
             _find_all(
                 data,
                 starts[k : k + 1],
@@ -243,9 +238,9 @@ def _add_all(data, starts, stops, hashes, amounts, tokens, arena, offsets, count
 
 @njit(nogil=True, cache=True)
 def count_tokens(data, size, i, splitter, classes, arena, offsets, counts, slots, n):
-    """Count from byte `i` on into a table that holds `n` spellings; returns (next byte, n).
+    """Count from byte `i` on into a table that holds `n` spellings; return (next byte, n).
 
-    It returns before the end of the data when the table is full: grow it and call again.
+    Returns before the end of the data when the table is full: grow it and call again.
     """
     starts, stops = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     hashes, tokens = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
@@ -266,8 +261,8 @@ def count_tokens(data, size, i, splitter, classes, arena, offsets, counts, slots
 def merge_counts(
     other_arena, other_offsets, other_counts, first, last, arena, offsets, counts, slots, n
 ):
-    """Add the spellings `first..last` of another table; returns (next spelling, n), as
-    `count_tokens` does.
+    """Add the spellings `first..last` of another table; return (next spelling, n), like
+    `count_tokens`.
     """
     hashes, tokens = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     while first < last:
@@ -312,10 +307,10 @@ def find_tokens(data, starts, stops, arena, offsets, slots, tokens):
 def encode_tokens(
     data, size, splitter, newline_ends, classes, arena, offsets, slots, unk_id, eos_id, ids
 ):
-    """Write the ids of the data into `ids` (room for one a byte) and return how many there are."""
+    """Write the ids of the data into `ids` (as long as the data) and return their number."""
     starts, stops = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     hashes, tokens = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
-    n, i = 0, np.int64(0)  # a literal zero would be compiled apart
+    n, i = 0, np.int64(0)  # a literal zero would be compiled separately
     while i < size:
         m, i = split_tokens(data, size, i, splitter, newline_ends, classes, starts, stops)
         _hash_all(data, starts[:m], stops[:m], hashes)

@@ -1,8 +1,8 @@
-"""The parts of a Transformer's block (Vaswani et al. 2017), each in one call:
-attention, attention to a memory, perceptron.
+"""The parts of a Transformer's block (Vaswani et al. 2017), each in one call: self-attention, attention to
+a memory, perceptron.
 
-Each works on the vectors x (N, D) of tokens, in place; calls of its pieces would take longer than their work
-where a network is small, or reads few tokens.
+Each updates the vectors x (N, D) of tokens in place; for small networks or few tokens, separate calls of its
+steps would take longer than the work.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ class Heads(NamedTuple):
 
     n_heads: int
     d_head: int
-    d_keys: int  # of the keys of all heads together; less than that of the queries where heads share them
+    d_keys: int  # of the keys of all heads; less than that of the queries where heads share them
     scale: np.float32  # of the products of queries and keys
-    window: int  # how far back a token sees
+    window: int  # how many tokens back a token attends
 
 
 class Tokens(NamedTuple):
-    """Where tokens are: sequence r has x[starts[r]:][:counts[r]], the last of the lengths[r] in its pages."""
+    """Sequence r has the vectors x[starts[r]:][:counts[r]], the last of the lengths[r] tokens in its
+    pages.
+    """
 
     pages: np.ndarray  # (R, P) addresses
     starts: np.ndarray
@@ -56,17 +58,17 @@ class Rotation(NamedTuple):
 def self_attention(
     x, pre, norm, qkv, out, heads, layer, tokens, causal, rotation, by_distance, relative, weights
 ):
-    """Add what each token sees of its sequence to x; its keys and values go to its pages.
-    `pre`: the norm comes first.
+    """Add self-attention to x, and write the tokens' keys and values to their pages. `pre`: the norm
+    comes first.
     """
     inner = x.copy()
     if pre:
         norm_rows(inner, norm.weight, norm.bias, norm.epsilon)
     inner = linear(qkv, inner)
     d_queries = heads.n_heads * heads.d_head
-    if len(rotation.cos) > 0:  # queries and keys lie side by side
-        turned = (d_queries + heads.d_keys) // heads.d_head
-        rotate(inner, rotation.positions, turned, rotation.cos, rotation.sin)
+    if len(rotation.cos) > 0:  # queries and keys are adjacent
+        n_rotated = (d_queries + heads.d_keys) // heads.d_head
+        rotate(inner, rotation.positions, n_rotated, rotation.cos, rotation.sin)
     store_tokens(
         inner,
         d_queries,
@@ -77,35 +79,35 @@ def self_attention(
         tokens.counts,
         tokens.lengths,
     )
-    seen = attend_heads(
+    context = attend_heads(
         out.team, inner, heads, layer, tokens, causal, by_distance, relative, weights
     )
-    add_rows(x, linear(out, seen))
+    add_rows(x, linear(out, context))
     if not pre:
         norm_rows(x, norm.weight, norm.bias, norm.epsilon)
 
 
 @njit(nogil=True, cache=True)
 def cross_attention(x, pre, norm, query, out, heads, layer, memory, none, weights):
-    """Add what each token sees of its source to x;
-    the keys and values of the sources are in the pages of `memory`.
+    """Add the attention of each token to its source to x; the keys and values of the sources are in the
+    pages of `memory`.
 
     `none` (heads, 0): nothing is added to the scores.
     """
     inner = x.copy()
     if pre:
         norm_rows(inner, norm.weight, norm.bias, norm.epsilon)
-    seen = attend_heads(
+    context = attend_heads(
         out.team, linear(query, inner), heads, layer, memory, False, none, none[:0], weights
     )
-    add_rows(x, linear(out, seen))
+    add_rows(x, linear(out, context))
     if not pre:
         norm_rows(x, norm.weight, norm.bias, norm.epsilon)
 
 
 @njit(nogil=True, cache=True)
 def perceptron(x, pre, norm, up, down, activation):
-    """Add a perceptron's change to x."""
+    """Add a perceptron of x to x."""
     inner = x.copy()
     if pre:
         norm_rows(inner, norm.weight, norm.bias, norm.epsilon)

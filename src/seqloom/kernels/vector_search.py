@@ -1,18 +1,14 @@
 """The nearest of many vectors by cosine, exactly, without reading all of them.
 
-Every row is kept once more in eight bits, scaled by its length: `row / |row| = scale * small +
-rest`. By Cauchy-Schwarz the small row tells the cosine up to |rest|, so only rows that might still
-be among the best are looked at in full: a search reads a quarter of the memory and gives the same
-answer. For many queries at once the scores come from matrix products of one block of rows, and are
-sifted here while the block is still in the cache.
+Every row is also stored in eight bits, scaled by its length: `row / |row| = scale * small + error`. By
+Cauchy-Schwarz the small row gives the cosine up to |error|, so only rows that might still be among the best
+are read in full: a search reads a quarter of the memory and returns the same result. For many queries at
+once the scores come from matrix products of one block of rows, and are sifted here while the block is still
+in the cache. The best so far are a heap with the worst at the front: by score, ties by row (the earlier row
+is better).
 
-The best so far are a heap with its worst at the front: by score, ties by row (the earlier row is
-the better one).
-
-k-means of pairs of numbers, for product quantisation (Jégou et al. 2011; Joulin et al. 2016, "FastText.zip").
-
-The nearest centroid is the one with the largest  x . c - |c|^2 / 2,  which needs two
-multiplications a candidate.
+The part "centroids" is k-means of pairs of numbers, for product quantisation (Jégou et al. 2011; Joulin et
+al. 2016, "FastText.zip").
 """
 
 from __future__ import annotations
@@ -21,11 +17,9 @@ import numpy as np
 from numba import njit
 
 LANES = 32  # the small rows are padded to a multiple of this
-_CHUNK = 1024  # small rows that are multiplied together, scores that are sifted together
-_SLACK = np.float32(1e-5)  # for sums that were rounded
-_MAX_SQUARED_LENGTH = (
-    1e60  # of a row, squared: what is longer overflows float32 when it is multiplied
-)
+_CHUNK = 1024  # small rows multiplied together, scores sifted together
+_SLACK = np.float32(1e-5)  # for the rounding of sums
+_MAX_SQUARED_LENGTH = 1e60  # of a row; products of longer ones overflow float32
 
 
 @njit(nogil=True, cache=True)
@@ -40,14 +34,13 @@ def measure_rows(matrix, inverse):
             total += np.float64(matrix[i, j]) * np.float64(matrix[i, j])
         if not total < _MAX_SQUARED_LENGTH and bad < 0:
             bad = i
-        inverse[i] = (
-            1.0 / np.sqrt(total) if total > 1e-75 else 0.0
-        )  # what is smaller has no direction in float32
+        # shorter rows have no direction in float32
+        inverse[i] = 1.0 / np.sqrt(total) if total > 1e-75 else 0.0
     return bad
 
 
 @njit(nogil=True, cache=True)
-def shrink_rows(matrix, inverse, small, scales, rests):
+def shrink_rows(matrix, inverse, small, scales, errors):
     """Convert the rows to eight bits: int8 (V, padded D), with a scale and the length of the
     rounding error for each.
     """
@@ -57,30 +50,30 @@ def shrink_rows(matrix, inverse, small, scales, rests):
         for j in range(width):
             largest = max(largest, abs(matrix[i, j] * inverse[i]))
         scale = largest / np.float32(127) if largest > 0 else np.float32(1)
-        rest = 0.0
+        error = 0.0
         for j in range(width):
             value = matrix[i, j] * inverse[i]
             near = np.rint(value / scale)
             small[i, j] = np.int8(near)
-            rest += np.float64(value - near * scale) ** 2
+            error += np.float64(value - near * scale) ** 2
         scales[i] = scale
-        rests[i] = np.float32(np.sqrt(rest)) + _SLACK
+        errors[i] = np.float32(np.sqrt(error)) + _SLACK
 
 
 @njit(nogil=True, cache=True)
 def _sink(scores, rows, size):
-    """Put the front of the heap where it belongs."""
+    """Sift the front of the heap down."""
     at = 0
     while True:
         child = 2 * at + 1
         if child >= size:
             return
-        right = child + 1
-        if right < size and (
-            scores[right] < scores[child]
-            or (scores[right] == scores[child] and rows[right] > rows[child])
+        sibling = child + 1
+        if sibling < size and (
+            scores[sibling] < scores[child]
+            or (scores[sibling] == scores[child] and rows[sibling] > rows[child])
         ):
-            child = right
+            child = sibling
         if scores[at] < scores[child] or (scores[at] == scores[child] and rows[at] > rows[child]):
             return
         scores[at], scores[child] = scores[child], scores[at]
@@ -101,25 +94,23 @@ def _multiply(small, unit, totals):
 
 
 @njit(nogil=True, cache=True)
-def search_one(matrix, inverse, small, scales, rests, first, last, query, best, rows):
+def search_one(matrix, inverse, small, scales, errors, first, last, query, best, rows):
     """Find the rows of first..last with the largest cosine to `query` (of length one), as a heap
     in `best` and `rows`.
     """
     width, k = matrix.shape[1], len(best)
     padded = small.shape[1]
-    unit = np.zeros(
-        padded, np.int16
-    )  # the query in sixteen bits; what that rounds away is in `query_rest`
+    unit = np.zeros(padded, np.int16)  # the query in sixteen bits, up to `query_error`
     largest = np.float32(0)
     for j in range(width):
         largest = max(largest, abs(query[j]))
     step = largest / np.float32(2047) if largest > 0 else np.float32(1)
-    query_rest = 0.0
+    query_error = 0.0
     for j in range(width):
         near = np.rint(query[j] / step)
         unit[j] = np.int16(near)
-        query_rest += np.float64(query[j] - near * step) ** 2
-    spare = np.float32(2 * np.sqrt(query_rest)) + _SLACK  # |scale * small| < 2
+        query_error += np.float64(query[j] - near * step) ** 2
+    spare = np.float32(2 * np.sqrt(query_error)) + _SLACK  # |scale * small| < 2
     examined = 0
     totals = np.empty(_CHUNK, np.int32)
     for low in range(first, last, _CHUNK):
@@ -127,7 +118,7 @@ def search_one(matrix, inverse, small, scales, rests, first, last, query, best, 
         _multiply(part, unit, totals)
         for r in range(len(part)):
             i = low + r
-            if np.float32(totals[r]) * (scales[i] * step) + (rests[i] + spare) < best[0]:
+            if np.float32(totals[r]) * (scales[i] * step) + (errors[i] + spare) < best[0]:
                 continue
             examined += 1
             exact = np.float32(0)
@@ -142,7 +133,7 @@ def search_one(matrix, inverse, small, scales, rests, first, last, query, best, 
 
 @njit(nogil=True, cache=True)
 def _above(scores, inverse, threshold):
-    """Count the scores above the threshold, in a loop that does nothing else, as above."""
+    """Count the scores above the threshold, in a loop that does nothing else, as in `_multiply`."""
     n = np.int32(0)
     for r in range(len(scores)):
         n += np.int32(scores[r] * inverse[r] > threshold)
@@ -151,9 +142,9 @@ def _above(scores, inverse, threshold):
 
 @njit(nogil=True, cache=True)
 def sift_block(scores, inverse, start, best, rows):
-    """Put the scores that are good enough into the heaps best, rows (Q, k).
+    """Insert the scores that are good enough into the heaps best, rows (Q, k).
 
-    scores (B, G, Q / G, R): B stretches of R rows from `start` on, queries in G groups.
+    scores (B, G, Q / G, R): B groups of R rows from `start` on, queries in G groups.
     """
     stretches, groups, group, size = scores.shape
     k = best.shape[1]
@@ -180,8 +171,10 @@ _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def nearest(points, centroids, codes):
-    """Set codes[i] to which of the centroids (K, 2), at most 256, is nearest to points[i]. Return
-    the sum of squared distances.
+    """Set codes[i] to the index of the centroid (K, 2), of at most 256, nearest to points[i]. Return the
+    sum of squared distances.
+
+    It is the one with the largest x . c - |c|^2 / 2, which needs two multiplications per candidate.
     """
     size = len(centroids)
     cx, cy, half, near = (
@@ -211,8 +204,8 @@ def nearest(points, centroids, codes):
 
 @njit(nogil=True, cache=True)
 def improve(points, codes, centroids):
-    """Set each centroid to the mean of its points; one without points to the point that is
-    farthest from its own.
+    """Set each centroid to the mean of its points; one without points to the point farthest from its
+    centroid.
     """
     sums, counts = np.zeros((len(centroids), 2)), np.zeros(len(centroids), np.int64)
     for i in range(len(points)):
@@ -220,7 +213,7 @@ def improve(points, codes, centroids):
         sums[k, 0] += points[i, 0]
         sums[k, 1] += points[i, 1]
         counts[k] += 1
-    moved = np.zeros(len(points), np.bool_)
+    used = np.zeros(len(points), np.bool_)
     for k in range(len(centroids)):
         if counts[k]:
             centroids[k, 0], centroids[k, 1] = sums[k, 0] / counts[k], sums[k, 1] / counts[k]
@@ -231,9 +224,9 @@ def improve(points, codes, centroids):
         for i in range(len(points)):
             c = codes[i]
             apart = (points[i, 0] - centroids[c, 0]) ** 2 + (points[i, 1] - centroids[c, 1]) ** 2
-            if apart > worst and not moved[i]:
+            if apart > worst and not used[i]:
                 worst, at = apart, i
-        if at < 0:  # there are fewer different points than centroids
+        if at < 0:  # fewer distinct points than centroids
             return
-        moved[at] = True
+        used[at] = True
         centroids[k, 0], centroids[k, 1] = points[at, 0], points[at, 1]

@@ -1,17 +1,18 @@
-"""One pass of word2vec or fastText over a stretch of text (Mikolov et al. 2013; Bojanowski et al. 2017).
+"""One pass of word2vec or fastText over a part of a text (Mikolov et al. 2013; Bojanowski et al. 2017).
 
-A word's vector is made of the rows of its bag: its own row alone (word2vec), with the rows of its
-character n-grams (fastText: their mean), or those of its n-grams alone (charngram). With skip-gram
-each word near the current one predicts it, with CBOW their mean does. All are set against the same
-few outputs (the word itself with its shared negatives, or the nodes on its way through the tree),
-so that single dot products become a small matrix product, and a row is fetched once for a window,
-not once for a pair (Ji et al. 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"). For
-CBOW with n-grams the words in reach live in a ring: composed when they come, given back to their
-rows when they leave. Skip-gram with n-grams is turned round, as in fastText: a word is composed
-once and predicts each of its neighbours, with negatives of its own, because rows that many words
-share bear no delay. Where there is no ring, runs of words from several places are taken in turn:
-what is read in one go says the same for long, and vectors that follow it forget the rest. Rows are
-padded with zeros to a multiple of LANES.
+A word's vector is composed of the rows of its bag: its own row alone (word2vec), with the rows of its
+character n-grams (fastText: their mean), or those of its n-grams alone (charngram). With skip-gram each word
+near the current one predicts it, with CBOW their mean does. All are trained against the same few outputs (the
+word itself with shared negatives, or the nodes on its path in the tree), so that single dot products become a
+small matrix product, and a row is fetched once for a window, not once for a pair (Ji et al. 2016,
+"Parallelizing Word2Vec in Shared and Distributed Memory").
+
+For CBOW with n-grams the words of the window are in a ring: composed when they enter, and their updates
+written back to their rows when they leave. Skip-gram with n-grams is inverted, as in fastText: a word is
+composed once and predicts each of its neighbours, with separate negatives, because updates of rows that many
+words share must not be delayed. Without a ring, runs of words from several positions (CURSORS) are read in
+turn: consecutive text has one subject for long, and vectors that follow it forget the others. Rows are padded
+with zeros to a multiple of LANES.
 """
 
 from __future__ import annotations
@@ -22,52 +23,41 @@ from numba import njit
 from seqloom.kernels.intrinsics import prefetch_row, random_bits
 from seqloom.kernels.maths import softmax
 
-LANES = 32  # float32 that a loop takes at once, without any left over
+LANES = 32  # float32 that a loop takes at once, without remainder
 NEGATIVE, TREE, ALL = 0, 1, 2  # what a word is predicted with
-MEAN, SUM, WEIGHTED, ATTENTION, OWN = (
-    0,
-    1,
-    2,
-    3,
-    4,
-)  # how the rows of a word become one vector; OWN: row w is word w
-_END, _GONE = (
-    np.uint32(0xFFFFFFFF),
-    np.uint32(0xFFFFFFFE),
-)  # END and GONE of models/word_vectors/reading.py
-BOUND, CELLS = 8.0, 4096  # the tables of sigmoid and softplus go from -bound to bound
-_MOST_WEIGHT = np.float32(
-    4
-)  # attention: so much more or less an n-gram counts at most, as a power of e
-PLACES = (
-    12  # of a stretch that are read in turn, so that no subject has the vectors for itself for long
-)
-RUN = 16  # words that are read at one of them: neighbours share most of their windows
-_OUTPUTS_PER_PASS = 3  # outputs that are worked on at once: their sums fit into the registers
-_FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
+# how the rows of a word become one vector; OWN: row w is word w
+MEAN, SUM, WEIGHTED, ATTENTION, OWN = range(5)
+# END and GONE of models/word_vectors/reading.py
+_END, _GONE = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFE)
+BOUND, CELLS = 8.0, 4096  # the tables of sigmoid and softplus go from -BOUND to BOUND
+_MAX_WEIGHT = np.float32(4)  # attention: largest magnitude of an n-gram's log-weight
+CURSORS = 12  # positions that are read in turn, so that no subject dominates the vectors for long
+RUN = 16  # words read at one of them: neighbours share most of their windows
+_OUTPUTS_PER_PASS = 3  # outputs computed at once: their sums fit into the registers
+_FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order; NaN stays NaN
 
 
 @njit(nogil=True, cache=True)
-def _keep_words(ids, keep, state, kept):
-    """Keep the words of a stretch without most of the very frequent ones, with -1 where a unit
-    ends; return how many.
+def _subsample(ids, keep, state, sampled):
+    """Write the words without most of the very frequent ones to `sampled`, with -1 at the end of a unit;
+    return how many.
     """
     n = 0
     for t in range(len(ids)):
         w = ids[t]
         if w == _END:
-            kept[n] = -1
+            sampled[n] = -1
             n += 1
         elif w != _GONE and np.uint32(random_bits(state) >> np.uint64(32)) <= keep[w]:
-            kept[n] = w
+            sampled[n] = w
             n += 1
     return n
 
 
 @njit(nogil=True, cache=True)
 def _choose_outputs(word, outputs, state, chosen, labels, sizes, side, Y):
-    """Choose the output rows for this word, with labels yes (1) and no (0), or -1 where the noise
-    is the word itself, and prefetch them at once.
+    """Choose the output rows for this word, with labels 1 and 0, or -1 where the negative is the word
+    itself, and prefetch them.
     """
     if outputs.kind == TREE:
         low = outputs.ends[word - 1] if word > 0 else 0
@@ -82,8 +72,8 @@ def _choose_outputs(word, outputs, state, chosen, labels, sizes, side, Y):
             k = np.int64(
                 ((r & np.uint64(0xFFFFFFFF)) * np.uint64(len(outputs.cut))) >> np.uint64(32)
             )
-            other = np.int64(outputs.alias[k])
-            k = other if np.uint32(r >> np.uint64(32)) > outputs.cut[k] else k
+            alias = np.int64(outputs.alias[k])
+            k = alias if np.uint32(r >> np.uint64(32)) > outputs.cut[k] else k
             chosen[side, j], labels[side, j] = k, -1 if k == word else 0
     sizes[side] = m
     for j in range(m):
@@ -91,19 +81,19 @@ def _choose_outputs(word, outputs, state, chosen, labels, sizes, side, Y):
 
 
 @njit(nogil=True, cache=True)
-def _judge(score, label, sigmoid, softplus):
-    """Return how far a score should move, and its loss."""
+def _gradient_and_loss(score, label, sigmoid, softplus):
+    """Return label - sigmoid(score), the negative gradient of the loss, and the loss."""
     if label < 0:
         return np.float32(0), np.float32(0)
     if abs(score) < np.float32(BOUND):
         at = (score + np.float32(BOUND)) * np.float32(CELLS / (2 * BOUND))
         k = np.int64(at)
-        rest = at - np.float32(k)
-        p = sigmoid[k] + rest * (sigmoid[k + 1] - sigmoid[k])
-        loss = softplus[k] + rest * (softplus[k + 1] - softplus[k])
+        fraction = at - np.float32(k)
+        p = sigmoid[k] + fraction * (sigmoid[k + 1] - sigmoid[k])
+        loss = softplus[k] + fraction * (softplus[k + 1] - softplus[k])
     else:
         p = np.float32(1) if score > 0 else np.float32(0)
-        loss = score if not score < 0 else np.float32(0)  # not a number stays that
+        loss = score if not score < 0 else np.float32(0)  # NaN stays NaN
     return np.float32(label) - p, loss - score if label else loss
 
 
@@ -111,11 +101,9 @@ def _judge(score, label, sigmoid, softplus):
 def _learn_many(
     hidden, slots, n, Y, chosen, labels, side, m, rate, ys, moves, scores, sigmoid, softplus
 ):
-    """Train every hidden vector against every chosen output, moving both sides. Return the sum of
-    losses.
-    """
+    """Train every hidden vector against every chosen output, updating both. Return the sum of losses."""
     width = hidden.shape[1]
-    whole = (m + _OUTPUTS_PER_PASS - 1) // _OUTPUTS_PER_PASS * _OUTPUTS_PER_PASS
+    padded = (m + _OUTPUTS_PER_PASS - 1) // _OUTPUTS_PER_PASS * _OUTPUTS_PER_PASS
     loss = 0.0
     for j in range(m):
         row = chosen[side, j]
@@ -124,7 +112,7 @@ def _learn_many(
             moves[j, d] = np.float32(0)
     for i in range(n):
         x = slots[i]
-        for j in range(0, whole, _OUTPUTS_PER_PASS):
+        for j in range(0, padded, _OUTPUTS_PER_PASS):
             s0, s1, s2 = np.float32(0), np.float32(0), np.float32(0)
             for d in range(width):
                 v = hidden[x, d]
@@ -133,19 +121,19 @@ def _learn_many(
                 s2 += v * ys[j + 2, d]
             scores[j], scores[j + 1], scores[j + 2] = s0, s1, s2
         for j in range(m):
-            move, lost = _judge(scores[j], labels[side, j], sigmoid, softplus)
+            move, lost = _gradient_and_loss(scores[j], labels[side, j], sigmoid, softplus)
             scores[j] = move * rate
             loss += lost
-        for j in range(m, whole):
+        for j in range(m, padded):
             scores[j] = np.float32(0)
-        for j in range(0, whole, _OUTPUTS_PER_PASS):
+        for j in range(0, padded, _OUTPUTS_PER_PASS):
             g0, g1, g2 = scores[j], scores[j + 1], scores[j + 2]
             for d in range(width):
                 v = hidden[x, d]
                 moves[j, d] += g0 * v
                 moves[j + 1, d] += g1 * v
                 moves[j + 2, d] += g2 * v
-        for j in range(0, whole, _OUTPUTS_PER_PASS):
+        for j in range(0, padded, _OUTPUTS_PER_PASS):
             g0, g1, g2 = scores[j], scores[j + 1], scores[j + 2]
             for d in range(width):
                 hidden[x, d] += g0 * ys[j, d] + g1 * ys[j + 1, d] + g2 * ys[j + 2, d]
@@ -173,7 +161,7 @@ def _learn_one(hidden, Y, chosen, labels, side, m, rate, scores, sigmoid, softpl
             s2 += v * Y[r2, d]
         scores[j], scores[j + 1], scores[j + 2] = s0, s1, s2
     for j in range(m):
-        move, lost = _judge(scores[j], labels[side, j], sigmoid, softplus)
+        move, lost = _gradient_and_loss(scores[j], labels[side, j], sigmoid, softplus)
         scores[j] = move * rate
         loss += lost
     for j in range(m):
@@ -187,8 +175,8 @@ def _learn_one(hidden, Y, chosen, labels, side, m, rate, scores, sigmoid, softpl
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _learn_all(hidden, Y, word, rate, scores):
-    """Train with a softmax over all words, for small vocabularies; `hidden` as above. Return the
-    loss.
+    """Train with a softmax over all words, for small vocabularies; `hidden` as in `_learn_one`. Return
+    the loss.
     """
     width = hidden.shape[1]
     for j in range(len(Y)):
@@ -208,9 +196,7 @@ def _learn_all(hidden, Y, word, rate, scores):
 
 @njit(nogil=True, cache=True)
 def _share_out(bags, low, high, shares):
-    """Compute how much each row counts in its bag: evenly, or by the softmax of the values beside
-    the rows.
-    """
+    """Compute the weight of each row in its bag: equal, or by the softmax of `bags.weights`."""
     n = high - low
     if n == 0:
         return
@@ -224,7 +210,7 @@ def _share_out(bags, low, high, shares):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _compose(word, X, bags, shares, ring, before, slot):
-    """Merge a word's rows into one vector, in its slot of the ring."""
+    """Compose a word's vector from its rows, in its slot of the ring."""
     low, high = bags.ends[word - 1] if word > 0 else 0, bags.ends[word]
     width = X.shape[1]
     _share_out(bags, low, high, shares)
@@ -240,22 +226,22 @@ def _compose(word, X, bags, shares, ring, before, slot):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _give_back(word, X, bags, shares, ring, before, slot):
-    """Update the rows of the bag so that their mean moves as far as it did in the ring."""
+    """Update the rows of the bag so that their mean changes as the word's vector did in the ring."""
     low, high = bags.ends[word - 1] if word > 0 else 0, bags.ends[word]
     width = X.shape[1]
     for d in range(width):
         before[slot, d] = ring[slot, d] - before[slot, d]
     _share_out(bags, low, high, shares)
     if bags.kind == ATTENTION:
-        whole = np.float32(0)
+        mean_along = np.float32(0)
         for d in range(width):
-            whole += before[slot, d] * (ring[slot, d] - before[slot, d])
+            mean_along += before[slot, d] * (ring[slot, d] - before[slot, d])
         for k in range(low, high):
             row, along = bags.rows[k], np.float32(0)
             for d in range(width):
                 along += before[slot, d] * X[row, d]
-            weight = bags.weights[row] + shares[k - low] * (along - whole)
-            bags.weights[row] = min(max(weight, -_MOST_WEIGHT), _MOST_WEIGHT)
+            weight = bags.weights[row] + shares[k - low] * (along - mean_along)
+            bags.weights[row] = min(max(weight, -_MAX_WEIGHT), _MAX_WEIGHT)
     n = np.float32(high - low)
     for k in range(low, high):
         row, share = bags.rows[k], shares[k - low] * n if bags.kind != SUM else np.float32(1) / n
@@ -280,7 +266,7 @@ def _mean_of_slots(ring, slots, low, high, hidden):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _move_slots(ring, slots, low, high, hidden):
-    """Update each of the words as far as their mean should move, as word2vec does it."""
+    """Add the update of their mean to each of the words, as word2vec does."""
     for i in range(low, high):
         x = slots[i]
         for d in range(ring.shape[1]):
@@ -288,101 +274,100 @@ def _move_slots(ring, slots, low, high, hidden):
 
 
 @njit(nogil=True, cache=True)
-def _near(kept, n, c, reach, places, slots, words):
+def _near(sampled, n, c, span, ring_size, slots, words):
     """Find the words around c in the same unit, and their slots in the ring; return how many."""
     m = 0
     for step in (-1, 1):
         p = c + step
-        while 0 <= p < n and abs(p - c) <= reach and kept[p] >= 0:
-            slots[m], words[m] = p % places, kept[p]
+        while 0 <= p < n and abs(p - c) <= span and sampled[p] >= 0:
+            slots[m], words[m] = p % ring_size, sampled[p]
             m += 1
             p += step
     return m
 
 
 @njit(nogil=True, cache=True)
-def _turn(t, n, window, free):
-    """Return which word is in the middle at step t: one after the other or, where no ring hinders,
-    from PLACES in turn.
+def _centre(t, n, window, free):
+    """Return the index of the centre word at step t: one after the other or, without a ring, from
+    CURSORS positions in turn.
     """
     if not free:
         return t - window
-    rounds = (n + PLACES * RUN - 1) // (PLACES * RUN)
+    rounds = (n + CURSORS * RUN - 1) // (CURSORS * RUN)
     run = t // RUN
     return (
-        run % PLACES * rounds * RUN + run // PLACES * RUN + t % RUN
-        if 0 <= run < PLACES * rounds
+        run % CURSORS * rounds * RUN + run // CURSORS * RUN + t % RUN
+        if 0 <= run < CURSORS * rounds
         else -1
     )
 
 
 @njit(nogil=True, cache=True)
 def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigmoid, softplus):
-    """Learn from a stretch of ids; X and Y change in place. Returns the sum of losses and the
-    number of predictions.
+    """Learn from consecutive ids; X and Y change in place. Return the sum of losses and the number of
+    predictions.
     """
     state = np.array([seed], np.uint64)
     for _ in range(8):
         random_bits(state)
-    kept = np.empty(len(ids) + 2, np.int64)
-    n = _keep_words(ids, keep, state, kept)
-    kept[n:] = -1
-    width, places = X.shape[1], 2 * window + 1
-    direct, turned = bags.kind == OWN, not cbow and bags.kind != OWN
-    free = direct or turned
-    before = np.zeros((places, width), np.float32)
-    ring = (
-        X if direct else np.zeros((places, width), np.float32)
-    )  # a word with one row needs no other place
+    sampled = np.empty(len(ids) + 2, np.int64)
+    n = _subsample(ids, keep, state, sampled)
+    sampled[n:] = -1
+    width, ring_size = X.shape[1], 2 * window + 1
+    direct, inverted = bags.kind == OWN, not cbow and bags.kind != OWN
+    free = direct or inverted
+    before = np.zeros((ring_size, width), np.float32)
+    # a word with one row needs no ring
+    ring = X if direct else np.zeros((ring_size, width), np.float32)
     hidden = np.zeros((2, width), np.float32)
-    most = outputs.longest + _OUTPUTS_PER_PASS
-    ys, moves = np.zeros((most, width), np.float32), np.zeros((most, width), np.float32)
-    scores = np.zeros(len(Y) if outputs.kind == ALL else most, np.float32)
-    chosen, labels = (
-        np.zeros((2, most), np.int64),
-        np.zeros((2, most), np.int8),
-    )  # for this word and for the next one
+    max_outputs = outputs.longest + _OUTPUTS_PER_PASS
+    ys, moves = (
+        np.zeros((max_outputs, width), np.float32),
+        np.zeros((max_outputs, width), np.float32),
+    )
+    scores = np.zeros(len(Y) if outputs.kind == ALL else max_outputs, np.float32)
+    # for this word and for the next one
+    chosen, labels = np.zeros((2, max_outputs), np.int64), np.zeros((2, max_outputs), np.int8)
     sizes = np.zeros(2, np.int64)
-    slots, words, own = (
-        np.zeros(places, np.int64),
-        np.zeros(places, np.int64),
+    slots, words, current = (
+        np.zeros(ring_size, np.int64),
+        np.zeros(ring_size, np.int64),
         np.zeros(1, np.int64),
     )
     shares = np.zeros(bags.longest, np.float32)
     loss, examples = 0.0, 0
-    for t in range(-1, n + max(2 * window, PLACES * RUN)):
-        c, after = _turn(t, n, window, free), _turn(t + 1, n, window, free)
-        new, old = (
-            (c, c) if turned else (t, t - 2 * window)
-        )  # which word comes into the ring, and which leaves it
-        if not direct and 0 <= new < n and kept[new] >= 0:
-            _compose(kept[new], X, bags, shares, ring, before, new % places)
-        soon = after if turned else after + window
-        if 0 <= soon < n and kept[soon] >= 0:
-            w = kept[soon]
+    for t in range(-1, n + max(2 * window, CURSORS * RUN)):
+        c, after = _centre(t, n, window, free), _centre(t + 1, n, window, free)
+        # the words that enter and leave the ring
+        new, old = (c, c) if inverted else (t, t - 2 * window)
+        if not direct and 0 <= new < n and sampled[new] >= 0:
+            _compose(sampled[new], X, bags, shares, ring, before, new % ring_size)
+        soon = after if inverted else after + window
+        if 0 <= soon < n and sampled[soon] >= 0:
+            w = sampled[soon]
             for k in range(bags.ends[w - 1] if w > 0 else 0, bags.ends[w]):
                 prefetch_row(X, bags.rows[k])
-        side = 0 if turned else t & 1
-        if outputs.kind != ALL and not turned and 0 <= after < n and kept[after] >= 0:
-            _choose_outputs(kept[after], outputs, state, chosen, labels, sizes, 1 - side, Y)
-        if 0 <= c < n and kept[c] >= 0:
-            reach = (
+        side = 0 if inverted else t & 1
+        if outputs.kind != ALL and not inverted and 0 <= after < n and sampled[after] >= 0:
+            _choose_outputs(sampled[after], outputs, state, chosen, labels, sizes, 1 - side, Y)
+        if 0 <= c < n and sampled[c] >= 0:
+            span = (
                 1 + np.int64((random_bits(state) >> np.uint64(33)) % np.uint64(window))
                 if shrink
                 else window
             )
-            m = _near(kept, n, c, reach, places, slots, words)
+            m = _near(sampled, n, c, span, ring_size, slots, words)
             near = words if direct else slots
-            if cbow or turned or outputs.kind == ALL:
-                own[0] = c % places
+            if cbow or inverted or outputs.kind == ALL:
+                current[0] = c % ring_size
                 for i in range(1 if cbow and m > 0 else m):
-                    low, high = (0, m) if cbow else (0, 1) if turned else (i, i + 1)
-                    used, word = (own, words[i]) if turned else (near, kept[c])
+                    low, high = (0, m) if cbow else (0, 1) if inverted else (i, i + 1)
+                    used, word = (current, words[i]) if inverted else (near, sampled[c])
                     _mean_of_slots(ring, used, low, high, hidden)
                     if outputs.kind == ALL:
                         loss += _learn_all(hidden, Y, word, rate, scores)
                     else:
-                        if turned:
+                        if inverted:
                             _choose_outputs(word, outputs, state, chosen, labels, sizes, 0, Y)
                         loss += _learn_one(
                             hidden,
@@ -416,6 +401,6 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
                     softplus,
                 )
                 examples += m
-        if not direct and 0 <= old < n and kept[old] >= 0:
-            _give_back(kept[old], X, bags, shares, ring, before, old % places)
+        if not direct and 0 <= old < n and sampled[old] >= 0:
+            _give_back(sampled[old], X, bags, shares, ring, before, old % ring_size)
     return loss, examples

@@ -1,22 +1,5 @@
-"""Is a gradient right? Compare it with finite differences, which know only the forward pass.
-
-    dL/dv  ~  (L(v + step) - L(v - step)) / (2 step)
-
-The error of the central difference falls with step^2 and rounding grows with 1 / step; in float64
-about 1e-5 is where both are small. In float32 there is no such place, so everything is computed in
-float64.
-
-Backward through time, whole and in pieces: truncation, the share of each step, clipping.
-
-The gradient of the recurrent matrix is a sum over the steps at which the matrix was used, and each
-of those shares is again a sum over the later losses that felt it (Pascanu, Mikolov and Bengio 2013,
-equations 3 to 5):
-
-    dL/dw_h = sum_k  share_k  =  sum_t sum_{k <= t}  dL_t/dh_t  dh_t/dh_k  (dh_k/dw_h, h_{k-1} held fixed)
-
-Truncation (Williams and Peng 1990) cuts the text into chunks: the state is carried from one to the
-next, the error is not carried back. What is saved is memory, which grows with the chunk instead of
-the text, and there is an update a chunk; time is linear in the length either way.
+"""Checks of gradients by finite differences, and backward through time in parts: truncation, the share
+of each step, clipping.
 """
 
 from __future__ import annotations
@@ -33,7 +16,12 @@ def numerical_gradient(
     loss: Callable[[], float], array: np.ndarray, *, step: float = 1e-5
 ) -> np.ndarray:
     """Compute the gradient of `loss()` with respect to `array`, which it must read; each entry is
-    moved and put back.
+    changed and restored.
+
+        dL/dv  ~  (L(v + step) - L(v - step)) / (2 step)
+
+    The error of this central difference falls with step^2 and rounding grows with 1 / step; in
+    float64 both are small at about 1e-5. In float32 no step makes both small, so float64 is required.
 
     >>> v = np.array([1.0, 2.0])
     >>> numerical_gradient(lambda: float((v**3).sum()), v).round(6)
@@ -54,9 +42,7 @@ def numerical_gradient(
 
 
 def relative_error(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the norm of the difference over the larger of both norms: 0 for equal arrays, also
-    where both are zero.
-    """
+    """Return the norm of the difference divided by the larger norm; 0 where both arrays are zero."""
     scale = max(float(np.linalg.norm(a)), float(np.linalg.norm(b)))
     return float(np.linalg.norm(a - b)) / scale if scale > 0 else 0.0
 
@@ -73,8 +59,8 @@ def check_gradients(
     """Return the relative error of `cell.backward` for each parameter ("w_x", ..), the input ("x")
     and the initial state ("h", "c").
 
-    The loss is a random weighted sum of all h_t and of the last state, so that every path carries some of it.
-    The cell's parameters must be float64; they are moved while it runs and then as before.
+    The loss is a random weighted sum of all h_t and of the last state, so that it depends on every
+    path. The cell's parameters must be float64; they are changed while it runs, and restored.
     """
     x = np.array(x, np.float64)
     first = cell.forward(x, state, mask)
@@ -114,7 +100,7 @@ class Chunk(NamedTuple, Generic[TraceT]):
 
 
 def chunks(n_steps: int, length: int) -> list[slice]:
-    """Return consecutive stretches of `length` steps, the last one perhaps shorter.
+    """Return consecutive slices of `length` steps; the last one may be shorter.
 
     >>> chunks(25, 10)
     [slice(0, 10, None), slice(10, 20, None), slice(20, 25, None)]
@@ -135,21 +121,29 @@ def truncated_bptt(
 ) -> Iterator[Chunk[TraceT]]:
     """Run forward and backward, one chunk at a time; parameters may be changed between chunks.
 
-    `loss(h, steps)` takes the states of these steps, (B, t, H), and gives its value and its
-    gradient with respect to them. Within a chunk the gradient is that of full backward through time
-    from the carried state; only what the chunk would ask of the chunks before it
-    (`gradients.start`) is dropped.
+    Truncation (Williams and Peng 1990): the state is carried from one chunk to the next, the gradient
+    is not carried back. This saves memory, which grows with the chunk instead of the text, and allows
+    an update per chunk; time is linear in the length either way.
+
+    `loss(h, steps)` takes the states of these steps, (B, t, H), and returns its value and its gradient
+    with respect to them. Within a chunk the gradient is that of full backward through time from the
+    carried state; only the gradient of that state (`gradients.start`) is dropped.
     """
     for steps in chunks(x.shape[1], length):
         trace = cell.forward(x[:, steps], state, None if mask is None else mask[:, steps])
         value, grad_h = loss(trace.h, steps)
         yield Chunk(steps, value, trace, cell.backward(trace, grad_h))
-        state = trace.last  # carried as plain numbers: no error flows back through it
+        state = trace.last  # carried as plain numbers: no gradient flows back through it
 
 
 def recurrent_shares(trace: Trace, gradients: Gradients) -> np.ndarray:
-    """Return what each step's use of w_h adds to its gradient, (T, G*H, H); summed over T it is
-    the gradient.
+    """Return what each step's use of w_h adds to its gradient, (T, G*H, H); the sum over T is the
+    gradient.
+
+    Each share is again a sum over the later losses that depend on it (Pascanu, Mikolov and Bengio
+    2013, equations 3 to 5):
+
+        dL/dw_h = sum_k share_k = sum_t sum_{k <= t} dL_t/dh_t dh_t/dh_k (dh_k/dw_h, h_{k-1} held fixed)
     """
     b, n_steps, n_gates, d_hidden = trace.multiplied.shape
     blocks = gradients.product.reshape(b, n_steps, n_gates, d_hidden)
@@ -158,10 +152,10 @@ def recurrent_shares(trace: Trace, gradients: Gradients) -> np.ndarray:
 
 
 def recurrent_shares_by_loss(cell: Cell[TraceT], trace: TraceT, grad_h: np.ndarray) -> np.ndarray:
-    """Take both sums apart: [t, k] is what the loss at step t says about the use of w_h at step k,
-    (T, T, G*H, H).
+    """Return the terms of both sums, (T, T, G*H, H): [t, k] is the gradient of the loss at step t
+    through the use of w_h at step k; zero for k > t.
 
-    Zero for k > t. One backward pass for each t, so it is for short sequences; the sum needs only one.
+    Needs one backward pass for each t, so it is for short sequences.
     """
     table = []
     for t in range(grad_h.shape[1]):
@@ -175,7 +169,7 @@ def clip_by_norm(gradients: Params, threshold: float) -> tuple[Params, float]:
     """Scale all gradients by one factor, so that their common norm is at most `threshold`; return
     the factor too.
 
-    One factor for all keeps the direction, which clipping each value by itself does not.
+    One factor for all keeps the direction; clipping each value does not.
 
     >>> clipped, scale = clip_by_norm({"w": np.array([9.0, 12.0])}, threshold=5.0)
     >>> clipped["w"], round(scale, 4)

@@ -1,19 +1,19 @@
-"""The gated recurrent unit of Cho et al. 2014 (arXiv:1406.1078), in each of the forms in which it is found.
+"""The gated recurrent unit of Cho et al. 2014 (arXiv:1406.1078), in all its common forms.
 
-One state, two gates; the three blocks of each matrix stand in the order r, z, n:
+One state, two gates; the three blocks of each matrix are in the order r, z, n:
 
-    r_t = sigmoid(w_xr x_t + w_hr h_{t-1} + b_r)                       how much of the old state the
-    new one sees z_t = sigmoid(w_xz x_t + w_hz h_{t-1} + b_z) n_t = tanh(w_xn x_t + b_n + r_t *
-    (w_hn h_{t-1} + b_h))            reset="after" the product (torch, cuDNN) n_t = tanh(w_xn x_t +
-    b_n + w_hn (r_t * h_{t-1}))                  reset="before" it (Cho et al.; no b_h) h_t = z_t *
-    h_{t-1} + (1 - z_t) * n_t                              update="keep": z keeps the old (Cho,
-    torch) h_t = (1 - z_t) * h_{t-1} + z_t * n_t                              update="replace": z
-    lets in the new (Chung et al.
-                                                                       2014, arXiv:1412.3555)
+    r_t = sigmoid(w_xr x_t + w_hr h_{t-1} + b_r)            reset: share of the old state in n_t
+    z_t = sigmoid(w_xz x_t + w_hz h_{t-1} + b_z)            update
+
+    n_t = tanh(w_xn x_t + b_n + r_t * (w_hn h_{t-1} + b_h)) reset="after" the product (torch, cuDNN)
+    n_t = tanh(w_xn x_t + b_n + w_hn (r_t * h_{t-1}))       reset="before" it (Cho et al.; no b_h)
+
+    h_t = z_t * h_{t-1} + (1 - z_t) * n_t                   update="keep": z keeps the old (Cho, torch)
+    h_t = (1 - z_t) * h_{t-1} + z_t * n_t                   update="replace": z lets in the new (Chung
+                                                            et al. 2014, arXiv:1412.3555)
 
 The two updates are one model: sigmoid(-a) = 1 - sigmoid(a), so negating the z rows of w_x, w_h and
-b turns one into the other. The two resets are different models; weights cannot be carried from one
-to the other.
+b turns one into the other. The two resets are different models; weights of one do not fit the other.
 """
 
 from __future__ import annotations
@@ -48,12 +48,8 @@ class GRUTrace(NamedTuple):
     r: np.ndarray
     z: np.ndarray
     n: np.ndarray
-    gated: (
-        np.ndarray
-    )  # what r multiplies: w_hn h_{t-1} + b_h (reset after) or h_{t-1} (reset before)
-    candidate_input: (
-        np.ndarray
-    )  # what w_hn multiplies: h_{t-1} (reset after) or r * h_{t-1} (reset before)
+    gated: np.ndarray  # multiplied by r: w_hn h_{t-1} + b_h (reset after) or h_{t-1} (before)
+    candidate_input: np.ndarray  # multiplied by w_hn: h_{t-1} (reset after) or r * h_{t-1} (before)
     h: np.ndarray
 
     @property
@@ -66,9 +62,8 @@ class GRUTrace(NamedTuple):
 
     @property
     def multiplied(self) -> np.ndarray:
-        return np.stack(
-            [self.h_before, self.h_before, self.candidate_input], axis=2
-        )  # (B, T, 3, H)
+        inputs = [self.h_before, self.h_before, self.candidate_input]
+        return np.stack(inputs, axis=2)  # (B, T, 3, H)
 
 
 class GRU:
@@ -103,7 +98,7 @@ class GRU:
             n = np.tanh(x_n + candidate_input @ w_n.T)
         keep = z if self.update == "keep" else 1 - z
         h = keep * h_before + (1 - keep) * n
-        h = np.where(mask[:, None], h, h_before)  # padding does not move the state
+        h = np.where(mask[:, None], h, h_before)  # padding does not change the state
         return GRUTrace(x, mask, h_before, r, z, n, gated, candidate_input, h)
 
     def forward(
@@ -129,22 +124,16 @@ class GRU:
     def backward(
         self, trace: GRUTrace, grad_h: np.ndarray, grad_last: State | None = None
     ) -> Gradients:
-        """Return the gradients of everything, given those of each h_t, (B, T, H), and of the last
-        state.
-        """
+        """Return all gradients, given those of each h_t, (B, T, H), and of the last state."""
         p = self.params
         b, n_steps, d_hidden = trace.h.shape
         w_rz, w_n = p["w_h"][: 2 * d_hidden], p["w_h"][2 * d_hidden :]
-        grad_a = np.zeros(
-            (b, n_steps, 3 * d_hidden), trace.h.dtype
-        )  # inside the three functions; zero at padding
-        product = np.zeros_like(
-            grad_a
-        )  # of w_h's products; differs from grad_a where r comes after
+        # of the three functions' arguments; zero at padding
+        grad_a = np.zeros((b, n_steps, 3 * d_hidden), trace.h.dtype)
+        product = np.zeros_like(grad_a)  # of w_h's products; differs from grad_a if reset is after
         grad_states = np.zeros_like(trace.h)
-        grad = (
-            np.zeros_like(trace.h[:, 0]) if grad_last is None else grad_last[0]
-        )  # (B, H) arrives from the right
+        # (B, H), from the steps after
+        grad = np.zeros_like(trace.h[:, 0]) if grad_last is None else grad_last[0]
         for t in reversed(range(n_steps)):
             real = trace.mask[:, t, None]
             h_before, r, z, n = trace.h_before[:, t], trace.r[:, t], trace.z[:, t], trace.n[:, t]
@@ -165,9 +154,8 @@ class GRU:
             grad_rz = np.concatenate([grad_r * sigmoid_slope(r), grad_z * sigmoid_slope(z)], axis=1)
             grad_a[:, t] = np.where(real, np.concatenate([grad_rz, grad_a_n], axis=1), 0)
             product[:, t] = np.where(real, np.concatenate([grad_rz, product_n], axis=1), 0)
-            grad = np.where(
-                real, grad * keep + grad_rz @ w_rz + to_before, grad
-            )  # at padding h_t is h_{t-1}
+            # at padding h_t is h_{t-1}
+            grad = np.where(real, grad * keep + grad_rz @ w_rz + to_before, grad)
         blocks = product.reshape(b, n_steps, 3, d_hidden)
         params = {
             "w_x": np.einsum("bta,btd->ad", grad_a, trace.x),

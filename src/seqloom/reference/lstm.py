@@ -1,7 +1,7 @@
 """The LSTM: Hochreiter and Schmidhuber 1997, with the forget gate of Gers, Schmidhuber and Cummins 2000.
 
-Next to the state h of the simple network runs a cell c that is changed by gates instead of being
-multiplied by a matrix. The four blocks of each matrix stand in the order i, f, g, o:
+Beside the state h of the simple network it has a cell c, which is changed by gates instead of being
+multiplied by a matrix. The four blocks of each matrix are in the order i, f, g, o:
 
     i_t = sigmoid(w_xi x_t + w_hi h_{t-1} + b_i)        how much of the new is written
     f_t = sigmoid(w_xf x_t + w_hf h_{t-1} + b_f)        how much of the old is kept
@@ -10,11 +10,12 @@ multiplied by a matrix. The four blocks of each matrix stand in the order i, f, 
     c_t = f_t * c_{t-1}  +  i_t * g_t
     h_t = o_t * tanh(c_t)
 
-Told as four gates over a long-term memory c and a short-term memory h (`trace.forget`, `.learn`,
-`.remember`, `.use`): forget takes f and c_{t-1}, learn takes i and g, remember adds the two and has
-no parameters, use takes o and c_t.
+A trace also shows it as four gates over a long-term memory c and a short-term memory h (`.forget`,
+`.learn`, `.remember`, `.use`): forget takes f and c_{t-1}, learn takes i and g, remember adds the two
+and has no parameters, use takes o and c_t.
 
-Along the cell the error is only scaled by f_t (the constant error carousel when f_t = 1), whatever i_t is:
+Along the cell the gradient is only scaled by f_t (the constant error carousel when f_t = 1), whatever
+i_t is:
 
     grad_c_t = grad_h_t * o_t * tanh'(c_t)  +  grad_c_{t+1} * f_{t+1}
 """
@@ -65,7 +66,7 @@ class Use(NamedTuple):
 class LSTMTrace(NamedTuple):
     """Shapes of a whole sequence; in the trace of a single step the T axis is missing.
 
-    At padded steps c and h are those of the step before, and the rest means nothing.
+    At padded steps c and h are those of the step before, and all else is meaningless.
     """
 
     x: np.ndarray  # (B, T, D) the event
@@ -135,7 +136,7 @@ class LSTM:
         squashed = np.tanh(c)
         h = o * squashed  # use
         real = mask[:, None]
-        c = np.where(real, c, c_before)  # padding does not move the state
+        c = np.where(real, c, c_before)  # padding does not change the state
         h = np.where(real, h, h_before)
         return LSTMTrace(x, mask, h_before, c_before, i, f, g, o, kept, learnt, squashed, c, h)
 
@@ -160,17 +161,14 @@ class LSTM:
     def backward(
         self, trace: LSTMTrace, grad_h: np.ndarray, grad_last: State | None = None
     ) -> Gradients:
-        """Return the gradients of everything, given those of each h_t, (B, T, H), and of the last
-        (h, c).
-        """
+        """Return all gradients, given those of each h_t, (B, T, H), and of the last (h, c)."""
         p = self.params
         b, n_steps, d_hidden = trace.h.shape
         grad_a = np.zeros((b, n_steps, 4 * d_hidden), trace.h.dtype)  # stays zero at padding
         grad_hs, grad_cs = np.zeros_like(trace.h), np.zeros_like(trace.c)
         zeros = np.zeros_like(trace.h[:, 0])
-        grad, grad_c = (
-            (zeros, zeros) if grad_last is None else grad_last
-        )  # (B, H) arrive from the right
+        # (B, H), from the steps after
+        grad, grad_c = (zeros, zeros) if grad_last is None else grad_last
         for t in reversed(range(n_steps)):
             real = trace.mask[:, t, None]
             i, f, g, o = trace.i[:, t], trace.f[:, t], trace.g[:, t], trace.o[:, t]
@@ -189,9 +187,8 @@ class LSTM:
                 grad_o * sigmoid_slope(o),
             ]
             grad_a[:, t] = np.where(real, np.concatenate(through_gates, axis=1), 0)
-            grad = np.where(
-                real, grad_a[:, t] @ p["w_h"], grad
-            )  # w_h^T grad_a; at padding h_t is h_{t-1}
+            # w_h^T grad_a; at padding h_t is h_{t-1}
+            grad = np.where(real, grad_a[:, t] @ p["w_h"], grad)
             grad_c = np.where(real, grad_c * f, grad_c)
         params = {
             "w_x": np.einsum("bta,btd->ad", grad_a, trace.x),

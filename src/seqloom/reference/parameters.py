@@ -1,9 +1,9 @@
-"""How many parameters a cell has, values to begin with, and the way to torch's names and back.
+"""The number of a cell's parameters, initial values, and conversion to and from torch's names.
 
-seqloom has one bias a gate; torch.nn has two that are always added (b_ih and b_hh), which makes its
-counts larger and its forget bias twice as large where both are filled with 1. The exception is n of
-a GRU with the reset after the product, r * (w_hn h + b_h): there the second bias is inside the gate
-and is a parameter of its own.
+seqloom has one bias per gate; torch.nn has two that are always added (b_ih and b_hh), which makes its
+counts larger, and its forget bias twice as large if both are set to 1. The exception is n of a GRU
+with the reset after the product, r * (w_hn h + b_h): there the second bias is inside the gate and is a
+separate parameter.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def count_parameters(
 def init_params(
     kind: Kind, d_input: int, d_hidden: int, *, reset: Reset = "after", seed: int = 0
 ) -> Params:
-    """Sample weights uniformly within 1 / sqrt(H); biases are zero but for the LSTM's forget gate,
-    which starts at 1 so as to keep.
+    """Sample weights uniformly within 1 / sqrt(H); biases are zero except the LSTM's forget
+    gate, which starts at 1 so that the cell keeps its value.
     """
     rng = np.random.default_rng(seed)
     rows, bound = _gates(kind) * d_hidden, d_hidden**-0.5
@@ -107,16 +107,16 @@ def from_torch(
 
 
 def _other_update(params: Params) -> Params:
-    """Return the same GRU with z meaning the opposite: its rows negated."""
+    """Return the parameters of the same GRU for the other update: the rows of z negated."""
     d_hidden = params["w_h"].shape[1]
     sign = np.ones_like(params["b"])
     sign[d_hidden : 2 * d_hidden] = -1
-    turned = {
+    negated = {
         "w_x": params["w_x"] * sign[:, None],
         "w_h": params["w_h"] * sign[:, None],
         "b": params["b"] * sign,
     }
-    return {**params, **turned}
+    return {**params, **negated}
 
 
 def _suffix(layer: int, reverse: bool) -> str:

@@ -3,15 +3,15 @@
     a_t = w_x x_t + w_h h_{t-1} + b
     h_t = f(a_t)                               f is tanh, relu or sigmoid
 
-The same matrices serve at every step, so the number of parameters does not depend on the length.
+The matrices are the same at every step, so the number of parameters does not depend on the length.
 Backward through time (Werbos 1990) goes from the last step to the first; grad_v is the gradient of
 the loss with respect to v:
 
-    grad_h_t = (what the loss asks of h_t)  +  w_h^T grad_a_{t+1}          nothing arrives after the last step
+    grad_h_t = dL/dh_t, directly  +  w_h^T grad_a_{t+1}        (no second term at the last step)
     grad_a_t = grad_h_t * f'(a_t)
     grad_w_h = sum_t grad_a_t h_{t-1}^T        grad_w_x = sum_t grad_a_t x_t^T        grad_b = sum_t grad_a_t
 
-All three sums take grad_a, behind the slope f'; with grad_h in its place they are wrong by more
+All three sums take grad_a, which includes the slope f'; with grad_h instead they are wrong by more
 than their own size.
 """
 
@@ -73,11 +73,10 @@ class RNN:
         """Run one step: x (B, D), state ((B, H),), mask (B,)."""
         (h_before,) = state
         p = self.params
-        a = (
-            x @ p["w_x"].T + h_before @ p["w_h"].T + p["b"]
-        )  # (B, H) rows are sequences, hence x w^T for w x
+        # (B, H): rows are sequences, hence x w^T for w x
+        a = x @ p["w_x"].T + h_before @ p["w_h"].T + p["b"]
         h = ACTIVATIONS[self.activation].function(a)
-        h = np.where(mask[:, None], h, h_before)  # padding does not move the state
+        h = np.where(mask[:, None], h, h_before)  # padding does not change the state
         return RNNTrace(x, mask, h_before, a, h)
 
     def forward(
@@ -100,24 +99,20 @@ class RNN:
     def backward(
         self, trace: RNNTrace, grad_h: np.ndarray, grad_last: State | None = None
     ) -> Gradients:
-        """Return the gradients of everything, given those of each h_t, (B, T, H), and of the last
-        state.
-        """
+        """Return all gradients, given those of each h_t, (B, T, H), and of the last state."""
         p = self.params
         slope = ACTIVATIONS[self.activation].slope
         grad_a = np.zeros_like(trace.a)  # stays zero at padding
         grad_states = np.zeros_like(trace.h)
-        grad = (
-            np.zeros_like(trace.h[:, 0]) if grad_last is None else grad_last[0]
-        )  # (B, H) arrives from the right
+        # (B, H), from the steps after
+        grad = np.zeros_like(trace.h[:, 0]) if grad_last is None else grad_last[0]
         for t in reversed(range(trace.h.shape[1])):
             real = trace.mask[:, t, None]
             grad = grad + grad_h[:, t]
             grad_states[:, t] = grad
             grad_a[:, t] = np.where(real, grad * slope(trace.h[:, t]), 0)
-            grad = np.where(
-                real, grad_a[:, t] @ p["w_h"], grad
-            )  # w_h^T grad_a; at padding h_t is h_{t-1}
+            # w_h^T grad_a; at padding h_t is h_{t-1}
+            grad = np.where(real, grad_a[:, t] @ p["w_h"], grad)
         params = {
             "w_x": np.einsum("bth,btd->hd", grad_a, trace.x),
             "w_h": np.einsum("bth,btk->hk", grad_a, trace.h_before),

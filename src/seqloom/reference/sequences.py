@@ -1,25 +1,15 @@
-"""What recurrent cells share: how a batch of sequences comes in and how gradients go out.
+"""What recurrent cells share: the form of inputs and gradients, activations, a linear output and losses.
 
 Batch first everywhere: x is (B, T, D), a state is a tuple of (B, H) arrays. `mask` is (B, T), True
-where a step is real. A padded step leaves the state as it was; what stands there in x is never
-read, so it can change nothing.
+where a step is real. A padded step leaves the state unchanged, and its x is never read. With y_t = w_y
+h_t + b_y (`Output`) the losses and their gradients are
 
-The three squashing functions, each with its slope written in terms of its own output.
-
-Backward passes keep outputs, not inputs, and for these functions the output is enough: tanh' = 1 -
-tanh^2, sigmoid' = sigmoid (1 - sigmoid), relu' = 1 where the output is positive. The slope of tanh
-is at most 1 and that of the sigmoid at most 1/4, which is why a deep or long chain of sigmoids
-forgets soonest.
-
-What stands on a recurrent layer: a linear output and a loss, each with its gradient.
-
-    y_t = w_y h_t + b_y
     squared error    L = sum (y_t - target_t)^2                  grad_y = 2 (y_t - target_t)
     cross-entropy    L = -sum log softmax(y_t)[target_t]         grad_y = softmax(y_t) - onehot(target_t)
 
-A loss here is the plain sum over real steps. Dividing by sequences or by steps are two different
-objectives as soon as lengths differ, so the choice is left to the caller: divide loss and gradient
-by the same number.
+A loss is the plain sum over real steps. Dividing by sequences and dividing by steps are different
+objectives if lengths differ, so the choice is left to the caller: divide loss and gradient by the same
+number.
 """
 
 from __future__ import annotations
@@ -34,17 +24,17 @@ Params = dict[str, np.ndarray]
 
 
 class Gradients(NamedTuple):
-    """Of a loss, with respect to everything that went into it."""
+    """Gradients of a loss with respect to all its inputs."""
 
     params: Params  # the cell's parameters, by name
     x: np.ndarray  # (B, T, D)
     start: State  # the state before the first step, each (B, H)
-    states: State  # the state after each step, each (B, T, H): the error as it travels back
-    product: np.ndarray  # (B, T, G*H): w_h times what it multiplies, step by step
+    states: State  # the state after each step, each (B, T, H)
+    product: np.ndarray  # (B, T, G*H): the products with w_h at each step
 
 
 class Trace(Protocol):
-    """What a forward pass keeps; each cell adds its own named intermediates."""
+    """Results of a forward pass; each cell adds its named intermediates."""
 
     @property
     def h(self) -> np.ndarray: ...  # (B, T, H)
@@ -53,16 +43,16 @@ class Trace(Protocol):
     def last(self) -> State: ...  # after the last step, each (B, H)
 
     @property
-    def multiplied(
-        self,
-    ) -> np.ndarray: ...  # what w_h multiplies in each of its G blocks, (B, T, G, H)
+    def multiplied(self) -> np.ndarray:
+        """Return what w_h multiplies in each of its G blocks, (B, T, G, H)."""
+        ...
 
 
 TraceT = TypeVar("TraceT", bound=Trace)
 
 
 class Cell(Protocol[TraceT]):
-    """RNN, LSTM and GRU seen from outside."""
+    """The interface of RNN, LSTM and GRU."""
 
     params: Params
 
@@ -101,15 +91,12 @@ def prepare(
         raise ValueError(
             f"the mask has shape {mask.shape}; it must be {x.shape[:2]}, one value a step"
         )
-    return (
-        np.where(mask[..., None], x, 0),
-        state,
-        mask,
-    )  # zero times NaN would still be NaN in the sums of backward
+    # padding becomes 0: zero times NaN would still be NaN in the sums of backward
+    return np.where(mask[..., None], x, 0), state, mask
 
 
 def check_params(params: Params, n_gates: int, extra: Sequence[str] = ()) -> None:
-    """Check that w_x (G*H, D), w_h (G*H, H), b (G*H) and those in `extra` (H) are all there, of
+    """Check that w_x (G*H, D), w_h (G*H, H), b (G*H) and those in `extra` (H) are present with
     these shapes, and no others.
     """
     names = ["w_h", "w_x", "b", *extra]
@@ -125,9 +112,7 @@ def check_params(params: Params, n_gates: int, extra: Sequence[str] = ()) -> Non
 
 
 def stack_steps(steps: Sequence[Any]) -> list[np.ndarray]:
-    """Join the fields of one trace a step, (B, ..), into those of one trace of all steps,
-    (B, T, ..).
-    """
+    """Stack the fields of the traces of single steps, (B, ..), over time, (B, T, ..)."""
     return [np.stack(column, axis=1) for column in zip(*steps, strict=True)]
 
 
@@ -143,7 +128,9 @@ def padding_mask(lengths: Sequence[int], n_steps: int | None = None) -> np.ndarr
     return np.arange(max(lengths) if n_steps is None else n_steps) < np.asarray(lengths)[:, None]
 
 
-# ---- activations
+# ---- activations: backward passes store outputs, not inputs, so slopes are functions of the output.
+# The slope of tanh is at most 1 and that of the sigmoid at most 1/4, which is why gradients vanish
+# soonest in a long chain of sigmoids
 
 ActivationName = Literal["tanh", "relu", "sigmoid"]
 
@@ -215,7 +202,7 @@ def cross_entropy(
     y: np.ndarray, ids: np.ndarray, mask: np.ndarray | None = None
 ) -> tuple[float, np.ndarray]:
     """Return the loss in nats and its gradient with respect to the logits y (B, T, V); `ids` are
-    the right ones, (B, T).
+    the correct classes, (B, T).
 
     >>> cross_entropy(np.zeros((1, 1, 4)), np.array([[2]]))
     (1.386..., array([[[ 0.25,  0.25, -0.75,  0.25]]]))

@@ -1,7 +1,9 @@
-"""Attention (Vaswani et al. 2017, section 3.2), forward and backward: one head, and several side by side.
+"""Attention and the block of a Transformer (Vaswani et al. 2017), forward and backward.
 
-    s_ij = q_i . k_j / sqrt(d)                  how well key j answers query i; -inf where i may not see j
-    a_ij = exp(s_ij) / sum_l exp(s_il)          a row sums to one; the row of a query that sees no key is zero
+Attention (section 3.2), of one head or several:
+
+    s_ij = q_i . k_j / sqrt(d)                  score of key j for query i; -inf where i may not see j
+    a_ij = exp(s_ij) / sum_l exp(s_il)          a row sums to one; a query that sees no key has a row of zeros
     o_i  = sum_j a_ij v_j
 
 The scale keeps the softmax where it has a slope: if the entries of q and k are independent with
@@ -12,22 +14,8 @@ of the loss with respect to v:
     grad_s_ij = a_ij (grad_a_ij - sum_l a_il grad_a_il)
     grad_q_i  = sum_j grad_s_ij k_j / sqrt(d)          grad_k_j  = sum_i grad_s_ij q_i / sqrt(d)
 
-Time is in O(T S d) and memory, with all weights kept as here, in O(T S); the fast layers
-(`nn/attention`) keep none of them.
-
-One block of a Transformer (Vaswani et al. 2017), forward and backward: attention and a perceptron,
-each added to its input.
-
-    norm="post"    x_1 = N_1(x + attention(x))         y = N_2(x_1 + mlp(x_1))             the paper's order
-    norm="pre"     x_1 = x + attention(N_1(x))         y = x_1 + mlp(N_2(x_1))             GPT-2's
-
-    layer          N(x) = gamma * (x - mean) / sqrt(variance + epsilon) + beta             over the
-    entries of one step rms            N(x) = gamma * x / sqrt(mean of x^2 + epsilon) relu, gelu
-    mlp(x) = w_2 f(w_1 x + b_1) + b_2 swiglu         mlp(x) = w_2 (gate * sigmoid(gate) * unit) +
-    b_2, where (gate, unit) = w_1 x + b_1
-
-Every step goes through the same perceptron. The path that leads around both parts carries a
-gradient back unchanged; with "post" it still passes through the norms.
+Time is O(T S d), and memory O(T S) because all weights are stored; the fast layers (`nn/attention`)
+store none of them. The equations of the block are those of `TransformerBlock`.
 """
 
 from __future__ import annotations
@@ -41,7 +29,7 @@ from seqloom.reference.sequences import Params, sigmoid
 
 
 class Attention(NamedTuple):
-    """What a forward pass keeps. Leading axes, such as batch and heads, may stand before these."""
+    """Results of a forward pass. Leading axes, such as batch and heads, may precede these."""
 
     q: np.ndarray  # (..., T, d)
     k: np.ndarray  # (..., S, d)
@@ -67,9 +55,8 @@ def attend(
     if seen is not None:
         scores = np.where(seen, scores, -np.inf)
     top = scores.max(axis=-1, keepdims=True)
-    powers = np.exp(
-        scores - np.where(np.isfinite(top), top, 0)
-    )  # the same weights, and exp cannot overflow
+    # subtracting `top` leaves the weights equal, and exp cannot overflow
+    powers = np.exp(scores - np.where(np.isfinite(top), top, 0))
     total = powers.sum(axis=-1, keepdims=True)
     weights = powers / np.where(total > 0, total, 1)
     return Attention(q, k, v, scores, weights, weights @ v)
@@ -89,7 +76,7 @@ def attend_backward(
 
 
 def causal_mask(n_steps: int) -> np.ndarray:
-    """Return a mask (T, T), True where a step may look: at itself and at what came before.
+    """Return a mask (T, T), True where a step may attend: itself and earlier steps.
 
     >>> causal_mask(3).astype(int)
     array([[1, 0, 0],
@@ -100,10 +87,10 @@ def causal_mask(n_steps: int) -> np.ndarray:
 
 
 class HeadsTrace(NamedTuple):
-    x: np.ndarray  # (B, T, D) what asks
-    memory: np.ndarray  # (B, S, D) what is looked at; x itself in self-attention
+    x: np.ndarray  # (B, T, D) source of the queries
+    memory: np.ndarray  # (B, S, D) source of keys and values; x in self-attention
     heads: Attention  # its arrays begin with (B, heads)
-    joined: np.ndarray  # (B, T, D) the heads' outputs side by side
+    joined: np.ndarray  # (B, T, D) the heads' outputs, concatenated
     y: np.ndarray  # (B, T, D)
 
 
@@ -167,13 +154,13 @@ class MultiHeadAttention:
 # ---- transformer block
 
 NormKind = Literal["layer", "rms"]
-BEND = math.sqrt(2 / math.pi)  # of the GELU's form with tanh
+BEND = math.sqrt(2 / math.pi)  # constants of the GELU's tanh form
 CUBE = 0.044715
 
 
 class Normed(NamedTuple):
     unit: np.ndarray  # (B, T, D) before gamma and beta
-    scale: np.ndarray  # (B, T, 1) what x, or its distance from the mean, was divided by
+    scale: np.ndarray  # (B, T, 1) divisor of x, or of x - mean
     y: np.ndarray  # (B, T, D)
 
 
@@ -196,8 +183,8 @@ def normalise(
 def normalise_backward(
     n: Normed, gamma: np.ndarray, grad_y: np.ndarray, *, centred: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the gradients of x, gamma and beta. A norm undoes shifts (if `centred`) and stretches
-    of x, so those have no gradient.
+    """Return the gradients of x, gamma and beta. A norm undoes shifts (if `centred`) and scaling
+    of x, so these have no gradient.
     """
     grad = grad_y * gamma
     grad_x = grad - n.unit * (grad * n.unit).mean(axis=-1, keepdims=True)
@@ -243,14 +230,27 @@ class BlockTrace(NamedTuple):
     attention: HeadsTrace
     x_1: np.ndarray  # (B, T, D) after the attention
     norm2: Normed
-    read: np.ndarray  # (B, T, D) what the perceptron reads
+    read: np.ndarray  # (B, T, D) input of the perceptron
     a: np.ndarray  # (B, T, inner) its units before f
     inner: np.ndarray  # (B, T, inner) and after
     y: np.ndarray  # (B, T, D)
 
 
 class TransformerBlock:
-    """`params`: those of MultiHeadAttention; w_1 (inner, D), for swiglu (2 inner, D), b_1, w_2 (D,
+    """Attention and a perceptron, each added to its input.
+
+        norm="post"    x_1 = N_1(x + attention(x))      y = N_2(x_1 + mlp(x_1))      the paper's order
+        norm="pre"     x_1 = x + attention(N_1(x))      y = x_1 + mlp(N_2(x_1))      GPT-2's
+
+        layer          N(x) = gamma * (x - mean) / sqrt(variance + epsilon) + beta   over a step's entries
+        rms            N(x) = gamma * x / sqrt(mean of x^2 + epsilon)
+        relu, gelu     mlp(x) = w_2 f(w_1 x + b_1) + b_2
+        swiglu         mlp(x) = w_2 (gate * sigmoid(gate) * unit) + b_2, where (gate, unit) = w_1 x + b_1
+
+    Every step goes through the same perceptron. The residual path around both parts carries a gradient
+    back unchanged; with "post" it still passes through the norms.
+
+    `params`: those of MultiHeadAttention; w_1 (inner, D), for swiglu (2 inner, D), b_1, w_2 (D,
     inner), b_2; gamma_1 and gamma_2 (D), with beta_1 and beta_2 (D) unless the norms are of the
     kind rms.
     """
@@ -297,24 +297,22 @@ class TransformerBlock:
         """Return the gradients of the parameters and of x (B, T, D)."""
         p = self.params
         grads: Params = {}
-        grad = (
-            grad_y if self.pre else self._norm_backward(2, trace.norm2, grad_y, grads)
-        )  # of x_1 + mlp
+        # of x_1 + mlp
+        grad = grad_y if self.pre else self._norm_backward(2, trace.norm2, grad_y, grads)
         grads["w_2"] = np.einsum("btd,bth->dh", grad, trace.inner)
         grads["b_2"] = grad.sum(axis=(0, 1))
         grad_a = activate_backward(trace.a, self.activation, grad @ p["w_2"])
         grads["w_1"] = np.einsum("bth,btd->hd", grad_a, trace.read)
         grads["b_1"] = grad_a.sum(axis=(0, 1))
         through = grad_a @ p["w_1"]
-        grad = grad + (
-            self._norm_backward(2, trace.norm2, through, grads) if self.pre else through
-        )  # of x_1
+        # of x_1
+        grad = grad + (self._norm_backward(2, trace.norm2, through, grads) if self.pre else through)
         if not self.pre:
             grad = self._norm_backward(1, trace.norm1, grad, grads)  # of x + attention
-        own, asking, looked_at = self.attention.backward(trace.attention, grad)
-        through = asking + looked_at
+        attention_grads, grad_queries, grad_memory = self.attention.backward(trace.attention, grad)
+        through = grad_queries + grad_memory
         grad = grad + (self._norm_backward(1, trace.norm1, through, grads) if self.pre else through)
-        return grads | own, grad
+        return grads | attention_grads, grad
 
     def _norm(self, i: int, x: np.ndarray) -> Normed:
         p = self.params

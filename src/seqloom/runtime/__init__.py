@@ -1,6 +1,6 @@
 """Networks on saved arrays, without torch: for decoding, single texts, streaming and quantised weights.
 
-File by file and class by class the same as `nn`, whose weights it takes by name. The tokens of all sequences
-of a call lie one after the other, (N, D), with offsets between the sequences: nothing is padded. A sequence's
-numbers do not depend on those beside it, to the bit.
+The same files and classes as in `nn`, with the same names of weights. The tokens of all sequences of a
+call are concatenated, (N, D), with offsets between the sequences: nothing is padded. The result of a
+sequence does not depend on the others, to the bit.
 """

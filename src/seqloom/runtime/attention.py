@@ -1,10 +1,10 @@
-"""Multi-head attention without torch, and the pages in which keys and values of tokens lie.
+"""Multi-head attention without torch, and the pages that store keys and values of tokens.
 
-A page holds the keys and values of 64 tokens for all layers (`kernels/attention`), and their ids. A sequence
-is a tuple of pages and a length. Pages are never changed where some sequence has read: a token goes into the
-next free place of its sequence's last page, or, where another sequence that shares this page has taken that
-place, into a copy. So states stay valid for as long as somebody has them, rows may be reordered, dropped,
-doubled and joined without copying, and memory is given back by itself.
+A page holds the keys and values of 64 tokens for all layers (`kernels/attention`), and their ids. A
+sequence is a tuple of pages and a length. Slots that are filled never change: a token goes into the
+next free slot of its sequence's last page or, if another sequence that shares this page has taken
+that slot, into a copy. So states stay valid as long as they are referenced, rows may be reordered,
+dropped, doubled and joined without copying, and memory is freed by reference counting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from seqloom.runtime.weights import Linear, Weights
 
 
 class Page:
-    """Room for 64 tokens, of which the first `filled` are taken."""
+    """64 slots for tokens, the first `filled` of them taken."""
 
     __slots__ = ("address", "array", "filled", "ids")
 
@@ -34,7 +34,7 @@ class Page:
 
 
 class Cache(NamedTuple):
-    """What rows have read, as part of a Stepper's state."""
+    """The tokens that rows have read, as part of a Stepper's state."""
 
     lengths: np.ndarray  # (n,) int64
     addresses: np.ndarray  # (n, P) int64, of the pages
@@ -42,12 +42,12 @@ class Cache(NamedTuple):
 
 
 class Pages:
-    """Makes and fills the pages of a network's sequences."""
+    """Allocates and fills the pages of a network's sequences."""
 
     def __init__(self, n_layers: int, d_keys: int) -> None:
         self.n_layers, self.d_keys = n_layers, d_keys
         self.numbers = n_layers * 2 * d_keys * PAGE
-        self._lock = threading.Lock()  # of who takes the next place in a page
+        self._lock = threading.Lock()  # held while slots are taken
 
     def start(self, n: int) -> Cache:
         """Return n rows that have read nothing."""
@@ -56,7 +56,7 @@ class Pages:
         return Cache(np.zeros(n, np.int64), np.zeros((n, 0), np.int64), pages)
 
     def extend(self, cache: Cache, ids: Sequence[np.ndarray] | np.ndarray) -> Cache:
-        """Return the rows with room for these tokens of each, which the caller then computes."""
+        """Return the rows with slots for these tokens of each; the caller computes keys and values."""
         lengths, addresses, pages = cache
         longer = lengths + np.array([len(row) for row in ids], np.int64)
         need = -(-int(longer.max(initial=0)) // PAGE)
@@ -66,10 +66,10 @@ class Pages:
                 if not len(tokens):
                     continue
                 held = pages[row]
-                kept, at = self._with_place(held, length, len(tokens)), length // PAGE
-                if kept is not held:
-                    changed[row] = kept
-                for page in kept[at:]:
+                row_pages, at = self._with_slots(held, length, len(tokens)), length // PAGE
+                if row_pages is not held:
+                    changed[row] = row_pages
+                for page in row_pages[at:]:
                     low = max(length - at * PAGE, 0)
                     part = tokens[at * PAGE + low - length :][: PAGE - low]
                     page.ids[low : low + len(part)] = part
@@ -78,27 +78,27 @@ class Pages:
             addresses = np.zeros((len(lengths), max(need, addresses.shape[1])), np.int64)
             addresses[:, : cache.addresses.shape[1]] = cache.addresses
             pages = pages.copy()
-            for row, kept in changed.items():
+            for row, row_pages in changed.items():
                 addresses[row] = 0
-                addresses[row, : len(kept)] = [page.address for page in kept]
-                pages[row] = kept
+                addresses[row, : len(row_pages)] = [page.address for page in row_pages]
+                pages[row] = row_pages
         return Cache(longer, addresses, pages)
 
-    def _with_place(self, held: tuple[Page, ...], length: int, more: int) -> tuple[Page, ...]:
-        """Return the pages of a row with room for so many more tokens, which are taken."""
+    def _with_slots(self, held: tuple[Page, ...], length: int, more: int) -> tuple[Page, ...]:
+        """Return the pages of a row with slots for `more` tokens, marked as filled."""
         full, slot = divmod(length, PAGE)
         need = -(-(length + more) // PAGE)
-        kept = list(held[: full + (slot > 0)])
-        if slot and kept[-1].filled != slot:  # another row went on in this page
-            old, copy = kept[-1], Page(self.numbers)
+        extended = list(held[: full + (slot > 0)])
+        if slot and extended[-1].filled != slot:  # another row has taken the slot
+            old, copy = extended[-1], Page(self.numbers)
             copy_tokens(old.address, copy.address, self.n_layers, self.d_keys, slot)
             copy.ids[:slot] = old.ids[:slot]
-            kept[-1] = copy
-        kept += [Page(self.numbers) for _ in range(need - len(kept))]
+            extended[-1] = copy
+        extended += [Page(self.numbers) for _ in range(need - len(extended))]
         for at in range(full, need):
-            kept[at].filled = min(length + more - at * PAGE, PAGE)
-        same = len(kept) == len(held) and all(a is b for a, b in zip(kept, held))
-        return held if same else tuple(kept)
+            extended[at].filled = min(length + more - at * PAGE, PAGE)
+        same = len(extended) == len(held) and all(a is b for a, b in zip(extended, held))
+        return held if same else tuple(extended)
 
     def ids(self, cache: Cache, row: int) -> np.ndarray:
         """Return the tokens that a row has read."""
@@ -110,7 +110,7 @@ class Pages:
 
 
 class Scratch:
-    """Pages for sequences that are read once, side by side in one array."""
+    """Pages for sequences that are read once, contiguous in one array."""
 
     def __init__(self, offsets: np.ndarray, d_keys: int, n_layers: int = 1) -> None:
         lengths = np.diff(offsets)
@@ -143,8 +143,8 @@ class Attention:
         distances: int = 0,
         window: int | None = None,
     ) -> None:
-        """Take the weights. `distances`: how many have a vector of their own; `window`: how far back a
-        token sees.
+        """Take the weights. `distances`: number of distances with a vector each; `window`: how many
+        tokens back a token attends.
         """
         d_head = d_head or d_model // n_heads
         d_queries, d_keys = n_heads * d_head, (n_kv_heads or n_heads) * d_head
@@ -163,12 +163,12 @@ class Attention:
 
     @property
     def query(self) -> Linear:
-        """Return the layer that makes only the queries, for attention to a memory."""
+        """Return the layer of the queries alone, for attention to a memory."""
         return self.qkv.rows(slice(self.heads.n_heads * self.heads.d_head))
 
     @property
     def memory(self) -> Linear:
-        """Return the layer that makes the keys and values of a memory."""
+        """Return the layer of the keys and values of a memory."""
         return self.qkv.rows(
             slice(self.heads.n_heads * self.heads.d_head, None), inputs_16_bit=True
         )

@@ -1,8 +1,8 @@
-"""BERT and its kin without torch (`nn.bert`):
-the tokens of several texts lie one after the other and nothing is padded.
+"""BERT and related encoders without torch (`nn.bert`), on concatenated texts without padding.
 
-All products take the tokens of a group of texts at once; only attention looks at each text by itself. For one
-short text the calls of torch would take longer than the work, and a batch of sentences is half padding.
+All products take the tokens of a group of texts at once; only attention treats each text by itself.
+For one short text the calls of torch would take longer than the work, and a batch of sentences is
+half padding.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from seqloom.traces import Trace
 
 
 class BertNet:
-    """The vectors of tokens and positions, and blocks over them; `within`:
-    where the blocks' weights are, if elsewhere.
+    """The vectors of tokens and positions, and blocks over them; `blocks`: the weights of the blocks,
+    if they are elsewhere.
     """
 
     def __init__(
@@ -66,9 +66,7 @@ class BertNet:
     def embed(
         self, ids: np.ndarray, offsets: np.ndarray, types: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return the vectors (N, D) of tokens of texts that lie one after the other, before the
-        first block.
-        """
+        """Return the vectors (N, D) of the tokens of concatenated texts, before the first block."""
         x = np.asarray(self.embedding[ids], np.float32)
         x = x + self.position[positions_in(offsets) + self.position_offset]
         if self.types is not None:
@@ -104,8 +102,8 @@ class PublishedEncoder(Encoder):
 
 
 class MaskedHead:
-    """What stood at a hidden place: a layer, a norm, and the product with the token vectors,
-    or with its own if not tied.
+    """Predicts masked tokens: a layer, a norm, and the product with the token vectors or, if not
+    tied, with an output matrix.
     """
 
     def __init__(
@@ -130,7 +128,7 @@ class MaskedHead:
         self.output.bias = bias
 
     def log_probs(self, hidden: np.ndarray) -> np.ndarray:
-        """Return those of what may stand where these vectors (n, D) are, float32 (n, V)."""
+        """Return the log-probabilities of the tokens at these vectors (n, D), float32 (n, V)."""
         return self.output.log_probs(
             normed(activate(self.dense(hidden), self.activation), self.norm)
         )

@@ -1,7 +1,7 @@
-"""Recurrent cells without torch: `nn.cells`, a step of all rows at a time, and walks over whole sequences.
+"""Recurrent cells without torch (`nn.cells`): one step of all rows, and walks over whole sequences.
 
-The weights are those of a direction of a layer of `nn.recurrent.RecurrentStack` by name.
-A cell of one's own is a subclass with `step`; `walk` then goes step by step.
+The weights are those of one direction of a layer of `nn.recurrent.RecurrentStack`, by name. A custom
+cell is a subclass with `step`; `walk` then goes step by step.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Norm(NamedTuple):
 
 
 class Sequences(NamedTuple):
-    """How sequences lie one after the other: sequence s has the steps offsets[s] to offsets[s + 1]."""
+    """The layout of concatenated sequences: sequence s has the steps offsets[s] to offsets[s + 1]."""
 
     offsets: np.ndarray  # (B + 1,) int64
     order: np.ndarray  # (B,) int64: the longest first
@@ -61,13 +61,13 @@ class Sequences(NamedTuple):
 
 
 class Cell:
-    """One direction of one layer: what all have in common."""
+    """One direction of one layer: what all cells have in common."""
 
     gates: ClassVar[int]  # blocks of w_x, w_h and b
     leaves: ClassVar[tuple[str, ...]] = ("h",)
     reads_state: ClassVar[bool] = True  # whether a step multiplies the state, by w_h
-    norms_inputs: ClassVar[bool] = True  # with layer norm, the input's product has one of its own
-    kind: ClassVar[int] = -1  # of `kernels.recurrent.walk`, if that knows the cell
+    norms_inputs: ClassVar[bool] = True  # layer norm: the input's product has a separate norm
+    kind: ClassVar[int] = -1  # of `kernels.recurrent.walk_layer`, if that supports the cell
     b_h: np.ndarray = NONE
     relu: bool = False
 
@@ -86,7 +86,7 @@ class Cell:
         self.w_x: Linear = weights.matrix(
             "w_x", rows, d_in, NONE if layer_norm else weights.take("b", rows)
         )
-        self.b = weights.take("b", rows) if layer_norm else NONE  # which is added after the norm
+        self.b = weights.take("b", rows) if layer_norm else NONE  # added after the norm
         if self.reads_state:
             self.w_h: Linear = weights.matrix("w_h", rows, self.d_out)
         self.w_p: Linear | None = (
@@ -125,13 +125,13 @@ class Cell:
         return projected + self.b if len(self.b) else projected
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
-        """Return the state after one more step, new arrays, from what `project` gave,
-        which may be written over.
+        """Return the state after one more step, new arrays; `projected` is the result of `project`
+        and may be overwritten.
         """
         raise NotImplementedError
 
     def direction(self, x: np.ndarray, n: int) -> Direction:
-        """Return what the kernel of whole layers takes of n sequences that begin."""
+        """Return the arguments of `walk_layer` for this direction, with n sequences at their start."""
         first = self.start(n)
         c = first[1] if len(first) > 1 else np.empty((0, 0), np.float32)
         return Direction(self.project(x), self.w_h.packed, self.b_h, first[0], c)
@@ -145,45 +145,44 @@ class Cell:
         reverse: bool = False,
         trace: Trace | None = None,
     ) -> tuple[np.ndarray, State]:
-        """Return all h (N, H) of sequences that lie one after the other,
-        and the states after their last steps.
+        """Return all h (N, H) of concatenated sequences, and the states after their last steps.
 
-        `projected` (N, G H) is what `project` gave for all steps; `state` has a row for each sequence.
+        `projected` (N, G H) is the result of `project` for all steps; `state` has a row for each sequence.
         """
         offsets, order = sequences
         out = np.empty((len(projected), self.d_out), np.float32)
         rows, back = tuple(leaf[order] for leaf in state), np.argsort(order)
         lengths = np.diff(offsets)[order]
         begin = (offsets[1:] - 1)[order] if reverse else offsets[:-1][order]
-        kept = _Kept(trace, len(projected))
+        collected = _StepTrace(trace, len(projected))
         for t in range(int(lengths.max(initial=0))):
             n = int(np.count_nonzero(lengths > t))
-            places = begin[:n] - t if reverse else begin[:n] + t
-            inner = projected[places]
+            rows_of_step = begin[:n] - t if reverse else begin[:n] + t
+            inner = projected[rows_of_step]
             step = None if trace is None else trace.empty()
-            moved = self.step(inner, tuple(leaf[:n] for leaf in rows), step)
-            out[places] = moved[0]
-            for leaf, new in zip(rows, moved):
+            new_state = self.step(inner, tuple(leaf[:n] for leaf in rows), step)
+            out[rows_of_step] = new_state[0]
+            for leaf, new in zip(rows, new_state):
                 leaf[:n] = new
-            kept.put(places, step, zip(self.leaves, moved))
-        kept.hand_over()
+            collected.put(rows_of_step, step, zip(self.leaves, new_state))
+        collected.hand_over()
         return out, tuple(leaf[back] for leaf in rows)
 
 
-class _Kept:
-    """What a trace collects of the steps of a walk."""
+class _StepTrace:
+    """Collects the traces of the single steps of a walk into arrays over all steps."""
 
     def __init__(self, trace: Trace | None, steps: int) -> None:
         self.trace, self.steps = trace, steps
         self.arrays: dict[str, np.ndarray] = {}
 
-    def put(self, places: np.ndarray, step: Trace | None, state: Any) -> None:
+    def put(self, rows: np.ndarray, step: Trace | None, state: Any) -> None:
         if self.trace is None or step is None:
             return
         for name, values in (*step.items(), *state):
             if name not in self.arrays:
                 self.arrays[name] = np.zeros((self.steps, values.shape[1]), np.float32)
-            self.arrays[name][places] = values
+            self.arrays[name][rows] = values
 
     def hand_over(self) -> None:
         for name, values in self.arrays.items():

@@ -1,7 +1,8 @@
 """Reader, encoder and head as one network (`nn.composition`), without torch.
 
-Documents may be read in two levels: rows are then their sentences, and a second encoder reads the vectors
-of these. Where a word is several steps, as of a published encoder, the head reads the first step of each.
+Documents may be read in two levels: rows are then their sentences, and a second encoder reads the
+sentence vectors. Where a word is several steps, as with a published encoder, the head reads the first
+step of each word.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Pooling:
             self.score: Linear = weights.linear("score", 1, d_in, bias=False)
 
     def scores(self, x: np.ndarray) -> np.ndarray:
-        """Return what attention gives each step, before the softmax, (N,)."""
+        """Return the attention score of each step, before the softmax, (N,)."""
         return self.score(activate(self.project(x), TANH))[:, 0]
 
     def __call__(
@@ -40,21 +41,21 @@ class Pooling:
             half = x.shape[1] // 2 if self.bidirectional else x.shape[1]
             return pool_rows(np.ascontiguousarray(x), offsets, POOLING.index(self.kind), half)
         out = np.zeros((len(offsets) - 1, x.shape[1]), np.float32)
-        some = np.flatnonzero(np.diff(offsets))
-        starts, lengths = offsets[:-1][some], np.diff(offsets)[some]
-        if len(some):
+        nonempty = np.flatnonzero(np.diff(offsets))
+        starts, lengths = offsets[:-1][nonempty], np.diff(offsets)[nonempty]
+        if len(nonempty):
             scores = self.scores(x)
-            shares = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
-            shares /= np.repeat(np.add.reduceat(shares, starts), lengths)
-            out[some] = np.add.reduceat(x * shares[:, None], starts)
+            weights = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
+            weights /= np.repeat(np.add.reduceat(weights, starts), lengths)
+            out[nonempty] = np.add.reduceat(x * weights[:, None], starts)
             if trace is not None:
-                trace.add("weights", shares)
+                trace.add("weights", weights)
         return out
 
 
 class RunningPool:
-    """Pooling of one sequence a step at a time;
-    an attention mean is kept by its largest score and the sums relative to it (Milakov and Gimelshein 2018).
+    """Pooling of one sequence a step at a time; of an attention mean the largest score and the sums
+    relative to it are stored (Milakov and Gimelshein 2018).
     """
 
     def __init__(self, pooling: Pooling) -> None:
@@ -75,7 +76,7 @@ class RunningPool:
 
 
 class Sums(NamedTuple):
-    """The vectors of the steps so far as one, `vector / total`."""
+    """The pooled vector of the steps so far, `vector / total`."""
 
     vector: np.ndarray  # (D,) float64
     total: float = 1.0
@@ -100,7 +101,7 @@ class LabelHead:
 
 
 class TagHead:
-    """Vectors of steps to scores of tags, (N, K); the field that chooses among paths is the caller's."""
+    """Vectors of steps to scores of tags, (N, K); the caller decodes with the CRF, `field`."""
 
     def __init__(self, weights: Weights, d_in: int, n_tags: int, *, crf: bool = False) -> None:
         self.linear: Linear = weights.linear("linear", n_tags, d_in, role="output")
@@ -120,14 +121,14 @@ class TagHead:
 
 
 class Sentences:
-    """Vectors of words in rows that are sentences to those of the sentences of documents."""
+    """The second level: pools the words of each sentence and encodes the sentences of a document."""
 
     def __init__(self, pooling: Pooling, encoder: Encoder) -> None:
         self.pooling, self.encoder = pooling, encoder
 
 
 class SequenceNetwork:
-    """What every classifier and tagger is."""
+    """The network of every classifier and tagger."""
 
     def __init__(
         self, reader: Any, encoder: Encoder, output: Any, *, sentences: Sentences | None = None
@@ -141,12 +142,12 @@ class SequenceNetwork:
     def features(
         self, examples: Examples, trace: Trace | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return what the head reads, and the offsets of what belongs together:
-        rows, or the sentences of documents.
+        """Return the inputs of the head, and the offsets of the groups among them: rows, or the
+        sentences of documents.
         """
         x = self.encoder(self.read(examples), examples.offsets, within(trace, "encoder"))
-        if examples.word_places is not None and examples.word_offsets is not None:
-            return x[examples.word_places], examples.word_offsets
+        if examples.word_steps is not None and examples.word_offsets is not None:
+            return x[examples.word_steps], examples.word_offsets
         if self.sentences is None:
             return x, examples.offsets
         pooled = self.sentences.pooling(x, examples.offsets, within(trace, "sentences.pooling"))
@@ -155,5 +156,5 @@ class SequenceNetwork:
         ), examples.first_row
 
     def __call__(self, examples: Examples, trace: Trace | None = None) -> np.ndarray:
-        """Return what the head makes of the examples."""
+        """Return the output of the head for the examples."""
         return self.output(*self.features(examples, trace), within(trace, "output"))

@@ -1,6 +1,5 @@
-"""What a network says of its weights: the name, shape and role of each array that it takes.
-
-What a network without torch reads: steps of examples one after the other. It loads neither torch nor numba.
+"""What a network declares and reads: name, shape and role of each weight array, and the steps of
+examples. Loads neither torch nor numba.
 """
 
 from __future__ import annotations
@@ -45,15 +44,13 @@ def float_spec(declared: Declared) -> Spec:
 
 
 class Examples(NamedTuple):
-    """Steps of examples one after the other, as readers take them;
-    an example is one row of steps, or several.
-    """
+    """Concatenated steps of examples, as readers take them; an example is one row of steps or several."""
 
     steps: Any  # named arrays
     offsets: np.ndarray  # (R + 1,): of the rows
     first_row: np.ndarray  # (E + 1,): of the examples among the rows
     spellings: Any = None
-    word_places: np.ndarray | None = (
-        None  # (W,): the step of each word, where words are several steps
+    word_steps: np.ndarray | None = (
+        None  # (W,): first step of each word, if words are several steps
     )
     word_offsets: np.ndarray | None = None  # (E + 1,)

@@ -1,8 +1,9 @@
-"""The Transformer of Vaswani et al. 2017 and its kin (`nn.encoder_decoder`) without torch,
+"""Encoder-decoder Transformers (Vaswani et al. 2017 and after; `nn.encoder_decoder`) without torch,
 for translating on a CPU.
 
-The sources are read once, and their keys and values for each block of the decoder stay where they are; those
-of target tokens lie in pages, so that a search may reorder rows without copying them (`runtime/attention`).
+The sources are read once, and their keys and values for each block of the decoder stay in one array;
+those of target tokens are in pages, so that a search may reorder rows without copying them
+(`runtime/attention`).
 """
 
 from __future__ import annotations
@@ -27,17 +28,16 @@ from seqloom.runtime.transformer import Block, BlockOptions, normed
 from seqloom.runtime.weights import Linear, Weights
 from seqloom.traces import Trace, within
 
-INITIAL_POSITIONS = 64  # sinusoids that are made at first; doubled whenever a target is longer
+INITIAL_POSITIONS = 64  # sinusoids computed at first; doubled whenever a target is longer
 
 
 class DecoderState(NamedTuple):
-    """After some target tokens; also what search reorders."""
+    """State after some target tokens; its rows are what a search reorders."""
 
     source: np.ndarray  # (n,) int64: which of the sources a row belongs to
     cache: Cache
-    attention_weights: (
-        np.ndarray
-    )  # (n, S): weights of the source steps behind the last log-probabilities
+    # (n, S): weights of the source steps behind the last log-probabilities
+    attention_weights: np.ndarray
 
 
 class Memory(NamedTuple):
@@ -48,7 +48,7 @@ class Memory(NamedTuple):
 
 
 class InputEmbedding:
-    """What the vectors of one side's tokens go through before its first block: scale, positions, norm."""
+    """Applied to the token vectors of source or target before the first block: scale, positions, norm."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class InputEmbedding:
 
     @cached_property
     def by_distance(self) -> np.ndarray:
-        """Return what is added to the scores by distance."""
+        """Return the biases added to the attention scores by distance."""
         if self.bias is None:
             return np.empty((0, 0), np.float32)
         return bucket_biases(self.bias, self.max_distance, causal=self.causal)
@@ -92,7 +92,7 @@ class InputEmbedding:
             x += self.position[positions]
         elif self.positions == "sinusoidal":
             longest = int(positions.max(initial=0))
-            room = self.room  # which another thread may replace meanwhile, by a shorter one too
+            room = self.room  # another thread may replace it meanwhile, even by a shorter one
             if longest >= len(room):
                 self.room = room = sinusoids(
                     np.arange(max(2 * longest, INITIAL_POSITIONS)), x.shape[1]
@@ -102,8 +102,8 @@ class InputEmbedding:
 
 
 class EncoderDecoder:
-    """`nn.encoder_decoder.EncoderDecoder` on saved weights; `reader` None: sources have the
-    targets' vectors.
+    """`nn.encoder_decoder.EncoderDecoder` on saved weights; `reader` None: sources and targets share
+    the token vectors.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class EncoderDecoder:
             )
 
         def block(part: Weights, cross: bool) -> Block:
-            both = [
+            attentions = [
                 Attention(
                     part.within(name),
                     d_model,
@@ -171,7 +171,7 @@ class EncoderDecoder:
                 )
                 for name in (["attention", "cross"] if cross else ["attention"])
             ]
-            return Block(part, options, *both)
+            return Block(part, options, *attentions)
 
         self.encoder_entrance = embed("encoder_entrance", False)
         self.decoder_entrance = embed("decoder_entrance", True)
@@ -195,7 +195,7 @@ class EncoderDecoder:
 
     @cached_property
     def projections(self) -> list[Linear]:
-        """Return the layers that make the keys and values of the memory for each block of the decoder."""
+        """Return the layers of the memory's keys and values, one for each block of the decoder."""
         return [block.cross.memory for block in self.decoder if block.cross is not None]
 
     # ---- reading
@@ -231,9 +231,7 @@ class EncoderDecoder:
     def step(
         self, memory: Memory, state: DecoderState, ids: np.ndarray, trace: Trace | None = None
     ) -> tuple[np.ndarray, DecoderState]:
-        """Return what predicts the next token of each row, (n, D), and the state after the tokens
-        ids (n,).
-        """
+        """Return the features of each row's next token, (n, D), and the state after the tokens ids (n,)."""
         n, heads, sources = len(ids), self.heads.n_heads, memory.scratch.tokens
         x = self.decoder_entrance(np.asarray(self.embedding[ids], np.float32), state.cache.lengths)
         cache = self.pages.extend(state.cache, np.asarray(ids, np.int64).reshape(n, 1))

@@ -1,8 +1,7 @@
-"""Encoders: vectors of sequences that lie one after the other (N, D) to vectors
-that know their surroundings (N, d_out).
+"""Encoders: vectors of concatenated sequences (N, D) to contextual vectors (N, d_out).
 
-`nn.encoders` without torch, behind one interface.
-Those that stream can also go a step at a time: `start` and `step`.
+`nn.encoders` without torch, behind one interface. Those that stream can also go a step at a time:
+`start` and `step`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from seqloom.runtime.transformer import Block, BlockOptions, normed
 from seqloom.runtime.weights import Linear, Weights
 from seqloom.traces import Trace, within
 
-ROTARY_ROOM = 64  # positions that tables are made for at first; doubled until they suffice
+ROTARY_ROOM = 64  # positions of the smallest rotary tables; doubled until they suffice
 
 
 class Encoder:
@@ -35,7 +34,7 @@ class Encoder:
         raise NotImplementedError
 
     def start(self, n: int) -> Any:
-        """Return the states of n sequences of which nothing was read; of an encoder that streams."""
+        """Return the states of n sequences before their first step; for encoders that stream."""
         return ()
 
     def step(self, x: np.ndarray, states: Any) -> tuple[np.ndarray, Any]:
@@ -46,7 +45,7 @@ class Encoder:
 
 
 class Bag(Encoder):
-    """Vectors as they are."""
+    """Returns the vectors unchanged."""
 
     def __init__(self, weights: Weights, d_in: int, width: int = 0, n_layers: int = 0) -> None:
         self.d_out = d_in
@@ -58,7 +57,7 @@ class Bag(Encoder):
 
 
 class Windows(Encoder):
-    """Each step with its neighbours, side by side, through a layer."""
+    """Each step concatenated with its neighbours, through a layer."""
 
     def __init__(
         self,
@@ -89,18 +88,18 @@ class Windows(Encoder):
 
 
 def neighbours(x: np.ndarray, offsets: np.ndarray, reach: int) -> np.ndarray:
-    """Return each step with those up to `reach` steps away, (N, (2 reach + 1) D); beyond the ends
-    are zeros.
+    """Return each step with those up to `reach` steps away, (N, (2 reach + 1) D), zeros beyond the
+    ends.
     """
     if reach == 0:
         return x
     lengths = np.diff(offsets)
-    place, length = positions_in(offsets), np.repeat(lengths, lengths)
+    position, length = positions_in(offsets), np.repeat(lengths, lengths)
     parts = []
     for shift in range(-reach, reach + 1):
-        there = (place + shift >= 0) & (place + shift < length)
-        rows = np.where(there, np.arange(len(x)) + shift, 0)
-        parts.append(np.where(there[:, None], x[rows], np.float32(0)))
+        inside = (position + shift >= 0) & (position + shift < length)
+        rows = np.where(inside, np.arange(len(x)) + shift, 0)
+        parts.append(np.where(inside[:, None], x[rows], np.float32(0)))
     return np.concatenate(parts, axis=1)
 
 
@@ -135,7 +134,7 @@ class Recurrent(Encoder):
 
 
 class Transformer(Encoder):
-    """Blocks in which every step sees every other, with rotary positions."""
+    """Blocks in which every step attends to every other, with rotary positions."""
 
     def __init__(
         self, weights: Weights, d_in: int, width: int, n_layers: int, *, n_heads: int = 4
@@ -172,8 +171,9 @@ def read_all(
     trace: Trace | None = None,
     **options: Any,
 ) -> np.ndarray:
-    """Let the steps of each sequence see each other, in place on x (N, D), block after block; `times`:
-    how many in all, where blocks are used more than once; `name`: what a trace calls them.
+    """Run blocks in which the steps of each sequence attend to each other, in place on x (N, D).
+
+    `times`: number of layers, where blocks are used more than once; `name`: their name in a trace.
     """
     scratch = Scratch(offsets, blocks[0].attention.heads.d_keys)
     for i in range(len(blocks) if times is None else times):

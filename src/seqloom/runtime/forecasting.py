@@ -14,12 +14,12 @@ from seqloom.kernels.maths import RELU, activate
 from seqloom.runtime.weights import Linear, Weights
 from seqloom.traces import Trace, within
 
-MIN_DEVIATION = 1e-4  # of a standard deviation
+MIN_DEVIATION = 1e-4  # added to a standard deviation, which is divided by
 
 
 class ForecastNet:
-    """`values` (B, W, C) and what is known, (B, W + H, K), to (B, H, C, 3):
-    expected value, 10 % and 90 % quantile.
+    """`values` (B, W, C) and known covariates (B, W + H, K) to (B, H, C, 3): expected value, 10 % and
+    90 % quantile.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ForecastNet:
         return y * scale[..., None] + level[..., None]
 
     def _normal(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what is subtracted and what it is divided by, (B, 1, C)."""
+        """Return level and scale, which values are normalised by, each (B, 1, C)."""
         if self.normalise == "instance":
             return values.mean(1, keepdims=True), values.std(1, keepdims=True) + np.float32(
                 MIN_DEVIATION

@@ -1,8 +1,9 @@
-"""Language models as Steppers, without torch, for drawing text on a CPU:
-recurrent networks, the NPLM and GPT.
+"""Language models as Steppers, without torch, for drawing text on a CPU: recurrent networks, the NPLM
+and GPT.
 
-torch pays for every small call; for one sequence that is most of the time. Rows of a state may have made
-unequal progress, join and leave between steps; what a row gets does not depend on the others, to the bit.
+For one sequence, torch would spend most of the time on the overhead of small calls. Rows of a state
+may be at different positions, and join and leave between steps; the result of a row does not depend
+on the others, to the bit.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from seqloom.runtime.weights import Linear, Weights
 from seqloom.traces import Trace, within
 
 Output = FullSoftmax | AdaptiveSoftmax
-PROMPT_TOKENS_PER_PASS = 4096  # tokens of prompts that are read in one pass
+PROMPT_TOKENS_PER_PASS = 4096  # tokens of prompts read in one pass
 
 
 def repeat_row(state: Any, n: int) -> Any:
-    """Return n rows of a state that are its first one."""
+    """Return the first row of a state n times."""
     if isinstance(state, tuple):
         leaves = [repeat_row(leaf, n) for leaf in state]
         return type(state)(*leaves) if hasattr(state, "_fields") else tuple(leaves)
@@ -173,9 +174,7 @@ class NPLMNet:
 
 
 class NPLMStepper(Starting):
-    """The state has the last tokens and the features; tokens that are missing at the beginning are
-    `eos_id`.
-    """
+    """The state has the last tokens and the features; before the beginning all tokens are `eos_id`."""
 
     def __init__(self, network: NPLMNet, eos_id: int) -> None:
         self.network, self.vocab_size, self.eos_id = network, network.vocab_size, eos_id
@@ -204,16 +203,15 @@ class GPTState(NamedTuple):
 
 
 class GPTStepper(Starting):
-    """A sequence begins with a start token in position 0, or, where that is alone (`start_alone`), the first
-    token is predicted from it and then takes its place, as models need it whose training text had no start
-    token.
+    """A sequence begins with a start token in position 0. With `start_alone` the first token is predicted
+    from it and then takes position 0 itself, for models without a start token in their training text.
 
-    The network sees at most `context` tokens. When that many have been read and one more comes, the older
-    half is dropped and what is kept is read anew as if the text began there, in positions 0, 1, ..., whatever
-    the kind of positions: keys and values of kept tokens still held traces of the dropped ones, and now all
-    that was predicted is what the network says about a text it has seen whole. So token t is predicted from
-    the window [k d, k d + context) with d = ceil(context / 2) and the smallest k that reaches it, and batches
-    of such windows, d apart, give the same log-probabilities.
+    The network attends to at most `context` tokens. When one more comes, the older half is dropped and
+    the rest read again as if the text began there, in positions 0, 1, ..., whatever the kind of positions:
+    keys and values of the rest were computed with the dropped tokens in view; now every prediction is
+    that of the network for a text it has read completely. So token t is predicted from the window
+    [k d, k d + context) with d = ceil(context / 2) and the smallest k that reaches it, and batches of such
+    windows, d apart, give the same log-probabilities.
     """
 
     def __init__(
@@ -237,7 +235,7 @@ class GPTStepper(Starting):
         """Return the state after each prompt and the log-probabilities of what follows, in one pass."""
         windows = [self._window(np.asarray(prompt, np.int64)) for prompt in prompts]
         state = self._read(windows)
-        if self.start_alone:  # it has said what comes first and is not seen again
+        if self.start_alone:  # the start token only predicts the first token
             read = np.array([len(prompt) > 0 for prompt in prompts], bool)
             cache = state.cache
             state = state._replace(cache=cache._replace(lengths=np.where(read, cache.lengths, 0)))
@@ -278,8 +276,8 @@ class GPTStepper(Starting):
         return state.features
 
     def read(self, windows: np.ndarray) -> np.ndarray:
-        """Return the vectors (B, T, D) that predict what follows each token of windows of text (B, T),
-        each from position 0.
+        """Return the vectors (B, T, D) that predict the next token at each position of windows of text
+        (B, T), each from position 0.
         """
         rows, steps = windows.shape
         cache = self.network.pages.extend(self.network.pages.start(rows), windows)
@@ -293,25 +291,25 @@ class GPTStepper(Starting):
         cache = pages.extend(pages.start(len(windows)), windows)
         features = np.zeros((len(windows), self.width), np.float32)
         for low, high in runs(counts, PROMPT_TOKENS_PER_PASS):
-            some = low + np.flatnonzero(counts[low:high])
-            if len(some):
-                part = Cache(*(leaf[some] for leaf in cache))
+            rows = low + np.flatnonzero(counts[low:high])
+            if len(rows):
+                part = Cache(*(leaf[rows] for leaf in cache))
                 hidden = self.network.features(
-                    np.concatenate([windows[row] for row in some.tolist()]), part, counts[some]
+                    np.concatenate([windows[row] for row in rows.tolist()]), part, counts[rows]
                 )
-                features[some] = hidden[np.cumsum(counts[some]) - 1]
+                features[rows] = hidden[np.cumsum(counts[rows]) - 1]
         return GPTState(cache, features)
 
     def _with_room(self, state: GPTState) -> GPTState:
-        """Return the state in which no window is full:
-        where one is, the older half is dropped and the rest read anew.
+        """Return a state in which no window is full: a full one loses its older half and the rest is
+        read again.
         """
         full = np.flatnonzero(state.cache.lengths >= self.context)
         if not len(full):
             return state
-        kept, pages = self.context // 2, self.network.pages
+        n_kept, pages = self.context // 2, self.network.pages
         again = self._read(
-            [pages.ids(state.cache, row)[self.context - kept :] for row in full.tolist()]
+            [pages.ids(state.cache, row)[self.context - n_kept :] for row in full.tolist()]
         )
         lengths, addresses, held = (leaf.copy() for leaf in state.cache)
         lengths[full], held[full] = again.cache.lengths, again.cache.pages
@@ -323,10 +321,10 @@ class GPTStepper(Starting):
         return GPTState(Cache(lengths, addresses, held), features)
 
     def _window(self, prompt: np.ndarray) -> np.ndarray:
-        """Return what is left of the start and the prompt after as many slides as steps would have made."""
-        whole = prompt
+        """Return the window that remains of start token and prompt after sliding as steps would have."""
+        tokens = prompt
         if not (self.start_alone and len(prompt)):
-            whole = np.concatenate([[self.start_id], prompt]).astype(np.int64)
+            tokens = np.concatenate([[self.start_id], prompt]).astype(np.int64)
         dropped = math.ceil(self.context / 2)
-        slides = max(math.ceil((len(whole) - self.context) / dropped), 0)
-        return whole[slides * dropped :]
+        slides = max(math.ceil((len(tokens) - self.context) / dropped), 0)
+        return tokens[slides * dropped :]

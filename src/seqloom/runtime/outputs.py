@@ -18,7 +18,7 @@ def cutoffs(vocab_size: int) -> list[int]:
 
 
 class FullSoftmax:
-    """Over all tokens; its matrix is that of an embedding where the two are `tied`."""
+    """Softmax over all tokens; if `tied`, its matrix is that of an embedding."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class FullSoftmax:
         bias: bool = True,
         never: Sequence[int] = (),
     ) -> None:
-        """Take the weights; `never`: tokens that have no probability."""
+        """Take the weights; `never`: tokens of probability zero."""
         offsets = weights.take("bias", vocab_size) if bias else NONE
         if len(never):
             offsets = offsets.copy() if bias else np.zeros(vocab_size, np.float32)

@@ -1,5 +1,5 @@
-"""Where a token stands: `nn.position` without torch.
-Tables by position, and what scores get added by distance.
+"""Positions of tokens (`nn.position` without torch): tables by position, and biases of attention
+scores by distance.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def _angles(positions: np.ndarray, width: int, base: float = 10000.0) -> np.ndar
 
 
 def sinusoids(positions: np.ndarray, width: int) -> np.ndarray:
-    """Return sin in the even places and cos in the odd ones, (N, D)."""
+    """Return sin in the even columns and cos in the odd ones, (N, D)."""
     angles = _angles(positions, width)
     return (
         np.stack([np.sin(angles), np.cos(angles)], 2).reshape(len(angles), width).astype(np.float32)
@@ -35,18 +35,18 @@ def rotary_tables(
 
 
 def alibi_slopes(n_heads: int) -> np.ndarray:
-    """Return ALiBi's slopes (Press et al. 2022);
-    between powers of two every other one of the next power is added.
+    """Return ALiBi's slopes (Press et al. 2022); between powers of two, those of the lower power and
+    every other one of the next.
     """
-    whole = 2 ** int(math.log2(n_heads))
-    slopes = [2.0 ** (-8 * (i + 1) / whole) for i in range(whole)]
-    slopes += [2.0 ** (-4 * (2 * i + 1) / whole) for i in range(n_heads - whole)]
+    power = 2 ** int(math.log2(n_heads))
+    slopes = [2.0 ** (-8 * (i + 1) / power) for i in range(power)]
+    slopes += [2.0 ** (-4 * (2 * i + 1) / power) for i in range(n_heads - power)]
     return np.array(slopes, np.float32)
 
 
 def alibi_biases(n_heads: int, context: int) -> np.ndarray:
-    """Return what is added to the score of a key by its distance, -context < key - query < context:
-    (heads, 2 context - 1).
+    """Return the bias of a key's score by distance, -context < key - query < context: (heads, 2
+    context - 1).
     """
     distance = np.abs(np.arange(1 - context, context)).astype(np.float32)
     return -alibi_slopes(n_heads)[:, None] * distance
@@ -57,9 +57,7 @@ def bucket_biases(table: np.ndarray, max_distance: int, *, causal: bool) -> np.n
     (heads, 2 F - 1).
     """
     buckets = len(table) if causal else len(table) // 2
-    back = table[
-        distance_buckets(max_distance, buckets)
-    ]  # of a key before its query, by how far it is
+    back = table[distance_buckets(max_distance, buckets)]  # of a key before its query, by distance
     ahead = back if causal else table[distance_buckets(max_distance, buckets) + buckets]
     return np.ascontiguousarray(np.concatenate([back[:0:-1], back[:1], ahead[1:]]).T, np.float32)
 

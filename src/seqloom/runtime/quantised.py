@@ -1,10 +1,10 @@
 """Matrices with 8 or 4 bits a weight, in memory and in files as the kernel reads them (`kernels/quantised`).
 
-Blocks of 32 neighbours of a row share a scale, a float16: the largest weight of a block of 8 bits becomes 127
-or -127. Blocks of 4 bits have a minimum as well: a weight is scale * number + minimum with numbers from 0 to
-15. These are the Q8_0 and the Q4_1 of ggml, so blocks of such files are kept as they are (`Blocks`). With 4
-bits the token vectors and the output layer have 8, as in most such files: they are used for every token and
-suffer most.
+32 neighbouring weights of a row are a block and share a scale, a float16: with 8 bits the largest
+weight of a block becomes 127 or -127. With 4 bits a block has a minimum as well: a weight is scale *
+number + minimum with numbers from 0 to 15. These are Q8_0 and Q4_1 of ggml, so blocks of such files
+are used unchanged (`Blocks`). In a network of 4 bits, token vectors and output layer have 8, as in
+most such files: they are used for every token and lose most by rounding.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from seqloom.kernels.quantised import BLOCK, TILE, Tiles
 from seqloom.runtime.declarations import Declared
 
 BITS = (8, 4)
-SCALE, MINIMUM = ".scale", ".minimum"  # behind the name of a matrix: its other arrays
-MAX_LEVEL = {8: 127, 4: 15}  # number
-PORTION = 1 << 22  # weights that are turned at a time, so that what lies in between stays small
+SCALE, MINIMUM = ".scale", ".minimum"  # suffixes of a matrix's name: its other arrays
+MAX_LEVEL = {8: 127, 4: 15}  # largest number by bits
+PORTION = 1 << 22  # weights converted at a time, so that intermediate arrays stay small
 _NONE = np.empty((0, 0, 0), np.float16)
 
 
 def bits_of(name: str, declared: Declared, bits: int, exact: tuple[str, ...] = ()) -> int | None:
-    """Return how many bits a weight of that array has in a network of so many; None: it stays float32.
+    """Return the bits per weight of that array in a network of `bits`; None: it stays float32.
 
-    So do vectors, positions and matrices whose names end as `exact` says.
-    Token vectors and output layers have 8.
+    Vectors, positions and matrices with a name that ends in one of `exact` stay float32; token
+    vectors and output layers have 8 bits.
     """
     if declared.role not in ("matrix", "table", "output") or name.endswith(exact):
         return None
@@ -44,7 +44,7 @@ def bits_of(name: str, declared: Declared, bits: int, exact: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Blocks:
-    """A matrix (R, K) row by row, on its way into tiles."""
+    """A matrix (R, K) row by row, before it is arranged in tiles."""
 
     numbers: np.ndarray  # int8 (R, K), or uint8 of 4 bits
     scale: np.ndarray  # float16 (R, B)
@@ -61,16 +61,16 @@ class Blocks:
             part = np.zeros((high - low, scale.shape[1] * BLOCK), np.float32)
             part[:, :columns] = weight[low:high]
             if columns % BLOCK:
-                # what is beyond changes neither scale nor minimum
+                # padding with the last weight changes neither scale nor minimum
                 part[:, columns:] = part[:, columns - 1 : columns]
             part = part.reshape(high - low, -1, BLOCK)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 smallest = part.min(axis=2) if minimum is not None else np.zeros(part.shape[:2])
-                least = smallest.astype(np.float16)
-                part -= least[:, :, None]
+                lowest = smallest.astype(np.float16)
+                part -= lowest[:, :, None]
                 step = _step(np.abs(part).max(axis=2), MAX_LEVEL[bits])
                 part /= np.where(step > 0, step, 1)[:, :, None]
-            if not (np.isfinite(step).all() and np.isfinite(least).all()):
+            if not (np.isfinite(step).all() and np.isfinite(lowest).all()):
                 raise ModelError(
                     f"the weights {name or 'of a layer'} have numbers that {bits} bits cannot "
                     "hold: they are not finite, or too large for scales of 16 bits"
@@ -79,7 +79,7 @@ class Blocks:
             numbers[low:high] = np.clip(part, -MAX_LEVEL[bits] if bits == 8 else 0, MAX_LEVEL[bits])
             scale[low:high] = step
             if minimum is not None:
-                minimum[low:high] = least
+                minimum[low:high] = lowest
         return cls(numbers, scale, minimum)
 
     @property
@@ -123,8 +123,8 @@ class Blocks:
 
 
 def _step(largest: np.ndarray, number: int) -> np.ndarray:
-    """Return the nearest float16, or the next where the largest weight would be more than half a
-    step beyond `number` of them.
+    """Return the step `largest / number` as the nearest float16, or the next above where `largest`
+    would be more than half a step beyond `number` steps.
     """
     step = (largest / np.float32(number)).astype(np.float16)
     below = step.astype(np.float32) * np.float32(number + 0.5) < largest
@@ -149,7 +149,7 @@ class Quantised:
         return Blocks.of(weight, bits, name).tiles()
 
     def tiles(self, bias: np.ndarray | None = None, *, inputs_16_bit: bool = False) -> Tiles:
-        """Return what kernels take; `inputs_16_bit`: for inputs of 16 bits."""
+        """Return the argument of kernels; `inputs_16_bit`: for inputs of 16 bits."""
         room = len(self.scale) * TILE
         full = NO_BIAS
         if bias is not None and len(bias):
@@ -165,8 +165,8 @@ class Quantised:
         )
 
     def part(self, rows: slice) -> Quantised:
-        """Return some rows as a matrix of their own: a view where they are whole tiles, otherwise a
-        copy with the same numbers.
+        """Return some rows as a matrix: a view where they are whole tiles, otherwise a copy with the
+        same numbers.
         """
         start, stop, _ = rows.indices(len(self))
         if start % TILE or (stop % TILE and stop < len(self)):
@@ -189,17 +189,17 @@ class Quantised:
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         """Return the rows as float32 (n, K)."""
-        places = np.arange(len(self))[rows]
-        tile, lane = places // TILE, places % TILE
+        indices = np.arange(len(self))[rows]
+        tile, lane = indices // TILE, indices % TILE
         numbers = self.weight[tile, :, lane]  # (n, groups, 4)
         if self.bits == 4:
             numbers = np.stack([numbers & 15, numbers >> 4], axis=2)
-        n_blocks = self.scale.shape[1]  # named, since there may be no rows
-        blocks = numbers.reshape(*places.shape, n_blocks, BLOCK).astype(np.float32)
+        n_blocks = self.scale.shape[1]  # not -1 in `reshape`, since there may be no rows
+        blocks = numbers.reshape(*indices.shape, n_blocks, BLOCK).astype(np.float32)
         blocks *= self.scale[tile, :, lane].astype(np.float32)[..., None]
         if self.bits == 4:
             blocks += self.minimum[tile, :, lane].astype(np.float32)[..., None]
-        return blocks.reshape(*places.shape, n_blocks * BLOCK)[..., : self.shape[1]]
+        return blocks.reshape(*indices.shape, n_blocks * BLOCK)[..., : self.shape[1]]
 
     def floats(self) -> np.ndarray:
         """Return all rows as float32."""
@@ -231,9 +231,7 @@ def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, S
 
 @dataclass(frozen=True)
 class QuantisedWeights(Mapping[str, np.ndarray]):
-    """The weights of a network by name; a matrix is turned back into float32 when it is asked for,
-    and not kept.
-    """
+    """The weights of a network by name; a matrix is converted to float32 on each access."""
 
     matrices: dict[str, Quantised]
     others: dict[str, np.ndarray] = field(default_factory=dict)
@@ -247,17 +245,17 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
         exact: tuple[str, ...] = (),
     ) -> QuantisedWeights:
         """Round the weights of a network; `exact` is as in `bits_of`."""
-        made = cls({}, {})
+        quantised = cls({}, {})
         with progress.task(
             "quantising", sum(array.size for array in weights.values()), "weights"
         ) as bar:
             for name, array in weights.items():
-                if own := bits_of(name, declared[name], bits, exact):
-                    made.matrices[name] = Quantised.of(array, own, name)
+                if array_bits := bits_of(name, declared[name], bits, exact):
+                    quantised.matrices[name] = Quantised.of(array, array_bits, name)
                 else:
-                    made.others[name] = array
+                    quantised.others[name] = array
                 bar.advance(array.size)
-        return made
+        return quantised
 
     @classmethod
     def from_file(
@@ -267,19 +265,19 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
         bits: int,
         exact: tuple[str, ...] = (),
     ) -> QuantisedWeights:
-        """Take arrays that are what `quantised_specs` says."""
-        made = cls({}, {})
+        """Take arrays as `quantised_specs` describes them."""
+        quantised = cls({}, {})
         for name, (shape, _) in declared.items():
             if bits_of(name, declared[name], bits, exact):
-                made.matrices[name] = Quantised(
+                quantised.matrices[name] = Quantised(
                     (shape[0], shape[1]),
                     arrays[name],
                     arrays[name + SCALE],
                     arrays.get(name + MINIMUM, _NONE),
                 )
             else:
-                made.others[name] = arrays[name]
-        return made
+                quantised.others[name] = arrays[name]
+        return quantised
 
     @property
     def parameters(self) -> int:

@@ -1,8 +1,8 @@
-"""Readers: what comes in, as vectors (N, d_out) for an encoder.
-`nn.readers` and the reader of `nn.bert` without torch.
+"""Readers: inputs to vectors (N, d_out) for an encoder (`nn.readers` and the reader of `nn.bert`
+without torch).
 
-Steps are flat named arrays, with a row for each step:
-`ids`, `values`, `words` (the place of each word among the spellings).
+Steps are flat named arrays with a row for each step: `ids`, `values`, `words` (the index of each word
+among the spellings).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class CharacterReader:
 
 
 class TokenReader:
-    """Vectors of tokens, with those of their characters behind;
-    an id at or above the table's size is a further word's.
+    """Vectors of tokens, followed by those of their characters; ids from `vocab_size` on are rows of
+    the table `further`.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class TokenReader:
             self.d_out += d_characters
 
     def __call__(self, steps: Steps, spellings: Any = None) -> np.ndarray:
-        """Return the vectors of all steps; `spellings` has the characters of different words,
-        `ids` and `lengths`.
+        """Return the vectors of all steps; `spellings` has the characters of the distinct words, `ids`
+        and `lengths`.
         """
         ids = steps["ids"]
         vectors = np.asarray(self.embedding[np.minimum(ids, self.vocab_size - 1)], np.float32)
@@ -97,18 +97,18 @@ class TokenReader:
             vectors[beyond] = self.further[ids[beyond] - self.vocab_size]
         if self.characters is None or spellings is None:
             return vectors
-        if len(spellings.lengths) <= len(ids):  # most of these words are among them
+        if len(spellings.lengths) <= len(ids):  # most of the spellings occur
             spelled = self.characters(spellings.ids, spellings.lengths)[steps["words"]]
         else:
-            used, where = np.unique(steps["words"], return_inverse=True)
+            used, inverse = np.unique(steps["words"], return_inverse=True)
             spelled = self.characters(spellings.ids[used], spellings.lengths[used])[
-                where.reshape(ids.shape)
+                inverse.reshape(ids.shape)
             ]
         return np.concatenate([vectors, spelled], axis=1)
 
 
 class NumberReader:
-    """Numbers, scaled by what the training data had, with a mark for each that is missing (NaN)."""
+    """Numbers, scaled by the training data's mean and deviation, with indicators of missing ones (NaN)."""
 
     def __init__(self, weights: Weights, n_columns: int, *, missing: bool = False) -> None:
         self.missing, self.d_out = missing, n_columns * (2 if missing else 1)
@@ -124,7 +124,7 @@ class NumberReader:
 
 
 class PublishedReader:
-    """The first layer of a published encoder, which reads ids with marks and, of pairs, their `types`."""
+    """The first layer of a published encoder: reads ids with special tokens and, of pairs, `types`."""
 
     def __init__(self, first: BertNet) -> None:
         self.first, self.d_out = first, first.d_model
@@ -134,8 +134,8 @@ class PublishedReader:
 
 
 def read_sources(reader: Any, embedding: Any, examples: Examples) -> np.ndarray:
-    """Return the vectors of all steps of sources: those of their reader,
-    or without one those that the targets' tokens have too.
+    """Return the vectors of all steps of sources: those of their reader or, without one, those of the
+    targets' embedding.
     """
     if reader is None:
         return np.asarray(embedding[examples.steps["ids"]], np.float32)

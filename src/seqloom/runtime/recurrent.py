@@ -1,5 +1,5 @@
-"""A stack of recurrent layers over any cell: `nn.recurrent` without torch,
-a step at a time or over whole sequences.
+"""A stack of recurrent layers over any cell (`nn.recurrent` without torch), a step at a time or over
+whole sequences.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from seqloom.runtime.cells import Cell, Sequences, State
 from seqloom.runtime.weights import Weights
 from seqloom.traces import Trace, within
 
-States = tuple[
-    State, ...
-]  # one a layer; those of a reverse direction behind those of the forward one
+# one for each layer; the leaves of the reverse direction follow those of the forward one
+States = tuple[State, ...]
 
 
 class RecurrentStack:
@@ -40,7 +39,7 @@ class RecurrentStack:
     ) -> None:
         entry = find_cell(cell)
         make = entry.runtime_class()
-        own = entry.own_options({"d_projection": d_projection, **(options or {})})
+        cell_options = entry.own_options({"d_projection": d_projection, **(options or {})})
         self.residual, self.bidirectional = residual, bidirectional
         self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)
         self.layers: list[list[Cell]] = []  # the directions of each
@@ -55,7 +54,7 @@ class RecurrentStack:
                         d_hidden,
                         layer_norm=layer_norm,
                         learned_start=learned_start,
-                        **own,
+                        **cell_options,
                     )
                     for part in parts
                 ]
@@ -80,8 +79,8 @@ class RecurrentStack:
         trace: Trace | None = None,
         x: np.ndarray | None = None,
     ) -> tuple[np.ndarray, States]:
-        """Return the same from what x gives the gates of the first layer (n, G H);
-        only a residual stack needs x as well.
+        """Return the result of `step` from the input's part of the first layer's gates (n, G H); only
+        a residual stack needs x as well.
         """
         after = []
         for i, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
@@ -102,8 +101,8 @@ class RecurrentStack:
     def walk(
         self, x: np.ndarray, sequences: Sequences, trace: Trace | None = None
     ) -> tuple[np.ndarray, States]:
-        """Return the vectors (N, d_out) of all steps of sequences that lie one after the other, x (N, D),
-        and the states after the last step of each.
+        """Return the vectors (N, d_out) of all steps of concatenated sequences, x (N, D), and the states
+        after the last step of each.
         """
         after = []
         for i, layer in enumerate(self.layers):

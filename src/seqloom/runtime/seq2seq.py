@@ -1,8 +1,8 @@
 """The recurrent encoder-decoder with attention (`nn.seq2seq`, `nn.memory`) without torch,
 for translating on a CPU.
 
-The sources are read once; their vectors and keys stay where they are,
-and a row of the state has the number of its source.
+The sources are read once; a row of the state has the number of its source instead of copies of
+vectors and keys.
 """
 
 from __future__ import annotations
@@ -26,40 +26,34 @@ from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.weights import NONE, Linear, Weights
 from seqloom.traces import Trace, within
 
-SMALL = (
-    1 << 22
-)  # numbers of a table of what each token gives the first layer's gates, made beforehand
+SMALL = 1 << 22  # numbers up to which the gates of the first layer are tabulated for all tokens
 BY_WIDTH = ("dot", "scaled")  # attention that needs queries and memory of one width
 
 
 class DecoderState(NamedTuple):
-    """After some target tokens; also what search reorders."""
+    """State after some target tokens; its rows are what a search reorders."""
 
     source: np.ndarray  # (n,) int64: which of the sources a row belongs to
     layers: States
-    fed: np.ndarray  # (n, D): the last readout, where there is input feeding; else (n, 0)
-    coverage: (
-        np.ndarray
-    )  # (n, S): what each source step was given so far, where it is used; else (n, 0)
+    fed: np.ndarray  # (n, D): the last readout, with input feeding; else (n, 0)
+    coverage: np.ndarray  # (n, S): total attention to each source step, if used; else (n, 0)
     # (n, S): weights of the source steps behind the last log-probabilities; (n, 0) without attention
     attention_weights: np.ndarray
 
 
 class Memory(NamedTuple):
-    """What the decoder knows of the sources."""
+    """The encoded sources, as the decoder uses them."""
 
-    vectors: (
-        np.ndarray
-    )  # (N, D): what each step of all sources adds to a readout that looks at it alone
+    vectors: np.ndarray  # (N, D): steps of all sources, projected to what each adds to a readout
     keys: np.ndarray  # (N, Q)
-    # (B, G H): what the summary of a source adds to the gates of the first layer, or (B, 0)
-    known: np.ndarray
+    # (B, G H): a source summary's part of the first layer's gates, or (B, 0)
+    source_gates: np.ndarray
     start: States  # of the decoder's layers
     offsets: np.ndarray  # (B + 1,)
 
 
 class MemoryAttention:
-    """How well a query fits each step of a source, and what it then sees."""
+    """Scores a query against each step of a source, and reads the weighted mean."""
 
     def __init__(
         self, weights: Weights, score: str, d_query: int, d_memory: int, *, coverage: bool = False
@@ -87,10 +81,10 @@ class MemoryAttention:
         coverage: np.ndarray,
         weights: np.ndarray,
     ) -> np.ndarray:
-        """Return the readout (n, D) of hidden states (n, H) and of what they see of their sources;
-        write the weights (n, S).
+        """Return the readout (n, D) of hidden states (n, H) and their attention contexts; write the
+        weights (n, S).
         """
-        hidden = np.ascontiguousarray(hidden, np.float32)  # whatever a cell of one's own gives
+        hidden = np.ascontiguousarray(hidden, np.float32)  # a custom cell may return another type
         query = readout if self.query is None else self.query
         return read_memory(
             hidden,
@@ -109,8 +103,8 @@ class MemoryAttention:
 
 
 class Seq2Seq:
-    """`nn.seq2seq.Seq2Seq` on saved weights; `reader` None:
-    sources have the targets' vectors; `encoder` None: the decoder reads them itself.
+    """`nn.seq2seq.Seq2Seq` on saved weights; `reader` None: sources and targets share the token
+    vectors; `encoder` None: the decoder's stack also reads the sources.
     """
 
     def __init__(
@@ -140,8 +134,10 @@ class Seq2Seq:
         if encoder is not None:
             entry = ENCODERS[encoder]
             d_in = reader.d_out if reader is not None else d_embed
-            own = weights.with_16_bit_inputs().within("encoder")
-            self.encoder = entry.take(own, d_in, d_hidden, n_encoder_layers, options or {})
+            encoder_weights = weights.with_16_bit_inputs().within("encoder")
+            self.encoder = entry.take(
+                encoder_weights, d_in, d_hidden, n_encoder_layers, options or {}
+            )
             assert self.encoder is not None
             d_memory = self.encoder.d_out
             kind = "mean" if entry.last_state == "mean" else "last"
@@ -159,7 +155,7 @@ class Seq2Seq:
         self.first = first
         self.split = sum(map(bool, widths)) > 1
         self.w_token = first.w_x.columns(slice(*parts[:2])) if self.split else first.w_x
-        self.w_known = first.w_x.columns(slice(*parts[1:3]), bias=False) if every_step else None
+        self.w_summary = first.w_x.columns(slice(*parts[1:3]), bias=False) if every_step else None
         self.w_fed = first.w_x.columns(slice(*parts[2:4]), bias=False) if input_feeding else None
         leaves = len(find_cell(cell).runtime_class().leaves)
         self.initial: Linear | None = None
@@ -176,9 +172,9 @@ class Seq2Seq:
             self.attention = MemoryAttention(
                 weights.within("attention"), attention, d_hidden, d_memory, coverage=coverage
             )
-            both = weights.linear("readout", d_out, d_hidden + d_memory)
-            self.readout = both.columns(slice(d_hidden))
-            self.read_context = both.columns(slice(d_hidden, None), bias=False)
+            readout = weights.linear("readout", d_out, d_hidden + d_memory)
+            self.readout = readout.columns(slice(d_hidden))
+            self.read_context = readout.columns(slice(d_hidden, None), bias=False)
         elif d_out != d_hidden:
             self.readout = weights.linear("readout", d_out, d_hidden)
         self.output = FullSoftmax(
@@ -187,13 +183,13 @@ class Seq2Seq:
 
     @cached_property
     def token_gates(self) -> np.ndarray | None:
-        """Return what each token adds to the first gates, unless that is a large table."""
+        """Return the table of each token's part of the first gates, or None if it would be large."""
         if self.vocab_size * len(self.first.w_x.weight) > SMALL:
             return None
         return self._project(np.asarray(self.embedding[np.arange(self.vocab_size)], np.float32))
 
     def _project(self, x: np.ndarray) -> np.ndarray:
-        """Return the part of the first layer's gates that vectors of tokens give."""
+        """Return the part of the first layer's gates that comes from token vectors."""
         return self.w_token(x) if self.split else self.first.project(x)
 
     # ---- reading
@@ -204,23 +200,23 @@ class Seq2Seq:
         x = read_sources(self.reader, self.embedding, examples)
         if self.encoder is None or self.initial is None:
             x, start = self.decoder.walk(x, Sequences.at(offsets), within(trace, "encoder"))
-            known = np.empty((len(offsets) - 1, 0), np.float32)
+            source_gates = np.empty((len(offsets) - 1, 0), np.float32)
         else:
             x = self.encoder(x, offsets, within(trace, "encoder"))
             summary = self.summary(x, offsets)
             start = self._first(summary)
-            known = (
+            source_gates = (
                 np.empty((len(summary), 0), np.float32)
-                if self.w_known is None
-                else self.w_known(summary)
+                if self.w_summary is None
+                else self.w_summary(summary)
             )
         if self.attention is None or self.read_context is None:
-            return Memory(x, x, known, start, offsets)
+            return Memory(x, x, source_gates, start, offsets)
         x = x if self.narrow is None else self.narrow(x)
-        return Memory(self.read_context(x), self.attention.keys(x), known, start, offsets)
+        return Memory(self.read_context(x), self.attention.keys(x), source_gates, start, offsets)
 
     def _first(self, summary: np.ndarray) -> States:
-        """Return the states in which the decoder begins, a part of one product for each layer and leaf."""
+        """Return the initial states of the decoder: slices of one product, by layer and leaf."""
         assert self.initial is not None
         n_leaves = sum(len(layer[0].leaves) for layer in self.decoder.layers)
         parts = self.initial(summary).reshape(len(summary), n_leaves, self.first.d_hidden)
@@ -247,17 +243,15 @@ class Seq2Seq:
     def step(
         self, memory: Memory, state: DecoderState, ids: np.ndarray, trace: Trace | None = None
     ) -> tuple[np.ndarray, DecoderState]:
-        """Return what predicts the next token of each row, (n, D), and the state after the tokens
-        ids (n,).
-        """
+        """Return the features of each row's next token, (n, D), and the state after the tokens ids (n,)."""
         table = self.token_gates
         gates = (
             self._project(np.asarray(self.embedding[ids], np.float32))
             if table is None
             else table[ids]
         )
-        if self.w_known is not None:
-            gates += memory.known[state.source]
+        if self.w_summary is not None:
+            gates += memory.source_gates[state.source]
         if self.w_fed is not None:
             gates += self.w_fed(state.fed)
         features, layers = self.decoder.step_gates(gates, state.layers, within(trace, "decoder"))

@@ -1,7 +1,7 @@
 """The Transformer's block, for encoders and decoders, and GPT made of it: `nn.transformer` without torch.
 
-The tokens of all sequences of a call lie one after the other, x (N, D), and blocks change x in place.
-`Tokens` says which belong together and where the keys and values of earlier ones are (`runtime/attention`).
+The tokens of all sequences of a call are concatenated, x (N, D), and blocks change x in place. `Tokens`
+has the bounds of the sequences and the addresses of their keys and values (`runtime/attention`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def normed(x: np.ndarray, norm: Norm | None) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BlockOptions:
-    """How the blocks of a network are made."""
+    """Options that all blocks of a network share."""
 
     d_model: int
     d_mlp: int
@@ -99,7 +99,7 @@ class MLP:
 
 
 class Block:
-    """Attention to the sequence itself, to a memory where there is a `cross` attention, and a perceptron."""
+    """Self-attention, with `cross` also attention to a memory, and a perceptron."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Block:
 
     @cached_property
     def query(self) -> Linear:
-        """Return the layer that makes the queries to a memory."""
+        """Return the layer of the queries to a memory."""
         assert self.cross is not None
         return self.cross.query
 
@@ -254,7 +254,7 @@ class GPTNet:
 
     @cached_property
     def by_distance(self) -> np.ndarray:
-        """Return what is added to the scores by distance, (heads, 2 F - 1), or (heads, 0)."""
+        """Return the biases of attention scores by distance, (heads, 2 F - 1), or (heads, 0)."""
         if self.positions == "alibi":
             return alibi_biases(self.n_heads, self.context)
         return np.empty((self.n_heads, 0), np.float32)
@@ -266,8 +266,8 @@ class GPTNet:
     def features(
         self, ids: np.ndarray, cache: Cache, counts: np.ndarray, trace: Trace | None = None
     ) -> np.ndarray:
-        """Return the vectors (N, D) that predict what follows each of the tokens ids (N,),
-        the last counts[r] of each row of a cache that has room for them.
+        """Return the vectors (N, D) that predict the token after each of ids (N,), the last counts[r]
+        tokens of each row of a cache that has slots for them.
         """
         ends = np.cumsum(counts)
         starts = ends - counts

@@ -1,9 +1,9 @@
 """Weights as networks take them: by name and shape, each where it is used.
 
-A constructor takes every array that it needs: `weights.take("norm.weight", d_model)`, `weights.linear("qkv",
-d_qkv, d_model)`. With saved arrays it gets them; with a `Recorder` it gets placeholders, and the recorder
-knows all names, shapes and roles. What a file must hold, what may be quantised and how large a network is
-follow from that, so weights are declared once.
+A constructor takes every array that it needs: `weights.take("norm.weight", d_model)`,
+`weights.linear("qkv", d_qkv, d_model)`. From saved arrays it gets them; from a `Recorder` it gets
+placeholders, and the recorder then has all names, shapes and roles. The contents of a file, the arrays
+that may be quantised and the size of a network follow from these, so weights are declared once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Linear:
     """Rows (n, K) times the transpose of a matrix (R, K), plus a bias:
     `linear(x)` is float32 (n, R), a new array.
 
-    Packed when it is first used, as kernels take it.
+    Packed for the kernels when first used.
     `inputs_16_bit`: inputs of a quantised matrix have 16 bits instead of 8.
     """
 
@@ -42,13 +42,13 @@ class Linear:
         rows: slice = ALL,
         columns: slice = ALL,
     ) -> None:
-        """Set the weight and bias; `rows`, `columns`: the part of the matrix that is meant."""
+        """Set the weight and bias; `rows`, `columns`: the part of the matrix to use."""
         self.weight, self.bias, self.part = weight, bias, (rows, columns)
         self.inputs_16_bit, self.eight_bit, self.name = inputs_16_bit, eight_bit, name
 
     @property
     def size(self) -> int:
-        """Return how many numbers of four bytes the whole matrix has."""
+        """Return the size of the whole matrix in units of four bytes."""
         weight = self.weight
         return weight.size if isinstance(weight, np.ndarray) else weight.weight.size // 4
 
@@ -72,7 +72,7 @@ class Linear:
         return linear(self.packed, x)
 
     def rows(self, part: slice, *, inputs_16_bit: bool = False) -> Linear:
-        """Return some rows of a whole matrix as one of their own."""
+        """Return a layer of some rows of the whole matrix."""
         return Linear(
             self.weight,
             self.bias,
@@ -83,7 +83,7 @@ class Linear:
         )
 
     def columns(self, part: slice, *, bias: bool = True) -> Linear:
-        """Return some columns of a whole matrix as one of their own, in float32 where it is quantised."""
+        """Return a layer of some columns of the whole matrix, in float32 where it is quantised."""
         return Linear(
             self.weight,
             self.bias if bias else NONE,
@@ -95,7 +95,7 @@ class Linear:
 
 
 class Weights:
-    """The arrays of a saved network; `eight_bit`: float32 is rounded, `inputs_16_bit` as of Linear."""
+    """The arrays of a saved network; `eight_bit`: round float32; `inputs_16_bit` as in `Linear`."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Weights:
         )
 
     def within(self, name: str) -> Weights:
-        """Return the weights of a part, as the part knows them."""
+        """Return the weights of a part, under the part's names."""
         return Weights(
             self.arrays,
             f"{self.prefix}{name}.",
@@ -122,42 +122,44 @@ class Weights:
         )
 
     def with_16_bit_inputs(self) -> Weights:
-        """Return the same for a part that reads all steps at once, whose errors add up in one vector."""
+        """Return the weights for a part that reads all steps at once, so that its errors add up in one
+        vector.
+        """
         return Weights(self.arrays, self.prefix, eight_bit=self.eight_bit, inputs_16_bit=True)
 
     def _get(self, name: str, shape: tuple[int, ...], role: Role) -> Any:
         """Return an array, or a matrix that is quantised."""
         full = self.prefix + name
         if isinstance(self.arrays, QuantisedWeights) and full in self.arrays.matrices:
-            found: Any = self.arrays.matrices[full]
+            array: Any = self.arrays.matrices[full]
         else:
-            found = self.arrays[full]
-        assert found.shape == shape, f"{full} has the shape {found.shape} where {shape} is needed"
-        return found
+            array = self.arrays[full]
+        assert array.shape == shape, f"{full} has the shape {array.shape} where {shape} is needed"
+        return array
 
     def take(self, name: str, *shape: int, role: Role = "vector") -> np.ndarray:
         """Return an array as float32."""
-        found = self._get(name, shape, role)
+        array = self._get(name, shape, role)
         return (
-            found.floats()
-            if isinstance(found, Quantised)
-            else np.ascontiguousarray(found, np.float32)
+            array.floats()
+            if isinstance(array, Quantised)
+            else np.ascontiguousarray(array, np.float32)
         )
 
     def indices(self, name: str, size: int) -> np.ndarray:
         """Return whole numbers from 0 to below `size`, each once."""
-        found: np.ndarray = self._get(name, (size,), "index")
-        return found
+        array: np.ndarray = self._get(name, (size,), "index")
+        return array
 
     def table(self, name: str, rows: int, columns: int) -> np.ndarray | Quantised:
-        """Return a matrix of which single rows are looked up, as `table[ids]`."""
-        found: np.ndarray | Quantised = self._get(name, (rows, columns), "table")
-        return found
+        """Return a matrix for looking up single rows, as `table[ids]`."""
+        matrix: np.ndarray | Quantised = self._get(name, (rows, columns), "table")
+        return matrix
 
     def matrix(
         self, name: str, rows: int, columns: int, bias: np.ndarray = NONE, *, role: Role = "matrix"
     ) -> Linear:
-        """Return a matrix that is multiplied."""
+        """Return a matrix for multiplying."""
         return Linear(
             self._get(name, (rows, columns), role),
             bias,
@@ -169,7 +171,7 @@ class Weights:
     def linear(
         self, name: str, d_out: int, d_in: int, *, bias: bool = True, role: Role = "matrix"
     ) -> Linear:
-        """Return what torch's Linear of that name is."""
+        """Return the equivalent of torch's Linear of that name."""
         return self.matrix(
             f"{name}.weight",
             d_out,
@@ -180,7 +182,7 @@ class Weights:
 
 
 class Recorder(Weights):
-    """Weights that nobody has yet: it lists what a network takes."""
+    """Stands in for weights that do not exist yet, and records what a network takes."""
 
     def __init__(self, prefix: str = "", declared: Declarations | None = None) -> None:
         super().__init__({}, prefix)
@@ -194,8 +196,8 @@ class Recorder(Weights):
 
     def _get(self, name: str, shape: tuple[int, ...], role: Role) -> np.ndarray:
         full = self.prefix + name
-        known = self.declared.setdefault(full, Declared(shape, role))
-        assert known.shape == shape, f"{full} is taken as {known.shape} and as {shape}"
+        first = self.declared.setdefault(full, Declared(shape, role))
+        assert first.shape == shape, f"{full} is taken as {first.shape} and as {shape}"
         # without memory
         return np.broadcast_to(np.zeros((), np.int64 if role == "index" else np.float32), shape)
 

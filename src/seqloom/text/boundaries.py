@@ -1,10 +1,10 @@
-"""What each character is to the word splitter, and where a byte stream may be cut.
+"""The character classes of the word splitter, and where a byte stream may be cut.
 
-A long text is encoded in pieces. A cut is allowed only where encoding the two sides apart gives the same
-ids as encoding them together, so each kind of tokenizer has its own rule. For the byte-level regular
-expression of GPT-2 (Radford et al. 2019) the border before the last white space of a run is safe: that
-character opens the next piece, and what comes before it closes in the same way at the end of a text.
-Inside a run, or after it, a cut would change how the run is divided.
+A long text is encoded in pieces. A cut is allowed only where encoding the two sides separately gives the
+same ids as encoding them together, so each kind of tokenizer has its own rule. For the byte-level regular
+expression of GPT-2 (Radford et al. 2019) a cut before the last white space of a run is safe: that character
+begins the next pre-token, and the text before it ends as it would at the end of a text. Inside a run, or
+after it, a cut would change how the run is split.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import numpy as np
 
 Cut = Callable[[bytes, bool], int]
 
-_TABLE_SIZE = 0x20000  # above it the kernel knows: planes 2 and 3 are ideographs, the rest symbols
+_TABLE_SIZE = (
+    0x20000  # above it the kernel takes planes 2 and 3 for ideographs, all others for symbols
+)
 IDEOGRAPHS = [  # each of these is a word of one character: Han, iteration marks, kana
     (0x3005, 0x3008),
     (0x3021, 0x302A),
@@ -37,7 +39,7 @@ IDEOGRAPHS = [  # each of these is a word of one character: Han, iteration marks
 
 # A space or newline and then a character that is not white space, written out over the bytes of UTF-8. White
 # space beyond ASCII: U+0085, U+00A0, U+1680, U+2000-200A, U+2028, U+2029, U+202F, U+205F, U+3000; 1C-1F are
-# white space to some. Invalid or incomplete sequences do not match, which is the careful side.
+# white space to some programs. Invalid or incomplete sequences do not match, which is the safe side.
 _BEFORE_LAST_SPACE = re.compile(
     rb"""
     .*(?=[ \n](?:
@@ -76,49 +78,47 @@ def cut_between_characters(data: bytes, final: bool) -> int:
 
 
 def cut_before_space(data: bytes, final: bool) -> int:
-    """Cut before white space, for tokens that never hold ASCII white space."""
+    """Cut before white space, for tokens that never contain ASCII white space."""
     return _last(_BEFORE_ANY_SPACE, data, final)
 
 
 def cut_before_word(data: bytes, final: bool) -> int:
-    """Cut for pieces that may begin with one white space: before the last of a run, when a visible
-    character follows.
+    """Cut before the last white space of a run, if a visible character follows: for tokens that may begin
+    with one white space.
     """
     return _last(_BEFORE_LAST_SPACE, data, final)
 
 
 def cut_before_letter(data: bytes, final: bool) -> int:
-    """Cut before a word, for tokenizers that split off numbers first: the blanks before a number
-    then stay together.
+    """Cut before a word that is no number, for tokenizers that split off numbers first: they keep the
+    blanks before a number together.
     """
     return _last(_BEFORE_LETTER, data, final)
 
 
 def cut_nowhere(data: bytes, final: bool) -> int:
-    """Cut nowhere, for tokenizers of which nothing is known."""
+    """Cut nowhere, for tokenizers with unknown rules."""
     return len(data) if final else 0
 
 
 def word_bounds(data: np.ndarray, newline_ends: bool) -> np.ndarray:
-    """Return the offsets of stretches that `cut_before_word` allows, from 0 to the end: before a
-    blank that a letter follows.
+    """Return offsets, from 0 to the end, where `cut_before_word` allows a cut: before a blank that a
+    letter follows.
 
-    With `newline_ends` a newline is a stretch of its own. What follows must be a visible ASCII
-    character or a whole one of the scripts up to U+07FF, of kana, Han or Hangul; elsewhere there is
-    simply no border.
+    With `newline_ends` also before and after each newline. The letter must be a visible ASCII character, or
+    a complete one of the scripts up to U+07FF, of kana, Han or Hangul; before others there is no cut.
     """
     size = len(data)
     spaces = np.flatnonzero((data[:-1] == 32) | ((data[:-1] == 10) & (not newline_ends)))
-    after = data.take(spaces[:, None] + np.arange(1, 4), mode="clip").astype(
-        np.int16
-    )  # past the end: the last byte again
+    # the three bytes after each; past the end, the last byte again
+    after = data.take(spaces[:, None] + np.arange(1, 4), mode="clip").astype(np.int16)
     first, second, third = after.T
-    whole = (second & 0xC0) == 0x80
+    continued = (second & 0xC0) == 0x80
     ideograph = (first >= 0xE4) & (first <= 0xEC) | (first == 0xE3) & (second >= 0x81)
     visible = (
         (first > 32) & (first < 127)
-        | (first >= 0xC3) & (first <= 0xDF) & whole
-        | ideograph & whole & ((third & 0xC0) == 0x80) & (spaces + 3 < size)
+        | (first >= 0xC3) & (first <= 0xDF) & continued
+        | ideograph & continued & ((third & 0xC0) == 0x80) & (spaces + 3 < size)
     )
     marks = np.zeros(size + 1, bool)
     marks[spaces[visible]] = True
@@ -157,8 +157,8 @@ def character_classes() -> np.ndarray:
 
 @cache
 def character_ranges(categories: str) -> str:
-    """Return the code points of these categories (L, M, N, ..) that are no ideographs, for a
-    character class, as the kernel has them.
+    """Return the ranges of code points of these categories (L, M, N, ..) without ideographs, for a
+    character class that agrees with the kernel.
     """
     wide = {code for first, last in IDEOGRAPHS for code in range(first, last)}
     ranges: list[tuple[int, int]] = []

@@ -1,6 +1,4 @@
-"""Tables that come with the package, most of them word lists: TOML files, read when somebody first
-asks for them.
-"""
+"""Tables that come with the package, most of them word lists: TOML files, read when first needed."""
 
 from __future__ import annotations
 

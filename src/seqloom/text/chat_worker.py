@@ -1,9 +1,8 @@
-"""The process that renders a chat template: `python -P chat_worker.py`, JSON in, JSON out. It
-imports nothing of seqloom.
+"""The process that renders a chat template: `python -P chat_worker.py`, JSON in, JSON out, without seqloom.
 
-A template comes with a stranger's weights. Jinja's sandbox keeps it from reaching Python; what it
-cannot do is keep a template from using all time and memory (one long multiplication of a text
-suffices), so it runs in a process of its own that may have little of both.
+A template comes with a stranger's weights. Jinja's sandbox keeps it from reaching Python, but not from
+using all time and memory (repeating a text by one long multiplication suffices), so it runs in a
+separate process with little of both.
 """
 
 import json
@@ -11,7 +10,7 @@ import sys
 from datetime import datetime
 from typing import Any
 
-SECONDS, MEMORY = 5, 1 << 30  # of the processor; of addresses, most of which Python and Jinja take
+SECONDS, MEMORY = 5, 1 << 30  # CPU time; bytes of address space, most of it for Python and Jinja
 MAX_CHARACTERS = 10_000_000  # characters of a rendered conversation
 
 
@@ -28,7 +27,7 @@ def limit() -> None:
 
 
 class Refused(Exception):
-    """By the template itself."""
+    """The template itself refuses the conversation."""
 
 
 def refuse(message: object) -> None:
@@ -41,7 +40,7 @@ def rendered(source: str, values: dict) -> str:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """{% generation %} says what of a conversation is trained on; here it is what it encloses."""
+        """{% generation %} marks the text that is trained on; here only its content is rendered."""
 
         tags = {"generation"}  # noqa: RUF012
 

@@ -1,10 +1,8 @@
-"""What stands behind every kind of tokenizer: the questions it answers, its input as bytes, and the
-simplest kind; and marks.
+"""The interface behind every kind of tokenizer (`Coder`), its input as bytes, the byte kind, and marks.
 
-Marks: tokens that no text produces, such as [MASK], [CLS] or the roles of a chat.
-
-Some are declared when a tokenizer is fitted (`marks` of its config), some are the special tokens of published
-vocabularies, and `</s>` is one of every tokenizer. Who trains a model puts them between the tokens of texts.
+Marks are tokens that no text produces, such as [MASK], [CLS] or the roles of a chat; models are trained with
+them between the tokens of texts. Some are declared when a tokenizer is fitted (`marks` of its config), some
+are the special tokens of published vocabularies, and every tokenizer has `</s>`.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ EOS, UNK = "</s>", "<unk>"
 
 
 class Coder(Protocol):
-    """What a kind of tokenizer answers; `Tokenizer` makes the rest of it."""
+    """What a kind of tokenizer implements; `Tokenizer` adds the public methods."""
 
     @property
     def size(self) -> int: ...
@@ -42,9 +40,8 @@ class Coder(Protocol):
     def cut(self, data: bytes, final: bool) -> int: ...
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray: ...  # uint32
     def decode(self, ids: list[int]) -> bytes: ...  # without ends of units
-    def piece(
-        self, token: int, before: bool
-    ) -> bytes: ...  # what it adds to a text that does or does not go on a word
+    # the bytes that a token adds to a text; `before`: after text without white space at its end
+    def piece(self, token: int, before: bool) -> bytes: ...
     def spelling(self, token: int) -> bytes: ...  # none for specials
     def lengths(self) -> np.ndarray: ...
     def find(self, spelling: bytes) -> int | None: ...
@@ -94,7 +91,7 @@ class ByteCoder:
 
 
 def to_bytes(text: str | bytes) -> bytes:
-    """Encode text as UTF-8; refuse half of a surrogate pair, which has none."""
+    """Encode text as UTF-8; refuse lone surrogates, which cannot be encoded."""
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
@@ -143,9 +140,7 @@ def _join(texts: Iterable[str], size: int) -> Iterator[bytes]:
 
 
 def to_spelling(word: str) -> bytes:
-    """Return the bytes of a word, also of one whose bytes are not UTF-8, which Python's strings
-    hold as lone surrogates.
-    """
+    """Return the bytes of a word; bytes that are not UTF-8 are lone surrogates in Python's strings."""
     try:
         return word.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -161,14 +156,14 @@ def from_spelling(spelling: bytes) -> str:
 
 def find_marks(tokenizer: Tokenizer) -> dict[str, int]:
     """Return the ids of all marks by name: tokens without bytes, apart from the unknown one."""
-    found = {}
+    marks = {}
     for token in range(tokenizer.vocab_size):
         if token == tokenizer.unk_id or tokenizer.token_bytes(token):
             continue
         name = tokenizer.token(token)
         if name.strip():  # the ids of a published vocabulary may have gaps
-            found[name] = token
-    return found
+            marks[name] = token
+    return marks
 
 
 def with_mark_names(tokenizer: Tokenizer, ids: np.ndarray, newline_ends: bool) -> bytes:
@@ -189,9 +184,9 @@ def with_mark_names(tokenizer: Tokenizer, ids: np.ndarray, newline_ends: bool) -
 
 
 def _named_unit(tokenizer: Tokenizer, ids: list[int]) -> bytes:
-    """Join what comes before the first mark as ever, and pieces and names from there on."""
+    """Decode the tokens before the first mark as usual, then append pieces and names of marks."""
     names = {token: name.encode() for name, token in tokenizer.marks.items()}
-    first = next((place for place, token in enumerate(ids) if token in names), len(ids))
+    first = next((position for position, token in enumerate(ids) if token in names), len(ids))
     parts = [tokenizer.decode_bytes(ids[:first])]
     for token in ids[first:]:
         before = len(parts) > 1 or bool(parts[0])

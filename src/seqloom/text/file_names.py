@@ -1,5 +1,4 @@
-"""A str is always data; one that looks like the name of a file is refused with advice, since its
-name would be read as text.
+"""A str is always data; one that looks like a file name is refused, since the name would be read as text.
 
 >>> looks_like_file("missing.txt"), looks_like_file("./notes")
 (True, True)
@@ -39,24 +38,20 @@ _ENDINGS = (
     "zip",
 )
 _FILE = re.compile(rf"\S+\.(?:{'|'.join(_ENDINGS)})", re.IGNORECASE)
-_PLACE = re.compile(r"(?:~|\.\.?)?/\S+|[A-Za-z]:\\\S+")  # /data/notes, ./notes, ~/notes, C:\notes
+_PATH = re.compile(r"(?:~|\.\.?)?/\S+|[A-Za-z]:\\\S+")  # /data/notes, ./notes, ~/notes, C:\notes
 _MAX_PATH_LENGTH = 1024  # characters of a path
 
 
 def looks_like_file(text: str) -> bool:
-    """Return whether a text that is meant to be all data looks like a file: by its ending, by its
-    beginning, or because it exists.
-    """
+    """Return whether a text looks like a file: by its ending, by its beginning, or because it exists."""
     if not 0 < len(text) < _MAX_PATH_LENGTH or "\n" in text:
         return False
     return written_as_file(text) or os.path.exists(text)
 
 
 def written_as_file(text: str) -> bool:
-    """Return whether the text ends as files of data do, or begins as paths do, without white space
-    inside.
-    """
-    return len(text) < _MAX_PATH_LENGTH and bool(_FILE.fullmatch(text) or _PLACE.fullmatch(text))
+    """Return whether a text without white space ends like a data file or begins like a path."""
+    return len(text) < _MAX_PATH_LENGTH and bool(_FILE.fullmatch(text) or _PATH.fullmatch(text))
 
 
 def refuse_file(text: str, reader: str = "seqloom.read") -> None:
@@ -69,9 +64,7 @@ def refuse_file(text: str, reader: str = "seqloom.read") -> None:
 
 
 def refuse_existing_file(text: str) -> None:
-    """Refuse a single text that names a file that is there. Others are texts: one among many may
-    well be `index.html`.
-    """
+    """Refuse a single text that names an existing file; any other is text, for example `index.html`."""
     if ("." in text[-9:] or "/" in text) and written_as_file(text) and os.path.isfile(text):
         raise DataError(
             f"{quoted(text)} is the name of a file, but a str is taken as the text itself; give "

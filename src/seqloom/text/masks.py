@@ -1,7 +1,7 @@
-"""Hidden tokens in a text: a word such as [MASK] stands where one is to be guessed.
+"""Hidden tokens in a text: a word such as [MASK] stands for a token to be predicted.
 
-Where the word is a token of a subword vocabulary, the tokenizers library finds it, since
-vocabularies differ in whether it takes the blank before it along; else the text is cut there.
+If the word is a token of a subword vocabulary, the tokenizers library finds it, since vocabularies differ
+in whether it includes the blank before it; otherwise the text is split there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from seqloom.text.subword import Subword
 from seqloom.text.tokenizer import Tokenizer
 
-HIDDEN = -1  # in place of the id of a token that is to be guessed
+HIDDEN = -1  # the id of a token to be predicted
 
 
 def encode_masked(tokenizer: Tokenizer, text: str, mask: str) -> np.ndarray:
@@ -54,8 +54,8 @@ def write_tokens(tokenizer: Tokenizer, text: str, mask: str, ids: list[int]) -> 
 
 
 def _finder(tokenizer: Tokenizer, mask: str) -> Tokenizer | None:
-    """Make a copy that finds the mask in a text, and no other of its special tokens; None where
-    the mask is none of them.
+    """Return a copy that finds the mask, and no other special token, in a text; None if the mask is not a
+    special token.
     """
     coder = tokenizer._coder
     if not isinstance(coder, Subword) or coder.added(mask) is None:

@@ -1,8 +1,11 @@
-r"""Text made more alike before it is cut into tokens: small named steps, all of them off unless asked for.
+r"""Normalisation of text before it is tokenized: small named steps, all of them off by default.
 
-A recipe is written as `PRESET` or `STEP=VALUE,..` or both, and is part of the tokenizer: `none` for language
-models, `topic` for what a text is about, `sentiment` for how it is meant (keeps `!`, capitals and negation).
-Every step loses something, so the likelihood of a normalised text says nothing about the original's bytes.
+A recipe is `PRESET` or `STEP=VALUE,..` or both, and is part of the tokenizer: `none` for language models,
+`topic` for what a text is about, `sentiment` for how it is meant (keeps `!`, capitals and negation). Every
+step loses something, so the likelihood of a normalised text says nothing about the bytes of the original.
+Steps run in the order of the fields of `NormalizerConfig`. Newlines stay where they are, and no step looks
+beyond the next blank, so that a text may be normalised in pieces (`cut`). `<unk>`, as in the Penn Treebank,
+is never changed.
 
     >>> Normalizer("topic")("I have 25 apples; $3.14 was spent on #42!")
     'i have NUM apples MONEY was spent on NUM'
@@ -10,10 +13,6 @@ Every step loses something, so the likelihood of a normalised text says nothing 
     'I do not LOVE it! SmilingFaceWithSmilingEyes'
     >>> Normalizer("case=lower,stopwords=remove,whitespace=collapse")("The cat sat on the mat.")
     'cat sat mat.'
-
-Steps run in the order of the fields below. Newlines stay where they are, and no step looks further
-than to the next blank, so that a text may be normalised in pieces (`cut`). `<unk>`, as in the Penn
-Treebank, is never touched.
 """
 
 from __future__ import annotations
@@ -75,17 +74,17 @@ class NormalizerConfig(Config):
     def from_recipe(cls, recipe: str) -> NormalizerConfig:
         """Parse a recipe: `topic`, `case=lower,stem=porter` or `topic,language=de,stopwords=remove`."""
         values: dict[str, str] = {}
-        given: set[str] = set()
+        named: set[str] = set()
         steps = [f.name for f in fields(cls)]
         for number, item in enumerate(part.strip() for part in recipe.split(",")):
             step, equals, value = item.partition("=")
             if equals and step in steps:
-                if step in given:
+                if step in named:
                     raise ConfigError(
                         f"normalize: {step!r} appears twice in {recipe!r}; give it once"
                     )
                 values[step] = value
-                given.add(step)
+                named.add(step)
             elif not equals and number == 0 and item in PRESETS:
                 values |= PRESETS[item]
             elif not equals and item in PRESETS:
@@ -93,19 +92,17 @@ class NormalizerConfig(Config):
                     f"normalize: the preset {item!r} must come first, and alone; got {recipe!r}"
                 )
             else:
-                known = steps if equals else [*PRESETS, *steps]
+                candidates = steps if equals else [*PRESETS, *steps]
                 raise ConfigError(
                     f"normalize: {item!r} is neither a preset ({', '.join(PRESETS)}) nor STEP=VALUE with "
-                    f"a step of {', '.join(steps)}{suggest(step, known)}"
+                    f"a step of {', '.join(steps)}{suggest(step, candidates)}"
                 )
         if values.get("language", "en") != "en" and "contractions=" not in recipe:
-            values.pop("contractions", None)  # what the preset means for English
+            values.pop("contractions", None)  # the preset has it for English only
         return cls(**values)  # type: ignore[arg-type]
 
     def recipe(self) -> str:
-        """Return the steps that are on, as `from_recipe` reads them: not a preset, whose meaning may
-        grow, but what it does.
-        """
+        """Return the active steps, as `from_recipe` reads them; not the preset, which may change later."""
         on = [
             f"{f.name}={getattr(self, f.name)}"
             for f in fields(self)
@@ -114,7 +111,7 @@ class NormalizerConfig(Config):
         return ",".join(on) or "none"
 
     def label(self) -> str:
-        """Return the shortest recipe: the nearest preset, and what differs from it."""
+        """Return the shortest recipe: the nearest preset and the steps that differ from it."""
         shortest = self.recipe()
         for name in PRESETS:
             preset = NormalizerConfig.from_recipe(name)
@@ -147,11 +144,10 @@ PRESETS: dict[str, dict[str, str]] = {
     },
 }
 
-_UNK, _HIDDEN = "<unk>", "\ufdd0"  # a code point that is no character stands for <unk> meanwhile
+_UNK, _HIDDEN = "<unk>", "\ufdd0"  # a noncharacter stands for <unk> while the steps run
 
-# Patterns begin with a plain class of rare characters, with what stands before it looked up
-# afterwards: so the
-# search runs over ordinary letters at the speed of a scan.
+# Patterns begin with a plain class of rare characters and check what precedes it afterwards (look-behind), so
+# that the search passes ordinary letters at the speed of a scan.
 _CURRENCY = (
     "[$\u00a2-\u00a5\u058f\u060b\u09f2\u09f3\u0e3f\u17db\u20a0-\u20cf"
     "\ufe69\uff04\uffe0\uffe1\uffe5\uffe6]"
@@ -164,7 +160,7 @@ _NUMBER = re.compile(
 
 _ASCII_MARKS = "!\"#%&'()*,\\-./:;?@\\[\\\\\\]_{}"  # category P; inside a character class
 _ASCII_SYMBOLS = "$+<=>^`|~"
-# they only change the emoji before
+# modifiers of the emoji before them
 _JOINERS = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 _EMOJI = re.compile("[\U0001f1e6-\U0001f1ff]{2}|.")  # two letters make a flag
 _STRAIGHT = {
@@ -196,7 +192,7 @@ class Normalizer:
 
     @property
     def identity(self) -> bool:
-        """Return whether nothing is changed."""
+        """Return whether no step is active."""
         return self.config.recipe() in ("none", f"language={self.config.language}")
 
     def __call__(self, text: str) -> str:
@@ -231,12 +227,12 @@ class Normalizer:
         return self(data.decode("utf-8", "surrogateescape"))
 
     def cut(self, data: bytes, final: bool, blanks_count: bool) -> int:
-        """Find where the raw bytes may be cut so that both sides come out, and encode, as they do
-        together; 0 if nowhere.
+        """Return the last index where the raw bytes may be cut so that both sides are normalised and encoded
+        as they are together; 0 if there is none.
 
-        `blanks_count`: whether white space is part of tokens. Then it is before a newline whose
-        next line is whole and still begins with a visible character afterwards; else also before a
-        blank between two words.
+        If white space is part of tokens (`blanks_count`), this is before a newline, if the next line is
+        complete and, normalised, begins with a visible character; otherwise it may also be before a blank
+        between two words.
         """
         if final:
             return len(data)
@@ -258,8 +254,8 @@ class Normalizer:
 
 @lru_cache(256)
 def _pattern(kind: str, extra: str) -> re.Pattern[str]:
-    """Make the pattern of runs of symbols or punctuation; `extra`: those beyond ASCII that the
-    text has, so that the class stays small.
+    """Return the pattern of runs of symbols or punctuation; `extra`: those of the text beyond ASCII, so
+    that the character class stays small.
     """
     if kind == "remove":
         return re.compile(
@@ -271,7 +267,7 @@ def _pattern(kind: str, extra: str) -> re.Pattern[str]:
 
 
 def _gap(match: re.Match[str]) -> str:
-    """Return what is left of something removed: a blank where two words would grow together."""
+    """Return the replacement of a removed match: a blank if two words would be joined otherwise."""
     text, start, stop = match.string, match.start(), match.end()
     between = (
         start > 0
@@ -346,8 +342,8 @@ def _name_run(match: re.Match[str]) -> str:
 
 @cache
 def _camel(symbol: str) -> str:
-    """Return SmilingFace for SMILING FACE, FlagDE for a flag: one word to every kind of tokenizer;
-    none for mere joiners.
+    """Return SmilingFace for SMILING FACE, FlagDE for a flag: one word for every kind of tokenizer; an
+    empty string for joiners.
     """
     if len(symbol) == 2:
         return "Flag" + "".join(chr(ord(letter) - 0x1F1E6 + ord("A")) for letter in symbol)

@@ -1,6 +1,4 @@
-"""The tables behind `phrases.py`: how often words and pairs come in a text, and a text with its
-phrases joined.
-"""
+"""The tables behind `phrases.py`: counts of the words and pairs of a text, and the joining of phrases."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ _SPLITTER = SPLITTERS.index("whitespace")
 class PairCounts:
     """Counts of the words and pairs of a text that can be read twice.
 
-    After it is made: `firsts`, `lasts` and `counts` of the pairs, `word_counts` by id, `tokens`,
-    `n_words` (without connectors) and `n_pairs`.
+    Results: `firsts`, `lasts` and `counts` of the pairs, `word_counts` by id, `tokens`, `n_words` (without
+    connectors) and `n_pairs`.
     """
 
     def __init__(self, blocks: Callable[[], Iterator[bytes]], connectors: Sequence[str]) -> None:
@@ -35,15 +33,17 @@ class PairCounts:
         self.word_counts = table.counts[: table.n]
         self.tokens = int(self.word_counts.sum())
         connects = np.zeros(table.n, np.bool_)
-        places = _find(
+        ids = _find(
             [to_bytes(word) for word in connectors], table.arena, table.offsets, table.slots
         )
-        connects[places[places >= 0]] = True
+        connects[ids[ids >= 0]] = True
         self.n_words = int(np.count_nonzero(~connects))
         self._chains = _empty(1 << 10)
         pairs = self._count_pairs(blocks(), connects)
         rows = pairs[pairs[:, 0] != _EMPTY]
-        rows = rows[np.argsort(rows[:, 0])]  # the same order whatever the size of the table was
+        rows = rows[
+            np.argsort(rows[:, 0])
+        ]  # an order that does not depend on the size of the table
         self._nodes, self.lasts, self.counts = rows[:, 0] >> 32, rows[:, 0] & _LOW, rows[:, 1]
         self.n_pairs = len(rows)
         self._parents = self._chain_keys()
@@ -95,7 +95,7 @@ class PairCounts:
         return table
 
     def _chain_keys(self) -> np.ndarray:
-        """Return the key that made each node behind the words."""
+        """Return the key of each chain node, in the order of the node ids after those of the words."""
         rows = self._chains[self._chains[:, 0] != _EMPTY]
         return rows[np.argsort(rows[:, 1]), 0]
 
@@ -106,7 +106,7 @@ class PairCounts:
         return nodes
 
     def words_of(self, pair: int) -> tuple[str, ...]:
-        """Return the words of a pair, with the connecting ones between."""
+        """Return the words of a pair, including the connectors between them."""
         words, node, size = [int(self.lasts[pair])], int(self._nodes[pair]), len(self.word_counts)
         while node >= size:
             words.append(int(self._parents[node - size]) & _LOW)
@@ -121,7 +121,7 @@ class PairCounts:
 
 
 class Joiner:
-    """Joins the phrases of one pass, wherever blocks of the text end."""
+    """Joins the phrases of one pass, also across the ends of blocks."""
 
     def __init__(
         self, phrases: Sequence[Sequence[str]], connectors: Sequence[str], joiner: str

@@ -1,18 +1,14 @@
-"""Words that belong together: `new york` becomes `new_york`, so that a model can give it a meaning
-of its own.
+"""Phrases as single words: `new york` becomes `new_york`, so that a model can learn its own meaning.
 
-Mikolov et al. 2013, "Distributed representations of words and phrases and their compositionality",
-section 4: two words that come together far more often than by chance are a phrase. Scores, with
-counts c, n tokens in all and v different words and pairs together (as gensim has it; the paper
-leaves the factor open):
+Two words that occur together far more often than by chance are a phrase (Mikolov et al. 2013, "Distributed
+representations of words and phrases and their compositionality", section 4). With counts c, probabilities
+p = c / tokens, and v distinct words and pairs together (as in gensim; the paper leaves the factor open):
 
-    default   (c(ab) - min_count) / (c(a) c(b)) * v        above `threshold`, 10 by default npmi
-    ln(p(ab) / (p(a) p(b))) / -ln p(ab)          -1 to 1 (Bouma 2009), above 0.5; pairs below
-    min_count have none
+    default   (c(ab) - min_count) / (c(a) c(b)) * v     threshold 10
+    npmi      ln(p(ab) / (p(a) p(b))) / -ln p(ab)       threshold 0.5; -1 to 1 (Bouma 2009), if c >= min_count
 
-A second pass finds longer ones (`new_york_times`). Connecting words neither begin nor end a phrase,
-but may stand inside (`bank of america`). Tokens are what white space separates, and phrases do not
-go over the end of a line.
+A second pass finds longer phrases (`new_york_times`). Connecting words neither begin nor end a phrase, but
+may be inside (`bank of america`). Tokens are separated by white space; no phrase crosses the end of a line.
 
     >>> text = "san francisco is large . i saw san francisco once\\n" * 5
     >>> text += "is it once large or was it small\\n" * 5
@@ -119,14 +115,14 @@ class Phrase:
 
 
 class Phrases:
-    """Phrases that were learnt from a text; `join` puts them into any other."""
+    """Phrases learnt from a text; `join` joins them in any text."""
 
     def __init__(
         self, config: PhrasesConfig, passes: list[list[Phrase]], info: dict[str, int]
     ) -> None:
         self.config = config
-        self.passes = passes  # the phrases of each, the best first
-        self.info = info  # tokens of the text, different words and pairs of the first pass
+        self.passes = passes  # the phrases of each pass, the best first
+        self.info = info  # number of tokens, distinct words and pairs in the first pass
         self._joiners = [
             Joiner([p.words for p in each], config.connecting, config.joiner) for each in passes
         ]
@@ -135,13 +131,13 @@ class Phrases:
     def learn(cls, corpus: Any, config: PhrasesConfig | None = None, **options: Any) -> Phrases:
         """Learn phrases from a corpus, a text, or a list of lines; options are those of PhrasesConfig."""
         chosen = make(PhrasesConfig, config, options)
-        made = cls(chosen, [], {})
+        phrases = cls(chosen, [], {})
         for _ in range(chosen.passes):
-            made = made._one_more(corpus)
-        return made
+            phrases = phrases._one_more(corpus)
+        return phrases
 
     def _one_more(self, corpus: Any) -> Phrases:
-        """Add the phrases of another pass, over the text as the passes before leave it."""
+        """Add the phrases of another pass over the text with the phrases of earlier passes joined."""
         size = getattr(corpus, "n_bytes", None)
         with progress.task(
             f"phrases, pass {len(self.passes) + 1}", 2 * size if size else None, "bytes"
@@ -181,7 +177,7 @@ class Phrases:
 
     @property
     def joined(self) -> int:
-        """Return how many phrases the last text had."""
+        """Return how many phrases were joined in the last text."""
         return sum(joiner.count for joiner in self._joiners)
 
     # ---- on disk
@@ -255,7 +251,7 @@ def _scored(pairs: PairCounts, config: PhrasesConfig) -> list[Phrase]:
 
 
 def _closed_blocks(corpus: Any) -> Iterator[bytes]:
-    """Yield blocks of the text; a file that does not end with a newline ends a line all the same."""
+    """Yield blocks of the text, with a newline after a file that does not end with one."""
     if not hasattr(corpus, "blocks"):
         yield from text_blocks(corpus, cut_before_space, _BLOCK)
         return

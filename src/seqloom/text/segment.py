@@ -1,33 +1,20 @@
-r"""Running text to sentences and words, by rules that can be read.
+r"""Running text split into sentences and words by readable rules; English contractions expanded or split.
 
-Sentences end after `.`, `!`, `?` or an ellipsis that white space follows, unless what stands before
-the dot is an abbreviation, an initial or a number that counts a list, or what follows goes on in
-small letters. Closing quotes and brackets belong to the sentence that they close; a blank line
-always ends one. Chinese and Japanese full stops end a sentence wherever they stand. Abbreviations
-(`data/bundled/abbreviations.toml`) and frequent beginnings of sentences are listed for some
-languages; without them the other rules hold. (The statistical way is Kiss and Strunk 2006,
-"Unsupervised multilingual sentence boundary detection", which needs a training text.)
+A sentence ends after `.`, `!`, `?` or an ellipsis followed by white space, unless the dot belongs to an
+abbreviation, an initial or the number of a list item, or a small letter follows. Closing quotes and brackets
+belong to the sentence that they close; a blank line always ends one, and so do Chinese and Japanese full
+stops. Abbreviations (`data/bundled/abbreviations.toml`) and frequent first words of sentences are listed for
+some languages; for others the remaining rules hold. (The statistical way, Kiss and Strunk 2006,
+"Unsupervised multilingual sentence boundary detection", needs a training text.)
 
 Words are those of the tokenizer kind `word`: runs of letters, marks and digits; every other visible
-character by itself. Chinese and Japanese, which do not separate words, fall back to single
-characters.
+character is one by itself, and so are Chinese and Japanese characters, as these languages do not separate
+words.
 
     >>> sentences("Dr. Smith paid $3.14. \"Why?\" he asked.")
     ['Dr. Smith paid $3.14.', '"Why?" he asked.']
     >>> words("I don't."), words("I don't.", contractions="split"), words("I don't.", contractions="clitic")
     (['I', "don't", '.'], ['I', 'don', "'", 't', '.'], ['I', 'do', "n't", '.'])
-
-English contractions, written out (don't -> do not) or cut at the seam (do n't).
-
-Some have two readings. `'s` is written out only after words that seldom own anything (it, he, who,
-there, ..) and then as "is"; after a noun it is taken for the possessive and stays. `'d` becomes
-"would", `ain't` "is not". Cutting follows the Penn Treebank: the negation is n't, so can't gives ca
-and n't. What stands for what is in `data/bundled/contractions.toml`.
-
-    >>> expand("they're"), expand("can't"), expand("shouldn't've"), expand("the dog's")
-    ('they are', 'cannot', 'should not have', "the dog's")
-    >>> clitics("don't")
-    ['do', "n't"]
 """
 
 from __future__ import annotations
@@ -77,8 +64,8 @@ def _sentences(text: str, language: str) -> Iterator[str]:
             if sentence:
                 yield sentence
             start = match.end()
-    if rest := text[start:].strip():
-        yield rest
+    if remainder := text[start:].strip():
+        yield remainder
 
 
 def _ends(text: str, start: int, match: re.Match[str], language: str) -> bool:
@@ -113,7 +100,7 @@ def _ends(text: str, start: int, match: re.Match[str], language: str) -> bool:
 
 @cache
 def _abbreviations(language: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return those after which no sentence ends, and those that may also end one."""
+    """Return the abbreviations after which no sentence ends, and those that may also end one."""
     tables = read_tables("abbreviations")
     titles = tables["titles"].get(language, "")
     endings = tables["endings"].get(language, "")
@@ -126,8 +113,8 @@ def _starters(language: str) -> frozenset[str]:
 
 
 def words(text: str, contractions: Literal["keep", "split", "clitic"] = "keep") -> list[str]:
-    """Split a text into words, with contractions whole (don't), cut at the apostrophe, or at the
-    seam (do n't).
+    """Split a text into words, with contractions kept (don't), split at the apostrophe, or split into word
+    and clitic (do n't).
     """
     if contractions not in ("keep", "split", "clitic"):
         raise ConfigError(f"contractions must be one of keep, split, clitic; got {contractions!r}")
@@ -162,10 +149,10 @@ _CLITIC = re.compile(rf"(?:n{_APOSTROPHE}t|{_APOSTROPHE}(?:ve|ll|re|m|d|s))\Z", 
 
 
 class _Expanded(dict[str, str]):
-    """Every contraction is worked out once."""
+    """A cache of expanded contractions."""
 
     def __missing__(self, word: str) -> str:
-        if len(self) > 100_000:  # a text with that many has none of the usual ones
+        if len(self) > 100_000:  # these are not the usual contractions, which are few
             self.clear()
         self[word] = expansion = _expand_word(word)
         return expansion
@@ -175,10 +162,17 @@ _expanded = _Expanded()
 
 
 def expand(text: str) -> str:
-    """Return the text with its English contractions written out."""
+    """Return the text with its English contractions written out, by `data/bundled/contractions.toml`.
+
+    Some have two readings. `'s` becomes "is" only after words that seldom own anything (it, he, who, there,
+    ..); after a noun it is taken for the possessive and stays. `'d` becomes "would", `ain't` "is not".
+
+    >>> expand("they're"), expand("can't"), expand("shouldn't've"), expand("the dog's")
+    ('they are', 'cannot', 'should not have', "the dog's")
+    """
     pieces: list[str] = []
     done = 0
-    for apostrophe in _INSIDE.finditer(text):  # they are few, so words are found from them
+    for apostrophe in _INSIDE.finditer(text):  # faster than testing every word, as they are few
         start = apostrophe.start()
         if start < done:
             continue
@@ -211,7 +205,7 @@ def _expand_word(word: str) -> str:
 
 @cache
 def _bases(ending: str) -> frozenset[str] | None:
-    """Return the words that an ending follows; None: any word."""
+    """Return the words that an ending may follow; None: any word."""
     listed = read_tables("contractions")["bases"].get(ending)
     return None if listed is None else frozenset(listed.split())
 
@@ -223,10 +217,10 @@ def _in_case_of(word: str, meaning: str) -> str:
 
 
 def clitics(word: str) -> list[str]:
-    """Split a word from its clitics.
+    """Split a word from its clitics as in the Penn Treebank: the negation is n't, so can't gives ca and n't.
 
-    >>> clitics("she'll"), clitics("rock'n'roll")
-    (['she', "'ll"], ["rock'n'roll"])
+    >>> clitics("don't"), clitics("she'll"), clitics("rock'n'roll")
+    (['do', "n't"], ['she', "'ll"], ["rock'n'roll"])
     """
     match = _CLITIC.search(word)
     if not match or not match.start():

@@ -1,14 +1,13 @@
 """Subword tokens: byte-pair encoding, unigram and WordPiece, trained and run by the tokenizers library.
 
 BPE and unigram work on bytes written in GPT-2's alphabet of 256 printable characters (Radford et al. 2019),
-all of which are always in the vocabulary, so any bytes can be spelled. Two rules say where tokens may not
-reach across: `gpt2` is that paper's regular expression; `space` is the plain rule that no token has white
-space after its first character, which glues punctuation to words and never merges two blanks.
+all of which are always in the vocabulary, so any bytes can be spelled. Tokens do not cross the boundaries of
+one of two rules: `gpt2` is the regular expression of that paper; with `space` no token has white space after
+its first character, which joins punctuation to words and never merges two blanks.
 
-`</s>` is the last id and is not known to the library: so no text, not even a literal `</s>`, can
-produce it. A stranger's `tokenizer.json` keeps its own ids and its own end token. Its vocabulary
-may lack bytes that its training text did not have; the library would drop them without a word, so a
-text that has such a byte is refused.
+`</s>` is the last id and unknown to the library: so no text, not even a literal `</s>`, can produce it. A
+`tokenizer.json` from elsewhere keeps its ids and its end token. Its vocabulary may lack bytes that its
+training text did not have; the library would silently drop them, so a text with such a byte is refused.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _NOT_UTF8 = re.compile("([\udc80-\udcff])")
 
 
 def _alphabet() -> list[str]:
-    """Return GPT-2's character for each byte: itself where it is visible, else one after U+0100."""
+    """Return GPT-2's character for each byte: the same code point if visible, else one from U+0100 on."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = iter(range(0x100, 0x200))
     return [chr(byte if byte in visible else next(hidden)) for byte in range(256)]
@@ -65,7 +64,7 @@ class Subword:
         self.engine, self.eos = engine, eos
         engine.no_truncation()
         engine.no_padding()
-        engine.encode_special_tokens = True  # markup in a text is text
+        engine.encode_special_tokens = True  # special tokens written in a text are text
         self._spec = json.loads(engine.to_str())
         self.kind: Literal["bpe", "wordpiece", "unigram"] = _kind(self._spec)
         self._ids = engine.get_vocab()
@@ -73,15 +72,14 @@ class Subword:
         self.size = size if eos is not None else size + 1
         self.eos_id = size if eos is None else self._ids[eos]
         model = self._spec["model"]
-        whole = self.kind == "bpe" and bool(model.get("ignore_merges")) and not model["merges"]
-        self.label = "wordbyte" if whole else self.kind  # whole words, or else bytes
+        words_only = self.kind == "bpe" and bool(model.get("ignore_merges")) and not model["merges"]
+        self.label = "wordbyte" if words_only else self.kind  # whole words, or else bytes
         self.unk_id = (
             model.get("unk_id") if "unk_id" in model else self._ids.get(model.get("unk_token"))
         )
         self._byte_level = any(part["type"] == "ByteLevel" for part in _parts(self._spec))
-        added = {
-            token["id"] for token in self._spec["added_tokens"]
-        }  # of which one may look like a byte and is a character
+        # an added token may look like a byte of the alphabet, but is a character
+        added = {token["id"] for token in self._spec["added_tokens"]}
         lacking = bytes(
             byte
             for byte, character in enumerate(ALPHABET)
@@ -98,9 +96,7 @@ class Subword:
         return self._cut(data, final)
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
-        """Encode text as uint32 ids. A text repeats its words, so each distinct stretch of a long one
-        is encoded once.
-        """
+        """Encode text as uint32 ids. A long text repeats its words, so each distinct one is encoded once."""
         if self._lacking and len(data.translate(None, self._lacking)) < len(data):
             byte = next(byte for byte in data if byte in self._lacking)
             raise DataError(
@@ -109,18 +105,20 @@ class Subword:
         if len(data) <= PIECE or self._cut is not cut_before_word:
             units = self._encode_each(data.split(b"\n") if newline_ends else [data])
             return np.array([i for unit in units for i in (self.eos_id, *unit)][1:], np.uint32)
-        stretches, places = distinct(data, word_bounds(np.frombuffer(data, np.uint8), newline_ends))
+        stretches, indices = distinct(
+            data, word_bounds(np.frombuffer(data, np.uint8), newline_ends)
+        )
         encoded = self._encode_each(stretches)
         if newline_ends and b"\n" in stretches:
             encoded[stretches.index(b"\n")] = [self.eos_id]
         lengths = np.array([len(ids) for ids in encoded])
         flat = np.fromiter(chain.from_iterable(encoded), np.uint32)
-        starts, sizes = (np.cumsum(lengths) - lengths)[places], lengths[places]
+        starts, sizes = (np.cumsum(lengths) - lengths)[indices], lengths[indices]
         shifts = starts - (np.cumsum(sizes) - sizes)
         return flat[np.repeat(shifts, sizes) + np.arange(sizes.sum())]
 
     def _encode_each(self, texts: list[bytes]) -> list[list[int]]:
-        """Encode each text by itself; the library gets pieces that it can encode side by side."""
+        """Encode each text by itself, in pieces that the library encodes in parallel."""
         plan = [
             [step for piece in self._pieces(text) for step in self._decoded(piece)]
             for text in texts
@@ -189,9 +187,8 @@ class Subword:
         specials = {token["id"] for token in self._spec["added_tokens"] if token["special"]} | {
             self.unk_id
         }
-        added = {
-            token["id"] for token in self._spec["added_tokens"]
-        }  # which stand in a text as they are
+        # added tokens are spelled as they are, not in the alphabet
+        added = {token["id"] for token in self._spec["added_tokens"]}
         for token, i in self._ids.items():
             if i not in specials and i != self.eos_id:
                 spellings[i] = token.encode("utf-8") if i in added else self._spell(token)
@@ -205,9 +202,8 @@ class Subword:
                 return token.encode("utf-8")  # outside the alphabet: no text produces it
         if self.kind == "wordpiece":
             return token.removeprefix("##").encode("utf-8")
-        if re.fullmatch(
-            "<0x[0-9A-F]{2}>", token
-        ):  # SentencePiece: single bytes, and a mark for the space
+        # SentencePiece writes single bytes so, and ▁ for a space
+        if re.fullmatch("<0x[0-9A-F]{2}>", token):
             return bytes([int(token[3:5], 16)])
         return token.replace("▁", " ").encode("utf-8")
 
@@ -229,17 +225,13 @@ class Subword:
         return self.engine.id_to_token(token) or ""
 
     def added(self, token: str) -> dict[str, Any] | None:
-        """Return what the file says of a token that was added to the vocabulary: lstrip, special and
-        others; None: it was not.
-        """
+        """Return the entry of an added token (lstrip, special and others); None if it is not one."""
         return next(
             (entry for entry in self._spec["added_tokens"] if entry["content"] == token), None
         )
 
     def finding(self, token: str) -> Subword:
-        """Return a copy that finds an added token where a text writes it, although the others are
-        text.
-        """
+        """Return a copy that finds one added token in a text, while the other special ones stay text."""
         from tokenizers import Tokenizer as Engine
 
         added = [
@@ -256,7 +248,7 @@ class Subword:
 
     @classmethod
     def read(cls, path: Path, eos: str | None) -> Subword:
-        """Read the `tokenizer.json` of a saved tokenizer, whose end token was written down."""
+        """Read the `tokenizer.json` of a saved tokenizer with the saved name of its end token."""
         engine = read_engine(path)
         if eos is not None and (not isinstance(eos, str) or eos not in engine.get_vocab()):
             raise ModelError(
@@ -284,16 +276,16 @@ def _kind(spec: dict[str, Any]) -> Literal["bpe", "wordpiece", "unigram"]:
 
 def _parts(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the pre-tokenizer as a list of steps."""
-    whole = spec["pre_tokenizer"]
-    if whole is None:
+    pre_tokenizer = spec["pre_tokenizer"]
+    if pre_tokenizer is None:
         return []
-    return whole["pretokenizers"] if whole["type"] == "Sequence" else [whole]
+    return (
+        pre_tokenizer["pretokenizers"] if pre_tokenizer["type"] == "Sequence" else [pre_tokenizer]
+    )
 
 
 def _untouched(spec: dict[str, Any]) -> bool:
-    """Return whether text reaches the pre-tokenizer as it is: not normalised, nothing removed from
-    it before.
-    """
+    """Return whether text reaches the pre-tokenizer unchanged: no normaliser, no added tokens split off."""
     return spec["normalizer"] is None and _only_specials_added(spec)
 
 
@@ -302,9 +294,7 @@ def _only_specials_added(spec: dict[str, Any]) -> bool:
 
 
 def _keeps_everything(spec: dict[str, Any]) -> bool:
-    """Return whether no step drops or adds a character; added tokens may take the blanks beside
-    them along.
-    """
+    """Return whether no step drops or adds a character, as added tokens with lstrip or rstrip do."""
     return (
         spec["normalizer"] is None
         and not any(token["lstrip"] or token["rstrip"] for token in spec["added_tokens"])
@@ -326,6 +316,12 @@ def _cut_rule(spec: dict[str, Any]) -> Cut:
             return cut_before_letter
         if rules == ([] if last.get("use_regex", True) else [SPACE_RULE]):
             return cut_before_word
-    known = (spec["normalizer"] or {"type": "BertNormalizer"})["type"] == "BertNormalizer"
+    known_normalizer = (spec["normalizer"] or {"type": "BertNormalizer"})[
+        "type"
+    ] == "BertNormalizer"
     bert = [part["type"] for part in parts] == ["BertPreTokenizer"]
-    return cut_before_space if bert and known and _only_specials_added(spec) else cut_nowhere
+    return (
+        cut_before_space
+        if bert and known_normalizer and _only_specials_added(spec)
+        else cut_nowhere
+    )

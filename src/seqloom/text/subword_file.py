@@ -1,8 +1,7 @@
-"""A stranger's `tokenizer.json`, checked before the tokenizers library sees it.
+"""A stranger's `tokenizer.json`, checked before the tokenizers library reads it.
 
-The library trusts its files: an id of four billion makes tables of that size, and a merge that does
-not fit its vocabulary ends in a panic of its own, with a trace on the screen. So what a file must
-be for it, and for us, is looked at first.
+The library trusts its files: an id of four billion makes tables of that size, and a merge that does not
+fit its vocabulary ends in a Rust panic with a trace on the screen. So a file is validated first.
 """
 
 from __future__ import annotations
@@ -22,9 +21,11 @@ if TYPE_CHECKING:
 
 KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram"}
 MOST_BYTES = 1 << 26  # of a file; the largest published ones have half of it
-MOST_PIECES = 1 << 23  # bytes of all pieces of a unigram, whose tree takes a hundred times as much
-MOST_CHARACTERS = 1000  # of a word that WordPiece takes apart, in time that grows with the cube
-SPARE_IDS = 1000  # that may be missing before the last one, or as many as there are tokens
+MOST_PIECES = (
+    1 << 23
+)  # characters of all unigram pieces; their trie takes a hundred times as many bytes
+MOST_CHARACTERS = 1000  # of a word for WordPiece, which takes cubic time
+SPARE_IDS = 1000  # unused ids that are allowed, besides as many as there are tokens
 
 _Pairs = list[tuple[str, Any]]
 
@@ -65,7 +66,7 @@ def make_engine(text: str, fault: str) -> Engine:
 
 @contextmanager
 def panics_told(what: str) -> Iterator[None]:
-    """Turn what the library raises, the bare class or a panic of Rust, into one line."""
+    """Turn what the library raises, a bare Exception or a Rust panic, into a ModelError of one line."""
     try:
         yield
     except (MemoryError, KeyboardInterrupt):
@@ -77,7 +78,7 @@ def panics_told(what: str) -> Iterator[None]:
 
 
 def _once(pairs: _Pairs) -> dict[str, Any]:
-    """Refuse two values of one name, which may be read one way here and another way there."""
+    """Refuse an object with a repeated name, which two parsers may read differently."""
     values = dict(pairs)
     _need(len(values) == len(pairs), "a name appears twice in one object")
     return values
@@ -95,7 +96,7 @@ def _check(spec: Any) -> None:
     _check_charsmaps(spec.get("normalizer"))
     kind = model.get("type") or _told_by_parts(model)
     _need(isinstance(kind, str), "the type of its model is not a name")
-    if kind not in KINDS:  # which is told elsewhere
+    if kind not in KINDS:  # `subword` reports that
         return
     vocabulary = model.get("vocab")
     ids = _unigram_ids(model, vocabulary) if kind == "Unigram" else _ids(vocabulary)
@@ -116,7 +117,7 @@ def _check(spec: Any) -> None:
 
 
 def _told_by_parts(model: dict[str, Any]) -> str:
-    """Tell the type of a model in files that do not name it."""
+    """Infer the type of a model that does not name it from its fields."""
     if isinstance(model.get("vocab"), list):
         return "Unigram"
     return (
@@ -129,8 +130,8 @@ def _told_by_parts(model: dict[str, Any]) -> str:
 
 
 def _check_charsmaps(normalizer: Any) -> None:
-    """Check SentencePiece's table of normalisations, wherever it is: the length of its tree, the
-    tree, and texts.
+    """Check SentencePiece's tables of normalisation, also in nested steps: the length of a trie, the trie,
+    and texts.
     """
     for inner in (
         normalizer.values()
@@ -205,8 +206,8 @@ def _check_size(ids: dict[str, int], added: Any) -> None:
 
 
 def _check_merges(merges: Any, ids: dict[str, int], prefix: str) -> None:
-    """Check that both parts of a merge and what they become are tokens; with a prefix for what
-    continues a word, the second part has it.
+    """Check that both parts of a merge and their result are tokens; with a prefix for continuing subwords,
+    the second part must have it.
     """
     _need(isinstance(merges, list), "its merges are not a list")
     for merge in merges:

@@ -1,8 +1,7 @@
-"""The vocabularies of other programs' files, lists of tokens and merges, as the values of a tokenizer.json.
+"""Vocabularies from files of other programs, lists of tokens and merges, as the values of a tokenizer.json.
 
-A tokenizer.json has steps that change the text (`normalizer`), steps that cut it into words
-(`pre_tokenizer`) and a model that cuts words into tokens; here are those that published
-vocabularies need.
+A tokenizer.json has steps that change the text (`normalizer`), steps that split it into words
+(`pre_tokenizer`) and a model that splits words into tokens; here are those that published vocabularies need.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ DIGITS_APART: Spec = {"type": "Digits", "individual_digits": True}
 
 
 def split_by(rule: str) -> Spec:
-    """Make the step that takes every match of a regular expression (Oniguruma's) for a word, and
-    also what lies between two of them.
+    """Make the step that splits a text into the matches of a regular expression (Oniguruma's) and the text
+    between them.
     """
     return {"type": "Split", "pattern": {"Regex": rule}, "behavior": "Isolated", "invert": False}
 
 
 def byte_level(*, rule: bool = True, blank_first: bool = False) -> Spec:
-    """Make the step that writes bytes in GPT-2's alphabet (Radford et al. 2019); `rule`: cut by
-    its regular expression before.
+    """Make the step that writes bytes in GPT-2's alphabet (Radford et al. 2019); `rule`: split by its
+    regular expression first.
     """
     return {
         "type": "ByteLevel",
@@ -41,9 +40,7 @@ def byte_level(*, rule: bool = True, blank_first: bool = False) -> Spec:
 
 
 def added_token(i: int, token: str, special: bool = True, **further: bool) -> Spec:
-    """Make a token that the model of a tokenizer does not make: a mark that no text produces, or
-    one that is found in a text.
-    """
+    """Make a token outside the model: a special one that no text produces, or one that is found in a text."""
     return {
         "id": i,
         "content": token,
@@ -108,8 +105,8 @@ def byte_level_spec(
     *,
     whole_first: bool = False,
 ) -> Spec:
-    """Make byte-level BPE; a merge is two tokens with a blank between them. `whole_first`: a word
-    that is a token is not cut.
+    """Make byte-level BPE; a merge is two tokens separated by a blank. `whole_first`: a word that is a token
+    is not split.
     """
     pairs = [merge.split(" ") for merge in merges]
     return spec_of(
@@ -129,10 +126,8 @@ def word_piece_spec(
     chinese_apart: bool = True,
     added: Iterable[Spec] = (),
 ) -> Spec:
-    """Make a tokenizer that splits as BERT's (Devlin et al. 2019) does: at white space and
-    punctuation, then into the longest pieces.
-
-    Accents are stripped with `lowercase`, unless `strip_accents` says something else.
+    """Make a tokenizer like BERT's (Devlin et al. 2019): split at white space and punctuation, then into
+    the longest pieces. By default accents are stripped if `lowercase` is on.
     """
     return spec_of(
         {
@@ -171,26 +166,26 @@ def numbered(tokens: Sequence[str], where: str) -> dict[str, int]:
 def ids_of(spec: Spec) -> dict[str, int]:
     """Return the ids of all tokens, those of the model and the added ones."""
     vocabulary = spec["model"]["vocab"]
-    own = (
+    model_ids = (
         {piece: i for i, (piece, _) in enumerate(vocabulary)}
         if isinstance(vocabulary, list)
         else vocabulary
     )
-    return {**own, **{token["content"]: token["id"] for token in spec["added_tokens"]}}
+    return {**model_ids, **{token["content"]: token["id"] for token in spec["added_tokens"]}}
 
 
 def mark(spec: Spec, tokens: Iterable[str]) -> None:
-    """Ensure that no text produces these tokens; what looks like one is encoded as its characters."""
-    ids, wanted = ids_of(spec), set(tokens)
+    """Ensure that no text produces these tokens; text that looks like one is encoded as characters."""
+    ids, names = ids_of(spec), set(tokens)
     for token in spec["added_tokens"]:
-        token["special"] = token.get("special", False) or token["content"] in wanted
-    known = {token["content"] for token in spec["added_tokens"]}
-    spec["added_tokens"] += [added_token(ids[token], token) for token in wanted - known]
+        token["special"] = token.get("special", False) or token["content"] in names
+    added = {token["content"] for token in spec["added_tokens"]}
+    spec["added_tokens"] += [added_token(ids[token], token) for token in names - added]
     spec["added_tokens"].sort(key=lambda token: token["id"])
     steps, model = _steps(spec), spec["model"]
     merges_only = model.get("type") == "BPE" and not model.get("ignore_merges")
     finds_whole = not merges_only and {"type": "BertPreTokenizer"} not in steps
-    own = (
+    model_tokens = (
         {piece for piece, _ in model["vocab"]}
         if isinstance(model["vocab"], list)
         else model["vocab"]
@@ -198,32 +193,31 @@ def mark(spec: Spec, tokens: Iterable[str]) -> None:
     marks = [
         token["content"]
         for token in spec["added_tokens"]
-        if token["special"] and token["content"] in own
+        if token["special"] and token["content"] in model_tokens
     ]
     rule = _apart(marks, bool(model.get("byte_fallback"))) if finds_whole else ""
-    if rule and split_by(rule) not in steps:  # a file that was written here has it
-        first = (
-            model.get("type") == "BPE"
-        )  # other models may have a step that puts a blank before every word
+    if rule and split_by(rule) not in steps:  # a file written by seqloom has it
+        # the steps of other models may include one that puts a blank before every word
+        first = model.get("type") == "BPE"
         spec["pre_tokenizer"] = _one(
             [split_by(rule), *steps] if first else [*steps, split_by(rule)], "pretokenizers"
         )
 
 
 def _steps(spec: Spec) -> list[Spec]:
-    whole = spec.get("pre_tokenizer")
+    pre_tokenizer = spec.get("pre_tokenizer")
     return (
         []
-        if whole is None
-        else whole["pretokenizers"]
-        if whole.get("type") == "Sequence"
-        else [whole]
+        if pre_tokenizer is None
+        else pre_tokenizer["pretokenizers"]
+        if pre_tokenizer.get("type") == "Sequence"
+        else [pre_tokenizer]
     )
 
 
 def _apart(marks: Iterable[str], byte_tokens: bool) -> str:
-    """Make the rule that cuts after the first character of every mark: a model that looks for
-    whole tokens then does not find it in a text.
+    """Return the rule that splits after the first character of every mark, so that a model that looks up
+    whole tokens does not find it in a text.
     """
     rests: dict[str, list[str]] = {}
     for token in marks:

@@ -1,11 +1,10 @@
 """Training of subword vocabularies by the tokenizers library, made repeatable.
 
-The library counts words in hash tables with random order. BPE does not depend on it. WordPiece gives ids to
-continuing characters (`##x`) in that order, and ids decide ties, so here they are fixed beforehand. Unigram
+The library counts words in hash tables of random order. BPE does not depend on it. WordPiece gives ids to
+continuing characters (`##x`) in that order, and ids decide ties, so these ids are fixed beforehand. Unigram
 gives slightly different scores to unseen characters in that order, so these are made equal afterwards.
 
-The text is read once. WordPiece needs it twice, its characters first, and keeps it in a temporary
-file meanwhile.
+The text is read once. WordPiece needs it twice, the characters first, and stores it in a temporary file.
 """
 
 from __future__ import annotations
@@ -31,23 +30,17 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
     from tokenizers.pre_tokenizers import PreTokenizer
 
-Texts = Callable[
-    [Iterable[bytes]], Iterator[str]
-]  # blocks of UTF-8 to what the library is given of them
+Texts = Callable[[Iterable[bytes]], Iterator[str]]  # from UTF-8 blocks to texts for the library
 
 LONGEST_WORD = 1000  # characters
 
 _PIECE = 1 << 14
-_WORDS = re.compile(r"[^\W\d_]+|\d+|(?:[^\w\s]|_)+|\s+")  # as GPT-2's rule cuts them, or nearly
+_WORDS = re.compile(r"[^\W\d_]+|\d+|(?:[^\w\s]|_)+|\s+")  # nearly as GPT-2's rule splits them
 _STRETCHES = re.compile(r"\S+|\s+")
 _BLANKS = re.compile(rf"\s{{{LONGEST_WORD}}}\s")
 _ALPHABET_SIZE = 1000  # WordPiece: the most frequent characters; others are unknown
-_CHINESE = (
-    (0x4E00, 0xA000),
-    (0x3400, 0x4DC0),
-    (0x20000, 0x30000),
-    (0xF900, 0xFB00),
-)  # words of one character
+# characters that are words by themselves
+_CHINESE = ((0x4E00, 0xA000), (0x3400, 0x4DC0), (0x20000, 0x30000), (0xF900, 0xFB00))
 
 
 def train(
@@ -91,30 +84,28 @@ def train(
 
 
 def _pieces(block: bytes) -> Iterator[bytes]:
-    """Cut where no tokenizer looks across: the library counts the words of many texts side by side,
-    not of one.
+    """Split a block where no token crosses: the library counts words of several texts in parallel, but not
+    of one.
     """
     at = 0
     while at < len(block):
         end = at + _PIECE
         near = end - _PIECE // 8
         cut = cut_before_word(block[near:end], False) if end < len(block) else 0
-        end = near + cut if cut else len(block)  # no place to cut: the rest as it is
+        end = near + cut if cut else len(block)  # without a cut, all remaining bytes
         yield block[at:end]
         at = end
 
 
 def _cut_words(text: str, boundary: str) -> list[str]:
-    """Split the text where a word is so long that training, which is quadratic in its length,
-    would not end.
-    """
+    """Split words that are so long that training, which is quadratic in their length, would not end."""
     if max(map(len, text.split()), default=0) <= LONGEST_WORD and not _BLANKS.search(text):
         return [text]
     words = (_WORDS if boundary == "gpt2" else _STRETCHES).finditer(text)
     cuts = [
-        place
+        cut
         for word in words
-        for place in range(word.start() + LONGEST_WORD, word.end(), LONGEST_WORD)
+        for cut in range(word.start() + LONGEST_WORD, word.end(), LONGEST_WORD)
     ]
     return [text[low:high] for low, high in pairwise([0, *cuts, len(text)])]
 
@@ -153,8 +144,8 @@ def _bpe(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, bound
 def _words(
     blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str
 ) -> Engine:
-    """Learn whole words, with the blank before them, or else single bytes: BPE without merges that
-    looks up a word first.
+    """Learn words with the blank before them, and single bytes for others: BPE without merges that looks up
+    a word first.
     """
     from tokenizers import Tokenizer as Engine
     from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -204,9 +195,7 @@ def _unigram(
 
 
 def _repeatable(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Give equal scores to the characters that the library adds at the end, a ten-thousandth
-    apart; round and sort.
-    """
+    """Give equal scores to the characters that the library appends, 0.0001 apart; round and sort."""
     lowest = min(score for _, score in pieces)
     added = {piece for piece, score in pieces if len(piece) == 1 and score < lowest + 1e-4 * 257}
     rounded = [(piece, round(lowest if piece in added else score, 4)) for piece, score in pieces]
@@ -247,16 +236,13 @@ def _wordpiece(
             ),
         )
     spec = json.loads(engine.to_str())
-    spec[
-        "added_tokens"
-    ] = []  # they were special for their ids only and must not be matched in a text
+    # they were special only to fix their ids, and must not be matched in a text
+    spec["added_tokens"] = []
     return Engine.from_str(json.dumps(spec))
 
 
 def _count_and_keep(blocks: Iterable[bytes], file: IO[bytes]) -> tuple[TokenCounts, list[int]]:
-    """Count the characters of blocks that are written to a file, which is then at its beginning;
-    the sizes of the blocks.
-    """
+    """Write blocks to a file and rewind it; return the counts of characters, and the sizes of the blocks."""
     counts, sizes = TokenCounts("char"), []
     try:
         for block in blocks:

@@ -112,20 +112,24 @@ class Tokenizer:
         return tokenizer
 
     def extended(self, spellings: list[bytes]) -> Tokenizer:
-        """Return a copy with these words of a closed vocabulary before its own, each once."""
+        """Return a copy with these words before those of its closed vocabulary, without duplicates."""
         coder = self._vocabulary()
-        own = [coder.spelling(token) for token in range(coder.size) if coder.spelling(token)]
-        made = Tokenizer(self.config)
-        made._fitted = Vocabulary.build(coder.kind, list(dict.fromkeys([*spellings, *own])))
-        return made
+        own_spellings = [
+            coder.spelling(token) for token in range(coder.size) if coder.spelling(token)
+        ]
+        tokenizer = Tokenizer(self.config)
+        tokenizer._fitted = Vocabulary.build(
+            coder.kind, list(dict.fromkeys([*spellings, *own_spellings]))
+        )
+        return tokenizer
 
     def without_marks(self) -> Tokenizer:
         """Return a copy without the declared marks, for models that have no use for them."""
         if not self.config.marks:
             return self
-        made = Tokenizer(replace(self.config, marks=()))
-        made._fitted = self._fitted
-        return made
+        tokenizer = Tokenizer(replace(self.config, marks=()))
+        tokenizer._fitted = self._fitted
+        return tokenizer
 
     def _vocabulary(self) -> Vocabulary:
         if not isinstance(self._coder, Vocabulary):
@@ -136,8 +140,8 @@ class Tokenizer:
 
     @classmethod
     def whole_words(cls, data: Any, *, vocab_size: int, min_count: int = 1) -> Tokenizer:
-        """Fit a word tokenizer that loses nothing: words with the blank before them, and all others
-        spelled in bytes.
+        """Fit a lossless word tokenizer: words include the blank before them, and others are spelled in
+        bytes.
         """
         tokenizer = cls(kind="bpe", vocab_size=vocab_size, min_count=min_count)
         tokenizer._fitted = tokenizer._fit_subwords(data, "words")
@@ -249,10 +253,11 @@ class Tokenizer:
         return self.normalizer is None and self._coder.lossless
 
     def loses(self) -> str:
-        """Say why it is not lossless, as half a sentence."""
+        """Say why the tokenizer is not lossless, as half a sentence."""
         if self.normalizer is not None:
             return f"preprocessing ({self.normalizer.config.label()}) changes the text"
-        published = "of this vocabulary normalises the text or adds white space"  # no vocabulary of ours does
+        # vocabularies trained here are lossless
+        published = "of this vocabulary normalises the text or adds white space"
         changes = {
             "bpe": published,
             "unigram": published,
@@ -268,9 +273,7 @@ class Tokenizer:
 
     @property
     def has_oov(self) -> bool:
-        """Return whether text can have unknown words; not where the text's own word `<unk>` stands for
-        them.
-        """
+        """Return whether text can have unknown words; not if `<unk>` is itself a word of the text."""
         return self.unk_id is not None and not self.token_bytes(self.unk_id)
 
     @property
@@ -286,8 +289,8 @@ class Tokenizer:
         return f"{kind}-{self.vocab_size}{closed}{normalized}"
 
     def piece(self, id: int, *, before: bool) -> bytes:
-        """Return what a token adds to a text; `before`: something without white space at its end
-        stands there already.
+        """Return the bytes that a token adds to a text; `before`: after text without white space at its
+        end.
         """
         return b"" if self._is_declared(id) else self._coder.piece(int(id), before)
 
@@ -310,14 +313,14 @@ class Tokenizer:
         return coder.arena, coder.offsets
 
     def id(self, token: str | bytes) -> int | None:
-        """Return the id of a token, or None. A literal `</s>` or [MASK] in the vocabulary goes before
-        the special one.
+        """Return the id of a token, or None. A literal `</s>` or [MASK] in the vocabulary takes precedence
+        over the special token.
         """
         spelling = to_bytes(token)
-        found = self._coder.find(spelling)
-        if found is None:
+        token_id = self._coder.find(spelling)
+        if token_id is None:
             return next((i for i in self.declared_ids if self.token(i).encode() == spelling), None)
-        return found
+        return token_id
 
     @property
     def marks(self) -> dict[str, int]:
@@ -347,8 +350,8 @@ class Tokenizer:
         return np.concatenate([lengths, np.zeros(len(self.config.marks), lengths.dtype)])
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
-        """Return what follows from the vocabulary alone and takes long for a large one: made at the
-        first call, then kept.
+        """Return a value that depends on the vocabulary alone, computed by `make` at the first call and
+        cached.
         """
         if name not in self._derived:
             self._derived[name] = make()

@@ -51,7 +51,7 @@ class TokenizerConfig(Config):
         "further tokens that no text produces, such as [MASK],[CLS]; their ids come last",
         metavar="MARK,..",
         saved=False,
-    )  # files without are as before there were any
+    )  # the default is not saved: such files stay as they were before marks existed
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,9 +79,7 @@ class TokenizerConfig(Config):
 
 
 def check_marks(marks: tuple[str, ...]) -> None:
-    """Refuse names that a flag could not give, that could not be read where tokens are shown, or
-    that are taken.
-    """
+    """Refuse names that a flag cannot pass, that are not visible where tokens are shown, or are reserved."""
     if len(marks) > MOST_MARKS:
         raise ConfigError(f"there can be at most {MOST_MARKS:,} marks; got {len(marks):,}")
     for mark in marks:

@@ -1,6 +1,5 @@
-"""A tokenizer alone in a directory, and the other places that one can be read from.
-
-The tokenizer that a model's options name: a kind, which is fitted, or a finished one.
+"""Saving a tokenizer in its own directory, loading one from there, from a saved model or a tokenizer.json,
+and choosing the one that the options of a model name.
 """
 
 from __future__ import annotations
@@ -43,9 +42,8 @@ def load(path: Path) -> Tokenizer:
     if (path / _MODEL_FILE).is_file():
         model = _read_settings(path / _MODEL_FILE)
         named = model.get("tokenizers")
-        of_text = (
-            named.get("text") if isinstance(named, dict) else model.get("tokenizer")
-        )  # the latter: of format 1
+        # `tokenizer` is the key of format 1
+        of_text = named.get("text") if isinstance(named, dict) else model.get("tokenizer")
         if of_text is not None:
             return read_files(path, of_text)
     file = path / "tokenizer.json" if path.is_dir() else path

@@ -1,10 +1,10 @@
 """Closed vocabularies of words or characters: counted, ordered and looked up by the kernels in
 `kernels/tokens.py`.
 
-Ids: 0 is `</s>`, then `<unk>`, then the spellings by descending count, ties by their bytes. Where the text
+Ids: 0 is `</s>`, then `<unk>`, then the spellings by descending count, ties by their bytes. If the text
 itself contains the word `<unk>`, as the Penn Treebank does, that word is the unknown word and there is no
-second one. The table that finds ids holds ordinary spellings only, so a literal `</s>` in a text is a word
-like any other and never the end of a unit.
+second one. The hash table has ordinary spellings only, so a literal `</s>` in a text is a word like any
+other and never the end of a unit.
 """
 
 from __future__ import annotations
@@ -118,11 +118,10 @@ class TokenCounts:
         blob, offsets = self.arena.tobytes(), self.offsets.tolist()
         chosen = np.flatnonzero(counts >= threshold)
         spellings = {blob[offsets[k] : offsets[k + 1]]: int(counts[k]) for k in chosen.tolist()}
-        kept = sorted(spellings)
-        kept.sort(
-            key=spellings.__getitem__, reverse=True
-        )  # a stable sort keeps the order of the bytes within ties
-        top = kept if limit is None else kept[: max(limit, 0)]
+        by_count = sorted(spellings)
+        # a stable sort keeps the order of the bytes within ties
+        by_count.sort(key=spellings.__getitem__, reverse=True)
+        top = by_count if limit is None else by_count[: max(limit, 0)]
         if not keep or keep in top:
             return top
         return [*(top if limit is None else top[: max(limit, 1) - 1]), keep]
@@ -175,7 +174,7 @@ class Vocabulary:
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
         """Encode a block as uint32 ids."""
-        ids = np.empty(len(data), np.uint32)  # memory that is never touched is never taken
+        ids = np.empty(len(data), np.uint32)  # pages that are never touched take no memory
         n = self._encode_tokens(
             padded(data),
             len(data),
@@ -267,7 +266,7 @@ def read_list(path: Path, kind: str) -> list[bytes]:
     except OSError as error:
         raise DataError(f"cannot read the vocabulary file {path}: {error.strerror}") from None
     splitter = SPLITTERS.index(kind)
-    seen: dict[bytes, int] = {}
+    line_numbers: dict[bytes, int] = {}
     starts, stops = np.empty(2, np.int64), np.empty(2, np.int64)
     for number, line in enumerate(lines, 1):
         line = line.removesuffix(b"\r")
@@ -276,22 +275,22 @@ def read_list(path: Path, kind: str) -> list[bytes]:
         n, _ = split_tokens(
             padded(line), len(line), 0, splitter, False, classes_for(kind), starts, stops
         )
-        whole = n == 1 and starts[0] == 0 and stops[0] == len(line)
-        if not whole and line == UNK.encode():
+        is_token = n == 1 and starts[0] == 0 and stops[0] == len(line)
+        if not is_token and line == UNK.encode():
             continue  # the kind cannot produce this word, and has an unknown word anyway
         shown = line.decode("utf-8", "backslashreplace")
-        if not whole:
+        if not is_token:
             raise DataError(
                 f"{path}, line {number}: {shown!r} is not one token of the kind {kind!r}"
             )
-        if line in seen:
+        if line in line_numbers:
             raise DataError(
-                f"{path}, line {number}: {shown!r} is already on line {seen[line]}; remove one"
+                f"{path}, line {number}: {shown!r} is already on line {line_numbers[line]}; remove one"
             )
-        seen[line] = number
-    if not seen:
+        line_numbers[line] = number
+    if not line_numbers:
         raise DataError(f"the vocabulary file {path} is empty; it must hold one token per line")
-    return list(seen)
+    return list(line_numbers)
 
 
 def split(text: str, kind: str) -> list[str]:
@@ -311,8 +310,8 @@ def split(text: str, kind: str) -> list[str]:
 
 
 def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> int | None:
-    """Find the token of one spelling, as `kernels.tokens.find_tokens` finds many: numba takes
-    longer to load than some look-ups.
+    """Find the token of one spelling, as `kernels.tokens.find_tokens` finds many: loading numba takes longer
+    than some look-ups.
     """
     mask = len(slots) - 1
     slot = spelling_hash(spelling) & mask
@@ -333,8 +332,8 @@ def spelling_hash(spelling: bytes) -> int:
 
 
 def distinct(data: bytes, row_offsets: np.ndarray) -> tuple[list[bytes], np.ndarray]:
-    """Return the distinct stretches of the data between the offsets `row_offsets`, and which of them
-    each stretch is.
+    """Return the distinct slices of the data between the offsets `row_offsets`, and the index of each slice
+    among them.
     """
     from seqloom.kernels.tokens import find_tokens
 
@@ -342,7 +341,7 @@ def distinct(data: bytes, row_offsets: np.ndarray) -> tuple[list[bytes], np.ndar
     every.arena, every.offsets, every.n = padded(data), row_offsets, len(row_offsets) - 1
     every.counts = np.ones(every.n, np.int64)
     table.merge(every)
-    places = np.empty(every.n, np.int64)
+    indices = np.empty(every.n, np.int64)
     find_tokens(
         every.arena,
         row_offsets[:-1],
@@ -350,10 +349,10 @@ def distinct(data: bytes, row_offsets: np.ndarray) -> tuple[list[bytes], np.ndar
         table.arena,
         table.offsets,
         table.slots,
-        places,
+        indices,
     )
     blob, ends = table.arena.tobytes(), table.offsets[: table.n + 1].tolist()
-    return [blob[low:high] for low, high in pairwise(ends)], places
+    return [blob[low:high] for low, high in pairwise(ends)], indices
 
 
 def padded(data: bytes) -> np.ndarray:
@@ -383,8 +382,8 @@ def spelling_specs(length: Length) -> dict[str, Spec]:
 
 
 def check_spellings(arrays: Mapping[str, np.ndarray], least: int = 1) -> None:
-    """Check the tables of a stranger, which the kernels will trust: every spelling lies inside the
-    bytes, and a search through the slots ends. `least`: how many spellings there must be.
+    """Check tables from a file, which the kernels will trust: every spelling lies inside the bytes, and a
+    search through the slots ends. `least`: the smallest number of spellings.
     """
     arena, offsets, slots = (arrays[name] for name in SPELLINGS)
     good = len(offsets) > least and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())

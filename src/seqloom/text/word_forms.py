@@ -1,46 +1,10 @@
-"""Stop words: the frequent words of a language that say how a sentence is built and little of what
-it is about.
+"""Stop words, stems and lemmas, and the steps of a normaliser that apply them to the words of a text.
 
-Articles, pronouns, prepositions, conjunctions, forms of to be and to have, and the commonest
-adverbs. Lists in use elsewhere contain "not", "no" and "nor", and removing those turns "not good"
-into "good"; so here the words of negation are a list of their own, and stay unless they are asked
-for. Removing stop words helps models that count words (topics, search); it takes away what parsing,
-translation and generation are made of. The lists are in `data/bundled/stopwords.toml`.
-
-    >>> sorted(stop_words("en") & {"the", "on", "not", "cat"})
-    ['on', 'the']
-
-Stems: words cut to what their forms share, by rules and without a dictionary.
-
-- `porter`: Porter 1980, "An algorithm for suffix stripping"; English.
-- `snowball`: Porter's second thoughts (Porter2) and its relatives for some thirty languages (Porter 2001).
-- `lancaster`: Paice 1990, "Another stemmer", which cuts more; English, needs nltk.
-
-The stems are PyStemmer's and NLTK's own; what is added is that words are made lower case and that
-each different word is stemmed once.
-
-    >>> [Stemmer(name)("presumably") for name in ("porter", "snowball")]
-    ['presum', 'presum']
-    >>> Stemmer("snowball", "de")("Häuser")
-    'haus'
-
-Lemmas: the form of a word that a dictionary lists, which depends on its part of speech.
-
-English comes from lemminflect's dictionary, with its rules for nouns and verbs that the dictionary
-does not have; other languages from simplemma's lists, which know no parts of speech. Without one,
-an English word is read as a verb, a noun, an adjective and an adverb in turn, and the first reading
-that has another form for it wins: right for most running text, and wrong for "left" as an
-adjective. Give the part of speech where it is known.
-
-    >>> lemma = Lemmatizer("en")
-    >>> lemma("mice"), lemma("better", "ADJ"), lemma("better", "NOUN"), lemma("was")
-    ('mouse', 'good', 'better', 'be')
-
-The steps of a normaliser that look at words: stop words out, stems or lemmas in.
-
-A word is a run of letters and marks with apostrophes inside; what has a digit or an underscore is left alone.
-The blanks around a word that goes stay: taken along, they would join what stands at both sides.
-Each different word is worked out once, so running text costs little more than finding its words.
+Stop words are the frequent words that carry the structure of a sentence and little of its topic: articles,
+pronouns, prepositions, conjunctions, forms of to be and to have, the commonest adverbs. Removing them helps
+models that count words (topics, search), but not parsing, translation and generation, which need them.
+Stems are what the forms of a word share, by rules and without a dictionary. Lemmas are the dictionary forms
+of words, which depend on the part of speech.
 """
 
 from __future__ import annotations
@@ -62,11 +26,14 @@ LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "nb", "ru")
 def stop_words(
     language: str = "en", *, negation: Literal["keep", "remove"] = "keep"
 ) -> frozenset[str]:
-    """Return the stop words of a language, lower case, apostrophes straight; with
-    `negation="remove"` also no, not, never.
+    """Return the stop words of a language (`data/bundled/stopwords.toml`), lower case, apostrophes straight;
+    with `negation="remove"` also no, not, never.
 
-    >>> len(stop_words("en"))
-    215
+    Other lists contain the words of negation, and removing those turns "not good" into "good"; so here they
+    are a separate list and stay by default.
+
+    >>> len(stop_words("en")), sorted(stop_words("en") & {"the", "on", "not", "cat"})
+    (215, ['on', 'the'])
     """
     if language not in LANGUAGES:
         raise ConfigError(
@@ -124,32 +91,42 @@ SNOWBALL = {  # by the codes of ISO 639
     "tr": "turkish",
     "yi": "yiddish",
 }
-_MAX_WORDS = 1 << 20  # words remembered
+_MAX_WORDS = 1 << 20  # size of a cache
 _lock = Lock()  # a snowball stemmer works on one word at a time
 
 
 class Stemmer:
-    """One word to its stem."""
+    """Stems words, in lower case, by PyStemmer or NLTK; each distinct word once.
+
+    - `porter`: Porter 1980, "An algorithm for suffix stripping"; English.
+    - `snowball`: its revision Porter2, and relatives for some thirty languages (Porter 2001).
+    - `lancaster`: Paice 1990, "Another stemmer", which cuts more; English, needs nltk.
+
+    >>> [Stemmer(name)("presumably") for name in ("porter", "snowball")]
+    ['presum', 'presum']
+    >>> Stemmer("snowball", "de")("Häuser")
+    'haus'
+    """
 
     def __init__(self, algorithm: Algorithm = "porter", language: str = "en") -> None:
         self.algorithm, self.language = algorithm, language
         self._stem = _engine(algorithm, language)
-        self._known: dict[str, str] = {}
+        self._stems: dict[str, str] = {}
 
     def __call__(self, word: str) -> str:
-        known = self._known.get(word)
-        if known is None:
-            if len(self._known) >= _MAX_WORDS:
-                self._known.clear()
+        stem = self._stems.get(word)
+        if stem is None:
+            if len(self._stems) >= _MAX_WORDS:
+                self._stems.clear()
             with _lock:
-                known = self._known[word] = self._stem(word.lower())
-        return known
+                stem = self._stems[word] = self._stem(word.lower())
+        return stem
 
     def all(self, words: Iterable[str]) -> list[str]:
         """Return the stems of many words."""
-        known, stems = self._known, []
+        known_stems, stems = self._stems, []
         for word in words:
-            stem = known.get(word)
+            stem = known_stems.get(word)
             stems.append(self(word) if stem is None else stem)
         return stems
 
@@ -178,7 +155,7 @@ def _engine(algorithm: str, language: str) -> Callable[[str], str]:
             f"no stemmer for the language {language!r}{suggest(language, SNOWBALL)}; "
             f"there is one for {', '.join(SNOWBALL)}"
         ) from None
-    engine.maxCacheSize = 0  # ours remembers more
+    engine.maxCacheSize = 0  # the cache of `Stemmer` is larger
     return engine.stemWord
 
 
@@ -187,7 +164,7 @@ def _engine(algorithm: str, language: str) -> Callable[[str], str]:
 PartOfSpeech = Literal["NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV"]  # of Universal Dependencies
 
 _PARTS = ("NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV")
-_OTHER_PARTS = (
+_OTHER_PARTS = (  # returned unchanged
     "ADP",
     "CCONJ",
     "DET",
@@ -199,9 +176,9 @@ _OTHER_PARTS = (
     "SCONJ",
     "SYM",
     "X",
-)  # not inflected
+)
 _READINGS = ("AUX", "VERB", "NOUN", "ADJ", "ADV")
-_AS_THEY_ARE = {
+_AS_THEY_ARE = {  # words for which lemminflect gives misleading lemmas, such as will and numb
     "would",
     "could",
     "should",
@@ -211,11 +188,21 @@ _AS_THEY_ARE = {
     "least",
     "number",
     "thanks",
-}  # not will, numb
+}
 
 
 class Lemmatizer:
-    """One word to its lemma; English ones come in lower case unless they are names."""
+    """Maps a word to its lemma; English lemmas are in lower case unless they are names.
+
+    English comes from lemminflect's dictionary, with its rules for nouns and verbs that the dictionary
+    lacks; other languages from simplemma's lists, which know no parts of speech. Without one, an English
+    word is read as a verb, a noun, an adjective and an adverb in turn, and the first reading with another
+    form wins: right for most running text, and wrong for "left" as an adjective.
+
+    >>> lemma = Lemmatizer("en")
+    >>> lemma("mice"), lemma("better", "ADJ"), lemma("better", "NOUN"), lemma("was")
+    ('mouse', 'good', 'better', 'be')
+    """
 
     def __init__(self, language: str = "en") -> None:
         self.language = language
@@ -264,7 +251,7 @@ def _english() -> Callable[[str, str | None], str]:
 
 
 def _regular(word: str, pos: str | None) -> str | None:
-    """Return the part of speech by whose rules a word that no dictionary has may be changed."""
+    """Return the part of speech that gives the rules for a word not in the dictionary; None: no rules."""
     if pos in (None, "NOUN") and word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")):
         return "NOUN"
     return "VERB" if pos == "VERB" and word.endswith(("s", "ed", "ing")) else None
@@ -299,7 +286,12 @@ _NOT_LETTERS = re.compile(r"[\d_]")
 
 
 class WordSteps:
-    """Text to text, word by word."""
+    """Removes stop words from a text and replaces words by stems or lemmas.
+
+    A word is a run of letters and marks with apostrophes inside; one with a digit or an underscore is left
+    alone. The blanks around a removed word stay, since without them its neighbours would be joined. Each
+    distinct word is computed once, so running text costs little more than finding its words.
+    """
 
     def __init__(
         self,
@@ -320,13 +312,12 @@ class WordSteps:
             self._base = Stemmer(stem, language)
         if lemma != "keep":
             self._base = Lemmatizer(language)
-        self._known = _Known(self._replace)
+        self._replacements = _Memo(self._replace)
 
     def __call__(self, text: str) -> str:
         parts = _words(beyond_ascii(text, "M")).split(text)
-        parts[1::2] = map(
-            self._known.__getitem__, parts[1::2]
-        )  # quicker than a call for each match
+        # faster than a call for each match
+        parts[1::2] = map(self._replacements.__getitem__, parts[1::2])
         return "".join(parts)
 
     def _replace(self, word: str) -> str:
@@ -337,12 +328,11 @@ class WordSteps:
             return ""
         if self._base is None:
             return word
-        return self._base(
-            plain.removesuffix("'s") if self._language == "en" else word
-        )  # German nouns need capitals
+        # not lower case in other languages: German nouns need capitals
+        return self._base(plain.removesuffix("'s") if self._language == "en" else word)
 
 
-class _Known(dict[str, str]):
+class _Memo(dict[str, str]):
     def __init__(self, replace: Callable[[str], str]) -> None:
         super().__init__()
         self.replace = replace
@@ -350,8 +340,8 @@ class _Known(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) >= _MAX_WORDS:
             self.clear()
-        self[word] = made = self.replace(word)
-        return made
+        self[word] = replacement = self.replace(word)
+        return replacement
 
 
 @lru_cache(256)

@@ -1,10 +1,9 @@
-"""From texts to bags of rows: words, hashed n-grams of words and, if wanted, the character n-grams of words.
+"""From texts to bags of rows (words, hashed n-grams of words and, if wanted, the character n-grams of
+words), and training on them.
 
 `BagReader` finds the features of texts; `FeatureRows` says which of them have a row. Only features
-that were seen in training have one: an n-gram that was never learnt says nothing, instead of
-something random, and buckets that nothing fell into take no room.
-
-Training of the classifier over bags of rows: matrices, order of the texts, passes. The arithmetic
+that were seen in training have one: an n-gram that was never learnt adds nothing, instead of
+something random, and empty buckets take no memory. `Learning` trains the matrices; the arithmetic
 is in kernels/bag_classifier.py, threads and checkpoints are those of the word vectors
 (models/word_vectors/learning.py).
 """
@@ -45,36 +44,34 @@ class Bags:
 class FeatureRows:
     """Which features have a row: `numbers` (R,), ascending, uint32 (see kernels/features.py)."""
 
-    def __init__(self, numbers: np.ndarray, most: int) -> None:
-        """Index the features that have a row; `most`: how many numbers there could be."""
+    def __init__(self, numbers: np.ndarray, max_features: int) -> None:
+        """Index the features that have a row; `max_features`: how many numbers are possible."""
         from seqloom.kernels.features import mark, rank
 
         self.numbers = numbers
-        self.bits, self.ranks = (
-            np.zeros(most // 64 + 1, np.uint64),
-            np.zeros(most // 64 + 1, np.int32),
-        )
+        self.bits = np.zeros(max_features // 64 + 1, np.uint64)
+        self.ranks = np.zeros(max_features // 64 + 1, np.int32)
         mark(numbers, self.bits)
         rank(self.bits, self.ranks)
 
     @classmethod
-    def seen(cls, features: Sequence[np.ndarray], most: int) -> FeatureRows:
-        """Make rows for the features that occur."""
+    def seen(cls, features: Sequence[np.ndarray], max_features: int) -> FeatureRows:
+        """Give a row to each feature that occurs."""
         from seqloom.kernels.features import mark, marked, rank
 
-        bits = np.zeros(most // 64 + 1, np.uint64)
+        bits = np.zeros(max_features // 64 + 1, np.uint64)
         for part in features:
             mark(part, bits)
         numbers = np.empty(rank(bits, np.empty(len(bits), np.int32)), np.uint32)
         marked(bits, numbers)
-        return cls(numbers, most)
+        return cls(numbers, max_features)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def find(self, features: np.ndarray, row_offsets: np.ndarray) -> np.ndarray:
-        """Find the rows of features, int32; those without a row are left out, and the offsets move in
-        place.
+        """Find the rows of features, int32; features without a row are left out, and `row_offsets`
+        is adjusted in place.
         """
         from seqloom.kernels.features import find_rows
 
@@ -89,8 +86,8 @@ class BagReader:
         self.config, self.tokenizer = config, tokenizer
         self.ids = word_ids(tokenizer)
         uses_buckets = config.ngrams > 1 or config.max_ngram > 0
-        self.most = tokenizer.vocab_size + (config.buckets if uses_buckets else 0)
-        if self.most >= 1 << 32:
+        self.max_features = tokenizer.vocab_size + (config.buckets if uses_buckets else 0)
+        if self.max_features >= 1 << 32:
             raise ConfigError(
                 f"{tokenizer.vocab_size:,} words and {config.buckets:,} buckets are too many; give "
                 f"fewer buckets"
@@ -171,9 +168,11 @@ class BagReader:
         all_ends = np.concatenate([[0], ends])[np.cumsum(~at_end)]
         return ids.astype(np.int32), buckets, all_ends
 
-    def learn(self, texts: list[str], also: np.ndarray | None = None) -> tuple[FeatureRows, Bags]:
-        """Make rows for the features of these texts (`also`: and for these numbers), and the texts as
-        bags of them.
+    def learn(
+        self, texts: list[str], extra_numbers: np.ndarray | None = None
+    ) -> tuple[FeatureRows, Bags]:
+        """Return rows for the features of these texts (and for `extra_numbers`), and the texts as bags
+        of rows.
         """
         from seqloom.kernels.parallel import parallel_map, parallel_run, text_batches
 
@@ -184,23 +183,24 @@ class BagReader:
                 parts.append(part)
                 bar.advance(len(part[1]) - 1)
         rows = FeatureRows.seen(
-            [part[0] for part in parts] + ([] if also is None else [also]), self.most
+            [part[0] for part in parts] + ([] if extra_numbers is None else [extra_numbers]),
+            self.max_features,
         )
         sizes = np.cumsum([0, *(len(part[0]) for part in parts)])
-        every = np.empty(sizes[-1], np.int32)
+        all_rows = np.empty(sizes[-1], np.int32)
 
-        def place(k: int) -> None:
-            every[sizes[k] : sizes[k + 1]] = rows.find(*parts[k])  # all are there, so borders stay
+        def find_rows_of_part(k: int) -> None:
+            all_rows[sizes[k] : sizes[k + 1]] = rows.find(*parts[k])  # all have a row: offsets stay
 
-        parallel_run(place, range(len(parts)))
+        parallel_run(find_rows_of_part, range(len(parts)))
         row_offsets = np.concatenate([[0], *(low + part[1][1:] for low, part in zip(sizes, parts))])
-        return rows, Bags(every, row_offsets)
+        return rows, Bags(all_rows, row_offsets)
 
     def scored(
         self, texts: Sequence[str], rows: FeatureRows, score: Callable[[Bags], np.ndarray]
     ) -> Iterator[tuple[np.ndarray, int]]:
-        """Score new texts, batch after batch, in threads: yield their scores, and how many have no
-        more than their end.
+        """Score new texts in batches, in threads: yield the scores, and how many texts have no feature
+        but their end.
         """
         from seqloom.kernels.parallel import parallel_map, text_batches
 
@@ -216,19 +216,18 @@ class BagReader:
 
 # ---- bag training
 
-IN_ORDER = (
-    1 << 20
-)  # features; fewer are learnt by one thread, which takes about a second and gives the same bits always
+# Fewer features than this are learnt by one thread: about a second, and always the same bits.
+IN_ORDER = 1 << 20
 _CHUNK, _MOST_CHUNKS = 1 << 16, 256  # features of a chunk, and how many there are at most
 _FEW_TEXTS, _LEAST_EPOCHS, _MOST_EPOCHS = 25_000, 5, 200  # see `default_epochs`
 
 
 class OutOfTime(TrainingError):
-    """The time that was allowed is over."""
+    """The time limit was reached."""
 
 
 class Tree(NamedTuple):
-    """The way to class c: nodes[ends[c - 1]:ends[c]]; empty without a tree."""
+    """The path to class c: nodes[ends[c - 1]:ends[c]]; empty without a tree."""
 
     ends: np.ndarray
     nodes: np.ndarray
@@ -243,13 +242,13 @@ def tree_of(config: FastTextClassifierConfig, counts: np.ndarray) -> Tree:
 
 
 def default_epochs(texts: int) -> int:
-    """Return how many passes show enough texts: few of them are shown more often."""
+    """Return the number of epochs: the fewer texts, the more passes over them."""
     return min(max(_LEAST_EPOCHS, _FEW_TEXTS // max(texts, 1)), _MOST_EPOCHS)
 
 
 class Learning:
-    """The matrices of a classifier while it learns: X (R, D) of features, Y (C, D) of classes or (C
-    - 1, D) of nodes.
+    """The matrices of a classifier in training: X (R, D) of features, Y (C, D) of classes or
+    (C - 1, D) of nodes.
     """
 
     def __init__(
@@ -280,10 +279,10 @@ class Learning:
     def run(
         self, run: Path | None, facts: dict[str, Any], deadline: float = math.inf
     ) -> tuple[list[float], bool]:
-        """Train, and return the mean loss of every epoch and whether all was done; Ctrl-C without
-        `run` ends it early.
+        """Train, and return the mean loss of every epoch and whether training was completed; Ctrl-C
+        without `run` ends it early.
 
-        `deadline`, by time.monotonic: OutOfTime after it.
+        `deadline`: when OutOfTime is raised, by time.monotonic.
         """
         from seqloom.kernels.bag_classifier import train
 
@@ -299,7 +298,7 @@ class Learning:
             step = epoch * chunks + chunk
             done = max(done, step + 1)
             order = self._order(epoch)[bounds[chunk] : bounds[chunk + 1]]
-            first, last = (c.lr * (1 - at / total) for at in (step, step + 1))
+            first, last = (c.lr * (1 - done_steps / total) for done_steps in (step, step + 1))
             return train(
                 order,
                 bags.rows,
@@ -334,9 +333,7 @@ class Learning:
         return order
 
     def matrices(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return X and Y as they are saved, without the zeros at the ends of rows; what was here is
-        used up.
-        """
+        """Return X and Y as they are saved, without the padding of rows; X is overwritten."""
         from seqloom.kernels.bag_classifier import narrow
 
         n, wide = self.X.shape

@@ -1,5 +1,4 @@
-"""What the network of a classifier begins with: tokenizer, characters and sizes, and weights that are
-known already.
+"""What the network of a classifier begins with: tokenizer, characters, sizes, and initial weights.
 
 They come from texts, from numbers, from a published encoder, or from a fitted model.
 """
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 def begin(
     model: NeuralClassifier, data: Labelled, origin: Origin | None, seed: int
 ) -> tuple[Opened | None, InitialWeights]:
-    """Set what the network of a model needs before it is built; return the published encoder that it
-    stands on, if any, and what it begins with. `origin`: the fitted model that it starts from.
+    """Set what the network of a model needs before it is built; return its published encoder, if
+    any, and its initial weights. `origin`: the fitted model that it starts from.
     """
     from seqloom.models.sequence.sequence_net import InitialWeights
 
@@ -76,11 +75,11 @@ def begin(
 
 
 def _continue(model: NeuralClassifier, data: Labelled) -> InitialWeights:
-    """Return what a network that starts from another model, whose sizes it has, knows of the data."""
+    """Return what a network that starts from a fitted model of the same sizes needs of the data."""
     from seqloom.models.sequence.sequence_net import InitialWeights
 
     c, sizes = model.config, model.sizes
-    for decided in ("temperature", "shift"):  # on the held-out data of that model
+    for decided in ("temperature", "shift"):  # chosen on the held-out data of that model
         model.learnt.pop(decided, None)
     numbers = not isinstance(data.examples[0], (str, tuple))
     check_numeric(numbers, bool(sizes.columns), f"the examples of {data.name}")
@@ -94,7 +93,7 @@ def _continue(model: NeuralClassifier, data: Labelled) -> InitialWeights:
 
 
 def _begin_with_texts(model: NeuralClassifier, texts: list[str], seed: int) -> InitialWeights:
-    """Set tokenizer, characters and sizes; return what the network begins with."""
+    """Set tokenizer, characters and sizes; return the initial weights."""
     from seqloom.models.sequence.sequence_net import InitialWeights
 
     c = model.config
@@ -110,8 +109,8 @@ def _begin_with_texts(model: NeuralClassifier, texts: list[str], seed: int) -> I
     first = first_layer(model, tokens, counts, seed) if c.pretrained else None
     words, further = further_words(first, set(tokens).__contains__, c.pretrained_words)
     if words:
-        own = [spelling for i in range(size) if (spelling := tokenizer.token_bytes(i))]
-        model.tokenizer = tokenizer.extended([*own, *map(to_bytes, words)])
+        spellings = [spelling for i in range(size) if (spelling := tokenizer.token_bytes(i))]
+        model.tokenizer = tokenizer.extended([*spellings, *map(to_bytes, words)])
     if c.characters != "none":
         inputs = TextInputs(tokenizer, max_length=c.max_length, characters=())
         characters = model.learnt["characters"] = character_list(inputs.tokens(texts)[2] or [])

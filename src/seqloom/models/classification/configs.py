@@ -20,7 +20,7 @@ from seqloom.config import (
 from seqloom.errors import ConfigError
 from seqloom.models.sequence.configs import TRAINED_HERE, EncoderConfig
 
-MINUTES = 5.0  # that tune may take by default
+MINUTES = 5.0  # default time limit of tune
 
 
 @dataclass(frozen=True, kw_only=True)

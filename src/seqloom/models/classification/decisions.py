@@ -3,9 +3,7 @@
 Dividing log-probabilities by a temperature (Guo et al. 2017) makes them honest without changing
 which class is likeliest. A threshold other than one half is a shift of the log-odds; it is chosen
 where F1 is best: for two classes that of the rarer one, for several labels that of each label.
-
-Before that, what training aims at: indices of classes, weights of examples, and how good held-out
-answers are.
+Also the targets of training, weights of examples, and the metric on held-out examples.
 """
 
 from __future__ import annotations
@@ -48,8 +46,8 @@ def shifted(
 
 
 def log_probs_of(scores: np.ndarray, several: bool) -> np.ndarray:
-    """Return the log-probabilities of classes, float64 (n, C), from their scores; `several`: each by
-    itself.
+    """Return the log-probabilities of classes, float64 (n, C), from their scores; `several`: of
+    independent labels.
     """
     scores = scores.astype(np.float64)
     if several:
@@ -63,11 +61,11 @@ def _odds(log_probs: np.ndarray) -> np.ndarray:
 
 
 def best_temperature(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> float:
-    """Find the temperature of the least loss; targets (n,) indices of the classes, or (n, C) zeros
-    and ones.
+    """Find the temperature with the least loss; targets are indices of classes (n,), or zeros and
+    ones (n, C).
     """
-    known = np.ones(len(targets), bool) if several else targets >= 0
-    rows = np.flatnonzero(known)
+    has_target = np.ones(len(targets), bool) if several else targets >= 0
+    rows = np.flatnonzero(has_target)
     if not len(rows):
         return 1.0
 
@@ -82,17 +80,16 @@ def best_temperature(log_probs: np.ndarray, targets: np.ndarray, several: bool) 
         return float(-scaled[np.arange(len(rows)), targets[rows]].mean())
 
     best = float(min(TEMPERATURES, key=loss))
-    return (
-        best if TEMPERATURES[0] < best < TEMPERATURES[-1] else 1.0
-    )  # at an edge there is no least loss: too little to tell
+    # At an edge the loss has no minimum: there are too few examples to decide.
+    return best if TEMPERATURES[0] < best < TEMPERATURES[-1] else 1.0
 
 
 def best_shift(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> list[float] | None:
-    """Find what to add to the log-odds; None where there are more than two classes of which each
-    example has one.
-    """
+    """Find what to add to the log-odds; None for single labels out of more than two classes."""
     if several:
-        return [_best_cut(odds, wanted > 0) for odds, wanted in zip(_odds(log_probs).T, targets.T)]
+        return [
+            _best_cut(odds, is_label > 0) for odds, is_label in zip(_odds(log_probs).T, targets.T)
+        ]
     if log_probs.shape[1] != 2:
         return None
     rarer = int(np.argmin(np.bincount(targets[targets >= 0], minlength=2)[:2]))
@@ -101,15 +98,15 @@ def best_shift(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> lis
     return shift
 
 
-def _best_cut(odds: np.ndarray, wanted: np.ndarray) -> float:
-    """Find what to add to log-odds so that those above zero have the best F1; of equal cuts, the
-    one nearest to zero.
+def _best_cut(odds: np.ndarray, positive: np.ndarray) -> float:
+    """Find what to add to log-odds so that predicting those above zero has the best F1; of equal
+    cuts, take the one nearest to zero.
     """
-    if not wanted.any():
+    if not positive.any():
         return 0.0
     order = np.argsort(-odds, kind="stable")
-    right = np.cumsum(wanted[order])
-    f1 = 2 * right / (np.arange(1, len(odds) + 1) + wanted.sum())
+    true_positives = np.cumsum(positive[order])
+    f1 = 2 * true_positives / (np.arange(1, len(odds) + 1) + positive.sum())
     ranked = odds[order]
     ends = np.append(ranked[:-1] > ranked[1:], True)  # a cut lies between different values
     cuts = np.append((ranked[:-1] + ranked[1:]) / 2, ranked[-1] - 1.0)
@@ -121,52 +118,54 @@ def _best_cut(odds: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def label_targets(labels: Sequence[Any], classes: Sequence[Any], *, several: bool) -> np.ndarray:
-    """Return indices of the labels among the classes (n,), -1 for others; or which of several
-    there are (n, C).
+    """Return indices of the labels among the classes (n,), -1 for others; of several labels, zeros
+    and ones (n, C).
     """
-    places = {label: i for i, label in enumerate(classes)}
+    columns = {label: i for i, label in enumerate(classes)}
     if not several:
-        return np.array([places.get(label, -1) for label in labels], np.int64)
-    table = np.zeros((len(labels), len(places)), np.int64)
-    for row, own in enumerate(labels):
+        return np.array([columns.get(label, -1) for label in labels], np.int64)
+    table = np.zeros((len(labels), len(columns)), np.int64)
+    for row, example_labels in enumerate(labels):
         table[
             row,
             [
-                places[label]
-                for label in (own if isinstance(own, tuple) else (own,))
-                if label in places
+                columns[label]
+                for label in (
+                    example_labels if isinstance(example_labels, tuple) else (example_labels,)
+                )
+                if label in columns
             ],
         ] = 1
     return table
 
 
 def balanced_weights(targets: np.ndarray, classes: int) -> np.ndarray:
-    """Return the weight of each example, float32 (n,), by which all classes count the same."""
-    seen = np.maximum(np.bincount(targets, minlength=classes), 1)
-    per_class = len(targets) / (len(seen) * seen)
+    """Return weights of the examples, float32 (n,), that give all classes the same total."""
+    counts = np.maximum(np.bincount(targets, minlength=classes), 1)
+    per_class = len(targets) / (len(counts) * counts)
     return per_class[targets].astype(np.float32)
 
 
-def quality(log_probs: np.ndarray, wanted: np.ndarray, *, several: bool, balanced: bool) -> float:
-    """Return what says how good held-out answers are: of several labels the loss, else the accuracy,
-    `balanced`: its mean over classes.
+def quality(log_probs: np.ndarray, targets: np.ndarray, *, several: bool, balanced: bool) -> float:
+    """Return the metric of held-out examples: the loss of several labels, else the accuracy
+    (`balanced`: its mean over classes).
     """
     if several:
         return float(
-            -np.where(wanted, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-7)))).mean()
+            -np.where(targets, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-7)))).mean()
         )
-    right = log_probs.argmax(1) == wanted
+    correct = log_probs.argmax(1) == targets
     return float(
-        np.mean([right[wanted == c].mean() for c in np.unique(wanted)])
+        np.mean([correct[targets == c].mean() for c in np.unique(targets)])
         if balanced
-        else right.mean()
+        else correct.mean()
     )
 
 
 def check_decidable(
     c: NeuralClassifierConfig, name: str, classes: int, *, several: bool, held_out: bool
 ) -> None:
-    """Refuse options that ask for what cannot be chosen on the held-out part of the data `name`."""
+    """Refuse options that cannot be chosen on the held-out part of the data `name`."""
     if c.tune_threshold and not several and classes != 2:
         raise ConfigError(
             f"tune_threshold is for two classes or several labels; {name} has "

@@ -1,11 +1,6 @@
 """Why a text is of a class: what each feature adds to the log-odds of one class against another.
 
-What a network's answer rests on: integrated gradients, and the weights of attention.
-
-Integrated gradients (Sundararajan et al. 2017) share out the difference between the log-odds of the
-text and those of a text of zero vectors among its tokens: along the straight line between the two,
-each token's gradient is averaged and multiplied by its vector. The shares add up to the difference,
-up to the number of points at which the line is read.
+For networks the shares are integrated gradients (`token_shares`), or the weights of attention.
 """
 
 from __future__ import annotations
@@ -41,19 +36,18 @@ class Explanation:
     against: Any
     log_odds: float  # log p(label) - log p(against)
     prior: float
-    absent: float  # of the features that are not there; bernoulli only
+    absent: float  # of the features that do not occur; bernoulli only
     shares: list[Share]  # the largest first, whatever their sign
     others: float  # the features that are not listed
-    tokens: Sequence[
-        tuple[str, float]
-    ] = ()  # every token in the order of the text, and what it adds in nats
+    # Every token in the order of the text, and what it adds in nats.
+    tokens: Sequence[tuple[str, float]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return asdict(self)
 
     def rows(self) -> list[tuple[str, float]]:
-        """Return names and nats of all that the log-odds are made of, the largest features first."""
+        """Return names and nats of all terms of the log-odds, the largest features first."""
         rows = [
             (share.feature + (f" x{share.count}" if share.count > 1 else ""), share.nats)
             for share in self.shares
@@ -76,8 +70,8 @@ class Explanation:
 def by_token(
     tokens: Sequence[str], shares: Sequence[Share], joiner: str = " "
 ) -> list[tuple[str, float]]:
-    """Return what each token adds: features that are tokens or n-grams of them are shared out
-    among the positions where they stand.
+    """Return what each token adds: features that are tokens or n-grams of them are divided
+    equally among the positions where they occur.
 
     >>> by_token(["not", "so", "bad"], [Share("bad", 1, -1.0), Share("not so", 1, 0.5)])
     [('not', 0.25), ('so', 0.25), ('bad', -1.0)]
@@ -86,30 +80,39 @@ def by_token(
     longest = max(
         (feature.count(joiner) + 1 if joiner else len(feature) for feature in nats), default=1
     )
-    places: dict[str, list[range]] = {}
+    spans_of: dict[str, list[range]] = {}
     for first in range(len(tokens)):
         for stop in range(first + 1, min(first + longest, len(tokens)) + 1):
             if (name := joiner.join(tokens[first:stop])) in nats:
-                places.setdefault(name, []).append(range(first, stop))
+                spans_of.setdefault(name, []).append(range(first, stop))
     added = [0.0] * len(tokens)
-    for name, found in places.items():
-        for place in found:
-            for i in place:
-                added[i] += nats[name] / len(found) / len(place)
+    for name, spans in spans_of.items():
+        for span in spans:
+            for i in span:
+                added[i] += nats[name] / len(spans) / len(span)
     return list(zip(tokens, added))
 
 
 # ---- attribution
 
-POINTS = 64  # at which the line is read
-STEPS_PER_BATCH = 1 << 13  # steps of a batch
+POINTS = 64  # of the line where the gradient is computed
+STEPS_PER_BATCH = 1 << 13
 
 
 def token_shares(
-    model: NeuralClassifier, text: Any, one: int, other: int | None, points: int = POINTS
+    model: NeuralClassifier,
+    text: Any,
+    label_index: int,
+    against_index: int | None,
+    points: int = POINTS,
 ) -> tuple[np.ndarray, float, float]:
-    """Return what each step of a text adds to the log-odds of class `one` against `other` (None:
-    against its absence), those log-odds and those of no text; all as the network has them.
+    """Return what each step of a text adds to the log-odds of one class against another (None:
+    against its absence), these log-odds, and those of zero vectors; without temperature and shift.
+
+    Integrated gradients (Sundararajan et al. 2017) divide the difference between the log-odds of the
+    text and those of zero vectors among its tokens: each token's gradient is averaged along the
+    straight line between the two and multiplied by its vector. The shares add up to the difference,
+    except for the error of averaging over finitely many points.
     """
     import torch
 
@@ -120,64 +123,82 @@ def token_shares(
     with torch.no_grad():
         x = network.reader(batch)  # (rows, T, D)
 
-    def odds(vectors: Any, many: int) -> Any:
+    def odds(vectors: Any, repeats: int) -> Any:
         repeated = {
-            name: value.repeat(many, *[1] * (value.dim() - 1))
+            name: value.repeat(repeats, *[1] * (value.dim() - 1))
             for name, value in batch.items()
             if name in ("lengths", "counts")
         }
         scores = model.example_scores(network.encode(vectors, repeated), repeated)
-        return scores[:, one] if other is None else scores[:, one] - scores[:, other]
+        return (
+            scores[:, label_index]
+            if against_index is None
+            else scores[:, label_index] - scores[:, against_index]
+        )
 
-    together = max(STEPS_PER_BATCH // (x.shape[0] * x.shape[1]), 1)
+    points_per_batch = max(STEPS_PER_BATCH // (x.shape[0] * x.shape[1]), 1)
     total = torch.zeros_like(x)
-    for low in range(0, points, together):
+    for low in range(0, points, points_per_batch):
         shares = (
-            torch.arange(low, min(low + together, points), device=device, dtype=x.dtype) + 0.5
+            torch.arange(low, min(low + points_per_batch, points), device=device, dtype=x.dtype)
+            + 0.5
         ) / points
         line = (shares.view(-1, 1, 1, 1) * x).flatten(0, 1).requires_grad_()
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(odds(line, len(shares)).sum(), line)
         total += gradient.view(len(shares), *x.shape).sum(0)
     with torch.no_grad():
-        whole, nothing = float(odds(x, 1)[0]), float(odds(torch.zeros_like(x), 1)[0])
+        full_odds, zero_odds = float(odds(x, 1)[0]), float(odds(torch.zeros_like(x), 1)[0])
     shares = (total * x / points).sum(2).cpu().numpy()
-    return shares[there(arrays["lengths"], x.shape[1])], whole, nothing
+    return shares[there(arrays["lengths"], x.shape[1])], full_odds, zero_odds
 
 
 def explain(model: NeuralClassifier, text: Any, n: int, label: Any, against: Any) -> Explanation:
+    """Explain by integrated gradients, on the scale of the probabilities of the model."""
     scores = model.class_log_probs([text])[0]
-    one = int(scores.argmax()) if label is None else _place(model, label)
-    other = _other(model, scores, one) if against is None else _place(model, against)
-    if one == other:
-        raise ConfigError(f"label and against are both {model.classes[one]!r}; name two classes")
-    nats, whole, nothing = token_shares(model, text, one, other)
+    label_index = int(scores.argmax()) if label is None else _class_index(model, label)
+    against_index = (
+        _runner_up(model, scores, label_index) if against is None else _class_index(model, against)
+    )
+    if label_index == against_index:
+        raise ConfigError(
+            f"label and against are both {model.classes[label_index]!r}; name two classes"
+        )
+    nats, full_odds, zero_odds = token_shares(model, text, label_index, against_index)
     temperature, shift = model.learnt.get("temperature", 1.0), model.learnt.get("shift")
-    moved = 0.0 if shift is None else shift[one] - (0.0 if other is None else shift[other])
-    places, words = steps_in_text(model, text)
-    nats = np.bincount(places, nats / temperature, len(words))
+    shift_odds = (
+        0.0
+        if shift is None
+        else shift[label_index] - (0.0 if against_index is None else shift[against_index])
+    )
+    positions, words = steps_in_text(model, text)
+    nats = np.bincount(positions, nats / temperature, len(words))
     order = np.argsort(-abs(nats), kind="stable")
-    rest = (whole - nothing) / temperature - float(nats[order[:n]].sum())
+    other_nats = (full_odds - zero_odds) / temperature - float(nats[order[:n]].sum())
     return Explanation(
-        model.classes[one],
-        f"not {model.classes[one]}" if other is None else model.classes[other],
-        whole / temperature + moved,
-        nothing / temperature + moved,
+        model.classes[label_index],
+        f"not {model.classes[label_index]}"
+        if against_index is None
+        else model.classes[against_index],
+        full_odds / temperature + shift_odds,
+        zero_odds / temperature + shift_odds,
         0.0,
         [Share(words[i], 1, float(nats[i])) for i in order[:n].tolist()],
-        rest,
+        other_nats,
         list(zip(words, nats.tolist())),
     )
 
 
-def _other(model: NeuralClassifier, scores: np.ndarray, one: int) -> int | None:
+def _runner_up(model: NeuralClassifier, scores: np.ndarray, label_index: int) -> int | None:
     """Return the likeliest other class; where an example may have several labels, each is decided
     against its absence.
     """
-    return None if model.multi_label else next(int(c) for c in np.argsort(-scores) if c != one)
+    return (
+        None if model.multi_label else next(int(c) for c in np.argsort(-scores) if c != label_index)
+    )
 
 
-def _place(model: NeuralClassifier, label: Any) -> int:
+def _class_index(model: NeuralClassifier, label: Any) -> int:
     if label not in model.classes:
         raise ConfigError(
             f"there is no class {label!r}; the classes are {', '.join(map(repr, model.classes[:10]))}"
@@ -186,8 +207,8 @@ def _place(model: NeuralClassifier, label: Any) -> int:
 
 
 def steps_in_text(model: NeuralClassifier, text: Any) -> tuple[np.ndarray, list[str]]:
-    """Return the position in the text of each step that the network reads, and the tokens at these
-    positions as they are spelled; in overlapping windows, a position is read more than once.
+    """Return the position in the text of each step that the network reads, and the spellings of
+    the tokens; in overlapping windows, a position is read more than once.
     """
     c = model.config
     if c.published:
@@ -196,9 +217,11 @@ def steps_in_text(model: NeuralClassifier, text: Any) -> tuple[np.ndarray, list[
     if c.long == "sentences":
         from seqloom.text.segment import sentences
 
-        parts = list(sentences(text)) or [text]
+        sentence_texts = list(sentences(text)) or [text]
         words = [
-            word for part in parts for word in spelled_tokens(model.tokenizer, part)[: c.max_length]
+            word
+            for sentence in sentence_texts
+            for word in spelled_tokens(model.tokenizer, sentence)[: c.max_length]
         ]
         return np.arange(len(words)), words
     words = spelled_tokens(model.tokenizer, text)

@@ -6,18 +6,12 @@ as networks on topics and sentiment, in seconds.
 
 n-grams of words (and of the characters of words, with `max_ngram`) are hashed into `buckets`; only
 buckets that the training texts use have a row. The texts are learnt in an order that changes with
-every epoch, since files are often sorted by class. `quantise` makes the saved model about eight
-times smaller (`quantised.py`), `tune` looks for good settings (`tuning.py`).
+every epoch, since files are often sorted by class. `tune` looks for good settings (`tuning.py`),
+`quantise` makes the saved model about eight times smaller.
 
     >>> model = FastTextClassifier().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
     >>> model.predict("a good day")
     '+'
-
-Product quantisation of the rows of a classifier (Joulin et al. 2016, "FastText.zip", section 3).
-
-A row is its length times a direction; the direction is cut into pairs of dimensions, and each pair
-is the number, 8 bits, of the nearest of 256 centroids that k-means finds for it. Lengths are 256
-centroids of their own. So a row of D numbers takes D / 2 + 1 bytes instead of 4 D.
 """
 
 from __future__ import annotations
@@ -51,7 +45,13 @@ _ROWS = 1 << 16  # rows that are coded together
 
 @dataclass(frozen=True)
 class Codes:
-    """Row r is norms[norm_codes[r]] times the centroids of its codes one behind the other."""
+    """Rows after product quantisation (Joulin et al. 2016, "FastText.zip", section 3).
+
+    A row is its norm times a direction. The direction is divided into pairs of dimensions, and each
+    pair is coded in 8 bits as the nearest of 256 centroids, found by k-means for this pair; norms
+    have 256 centroids as well. So a row of D numbers takes D / 2 + 1 bytes instead of 4 D. Row r is
+    norms[norm_codes[r]] times the concatenated centroids of its codes.
+    """
 
     codes: np.ndarray  # uint8 (R, S)
     centroids: np.ndarray  # float32 (S, 256, 2)
@@ -61,60 +61,64 @@ class Codes:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def rows(self, places: np.ndarray) -> np.ndarray:
+    def rows(self, row_indices: np.ndarray) -> np.ndarray:
         """Decode these rows, float32 (n, 2 S)."""
-        parts = self.centroids[np.arange(self.codes.shape[1]), self.codes[places]]  # (n, S, 2)
-        return parts.reshape(len(places), -1) * self.norms[self.norm_codes[places]][:, None]
+        pairs = self.centroids[np.arange(self.codes.shape[1]), self.codes[row_indices]]  # (n, S, 2)
+        return (
+            pairs.reshape(len(row_indices), -1) * self.norms[self.norm_codes[row_indices]][:, None]
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: getattr(self, name) for name in CODES}
 
 
 def code_specs(rows: int, dimensions: int) -> dict[str, Spec]:
-    """Return what the arrays of saved codes must be."""
-    parts = -(-dimensions // 2)
+    """Return types and shapes of the arrays of saved codes."""
+    n_pairs = -(-dimensions // 2)
     return {
-        "codes": Spec("uint8", (rows, parts)),
-        "centroids": Spec("float32", (parts, CENTROIDS, 2)),
+        "codes": Spec("uint8", (rows, n_pairs)),
+        "centroids": Spec("float32", (n_pairs, CENTROIDS, 2)),
         "norm_codes": Spec("uint8", (rows,)),
         "norms": Spec("float32", (CENTROIDS,)),
     }
 
 
 def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
-    """Encode a matrix (R, D), float32; an odd D gets a dimension of zeros."""
+    """Quantise a matrix (R, D), float32; an odd D gets a dimension of zeros."""
     from seqloom.kernels.parallel import chunk_bounds, parallel_map, parallel_run
     from seqloom.kernels.vector_search import nearest
 
     n, width = matrix.shape
-    parts = -(-width // 2)
+    n_pairs = -(-width // 2)
     draw = np.random.default_rng(seed)
     sample = np.sort(draw.choice(n, min(n, _SAMPLE), replace=False))
     lengths = np.sqrt(np.einsum("rd,rd->r", matrix, matrix))  # (R,)
     norms = _learn(
         np.stack([lengths[sample], np.zeros_like(lengths[sample])], axis=1),
-        np.random.default_rng([seed, parts]),
+        np.random.default_rng([seed, n_pairs]),
     )
-    some = _directions(matrix[sample], lengths[sample], parts)
-    codes, norm_codes = np.empty((n, parts), np.uint8), np.empty(n, np.uint8)
+    sample_directions = _directions(matrix[sample], lengths[sample], n_pairs)
+    codes, norm_codes = np.empty((n, n_pairs), np.uint8), np.empty(n, np.uint8)
 
-    def centroids_of(part: int) -> np.ndarray:
-        return _learn(np.ascontiguousarray(some[:, part]), np.random.default_rng([seed, part]))
+    def centroids_of(pair: int) -> np.ndarray:
+        return _learn(
+            np.ascontiguousarray(sample_directions[:, pair]), np.random.default_rng([seed, pair])
+        )
 
-    with progress.task("quantising", parts + n, "rows") as bar:
-        by_part = []
-        for one in parallel_map(centroids_of, range(parts)):
-            by_part.append(one)
+    with progress.task("quantising", n_pairs + n, "rows") as bar:
+        by_pair = []
+        for pair_centroids in parallel_map(centroids_of, range(n_pairs)):
+            by_pair.append(pair_centroids)
             bar.advance()
-        centroids = np.stack(by_part)  # (S, 256, 2)
+        centroids = np.stack(by_pair)  # (S, 256, 2)
 
         def code(bounds: tuple[int, int]) -> None:
             low, high = bounds
-            points = _directions(matrix[low:high], lengths[low:high], parts)
+            points = _directions(matrix[low:high], lengths[low:high], n_pairs)
             column = np.empty(high - low, np.uint8)
-            for part in range(parts):
-                nearest(np.ascontiguousarray(points[:, part]), centroids[part], column)
-                codes[low:high, part] = column
+            for pair in range(n_pairs):
+                nearest(np.ascontiguousarray(points[:, pair]), centroids[pair], column)
+                codes[low:high, pair] = column
             nearest(
                 np.stack([lengths[low:high], np.zeros(high - low, np.float32)], axis=1),
                 norms,
@@ -127,11 +131,13 @@ def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
     return Codes(codes, centroids, norm_codes, np.ascontiguousarray(norms[:, 0]))
 
 
-def _directions(rows: np.ndarray, lengths: np.ndarray, parts: int) -> np.ndarray:
+def _directions(rows: np.ndarray, lengths: np.ndarray, n_pairs: int) -> np.ndarray:
     """Return rows of length 1 as pairs of dimensions, (n, S, 2)."""
-    made = np.zeros((len(rows), 2 * parts), np.float32)
-    np.divide(rows, lengths[:, None], out=made[:, : rows.shape[1]], where=lengths[:, None] > 0)
-    return made.reshape(len(rows), parts, 2)
+    directions = np.zeros((len(rows), 2 * n_pairs), np.float32)
+    np.divide(
+        rows, lengths[:, None], out=directions[:, : rows.shape[1]], where=lengths[:, None] > 0
+    )
+    return directions.reshape(len(rows), n_pairs, 2)
 
 
 def _learn(points: np.ndarray, draw: np.random.Generator) -> np.ndarray:
@@ -177,7 +183,7 @@ class FastTextClassifier(Classifier):
             self._quantise()
 
     def _check_ngrams(self) -> None:
-        """Refuse options of n-grams that there are not; tune may find that there should be some."""
+        """Refuse options of n-grams if there are none, unless tune may add some."""
         c, defaults = self.config, FastTextClassifierConfig()
         if c.tune or c.max_ngram:
             return
@@ -191,33 +197,35 @@ class FastTextClassifier(Classifier):
             )
 
     def learn(self, data: Labelled, run: Path | None = None, deadline: float = math.inf) -> bool:
-        """Learn with the settings as they are; whether it was not broken off (see `Learning.run`)."""
+        """Learn with these settings; return whether training was completed (see `Learning.run`)."""
         c = self.config
         tokenizer = self._make_tokenizer(Corpus.from_texts(data.texts))
         vectors = None if c.pretrained is None else self._pretrained(c.pretrained)
         if vectors is not None:
             tokenizer = tokenizer.extended([vectors.words.spelling(i) for i in range(len(vectors))])
         self.tokenizer, self._reader = tokenizer, BagReader(c, tokenizer)
-        known = None if vectors is None else _places(tokenizer, vectors)
-        self.features, bags = self._reader.learn(data.texts, None if known is None else known[0])
+        pretrained = None if vectors is None else _tokens_with_vector(tokenizer, vectors)
+        self.features, bags = self._reader.learn(
+            data.texts, None if pretrained is None else pretrained[0]
+        )
         if not (self._reader.ids >= 0).any():
             raise DataError(f"no word occurs {c.min_count} times or more; lower min_count")
-        place = {name: i for i, name in enumerate(self.classes)}
-        labels = np.fromiter(map(place.__getitem__, data.labels), np.int32, len(data))
-        learning = Learning(c, bags, len(self.features), labels, len(place))
-        if vectors is not None and known is not None:
-            rows = np.searchsorted(self.features.numbers, known[0])
-            learning.X[rows, : c.dimensions] = vectors.matrix[known[1]]
+        class_index = {name: i for i, name in enumerate(self.classes)}
+        labels = np.fromiter(map(class_index.__getitem__, data.labels), np.int32, len(data))
+        learning = Learning(c, bags, len(self.features), labels, len(class_index))
+        if vectors is not None and pretrained is not None:
+            rows = np.searchsorted(self.features.numbers, pretrained[0])
+            learning.X[rows, : c.dimensions] = vectors.matrix[pretrained[1]]
         facts = {"model": self.name, "config": c.to_dict(), "data": self.fit_info["data_hash"]}
-        losses, whole = learning.run(run, facts, deadline)
+        losses, completed = learning.run(run, facts, deadline)
         self.input, self.output = learning.matrices()
-        self.counts, self._tree = np.bincount(labels, minlength=len(place)), learning.tree
+        self.counts, self._tree = np.bincount(labels, minlength=len(class_index)), learning.tree
         self.fit_info |= {
             "features": len(self.features),
             "epochs": learning.epochs,
             "losses": losses,
         }
-        return whole
+        return completed
 
     def _pretrained(self, path: str) -> Any:
         vectors = registry.open_vectors(path).vectors
@@ -249,8 +257,8 @@ class FastTextClassifier(Classifier):
     # ---- smaller
 
     def quantised(self, cutoff: int | None = None) -> Self:
-        """Return this model in codes of 8 bits; `cutoff`: with this many features at most, those with
-        the longest vectors.
+        """Return this model with vectors in 8-bit codes; `cutoff`: keep only this many features, those
+        with the longest vectors.
         """
         self.check_fitted()
         model = type(self)(replace(self.config, quantise=True, cutoff=cutoff))
@@ -269,13 +277,12 @@ class FastTextClassifier(Classifier):
         matrix, cutoff = self.input, self.config.cutoff
         if cutoff is not None and cutoff < len(matrix):
             lengths = np.einsum("rd,rd->r", matrix, matrix)
-            lengths[self.features.numbers == self.tokenizer.eos_id] = (
-                np.inf
-            )  # what an empty text is judged by
-            kept = np.sort(np.argsort(-lengths, kind="stable")[:cutoff])
+            # The end of the text always stays: it is the only feature of an empty text.
+            lengths[self.features.numbers == self.tokenizer.eos_id] = np.inf
+            rows = np.sort(np.argsort(-lengths, kind="stable")[:cutoff])
             self.features, matrix = (
-                FeatureRows(self.features.numbers[kept], self._reader.most),
-                matrix[kept],
+                FeatureRows(self.features.numbers[rows], self._reader.max_features),
+                matrix[rows],
             )
         self.input = quantise(matrix, self.config.seed)
         self.fit_info["features"] = len(self.features)
@@ -284,15 +291,17 @@ class FastTextClassifier(Classifier):
 
     def class_log_probs(self, texts: list[str]) -> np.ndarray:
         self.check_fitted()
-        parts = list(self._reader.scored(texts, self.features, self._scores))
-        unknown = sum(few for _, few in parts)
+        batches = list(self._reader.scored(texts, self.features, self._scores))
+        unknown = sum(without_words for _, without_words in batches)
         if unknown:
             progress.say(
                 f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known "
                 f"word; only "
                 "the end of the text counts there"
             )
-        scores = np.concatenate([part for part, _ in parts])  # (n, C) or (n, C - 1)
+        scores = np.concatenate(
+            [batch_scores for batch_scores, _ in batches]
+        )  # (n, C) or (n, C - 1)
         if self.config.loss == "hs":
             from seqloom.kernels.bag_classifier import tree_log_probs
 
@@ -360,7 +369,7 @@ class FastTextClassifier(Classifier):
         self._reader = BagReader(c, self.tokenizer)
         outputs = max(classes - 1, 1) if c.loss == "hs" else classes
         return {
-            "features": Spec("uint32", (rows,), high=self._reader.most - 1),
+            "features": Spec("uint32", (rows,), high=self._reader.max_features - 1),
             "counts": Spec("int64", (classes,), 0, 2**53),
             "output": Spec("float32", (outputs, c.dimensions)),
             **(
@@ -374,7 +383,7 @@ class FastTextClassifier(Classifier):
         numbers, self.output, self.counts = arrays["features"], arrays["output"], arrays["counts"]
         if not len(numbers) or not (numbers[1:] > numbers[:-1]).all():
             raise ModelError("its feature ids do not increase: the file is damaged")
-        self.features = FeatureRows(numbers, self._reader.most)
+        self.features = FeatureRows(numbers, self._reader.max_features)
         self.input = (
             Codes(**{name: arrays[name] for name in CODES})
             if self.config.quantise
@@ -383,10 +392,10 @@ class FastTextClassifier(Classifier):
         self._tree = tree_of(self.config, self.counts)
 
 
-def _places(tokenizer: Tokenizer, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return which tokens have a vector, and the index of that vector."""
-    places = vectors.words.find(
+def _tokens_with_vector(tokenizer: Tokenizer, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens that have a pretrained vector, and the indices of the vectors."""
+    indices = vectors.words.find(
         [from_spelling(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)]
     )
-    tokens = np.flatnonzero(places >= 0)
-    return tokens.astype(np.uint32), places[tokens]
+    tokens = np.flatnonzero(indices >= 0)
+    return tokens.astype(np.uint32), indices[tokens]

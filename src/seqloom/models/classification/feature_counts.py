@@ -1,9 +1,9 @@
-"""Counting features by class, in one go or as a stream.
+"""Counting features by class, all at once or as a stream.
 
-`FeatureCounts` grows while it reads: threads cut the texts into words, and what they found is added
-batch after batch, so a stream of any length needs memory for its different features only. `counted`
-puts everything into an order that depends on the counts alone (words by rank, n-grams by their
-keys), so it does not matter in which portions the texts came, nor how many threads there were.
+`FeatureCounts` grows while it reads: threads split the texts into words, and their results are added
+batch by batch, so a stream of any length needs memory for its distinct features only. `counted`
+sorts by the counts alone (words by rank, n-grams by their keys), so the result does not depend on
+the portions in which the texts came, nor on the number of threads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIRST = 1 << 12  # rows of a table at the beginning
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted. The rows are the V tokens of the tokenizer, then the G n-grams, shorter
+    """Final counts. The rows are the V tokens of the tokenizer, then the G n-grams, shorter
     ones first.
     """
 
@@ -47,8 +47,8 @@ class Counted:
 
 
 class _Tally:
-    """Counts of features by class, with room to grow; `stamps` and `seen` where a feature counts
-    once a text.
+    """Counts of features by class, with room to grow; `stamps` and `seen` only where a feature counts
+    once per text.
     """
 
     def __init__(self, presence: bool) -> None:
@@ -80,7 +80,7 @@ class _Tally:
 class FeatureCounts:
     """Features of texts by class, counted as they come.
 
-    `tokenizer`: a finished one; without it the words are those of the texts, cut as the config says.
+    `tokenizer`: a fitted one; without it the vocabulary is learnt from the texts.
     """
 
     def __init__(self, config: NaiveBayesConfig, tokenizer: Tokenizer | None = None) -> None:
@@ -92,19 +92,17 @@ class FeatureCounts:
         self.words, self.grams = _Tally(self.presence), _Tally(self.presence)
         self._grow_keys(_FIRST, np.zeros(0, np.uint64))
         if tokenizer is None:
-            self.spellings, self.known = (
-                TokenCounts(config.tokenizer),
-                TokenCounts(config.tokenizer),
-            )  # known: a copy
+            self.spellings = TokenCounts(config.tokenizer)
+            self.known = TokenCounts(config.tokenizer)  # a copy, see `_assign_ids`
             self.normalizer = Normalizer(config.normalize)
         else:
             self.word_ids = word_ids(tokenizer)
 
     def add(self, texts: list[str], labels: list[str]) -> Iterator[int]:
-        """Count them; yields how many texts each step has done.
+        """Count the texts; yield the number of texts of each batch when it is done.
 
-        Which words a thread knows already is a matter of time, and so are the ids of new words; the
-        counts are not.
+        Which words a thread knows already depends on timing, and so do the ids of new words; the
+        counts do not.
         """
         from seqloom.kernels.parallel import parallel_map, text_batches
 
@@ -118,7 +116,7 @@ class FeatureCounts:
         cut = self._cut_known if self.tokenizer else self._cut_new
         for n, ids, first, new_words in parallel_map(cut, text_batches(texts, _BATCH)):
             if new_words is not None:
-                self._place(ids, first, new_words)
+                self._assign_ids(ids, first, new_words)
             self._add_ids(ids, numbers[done : done + n])
             done += n
             yield n
@@ -129,13 +127,13 @@ class FeatureCounts:
         return len(texts), self.word_ids[ids], 0, None
 
     def _cut_new(self, texts: Sequence[str]) -> tuple[int, np.ndarray, int, TokenCounts]:
-        """Return ids of the words as far as they are known by now, and a table of the others, whose
-        ids follow those.
+        """Return the ids of the words, and a table of the words that are new; their ids follow those of
+        the known words.
         """
         from seqloom.kernels.features import END, gather
         from seqloom.kernels.tokens import find_tokens, split_tokens
 
-        kind, known, blob = self.config.tokenizer, self.known, join(texts)
+        kind, known_words, blob = self.config.tokenizer, self.known, join(texts)
         blob = blob if self.normalizer.identity else self.normalizer.of_bytes(blob)
         data, starts, stops = (
             padded(blob),
@@ -146,27 +144,28 @@ class FeatureCounts:
             data, len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops
         )
         starts, stops, ids = starts[:n], stops[:n], np.empty(n, np.int64)
-        find_tokens(data, starts, stops, known.arena, known.offsets, known.slots, ids)
+        find_tokens(
+            data, starts, stops, known_words.arena, known_words.offsets, known_words.slots, ids
+        )
         ends = starts == stops
-        new = np.flatnonzero((ids < 0) & ~ends)
+        unknown = np.flatnonzero((ids < 0) & ~ends)
         ids[ends] = END
-        every, new_words = TokenCounts(kind), TokenCounts(kind)
-        every.n, every.counts = len(new), np.ones(len(new), np.int64)
-        every.arena = padded(bytes(int((stops[new] - starts[new]).sum())))
-        every.offsets = np.zeros(len(new) + 1, np.int64)
-        gather(data, starts, stops, new, every.arena, every.offsets)
-        new_words.merge(every)
-        ids[new] = known.n + _numbers(every, new_words)
-        return len(texts), ids.astype(np.int32), known.n, new_words
+        occurrences, new_words = TokenCounts(kind), TokenCounts(kind)
+        occurrences.n, occurrences.counts = len(unknown), np.ones(len(unknown), np.int64)
+        occurrences.arena = padded(bytes(int((stops[unknown] - starts[unknown]).sum())))
+        occurrences.offsets = np.zeros(len(unknown) + 1, np.int64)
+        gather(data, starts, stops, unknown, occurrences.arena, occurrences.offsets)
+        new_words.merge(occurrences)
+        ids[unknown] = known_words.n + _numbers(occurrences, new_words)
+        return len(texts), ids.astype(np.int32), known_words.n, new_words
 
-    def _place(self, ids: np.ndarray, first: int, new_words: TokenCounts) -> None:
-        """Add the new words of a batch to all words, and give them the ids that they have there."""
+    def _assign_ids(self, ids: np.ndarray, first: int, new_words: TokenCounts) -> None:
+        """Add the new words of a batch to `spellings`, and replace their ids by those in it."""
         self.spellings.merge(new_words)
         new = np.flatnonzero(ids >= first)
         ids[new] = _numbers(new_words, self.spellings)[ids[new] - first]
-        if (
-            self.spellings.n > self.known.n + self.known.n // 64
-        ):  # a copy, since threads read it while the original grows
+        # A copy, since threads read it while `spellings` grows; renewed when that is 1/64 larger.
+        if self.spellings.n > self.known.n + self.known.n // 64:
             self.known = copy.deepcopy(self.spellings)
 
     def _add_ids(self, ids: np.ndarray, labels: np.ndarray) -> None:
@@ -202,7 +201,7 @@ class FeatureCounts:
         self.n_texts += len(labels)
 
     def _grow_keys(self, room: int, keys: np.ndarray) -> None:
-        """Make room for so many n-grams; the keys of the first ones are given."""
+        """Make room for `room` n-grams; `keys`: those of the first ones."""
         from seqloom.kernels.features import fill_slots
 
         self.keys = np.concatenate([keys, np.zeros(room - len(keys), np.uint64)])
@@ -210,23 +209,28 @@ class FeatureCounts:
         fill_slots(self.keys, self.n_grams, self.slots)
 
     def counted(self) -> Counted:
-        """Return everything in its final order, without what is too rare."""
+        """Return the counts in their final order, without rare features."""
         tokenizer, rows = self._final_words()
         v, n, classes = tokenizer.vocab_size, self.n_grams, sorted(self.labels)
         columns = np.array([self.labels[name] for name in classes])
         gram_seen = self.grams.occurrences(n)
-        kept, keys = self._final_grams(np.where(rows == tokenizer.unk_id, -1, rows), v, gram_seen)
-        counts = np.zeros((v + len(kept), len(classes)), self.words.counts.dtype)
-        seen = np.zeros(v + len(kept), np.int64)
+        gram_rows, keys = self._final_grams(
+            np.where(rows == tokenizer.unk_id, -1, rows), v, gram_seen
+        )
+        counts = np.zeros((v + len(gram_rows), len(classes)), self.words.counts.dtype)
+        seen = np.zeros(v + len(gram_rows), np.int64)
         chosen = np.flatnonzero(rows >= 0)
         counts[rows[chosen]] = self.words.counts[np.ix_(chosen, columns)]
         seen[rows[chosen]] = self.words.occurrences(len(rows))[chosen]
         if n:
-            counts[v:], seen[v:] = self.grams.counts[np.ix_(kept, columns)], gram_seen[kept]
+            counts[v:], seen[v:] = (
+                self.grams.counts[np.ix_(gram_rows, columns)],
+                gram_seen[gram_rows],
+            )
         return Counted(tokenizer, classes, self.documents[columns], keys, counts, seen)
 
     def _final_words(self) -> tuple[Tokenizer, np.ndarray]:
-        """Return the tokenizer, and the id there of each word so far, negative where it was left out."""
+        """Return the tokenizer, and its id of each word so far, negative where it was left out."""
         c = self.config
         if self.tokenizer is not None:
             return self.tokenizer, np.arange(self.tokenizer.vocab_size)
@@ -241,83 +245,82 @@ class FeatureCounts:
     def _final_grams(
         self, rows: np.ndarray, v: int, seen: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return which n-grams are kept, in their order, and their keys; length by length, since each
-        builds on a shorter one.
+        """Return the n-grams that are kept, in their final order, and their keys; length by length,
+        since the key of an n-gram contains the row of the n-gram without its last word.
         """
         from seqloom.kernels.features import GROWING
 
         codes, words = split_keys(self.keys[: self.n_grams])
         longer = codes >= GROWING
         parents = np.where(longer, codes - GROWING, 0)
-        places = np.full(self.n_grams, -1, np.int64)  # the final row of each
+        final_rows = np.full(self.n_grams, -1, np.int64)  # -1: left out
         length = np.where(longer, 0, 2)
         chosen, keys = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
         for n in range(2, self.config.ngrams + 1):
             if n > 2:
                 length[longer & (length[parents] == n - 1)] = n
-            at = np.flatnonzero(length == n)
-            before = rows[codes[at]] if n == 2 else places[parents[at]]
-            last = rows[words[at]]
-            good = (before >= 0) & (last >= 0) & (seen[at] >= self.config.min_count)
-            made = make_keys(before[good], last[good])
-            order = np.argsort(made)
-            chosen.append(at[good][order])
-            keys.append(made[order])
-            places[chosen[-1]] = np.arange(v, v + len(order))
+            candidates = np.flatnonzero(length == n)
+            before = rows[codes[candidates]] if n == 2 else final_rows[parents[candidates]]
+            last = rows[words[candidates]]
+            frequent = (before >= 0) & (last >= 0) & (seen[candidates] >= self.config.min_count)
+            new_keys = make_keys(before[frequent], last[frequent])
+            order = np.argsort(new_keys)
+            chosen.append(candidates[frequent][order])
+            keys.append(new_keys[order])
+            final_rows[chosen[-1]] = np.arange(v, v + len(order))
             v += len(order)
         return np.concatenate(chosen), np.concatenate(keys)
 
     @classmethod
     def resume(cls, config: NaiveBayesConfig, done: Counted) -> FeatureCounts:
-        """Continue from what was counted; exact where nothing was left out."""
+        """Continue from final counts; exact if nothing was left out."""
         from seqloom.kernels.features import GROWING
 
-        new = cls(config, None if grows(config) else done.tokenizer)
+        counts = cls(config, None if grows(config) else done.tokenizer)
         v, first = done.tokenizer.vocab_size, 0
-        if new.tokenizer is None:
+        if counts.tokenizer is None:
             spellings = [done.tokenizer.token_bytes(i) for i in range(v)]
-            first = next(
-                (i for i, spelling in enumerate(spellings) if spelling), v
-            )  # behind the specials
-            old = TokenCounts(config.tokenizer)
-            old.n, old.counts = v - first, done.seen[first:v].astype(np.int64)
-            old.arena = padded(b"".join(spellings))
-            old.offsets = np.cumsum([0, *map(len, spellings[first:])])
-            new.spellings.merge(old)
-        new.labels = {name: i for i, name in enumerate(done.classes)}
-        new.documents = done.documents.astype(np.int64)
-        new.n_texts, new.n_tokens, new.n_grams = (
+            # Special tokens come first and have no spelling.
+            first = next((i for i, spelling in enumerate(spellings) if spelling), v)
+            known_words = TokenCounts(config.tokenizer)
+            known_words.n, known_words.counts = v - first, done.seen[first:v].astype(np.int64)
+            known_words.arena = padded(b"".join(spellings))
+            known_words.offsets = np.cumsum([0, *map(len, spellings[first:])])
+            counts.spellings.merge(known_words)
+        counts.labels = {name: i for i, name in enumerate(done.classes)}
+        counts.documents = done.documents.astype(np.int64)
+        counts.n_texts, counts.n_tokens, counts.n_grams = (
             int(done.documents.sum()),
             int(done.seen[:v].sum()),
             len(done.keys),
         )
-        for tally, low, high in ((new.words, first, v), (new.grams, v, len(done.seen))):
+        for tally, low, high in ((counts.words, first, v), (counts.grams, v, len(done.seen))):
             tally.grow(high - low, len(done.classes), done.counts.dtype == np.int64)
             tally.counts[: high - low] = done.counts[low:high]
-            if new.presence:
+            if counts.presence:
                 tally.seen[: high - low] = done.seen[low:high]
         codes, words = split_keys(done.keys)
-        new._grow_keys(
+        counts._grow_keys(
             len(codes),
             make_keys(np.where(codes < v, codes - first, codes - v + GROWING), words - first),
         )
-        return new
+        return counts
 
 
-def _numbers(of: TokenCounts, there: TokenCounts | Vocabulary) -> np.ndarray:
-    """Return the number that each spelling has in another table, negative where it has none:
+def _numbers(source: TokenCounts, target: TokenCounts | Vocabulary) -> np.ndarray:
+    """Return the number in `target` of each spelling of `source`, negative where it has none:
     int64 (n,).
     """
     from seqloom.kernels.tokens import find_tokens
 
-    numbers = np.empty(of.n, np.int64)
+    numbers = np.empty(source.n, np.int64)
     find_tokens(
-        of.arena,
-        of.offsets[: of.n],
-        of.offsets[1 : of.n + 1],
-        there.arena,
-        there.offsets,
-        there.slots,
+        source.arena,
+        source.offsets[: source.n],
+        source.offsets[1 : source.n + 1],
+        target.arena,
+        target.offsets,
+        target.slots,
         numbers,
     )
     return numbers

@@ -1,9 +1,9 @@
 """From texts to features: the words of a text and its n-grams of words, exact and never hashed together.
 
-A feature is what was seen in training at least `min_count` times (`feature_counts.py` counts them);
-other words, and n-grams with them, are nothing. Its row is the id of the word, or for an n-gram the
-size of the vocabulary plus its place among the keys (`kernels/features.py`). Texts go through the
-tokenizer many at a time, as lines, in threads.
+A feature occurred in training at least `min_count` times (`feature_counts.py` counts them); other
+words, and n-grams that contain them, are ignored. Its row is the id of the word, or for an n-gram
+the size of the vocabulary plus its index among the keys (`kernels/features.py`). The tokenizer reads
+many texts at a time, as lines, in threads.
 """
 
 from __future__ import annotations
@@ -48,17 +48,16 @@ class Features:
         self.presence = once(config)
         self.ids = word_ids(tokenizer)
         self.ids[(self.ids >= 0) & (seen[: len(self.ids)] < config.min_count)] = UNKNOWN
-        self.usable = np.append(
-            self.ids >= 0, np.ones(len(keys), bool)
-        )  # (F,) rows that are features
+        # (F,): which rows are features.
+        self.usable = np.append(self.ids >= 0, np.ones(len(keys), bool))
         self.slots = empty_slots(len(keys))
         fill_slots(keys, len(keys), self.slots)
 
     def score(
         self, texts: Sequence[str], weights: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield batch after batch the sums (n, C) of the weights (F, C) of each text's features, and
-        how many features it has (n,).
+        """Yield for each batch the sums (n, C) of the weights (F, C) of each text's features, and the
+        number of its features (n,).
         """
         from seqloom.kernels.features import score_documents
         from seqloom.kernels.parallel import parallel_map, text_batches
@@ -66,7 +65,10 @@ class Features:
         check_texts(texts)
 
         def work(batch: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-            out, known = np.zeros((len(batch), weights.shape[1])), np.zeros(len(batch), np.int64)
+            scores, n_features = (
+                np.zeros((len(batch), weights.shape[1])),
+                np.zeros(len(batch), np.int64),
+            )
             stamps = np.zeros(len(weights) if self.presence else 0, np.int32)
             score_documents(
                 self._encode(batch),
@@ -77,10 +79,10 @@ class Features:
                 self.slots,
                 weights,
                 stamps,
-                out,
-                known,
+                scores,
+                n_features,
             )
-            return out, known
+            return scores, n_features
 
         return parallel_map(work, text_batches(texts))
 
@@ -109,8 +111,8 @@ class Features:
 
 
 def grows(config: NaiveBayesConfig) -> bool:
-    """Return whether the words are those of the texts, so that they may come bit by bit; else the
-    tokenizer must be finished.
+    """Return whether the vocabulary can grow with the texts; else the tokenizer must be fitted
+    first.
     """
     return config.tokenizer in SPLITTERS and config.vocab_file is None
 
@@ -141,5 +143,5 @@ def make_keys(codes: np.ndarray, words: np.ndarray) -> np.ndarray:
 
 
 def empty_slots(n: int) -> np.ndarray:
-    """Make an empty table that n keys fill to at most one half."""
+    """Return an empty hash table that n keys fill to at most one half."""
     return np.full(1 << max(2 * n, 1).bit_length(), -1, np.int32)

@@ -19,7 +19,7 @@ from seqloom.contracts.fitting import FitOptions
 from seqloom.data.classification import Labelled
 from seqloom.models.classification.configs import MajorityConfig
 
-MAX_COUNT = 1 << 53  # of a count
+MAX_COUNT = 1 << 53
 
 
 class Majority(Classifier):
@@ -33,8 +33,10 @@ class Majority(Classifier):
         return len(self.classes)
 
     def fit_examples(self, data: Labelled, options: FitOptions) -> None:
-        places = {name: i for i, name in enumerate(self.classes)}
-        self.counts = np.bincount([places[label] for label in data.labels], minlength=len(places))
+        class_index = {name: i for i, name in enumerate(self.classes)}
+        self.counts = np.bincount(
+            [class_index[label] for label in data.labels], minlength=len(class_index)
+        )
 
     def class_log_probs(self, examples: list[Any]) -> np.ndarray:
         return np.tile(np.log(self.counts / self.counts.sum()), (len(examples), 1))

@@ -4,15 +4,15 @@ each other.
     log p(C | x) = log p(C) + sum over features of log p(feature | C) + constant
 
 Multinomial: the features are draws, p = (count + k) / (all counts + k F). Bernoulli: each feature
-is there or not, and absence counts too (McCallum and Nigam 1998 compare the two). Complement: the
+occurs or not, and absence counts too (McCallum and Nigam 1998 compare the two). Complement: the
 weight is how unlikely the feature is in all other classes together, without a prior, steadier where
 classes differ in size (Rennie et al. 2003, "Tackling the poor assumptions", section 3.1; without
-its further steps of weighting). All is done with logarithms.
+its further steps of weighting).
 
-Features that were not seen in training say nothing. A text without any falls back to the prior
-(bernoulli: to the prior and what is absent). Since words are not independent, the probabilities are
-too sure: `calibrate` divides the scores by a temperature that is fitted on held-out texts (Guo et
-al. 2017).
+Features that were not seen in training are ignored. A text without known features falls back to the
+prior (bernoulli: to the prior and the absence of all features). Since words are not independent,
+the probabilities are too sure: `calibrate` divides the scores by a temperature that is fitted on
+held-out texts (Guo et al. 2017).
 
     >>> model = NaiveBayes().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
     >>> model.predict("a good day")
@@ -44,8 +44,8 @@ from seqloom.models.classification.feature_counts import Counted, FeatureCounts
 from seqloom.models.classification.features import Features, check_texts, grows, once, split_keys
 from seqloom.models.sequence.inputs import spelled_tokens
 
-_SUREST = 1e3  # bounds of what scores are multiplied by
-_MAX_COUNT = 1 << 53  # of a count
+_SUREST = 1e3  # scores are multiplied by at most this, and by at least its inverse
+_MAX_COUNT = 1 << 53
 
 
 class NaiveBayes(Classifier):
@@ -55,8 +55,8 @@ class NaiveBayes(Classifier):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self.temperature = 1.0
-        self._counting: FeatureCounts | None = None  # while `partial_fit` may go on
-        self._pending = False  # counted more than was learnt from
+        self._counting: FeatureCounts | None = None  # while `partial_fit` may continue
+        self._pending = False  # whether the weights are older than the counts
         self._valid: Labelled | None = None
 
     # ---- fitting
@@ -75,9 +75,9 @@ class NaiveBayes(Classifier):
         """Learn from more texts: what `fit` takes, or an iterator of Labelled such as
         `stream_labelled` gives.
 
-        After any number of calls the model is the one that a single `fit` on all texts makes, to
-        the bit; words and classes may come at any time. `valid` is for calibration and may be given
-        with any call; the last one counts.
+        After any number of calls the model is bit for bit the one that a single `fit` on all texts
+        gives; new words and classes may come at any time. `valid` is for calibration and may be
+        given with any call; the last one counts.
         """
         if valid is not None:
             self._valid = as_labelled(valid)
@@ -111,7 +111,7 @@ class NaiveBayes(Classifier):
             )
 
     def _new_counts(self, texts: list[str] | None) -> FeatureCounts:
-        """Start new counts; `texts`: all of them, or None where they come bit by bit."""
+        """Start new counts; `texts`: all of them, or None where they come in portions."""
         c = self.config
         if grows(c):
             return FeatureCounts(c)
@@ -165,20 +165,24 @@ class NaiveBayes(Classifier):
         }
 
     def _fit_temperature(self, valid: Labelled) -> float:
-        """Find the temperature that makes the valid labels likeliest; the cost is convex in its
-        inverse, so bisection finds it.
+        """Find the temperature that makes the valid labels likeliest, by bisection: the loss is convex
+        in its inverse.
         """
-        valid, place = valid.like(self.classes), {name: i for i, name in enumerate(self.classes)}
-        rows = [i for i, name in enumerate(valid.labels) if name in place]
+        valid, class_index = (
+            valid.like(self.classes),
+            {name: i for i, name in enumerate(self.classes)},
+        )
+        rows = [i for i, name in enumerate(valid.labels) if name in class_index]
         if not rows:
             raise DataError(
                 f"{valid.name} has no label that was seen in training; valid data must share its classes"
             )
         scores = self._scores([valid.texts[i] for i in rows])[0]
         above = (
-            scores - scores[np.arange(len(rows)), [place[valid.labels[i]] for i in rows]][:, None]
+            scores
+            - scores[np.arange(len(rows)), [class_index[valid.labels[i]] for i in rows]][:, None]
         )  # (n, C)
-        if above.max() <= 0:  # then the surer the better, without end
+        if above.max() <= 0:  # the loss has no minimum: it falls towards temperature 0
             progress.say(
                 f"every text of {valid.name} is classified correctly, so it cannot calibrate; "
                 f"temperature stays 1"
@@ -202,10 +206,10 @@ class NaiveBayes(Classifier):
 
     def class_log_probs(self, texts: list[str]) -> np.ndarray:
         self.check_fitted()
-        scores, known = self._scores(texts)
-        unknown = int((known == 0).sum())
+        scores, n_features = self._scores(texts)
+        unknown = int((n_features == 0).sum())
         if unknown:
-            rest = (
+            fallback = (
                 "the prior and what is absent decide"
                 if self.config.variant == "bernoulli"
                 else "the prior alone decides"
@@ -213,24 +217,27 @@ class NaiveBayes(Classifier):
             progress.say(
                 f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known "
                 f"word; there "
-                f"{rest}"
+                f"{fallback}"
             )
         return _log_softmax(scores / self.temperature)
 
     def _scores(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Compute unnormalised log-probabilities (n, C), and how many features each text has (n,)."""
-        scores, known = np.empty((len(texts), len(self.classes))), np.empty(len(texts), np.int64)
+        scores, n_features = (
+            np.empty((len(texts), len(self.classes))),
+            np.empty(len(texts), np.int64),
+        )
         done = 0
         with progress.task("classifying", len(texts), "texts") as bar:
             for rows, counts in self._features.score(texts, self._weights):
-                scores[done : done + len(rows)], known[done : done + len(rows)] = rows, counts
+                scores[done : done + len(rows)], n_features[done : done + len(rows)] = rows, counts
                 done += len(rows)
                 bar.advance(len(rows))
         if self.config.variant == "complement":
-            scores[known == 0] = self._log_prior
+            scores[n_features == 0] = self._log_prior
         else:
             scores += self._log_prior + self._absent
-        return scores, known
+        return scores, n_features
 
     def explain(
         self, text: str, n: int = 10, *, label: Any = None, against: Any = None
@@ -244,21 +251,28 @@ class NaiveBayes(Classifier):
                 f"this model has only one class, {self.classes[0]!r}; there is nothing to compare it with"
             )
         scores = self._scores([text])[0][0] / self.temperature
-        one = int(scores.argmax()) if label is None else self._class(label)
-        other = (
-            next(int(c) for c in np.argsort(-scores) if c != one)
+        label_index = int(scores.argmax()) if label is None else self._class(label)
+        against_index = (
+            next(int(c) for c in np.argsort(-scores) if c != label_index)
             if against is None
             else self._class(against)
         )
-        if one == other:
-            raise ConfigError(f"label and against are both {self.classes[one]!r}; name two classes")
+        if label_index == against_index:
+            raise ConfigError(
+                f"label and against are both {self.classes[label_index]!r}; name two classes"
+            )
         rows, times = self._features.of(text)
         factors = np.ones_like(times) if once(self.config) else times
-        nats = (self._weights[rows, one] - self._weights[rows, other]) * factors / self.temperature
+        nats = (
+            (self._weights[rows, label_index] - self._weights[rows, against_index])
+            * factors
+            / self.temperature
+        )
         order = np.argsort(-abs(nats), kind="stable")
         uses_prior = self.config.variant != "complement" or not len(rows)
         prior, absent = (
-            (a[one] - a[other]) / self.temperature for a in (self._log_prior, self._absent)
+            (a[label_index] - a[against_index]) / self.temperature
+            for a in (self._log_prior, self._absent)
         )
         shares = [
             Share(self._features.name(int(rows[i])), int(times[i]), float(nats[i])) for i in order
@@ -267,9 +281,9 @@ class NaiveBayes(Classifier):
             spelled_tokens(self.tokenizer, text)[:-1], shares, self.tokenizer.joiner.decode()
         )
         return Explanation(
-            self.classes[one],
-            self.classes[other],
-            float(scores[one] - scores[other]),
+            self.classes[label_index],
+            self.classes[against_index],
+            float(scores[label_index] - scores[against_index]),
             float(prior) if uses_prior else 0.0,
             float(absent),
             shares[:n],
@@ -278,8 +292,8 @@ class NaiveBayes(Classifier):
         )
 
     def top_features(self, label: Any, n: int = 20) -> list[Share]:
-        """Return the features that speak most for a class, by their weight above its mean in the
-        others; counts are those of the class.
+        """Return the strongest features of a class, by their weight minus its mean in the other classes;
+        counts are those of the class.
         """
         self.check_fitted()
         c = self._class(label)
@@ -293,7 +307,7 @@ class NaiveBayes(Classifier):
         ]
 
     def _class(self, name: Any) -> int:
-        """Return the column of a class, also where a number is written as text."""
+        """Return the column of a class; a number may be written as text."""
         names = list(map(str, self.classes))
         if str(name) not in names:
             raise ConfigError(f"unknown class {name!r}{suggest_known(str(name), names)}")
@@ -372,7 +386,7 @@ class NaiveBayes(Classifier):
 
 
 def _portions(data: Any, labels: Any) -> Iterator[Labelled]:
-    """Yield labelled texts one portion after the other; an iterator of pairs is one portion."""
+    """Yield labelled texts in portions; an iterator of pairs is one portion."""
     if labels is None and isinstance(data, Iterator):
         first = next(data, None)
         if isinstance(first, Labelled):
@@ -386,8 +400,8 @@ def _portions(data: Any, labels: Any) -> Iterator[Labelled]:
 def _estimate(
     config: NaiveBayesConfig, done: Counted, usable: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compute weights (F, C), zero where a row is no feature; log-priors (C,); and what the
-    absence of all features is worth (C,).
+    """Compute weights (F, C), zero where a row is no feature; log-priors (C,); and the
+    log-probability that all features are absent (C,).
     """
     n, k, documents = (
         done.counts[usable].astype(np.float64),
@@ -402,8 +416,8 @@ def _estimate(
         feature_weights = np.log(n + k) - missing
         absent = (missing - np.log(documents + 2 * k)).sum(axis=0)
     else:
-        rest = n.sum(axis=1, keepdims=True) - n + k  # the counts of all other classes
-        feature_weights = np.log(rest.sum(axis=0)) - np.log(rest)
+        other_counts = n.sum(axis=1, keepdims=True) - n + k
+        feature_weights = np.log(other_counts.sum(axis=0)) - np.log(other_counts)
     weights = np.zeros(done.counts.shape)
     weights[usable] = feature_weights
     prior = (

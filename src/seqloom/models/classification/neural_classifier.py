@@ -1,9 +1,9 @@
 """A network that puts a label on a sequence: reader, encoder, pooling, softmax (or a sigmoid for
 each of several labels).
 
-Which encoder is an option, so that the mean of word vectors, a CNN, an LSTM and a Transformer are
-compared like with like. It reads texts, or arrays of numbers (T,) or (T, C): sensors, heartbeats,
-frames of audio; on a published encoder also pairs of texts.
+The encoder is an option, so that the mean of word vectors, a CNN, an LSTM and a Transformer can be
+compared under the same conditions. It reads texts, or arrays of numbers (T,) or (T, C): sensors,
+heartbeats, frames of audio; with a published encoder also pairs of texts.
 
     >>> pairs = [("good fun", "+"), ("dull", "-")] * 8
     >>> model = NeuralClassifier(encoder="bag").fit(pairs, train=TrainConfig(steps=40))
@@ -120,8 +120,8 @@ class NeuralClassifier(SequenceModel, Classifier):
     def _reading(
         self, opened: Opened | None, device: torch.device
     ) -> Callable[[list[Any]], Encoded]:
-        """Return the function that turns examples into what the trained network reads: steps, or what
-        a frozen encoder gave for them.
+        """Return the function that turns examples into the input of the trained network: steps, or the
+        features of a frozen encoder.
         """
         if opened is None or not self.config.frozen:
             return self.encode
@@ -156,35 +156,35 @@ class NeuralClassifier(SequenceModel, Classifier):
             scores = self.example_scores(network(batch.arrays), batch.arrays)
             return network.output.loss(scores, batch["targets"], batch.arrays.get("weights"))
 
-        judge, criterion = (
+        evaluate, criterion = (
             None,
             Criterion("nats")
             if several
             else Criterion("balanced accuracy" if balanced else "accuracy", higher_is_better=True),
         )
         if valid is not None:
-            held, wanted = read(valid.examples), self._targets(valid)
+            held, held_targets = read(valid.examples), self._targets(valid)
 
-            def judge(network: Any) -> float:
+            def evaluate(network: Any) -> float:
                 log_probs = self._log_probs(network, held)
-                return quality(log_probs, wanted, several=several, balanced=balanced)
+                return quality(log_probs, held_targets, several=several, balanced=balanced)
 
         return SequenceTraining(
             example_batches(read(data.examples), train, targets, weights),
             criterion,
             lambda: self.build_fitted(start),
             losses,
-            judge,
+            evaluate,
         )
 
     def _targets(self, data: Labelled) -> np.ndarray:
-        """Return indices of the labels among the classes (n,), -1 for others; or which of several
-        there are (n, C).
+        """Return indices of the labels among the classes (n,), -1 for others; of several labels, zeros
+        and ones (n, C).
         """
         return label_targets(data.labels, self.classes, several=self.multi_label)
 
     def _decide(self, valid: Labelled) -> None:
-        """Choose temperature and threshold, from held-out data."""
+        """Choose temperature and threshold on held-out data."""
         c, targets = self.config, self._targets(valid)
         if c.calibrate == "none" and not c.tune_threshold:
             return
@@ -231,12 +231,15 @@ class NeuralClassifier(SequenceModel, Classifier):
         )
         both_ways, sentences, width = c.both_ways, None, encoder.d_out
         if c.long == "sentences":
-            part = weights.within("sentences")
+            sentence_weights = weights.within("sentences")
             upper = find_encoder("bigru").take(
-                part.within("encoder"), width, c.d_hidden, c.n_sentence_layers, {}
+                sentence_weights.within("encoder"), width, c.d_hidden, c.n_sentence_layers, {}
             )
             sentences = Sentences(
-                Pooling(part.within("pooling"), c.pools, width, bidirectional=both_ways), upper
+                Pooling(
+                    sentence_weights.within("pooling"), c.pools, width, bidirectional=both_ways
+                ),
+                upper,
             )
             both_ways, width = True, upper.d_out
         output = weights.within("output")
@@ -291,8 +294,8 @@ class NeuralClassifier(SequenceModel, Classifier):
         )
 
     def example_scores(self, scores: torch.Tensor, batch: Any) -> torch.Tensor:
-        """Return scores of the classes of each example (B, C): for documents in windows, the mean over
-        their windows.
+        """Return the scores of the classes of each example (B, C); with windows, the mean over those of
+        the document.
         """
         if self.config.long != "windows":
             return scores
@@ -301,20 +304,20 @@ class NeuralClassifier(SequenceModel, Classifier):
         return mean_by_example(scores, batch["counts"])
 
     def _log_probs(self, network: Any, encoded: Encoded) -> np.ndarray:
-        """Compute log-probabilities as the network has them, float64 (n, C)."""
+        """Compute log-probabilities without temperature and shift, float64 (n, C)."""
         import torch
 
         from seqloom.models.sequence.sequence_net import batches_of
 
-        out = np.empty((len(encoded), len(self.classes)))
+        log_probs = np.empty((len(encoded), len(self.classes)))
         with torch.inference_mode():
             for chosen, batch in batches_of(network, encoded):
-                out[chosen] = (
+                log_probs[chosen] = (
                     network.output.log_probs(self.example_scores(network(batch), batch).double())
                     .cpu()
                     .numpy()
                 )
-        return out
+        return log_probs
 
     def _settled(self, log_probs: np.ndarray) -> np.ndarray:
         return shifted(
@@ -331,23 +334,27 @@ class NeuralClassifier(SequenceModel, Classifier):
         return self._settled(self._log_probs(self.network(), encoded))
 
     def _scores(self, encoded: Encoded) -> np.ndarray:
-        """Return the scores of classes of each example (E, C), without torch; of documents in
-        windows their mean.
+        """Return the scores of the classes of each example (E, C), without torch; with windows, their
+        mean.
         """
-        found = []
+        scores_of_parts = []
         for part, scores in outputs(self, encoded):
             if self.config.long == "windows":
                 starts = part.first_row[:-1]
                 scores = np.add.reduceat(scores, starts) / np.diff(part.first_row)[:, None].astype(
                     np.float32
                 )
-            found.append(scores)
-        return np.concatenate(found) if found else np.empty((0, len(self.classes)), np.float32)
+            scores_of_parts.append(scores)
+        return (
+            np.concatenate(scores_of_parts)
+            if scores_of_parts
+            else np.empty((0, len(self.classes)), np.float32)
+        )
 
     def stream(self) -> ClassStream:
         """Start a stream of probabilities for an example that is still coming in: `feed(word)`, or
-        `feed(row)` of numbers, gives what `predict_proba` gives for all that was fed. For encoders
-        that read in one direction.
+        `feed(row)` of numbers, returns what `predict_proba` returns for the input so far. For
+        encoders that read in one direction.
         """
         self.check_fitted()
         c = self.config
@@ -359,16 +366,18 @@ class NeuralClassifier(SequenceModel, Classifier):
                 "or call predict"
             )
         network: SequenceNetwork = self.runtime()
-        parts = network.encoder, RunningPool(network.output.pooling)
+        encoder_and_pool = network.encoder, RunningPool(network.output.pooling)
 
         def probs(vector: np.ndarray) -> dict[Any, float]:
             scores = network.output.linear(vector[None])
-            found = np.exp(self._settled(log_probs_of(scores, self.multi_label)))[0]
-            return dict(zip(self.classes, found.tolist()))
+            probabilities = np.exp(self._settled(log_probs_of(scores, self.multi_label)))[0]
+            return dict(zip(self.classes, probabilities.tolist()))
 
         if self.sizes.columns:
             return ClassStream(
-                *parts, lambda row: network.read(self.encode([as_row(row)]).examples()), probs
+                *encoder_and_pool,
+                lambda row: network.read(self.encode([as_row(row)]).examples()),
+                probs,
             )
         check_pieces(self.tokenizer)
 
@@ -379,7 +388,7 @@ class NeuralClassifier(SequenceModel, Classifier):
             ]
 
         return ClassStream(
-            *parts, read, probs, network.read(self.encode([""]).examples()), c.max_length
+            *encoder_and_pool, read, probs, network.read(self.encode([""]).examples()), c.max_length
         )
 
     def explain(

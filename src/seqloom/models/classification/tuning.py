@@ -1,8 +1,8 @@
-"""Looking for good settings within a given time: those that are best on held-out texts win.
+"""Search for good settings within a time limit: those with the best accuracy on held-out texts win.
 
-The first trial has the settings as they are. Then settings are drawn at random, wherever the user
-left the default; as time goes by more and more of them near the best so far. What could not end in
-time is not begun. The drawing has a seed, but how far it gets depends on the machine.
+The first trial has the settings of the user. Then all that have their default are drawn at random,
+more and more of them near the best so far. A trial that could not end in time is not started. The
+draws have a seed, but their number depends on the machine.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 Settings = dict[str, Any]
 Draw = np.random.Generator
 
-_TRIES = 30  # drawings until one is cheap enough
+_TRIES = 30  # draws until one is cheap enough
 
 
 @dataclass(frozen=True)
 class Range:
-    """The values that a setting may have: the listed ones, or all between two, evenly by their logarithms."""
+    """The values of a setting: the listed ones, or all between two, log-uniformly."""
 
     low: float = 0
     high: float = 0
     values: tuple[int, ...] = ()
-    whole: bool = True
+    integer: bool = True
 
     def any(self, draw: Draw) -> Any:
         if self.values:
@@ -52,14 +52,14 @@ class Range:
         return self._rounded(min(max(value * math.exp(step), self.low), self.high))
 
     def _rounded(self, value: float) -> Any:
-        return max(1, round(value)) if self.whole else float(f"{value:.3g}")
+        return max(1, round(value)) if self.integer else float(f"{value:.3g}")
 
 
 def ranges(config: FastTextClassifierConfig, texts: int) -> dict[str, Range]:
-    """Return what is tried of each setting that is at its default."""
+    """Return the range of each setting that has its default."""
     epochs = default_epochs(texts)
     every = {
-        "lr": Range(0.03, 2, whole=False),
+        "lr": Range(0.03, 2, integer=False),
         "epochs": Range(max(1, epochs / 4), 4 * epochs),
         "ngrams": Range(values=(1, 2, 3)),
         "dimensions": Range(10, 200),
@@ -78,13 +78,13 @@ def ranges(config: FastTextClassifierConfig, texts: int) -> dict[str, Range]:
 
 
 class Search:
-    """Proposals, one after the other, knowing how good the earlier ones were."""
+    """Proposes settings, given the accuracy of the earlier ones."""
 
     def __init__(self, first: Settings, spans: dict[str, Range], seed: int) -> None:
         self.spans, self.best, self.best_accuracy = spans, first, -1.0
         self.draw = np.random.default_rng([seed, 7])
 
-    def fit_options(self, settings: Settings, accuracy: float) -> bool:
+    def record(self, settings: Settings, accuracy: float) -> bool:
         """Keep the settings if they are the best so far, and return whether they are."""
         better = accuracy > self.best_accuracy
         if better:
@@ -92,7 +92,7 @@ class Search:
         return better
 
     def propose(self, spent: float) -> Settings:
-        """Propose settings to try; `spent`: the share of the time that is over."""
+        """Propose settings to try; `spent`: the share of the time limit that has passed."""
         if self.draw.random() < 0.6 - 0.5 * spent:
             return {name: span.any(self.draw) for name, span in self.spans.items()}
         width = 0.3 - 0.25 * spent
@@ -148,9 +148,7 @@ class Tuning:
         return self.best
 
     def summary(self) -> Settings:
-        """Return how many trials there were, the settings that won, and their accuracy beside that of
-        the first.
-        """
+        """Return the number of trials, the best settings, their accuracy and that of the first."""
         return {
             "trials": len(self.trials),
             "settings": self.search.best,
@@ -159,7 +157,7 @@ class Tuning:
         }
 
     def _try(self, settings: Settings) -> bool:
-        """Learn and judge; False after an interruption. Only the first may take longer than allowed."""
+        """Learn and evaluate; return False after an interruption. Only the first has no time limit."""
         start = time.monotonic()
         config = replace(
             self.config, tune=False, minutes=MINUTES, quantise=False, cutoff=None, **settings
@@ -171,44 +169,44 @@ class Tuning:
             True,
         )
         with progress.recording() as model.log:
-            whole = model.learn(
+            completed = model.learn(
                 self.data, deadline=self.begun + self.limit if self.best else math.inf
             )
-        if self.best is not None and not whole:
+        if self.best is not None and not completed:
             return False
         accuracy = float(np.mean(np.array(model.predict(self.valid.texts)) == self.labels))
-        took = time.monotonic() - start
-        self.costs.append(took / _work(config))
+        seconds = time.monotonic() - start
+        self.costs.append(seconds / _work(config))
         self.trials.append({**settings, "accuracy": accuracy})
-        if self.search.fit_options(settings, accuracy):
+        if self.search.record(settings, accuracy):
             self.best = model
         progress.say(
-            f"trial {len(self.trials)}, {took:.1f} s: accuracy {accuracy:.2%}, best "
+            f"trial {len(self.trials)}, {seconds:.1f} s: accuracy {accuracy:.2%}, best "
             f"{self.search.best_accuracy:.2%}; "
             + ", ".join(f"{name} {value}" for name, value in settings.items())
         )
-        return whole
+        return completed
 
     def _proposals(self) -> Iterator[Settings]:
-        """Yield the settings as they are, then others that can be learnt in the time that is left."""
+        """Yield the settings of the user, then others that can be learnt in the remaining time."""
         yield self.first
         if not self.search.spans:
             progress.say(
                 "every setting that could be tuned was given a value, so there is nothing to tune"
             )
         while self.search.spans:
-            left = self.begun + self.limit - time.monotonic()
-            drawn = (self.search.propose(1 - left / self.limit) for _ in range(_TRIES))
+            seconds_left = self.begun + self.limit - time.monotonic()
+            drawn = (self.search.propose(1 - seconds_left / self.limit) for _ in range(_TRIES))
             affordable = next(
-                (settings for settings in drawn if self._seconds(settings) < left), None
+                (settings for settings in drawn if self._seconds(settings) < seconds_left), None
             )
             if affordable is None:
                 return
             yield affordable
 
     def _seconds(self, settings: Settings) -> float:
-        """Return about how long a trial takes; the first also compiles, so it counts only while it is
-        alone.
+        """Estimate how long a trial takes; the first also compiles, so it counts only while it is the
+        only one.
         """
         return _work(replace(self.config, **settings)) * float(
             np.median(self.costs[1:] or self.costs)
@@ -216,8 +214,8 @@ class Tuning:
 
 
 def _work(config: FastTextClassifierConfig) -> float:
-    """Return roughly how much there is to do: reading the texts once, and every number of every
-    feature in each epoch.
+    """Estimate the work: reading the texts once, and every dimension of every feature in each
+    epoch.
     """
     features = config.ngrams + (10.0 if config.max_ngram else 0.0)
     return features * (3 + (config.epochs or 1) * (0.3 + config.dimensions / 100))

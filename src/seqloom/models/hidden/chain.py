@@ -1,32 +1,15 @@
-"""A hidden Markov model whose states emit symbols out of a finite vocabulary (categorical emissions).
+"""A hidden Markov model whose states emit symbols of a finite vocabulary (categorical emissions), and
+Baum-Welch for hidden Markov models of any kind.
 
-Free values: (S - 1) + S (S - 1) + S (K - 1) = S^2 + S K - S - 1 for S states and K symbols.
-Emissions are kept by symbol, (K, P), because every pass reads the row of a symbol. There is no stop
-symbol in the chain: whoever wants probabilities of different lengths to be comparable ends each
-sequence with one.
+There is no stop symbol in the chain: end each sequence with one to make the probabilities of
+sequences of different lengths comparable. `learn` fits a chain to symbols with checkpoints: Ctrl-C
+or a kill loses at most a few seconds, and a continued run gives the same bits as an uninterrupted
+one.
 
     >>> weather = CategoricalHMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], [[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]])
     >>> states, joint = weather.viterbi([0, 1, 2])
     >>> states.tolist(), round(float(joint[0]), 4)
     ([0, 0, 1], -4.1917)
-
-Baum-Welch (Baum et al. 1970): expectation-maximisation for any hidden Markov model, with restarts.
-
-`BaumWelch` is a value that is moved forward one iteration at a time: whatever stops it, `best`
-holds the best parameters so far, and `state()` all that the next iteration depends on, as named
-arrays; a run that is continued from them gives the same bits. The objective (log-likelihood, plus
-the logarithm of the prior that `k` stands for) never falls; if it does by more than rounding, that
-is a TrainingError and not a warning.
-
-    >>> from seqloom.models.hidden.chain import CategoricalHMM
-    >>> model = CategoricalHMM([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0.9, 0.1], [0.1, 0.9]])
-    >>> ids = model.sample(200, seed=1)[0]
-    >>> fitted = baum_welch(lambda r: CategoricalHMM.random(2, 2, seed=r), ids, restarts=2, iterations=20)
-    >>> all(a <= b + 1e-9 for a, b in zip(fitted.history, fitted.history[1:]))
-    True
-
-Learning a chain from raw symbols, with checkpoints: Ctrl-C or a kill loses at most a few seconds,
-and going on gives the same bits as never having stopped.
 """
 
 from __future__ import annotations
@@ -58,21 +41,20 @@ from seqloom.training.checkpoint import Interrupts, opened
 
 @dataclass(frozen=True, eq=False)
 class CategoricalHMM(Markov):
-    emissions: np.ndarray  # (S, K)
-    by_symbol: np.ndarray = field(
-        init=False, repr=False
-    )  # (K, P): the same, padded; emissions is a view of it
+    emissions: np.ndarray  # (S, K), a view of by_symbol
+    # (K, P): emissions by symbol, padded, because every pass reads the row of a symbol.
+    by_symbol: np.ndarray = field(init=False, repr=False)
     counts_by_row: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = probabilities(self.emissions, "emissions")
-        if given.ndim != 2 or len(given) != self.n_states:
+        emissions = probabilities(self.emissions, "emissions")
+        if emissions.ndim != 2 or len(emissions) != self.n_states:
             raise ConfigError(
-                f"emissions {given.shape} do not fit {self.n_states} states; they are (S, K)"
+                f"emissions {emissions.shape} do not fit {self.n_states} states; they are (S, K)"
             )
-        by_symbol = np.zeros((given.shape[1], self.width))
-        by_symbol[:, : self.n_states] = given.T
+        by_symbol = np.zeros((emissions.shape[1], self.width))
+        by_symbol[:, : self.n_states] = emissions.T
         object.__setattr__(self, "by_symbol", by_symbol)
         object.__setattr__(self, "emissions", by_symbol[:, : self.n_states].T)
 
@@ -95,7 +77,7 @@ class CategoricalHMM(Markov):
 
     @property
     def n_free(self) -> int:
-        s, k = self.n_states, self.vocab_size
+        s, k = self.n_states, self.vocab_size  # (S - 1) + S (S - 1) + S (K - 1)
         return s * s + s * k - s - 1
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -108,7 +90,7 @@ class CategoricalHMM(Markov):
     def correct(
         self, belief: np.ndarray, symbol: int | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the belief after a symbol was read, and how likely that symbol was; n symbols for n
+        """Return the belief after a symbol, and the probability of that symbol; n symbols for n
         beliefs.
 
         >>> umbrella = [[0.9, 0.1], [0.2, 0.8]]  # seen, or not
@@ -119,11 +101,11 @@ class CategoricalHMM(Markov):
         ([0.883, 0.117], 0.639)
         """
         ids = check_symbols(np.reshape(symbol, -1), self.vocab_size)
-        seen = self.by_symbol[ids, : self.n_states]
-        return correct(belief, seen[0] if np.ndim(symbol) == 0 else seen)
+        likelihoods = self.by_symbol[ids, : self.n_states]
+        return correct(belief, likelihoods[0] if np.ndim(symbol) == 0 else likelihoods)
 
     def next_probs(self, predicted: np.ndarray) -> np.ndarray:
-        """Compute p(x_t | past), (..., K), from the predicted belief p(z_t | past) (F0-25)."""
+        """Compute p(x_t | past), (..., K), from the predicted belief p(z_t | past)."""
         return np.asarray(predicted) @ self.emissions
 
     def sample(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -133,9 +115,9 @@ class CategoricalHMM(Markov):
         uniforms, symbols = rng.random(n), np.empty(n, np.int64)
         for state in np.unique(states):
             cumulative = np.cumsum(self.emissions[state])
-            here = states == state
-            symbols[here] = np.searchsorted(
-                cumulative / cumulative[-1], uniforms[here], side="right"
+            in_state = states == state
+            symbols[in_state] = np.searchsorted(
+                cumulative / cumulative[-1], uniforms[in_state], side="right"
             )
         return symbols, states
 
@@ -147,23 +129,23 @@ class CategoricalHMM(Markov):
 
     def view(self, data: np.ndarray, batch: Batch) -> View:
         def log_rows(rows: np.ndarray) -> np.ndarray:
-            return log(self.by_symbol[batch.known[batch.symbols[rows]]])
+            return log(self.by_symbol[batch.distinct[batch.symbols[rows]]])
 
-        return View(self.by_symbol[batch.known], batch.symbols, None, log_rows)
+        return View(self.by_symbol[batch.distinct], batch.symbols, None, log_rows)
 
     @cached_property
     def _log_by_symbol(self) -> np.ndarray:
         return log(self.by_symbol)
 
     def log_table(self, data: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        return self._log_by_symbol[batch.known], batch.symbols
+        return self._log_by_symbol[batch.distinct], batch.symbols
 
     def gather(self, data: np.ndarray, parts: Iterable[tuple[Batch, np.ndarray]]) -> np.ndarray:
         from seqloom.kernels.hmm import add_rows
 
         total = np.zeros((self.vocab_size, self.n_states))
         for batch, counts in parts:
-            add_rows(batch.known, counts, total)
+            add_rows(batch.distinct, counts, total)
         return total
 
     def maximise(self, counts: Counts, k: float = 0.0) -> Self:
@@ -181,21 +163,27 @@ class CategoricalHMM(Markov):
 
 M = TypeVar("M", bound=Markov)
 State = dict[str, np.ndarray]
-SLACK = 1e-6  # relative: what rounding may take away
+SLACK = 1e-6  # relative loss of the objective that rounding may cause
 
 
 @dataclass(frozen=True)
 class Fit(Generic[M]):
     model: M
-    history: list[
-        float
-    ]  # log-likelihood of the start and after each iteration; the last is that of `model`
+    # Log-likelihoods of the start and after each iteration; the last is that of `model`.
+    history: list[float]
     converged: bool
     restart: int  # which start it came from
 
 
 class BaumWelch(Generic[M]):
-    """Each restart runs until its gain is below `tolerance` times its objective, or for `iterations`."""
+    """Baum-Welch (Baum et al. 1970): expectation-maximisation, one iteration at a time, with restarts.
+
+    Each restart runs until its gain is below `tolerance` times its objective, or for `iterations`.
+    Whatever stops it, `best` holds the best parameters so far, and `state()` all that the next
+    iteration depends on; a run that is continued from it gives the same bits. The objective
+    (log-likelihood plus the log-prior of pseudo-counts `k`) never falls; if it does by more than
+    rounding, that is a TrainingError and not a warning.
+    """
 
     def __init__(
         self,
@@ -214,9 +202,9 @@ class BaumWelch(Generic[M]):
         self.iterations, self.tolerance, self.restarts, self.k = iterations, tolerance, restarts, k
         self.restart = 0
         self.model: M = self._start(0)
-        self.history: list[float] = []  # of the restart that runs
+        self.history: list[float] = []  # of the current restart
         self.objectives: list[float] = []
-        self.finished: Fit[M] | None = None  # the best restart that is over
+        self.finished: Fit[M] | None = None  # the best finished restart
         self._finished_objective = -np.inf
         self.data, self.lengths = self.model.prepare(data, lengths)
         self._batches = self.model.batches(self.data, self.lengths)
@@ -227,8 +215,8 @@ class BaumWelch(Generic[M]):
 
     @property
     def best(self) -> Fit[M]:
-        """Return the best parameters so far; those of a restart that still runs are at least as good
-        as its last objective.
+        """Return the best parameters so far; those of the current restart are at least as good as its
+        last objective.
         """
         running = self.objectives[-1] if self.objectives else -np.inf
         if self.finished is not None and (self.done or self._finished_objective >= running):
@@ -266,22 +254,22 @@ class BaumWelch(Generic[M]):
 
     def state(self) -> State:
         """Return all that the next iteration depends on, besides data and options."""
-        out = {f"model.{name}": array for name, array in self.model.arrays().items()}
-        out |= {
+        arrays = {f"model.{name}": array for name, array in self.model.arrays().items()}
+        arrays |= {
             "restart": np.array(self.restart),
             "history": np.array(self.history),
             "objectives": np.array(self.objectives),
         }
         if self.finished is not None:
             fit = self.finished
-            out |= {f"best.{name}": array for name, array in fit.model.arrays().items()}
-            out |= {
+            arrays |= {f"best.{name}": array for name, array in fit.model.arrays().items()}
+            arrays |= {
                 "best_history": np.array(fit.history),
                 "best_objective": np.array(self._finished_objective),
                 "best_converged": np.array(fit.converged),
                 "best_restart": np.array(fit.restart),
             }
-        return out
+        return arrays
 
     def go_on_from(self, state: State) -> None:
         """Continue exactly where `state` was taken; data and options must be the same."""
@@ -321,11 +309,17 @@ def baum_welch(
 ) -> Fit[M]:
     """Fit by EM and return the best restart.
 
-    start: a model, or the model to begin restart r from. k: pseudo-counts for transitions and
-    emissions. on_iteration gets `BaumWelch.state()` after every iteration, and ends the fit with
-    the best so far where it answers True; such a state can be given back as resume_from. To keep
-    what was reached when Ctrl-C comes, hold a `BaumWelch` and call `iterate` until it is `done`, or
-    take the states.
+    start: a model, or a function of r that returns the model to start restart r from. k:
+    pseudo-counts for transitions and emissions. on_iteration gets `BaumWelch.state()` after every
+    iteration, and ends the fit with the best so far if it returns True; such a state can be passed
+    as resume_from. To keep results after Ctrl-C, call `BaumWelch.iterate` until it is `done`, or
+    keep the states.
+
+    >>> model = CategoricalHMM([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0.9, 0.1], [0.1, 0.9]])
+    >>> ids = model.sample(200, seed=1)[0]
+    >>> fitted = baum_welch(lambda r: CategoricalHMM.random(2, 2, seed=r), ids, restarts=2, iterations=20)
+    >>> all(a <= b + 1e-9 for a, b in zip(fitted.history, fitted.history[1:]))
+    True
     """
     em = BaumWelch(
         start, data, lengths, iterations=iterations, tolerance=tolerance, restarts=restarts, k=k
@@ -333,15 +327,14 @@ def baum_welch(
     if resume_from is not None:
         em.go_on_from(resume_from)
     with progress.task("Baum-Welch", total=restarts * (iterations + 1), unit="iterations") as bar:
-        before = em.restart * (iterations + 1) + len(em.history)
-        bar.advance(before)
+        shown_iterations = em.restart * (iterations + 1) + len(em.history)
+        bar.advance(shown_iterations)
         while not em.done:
             em.iterate()
-            now = em.restart * (iterations + 1) + len(
-                em.history
-            )  # a restart that converged early jumps ahead
-            bar.advance(now - before)
-            before = now
+            # After a restart that converged early the bar jumps ahead.
+            done_iterations = em.restart * (iterations + 1) + len(em.history)
+            bar.advance(done_iterations - shown_iterations)
+            shown_iterations = done_iterations
             reached = (em.history or em.best.history)[-1]
             bar.note(
                 f"log-likelihood {reached:,.2f}"
@@ -371,21 +364,19 @@ def learn(
     run: Path | None,
     facts: dict[str, Any],
 ) -> tuple[CategoricalHMM, dict[str, Any]]:
-    """Learn the likeliest chain of all restarts, and return it with what there is to say about it."""
+    """Learn the likeliest chain of all restarts, and return it with a report."""
     resumed: State | None = None
     with opened(run, facts) as keeper, Interrupts() as interrupts:
-        if keeper is not None and (kept := keeper.load()) is not None:
-            resumed = {name: np.array(array) for name, array in kept[0].items()}
-            keeper.keep_log(int(kept[1]["step"]))
+        if keeper is not None and (checkpoint := keeper.load()) is not None:
+            resumed = {name: np.array(array) for name, array in checkpoint[0].items()}
+            keeper.keep_log(int(checkpoint[1]["step"]))
         saved, steps = time.monotonic(), 0 if resumed is None else int(resumed["steps"])
 
         def after(state: State) -> bool:
             nonlocal saved, steps
             steps += 1
             if keeper is None and interrupts.asked == signal.SIGINT:
-                interrupts.obeyed = (
-                    True  # there is nothing to go on from later, so what was reached is the result
-                )
+                interrupts.obeyed = True  # without checkpoints the result is the best so far
                 return True
             if len(state["history"]):
                 likelihood = float(state["history"][-1])

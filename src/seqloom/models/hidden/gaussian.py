@@ -1,10 +1,10 @@
 """A hidden Markov model whose states emit vectors of numbers: a Gaussian for each state, diagonal
 or full covariance.
 
-Densities are kept as logarithms with the largest of each row taken out, so that the scaled passes
-can work on what is left; a row that is far from every state that can be reached falls back to
-logarithms throughout (see `passes`). Variances never fall below `floor`, which is also the exact
-maximum under that condition, so EM stays monotone.
+Log-densities are reduced by the largest of each row, so that the scaled passes can use the rest; a
+sequence with a row that is far from every reachable state is done with logarithms (see `passes`).
+Variances are clipped to `floor`, which is the exact maximum under that condition, so EM stays
+monotone.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ class GaussianHMM(Markov):
     means: np.ndarray  # (S, D)
     covariances: np.ndarray  # (S, D) diagonal, or (S, D, D) full
     floor: float = 1e-3  # of a variance, or of an eigenvalue of a full covariance
-    _roots: np.ndarray = field(
-        init=False, repr=False
-    )  # standard deviations (S, D), or Cholesky factors (S, D, D)
+    # Standard deviations (S, D), or Cholesky factors (S, D, D).
+    _roots: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,8 +38,8 @@ class GaussianHMM(Markov):
             np.array(self.means, np.float64),
             np.array(self.covariances, np.float64),
         )
-        fitting = (means.shape, (*means.shape, means.shape[-1]))
-        if means.ndim != 2 or len(means) != self.n_states or covariances.shape not in fitting:
+        valid_shapes = (means.shape, (*means.shape, means.shape[-1]))
+        if means.ndim != 2 or len(means) != self.n_states or covariances.shape not in valid_shapes:
             raise ConfigError(
                 f"means {means.shape} and covariances {covariances.shape} do not fit {self.n_states} states; "
                 "they are (S, D) and (S, D) or (S, D, D)"
@@ -74,8 +73,8 @@ class GaussianHMM(Markov):
         covariance: Covariance = "diagonal",
         floor: float = 1e-3,
     ) -> Self:
-        """Make a start for Baum-Welch: means are rows of the data, covariances those of all data, the
-        chain from a Dirichlet.
+        """Return a start for Baum-Welch: means are rows of the data, covariances those of all data,
+        start and transitions are drawn from a Dirichlet distribution.
         """
         if covariance not in get_args(Covariance):
             raise ConfigError(f"covariance must be diagonal or full; got {covariance!r}")
@@ -85,15 +84,17 @@ class GaussianHMM(Markov):
         means = rows[rng.choice(len(rows), n_states, replace=len(rows) < n_states)]
         variance = np.maximum(rows.var(0), floor)
         if covariance == "full":
-            whole = np.atleast_2d(np.cov(rows.T, bias=True)) if len(rows) > 1 else np.diag(variance)
-            spread = np.tile(raised(whole[None], floor), (n_states, 1, 1))
+            covariances = (
+                np.atleast_2d(np.cov(rows.T, bias=True)) if len(rows) > 1 else np.diag(variance)
+            )
+            state_covariances = np.tile(raised(covariances[None], floor), (n_states, 1, 1))
         else:
-            spread = np.tile(variance, (n_states, 1))
+            state_covariances = np.tile(variance, (n_states, 1))
         return cls(
             rng.dirichlet(np.ones(n_states)),
             rng.dirichlet(np.ones(n_states), n_states),
             means,
-            spread,
+            state_covariances,
             floor,
         )
 
@@ -119,31 +120,31 @@ class GaussianHMM(Markov):
 
     def log_densities(self, rows: np.ndarray) -> np.ndarray:
         """Compute log p(row | state), (n, S)."""
-        out = np.empty((len(rows), self.n_states))
+        log_densities = np.empty((len(rows), self.n_states))
         for s in range(self.n_states):
-            away = rows - self.means[s]
+            deviations = rows - self.means[s]
             if self.covariances.ndim == 2:
-                scaled = away / self._roots[s]
-                volume = np.log(self._roots[s]).sum()
+                scaled = deviations / self._roots[s]
+                log_volume = np.log(self._roots[s]).sum()
             else:
-                scaled = away @ self._inverse_roots[s].T
-                volume = np.log(np.diagonal(self._roots[s])).sum()
-            with np.errstate(over="ignore"):  # so far away that the density is zero
-                out[:, s] = -0.5 * np.square(scaled).sum(-1) - volume
-        return out - 0.5 * self.n_features * math.log(2 * math.pi)
+                scaled = deviations @ self._inverse_roots[s].T
+                log_volume = np.log(np.diagonal(self._roots[s])).sum()
+            with np.errstate(over="ignore"):  # then the density is zero
+                log_densities[:, s] = -0.5 * np.square(scaled).sum(-1) - log_volume
+        return log_densities - 0.5 * self.n_features * math.log(2 * math.pi)
 
     @cached_property
     def _inverse_roots(self) -> np.ndarray:
         return np.linalg.inv(self._roots)
 
     def correct(self, belief: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the belief after a row of numbers (D,) was seen, or n rows for n beliefs, and its
-        log-density given the past.
+        """Return the belief after a row of numbers (D,), or n rows for n beliefs, and its log-density
+        given the past.
         """
         row = np.asarray(row, np.float64)
-        seen = self.log_densities(self.checked(np.atleast_2d(row)))
-        seen = seen[0] if row.ndim == 1 else seen
-        joint = log(np.asarray(belief)) + seen
+        log_densities = self.log_densities(self.checked(np.atleast_2d(row)))
+        log_densities = log_densities[0] if row.ndim == 1 else log_densities
+        joint = log(np.asarray(belief)) + log_densities
         top = joint.max(-1, keepdims=True)
         top = np.where(top > -np.inf, top, 0.0)
         posterior, total = correct(np.exp(joint - top), np.ones(self.n_states))
@@ -171,9 +172,9 @@ class GaussianHMM(Markov):
         return self._log_rows(data[batch.where]), batch.symbols
 
     def _log_rows(self, rows: np.ndarray) -> np.ndarray:
-        out = np.full((len(rows), self.width), -np.inf)
-        out[:, : self.n_states] = self.log_densities(rows)
-        return out
+        padded = np.full((len(rows), self.width), -np.inf)
+        padded[:, : self.n_states] = self.log_densities(rows)
+        return padded
 
     def view(self, data: np.ndarray, batch: Batch) -> View:
         table = self._log_rows(data[batch.where])
@@ -187,8 +188,8 @@ class GaussianHMM(Markov):
     def gather(
         self, data: np.ndarray, parts: Iterable[tuple[Batch, np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute weights (S,), and first and second moments around the old means, which keeps the
-        digits.
+        """Compute weights (S,), and first and second moments around the old means, which avoids
+        cancellation.
         """
         weights, sums, squares = (
             np.zeros(self.n_states),
@@ -198,33 +199,35 @@ class GaussianHMM(Markov):
         for batch, counts in parts:
             rows = data[batch.where]
             for s in range(self.n_states):
-                weight, away = counts[:, s], rows - self.means[s]
+                weight, deviations = counts[:, s], rows - self.means[s]
                 weights[s] += weight.sum()
-                sums[s] += weight @ away
+                sums[s] += weight @ deviations
                 squares[s] += (
-                    weight @ np.square(away)
+                    weight @ np.square(deviations)
                     if squares.ndim == 2
-                    else (weight[:, None] * away).T @ away
+                    else (weight[:, None] * deviations).T @ deviations
                 )
         return weights, sums, squares
 
     def maximise(self, counts: Counts, k: float = 0.0) -> Self:
         weights, sums, squares = counts.emissions
-        seen = weights > 0
-        safe = np.where(seen, weights, 1.0)
-        moved = np.where(seen[:, None], sums / safe[:, None], 0.0)  # (S, D)
+        has_weight = weights > 0
+        divisors = np.where(has_weight, weights, 1.0)
+        mean_shifts = np.where(has_weight[:, None], sums / divisors[:, None], 0.0)  # (S, D)
         if self.covariances.ndim == 2:
-            covariances = np.maximum(squares / safe[:, None] - moved**2, self.floor)
-            covariances = np.where(seen[:, None], covariances, self.covariances)
+            covariances = np.maximum(squares / divisors[:, None] - mean_shifts**2, self.floor)
+            covariances = np.where(has_weight[:, None], covariances, self.covariances)
         else:
             covariances = raised(
-                squares / safe[:, None, None] - moved[:, :, None] * moved[:, None, :], self.floor
+                squares / divisors[:, None, None]
+                - mean_shifts[:, :, None] * mean_shifts[:, None, :],
+                self.floor,
             )
-            covariances = np.where(seen[:, None, None], covariances, self.covariances)
+            covariances = np.where(has_weight[:, None, None], covariances, self.covariances)
         return type(self)(
             normalised(counts.start, self.start),
             normalised(counts.transitions + k, self.transitions),
-            self.means + moved,
+            self.means + mean_shifts,
             covariances,
             self.floor,
         )
@@ -250,11 +253,11 @@ def check_numbers(data: np.ndarray) -> np.ndarray:
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise DataError(f"numbers must be rows and columns (T, D); got shape {np.shape(data)}")
-    bad = ~np.isfinite(rows).all(-1)
-    if bad.any():
-        place = int(bad.argmax())
+    not_finite = ~np.isfinite(rows).all(-1)
+    if not_finite.any():
+        row = int(not_finite.argmax())
         raise DataError(
-            f"row {place:,} (counted from 0) holds {rows[place][~np.isfinite(rows[place])][0]}; "
+            f"row {row:,} (counted from 0) holds {rows[row][~np.isfinite(rows[row])][0]}; "
             "fill such rows in, or leave them out"
         )
     return np.ascontiguousarray(rows)

@@ -1,8 +1,8 @@
-"""What all hidden Markov models share: the chain of states, and every question that one asks about it.
+"""What all hidden Markov models share: the chain of states, and inference.
 
-Rabiner, "A tutorial on hidden Markov models" (1989). A kind of emissions (`chain`, `gaussian`) says
-how likely a row of data is in each state; filtering, smoothing, likelihood, best paths and expected
-counts are written here, once. Data are flat, with `lengths`; a sequence of length 0 is certain
+Rabiner, "A tutorial on hidden Markov models" (1989). A kind of emissions (`chain`, `gaussian`) gives
+the probability of a row of data in each state; filtering, smoothing, likelihood, best paths and
+expected counts are here. Data are flat, with `lengths`; a sequence of length 0 is certain
 (log-likelihood 0). Beliefs are (S,) or (n, S).
 """
 
@@ -35,7 +35,7 @@ from seqloom.models.hidden.passes import (
 
 @dataclass(frozen=True)
 class Counts:
-    """Expected counts: all that an M-step needs to know of the data."""
+    """Expected counts: all that an M-step needs of the data."""
 
     log_likelihoods: np.ndarray  # (n,) of each sequence
     start: np.ndarray  # (S,)
@@ -51,9 +51,8 @@ class Counts:
 class Markov(ABC):
     start: np.ndarray  # (S,)
     transitions: np.ndarray  # (S, S), from row to column
-    counts_by_row: ClassVar[bool] = (
-        True  # whether an E-step needs the posteriors of every row, or only of every symbol
-    )
+    # Whether an E-step needs the posteriors of every row, or only of every symbol.
+    counts_by_row: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         start, transitions = (
@@ -68,7 +67,7 @@ class Markov(ABC):
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "transitions", transitions)
 
-    # What a kind of emissions answers.
+    # What a kind of emissions implements.
 
     @property
     @abstractmethod
@@ -85,8 +84,8 @@ class Markov(ABC):
 
     @abstractmethod
     def checked(self, data: np.ndarray) -> np.ndarray:
-        """Return the data in the form that the kernels take; raise a DataError that names the position
-        where they are bad.
+        """Return the data in the form that the kernels take; raise a DataError that names the first bad
+        position.
         """
 
     @abstractmethod
@@ -103,7 +102,7 @@ class Markov(ABC):
 
     @abstractmethod
     def gather(self, data: np.ndarray, parts: Iterable[tuple[Batch, np.ndarray]]) -> Any:
-        """Add up what the M-step needs of the emissions; parts come in a fixed order."""
+        """Add up what the M-step needs of the emissions; `parts` come in a fixed order."""
 
     @abstractmethod
     def maximise(self, counts: Counts, k: float = 0.0) -> Self:
@@ -130,9 +129,7 @@ class Markov(ABC):
         return Padded.of(self.start, self.transitions)
 
     def predict(self, belief: np.ndarray) -> np.ndarray:
-        """Predict where the chain is next, before it is seen: p(z_t | x_1..x_{t-1}) from
-        p(z_{t-1} | x_1..x_{t-1}).
-        """
+        """Predict the next state: p(z_t | x_1..x_{t-1}) from p(z_{t-1} | x_1..x_{t-1})."""
         return np.asarray(belief) @ self.transitions
 
     # Passes over data.
@@ -146,58 +143,58 @@ class Markov(ABC):
         data, lengths = self.prepare(data, lengths)
         beliefs, log_probs = np.empty((len(data), self.n_states)), np.empty(len(data))
 
-        def one(batch: Batch) -> None:
+        def filter_batch(batch: Batch) -> None:
             padded_beliefs, log_probs[batch.where] = filtered(
                 self.padded, batch, self.view(data, batch)
             )
             beliefs[batch.where] = padded_beliefs[:, : self.n_states]
 
-        run(one, self.packer(data, lengths))
+        run(filter_batch, self.packer(data, lengths))
         return beliefs, log_probs
 
     def token_log_probs(self, data: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
         """Compute log p(x_t | x_1..x_{t-1}) of every token, (T,)."""
         data, lengths = self.prepare(data, lengths)
-        out = np.empty(len(data))
+        log_probs = np.empty(len(data))
 
-        def one(batch: Batch) -> None:
-            _, out[batch.where] = filtered(self.padded, batch, self.view(data, batch))
+        def filter_batch(batch: Batch) -> None:
+            _, log_probs[batch.where] = filtered(self.padded, batch, self.view(data, batch))
 
-        run(one, self.packer(data, lengths))
-        return out
+        run(filter_batch, self.packer(data, lengths))
+        return log_probs
 
     def log_likelihood(self, data: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
-        """Compute log p of each sequence, (n,); -inf where it cannot come about."""
+        """Compute log p of each sequence, (n,); -inf where it is impossible."""
         data, lengths = self.prepare(data, lengths)
-        out = np.zeros(len(lengths))
+        log_likelihoods = np.zeros(len(lengths))
 
-        def one(batch: Batch) -> None:
-            out[batch.sequences] = run_forward(
+        def run_batch(batch: Batch) -> None:
+            log_likelihoods[batch.sequences] = run_forward(
                 self.padded, batch, self.view(data, batch)
             ).log_likelihoods
 
-        run(one, self.packer(data, lengths))
-        return out
+        run(run_batch, self.packer(data, lengths))
+        return log_likelihoods
 
     def posteriors(self, data: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
         """Compute smoothed beliefs p(z_t | the whole sequence), (T, S); zeros in a sequence that is
         impossible.
         """
         data, lengths = self.prepare(data, lengths)
-        out = np.empty((len(data), self.n_states))
+        beliefs = np.empty((len(data), self.n_states))
 
-        def one(batch: Batch) -> None:
+        def smooth_batch(batch: Batch) -> None:
             done = run_smooth(
                 self.padded, batch, self.view(data, batch), by_row=True, want_pairs=False
             )
-            out[batch.where] = done.counts[:, : self.n_states]
+            beliefs[batch.where] = done.counts[:, : self.n_states]
 
-        run(one, self.packer(data, lengths))
-        return out
+        run(smooth_batch, self.packer(data, lengths))
+        return beliefs
 
     def posterior_decode(self, data: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
-        """Return the likeliest state at each position by itself, (T,); such states need not form a
-        possible path.
+        """Return the likeliest state at each position by itself, (T,); these need not form a possible
+        path.
         """
         data, lengths = self.prepare(data, lengths)
         posteriors = self.posteriors(data, lengths)
@@ -207,18 +204,18 @@ class Markov(ABC):
     def viterbi(
         self, data: np.ndarray, lengths: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Find the likeliest path, (T,), and log p(path, data) of each sequence, (n,); of equal paths,
-        the one hmmlearn takes.
+        """Find the likeliest path, (T,), and log p(path, data) of each sequence, (n,); ties are
+        broken as in hmmlearn.
         """
         data, lengths = self.prepare(data, lengths)
         states, joints = np.empty(len(data), np.int64), np.zeros(len(lengths))
 
-        def one(batch: Batch) -> None:
+        def decode_batch(batch: Batch) -> None:
             joints[batch.sequences] = run_viterbi(
                 self.padded, batch, *self.log_table(data, batch), states
             )
 
-        run(one, self.packer(data, lengths))
+        run(decode_batch, self.packer(data, lengths))
         refuse_impossible(joints)
         return states, joints
 
@@ -232,8 +229,8 @@ class Markov(ABC):
     def expected(
         self, data: np.ndarray, lengths: np.ndarray, batches: list[Batch] | None = None
     ) -> Counts:
-        """Run the E-step. An impossible sequence counts for nothing. Batches may be given, where they
-        serve many times.
+        """Run the E-step; an impossible sequence adds nothing. `batches`: those of the data, if they are
+        reused.
         """
         from seqloom.kernels.parallel import parallel_map
 
@@ -242,7 +239,7 @@ class Markov(ABC):
 
         packer = self.packer(data, lengths)
 
-        def one(item: Batch | tuple[int, int]) -> tuple[Batch, Smoothed]:
+        def smooth_batch(item: Batch | tuple[int, int]) -> tuple[Batch, Smoothed]:
             batch = item if isinstance(item, Batch) else packer(item)
             return batch, run_smooth(
                 self.padded,
@@ -252,28 +249,28 @@ class Markov(ABC):
                 want_pairs=True,
             )
 
-        def parts() -> Iterable[tuple[Batch, np.ndarray]]:
+        def batch_counts() -> Iterable[tuple[Batch, np.ndarray]]:
             items: Iterable[Batch | tuple[int, int]] = (
                 packer.spans() if batches is None else batches
             )
-            for batch, done in parallel_map(one, items):
+            for batch, done in parallel_map(smooth_batch, items):
                 log_likelihoods[batch.sequences] = done.log_likelihoods
                 np.add(first, done.firsts, out=first)
                 np.add(pairs, done.pairs, out=pairs)
                 yield batch, done.counts
 
-        emissions = self.gather(data, parts())
+        emissions = self.gather(data, batch_counts())
         s = self.n_states
         return Counts(log_likelihoods, first[:s], pairs[:s, :s], emissions)
 
     def forgetting(self, data: np.ndarray, other_start: np.ndarray) -> np.ndarray:
-        """Measure how far apart two filters are that began differently: total variation of their
-        beliefs at each step, (T,).
+        """Measure the distance of two filters with different starts: total variation of their beliefs
+        at each step, (T,).
 
-        It falls quickly only where the chain mixes; a sticky or a cyclic chain remembers (F0-28).
+        It falls quickly only if the chain mixes; a sticky or a cyclic chain remembers its start.
         """
-        there = self.with_arrays({**self.arrays(), "start": other_start})
-        return 0.5 * np.abs(self.filter(data)[0] - there.filter(data)[0]).sum(-1)
+        other = self.with_arrays({**self.arrays(), "start": other_start})
+        return 0.5 * np.abs(self.filter(data)[0] - other.filter(data)[0]).sum(-1)
 
     def aic(self, data: np.ndarray, lengths: np.ndarray | None = None) -> float:
         """Compute Akaike's criterion, lower is better: 2 n_free - 2 log-likelihood."""
@@ -302,26 +299,26 @@ class Markov(ABC):
         return states
 
 
-def correct(belief: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the belief after something was seen that has probability `seen` in each state, and
-    how likely that was.
+def correct(belief: np.ndarray, likelihoods: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the belief after an observation with these likelihoods in each state, and its
+    probability.
 
-    After the impossible all is zero, as in the other passes.
+    After an impossible observation all are zero, as in the other passes.
     """
-    joint = np.asarray(belief) * seen
+    joint = np.asarray(belief) * likelihoods
     total = joint.sum(-1)
     return joint / np.where(total > 0, total, 1.0)[..., None], total
 
 
-def run(one: Callable[[Batch], None], packer: Packer) -> None:
+def run(work: Callable[[Batch], None], packer: Packer) -> None:
     from seqloom.kernels.parallel import parallel_run
 
-    parallel_run(lambda span: one(packer(span)), packer.spans())
+    parallel_run(lambda span: work(packer(span)), packer.spans())
 
 
 def probabilities(values: np.ndarray, name: str) -> np.ndarray:
-    """Return the values as float64, checked to be at least zero, each row summing to one (within
-    1e-6).
+    """Return the values as float64, checked to be at least zero and to sum to one in each row
+    (within 1e-6).
     """
     try:
         array = np.array(values, np.float64)
@@ -339,7 +336,7 @@ def probabilities(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def normalised(counts: np.ndarray, fallback: np.ndarray) -> np.ndarray:
-    """Return rows divided by their sums; a row without any count keeps what it was."""
+    """Return rows divided by their sums; a row without counts is taken from `fallback`."""
     totals = counts.sum(-1, keepdims=True)
     return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), fallback)
 
@@ -349,10 +346,10 @@ def refuse_impossible(log_probs: np.ndarray, lengths: np.ndarray | None = None) 
     tokens.
     """
     if len(log_probs) and log_probs.min() == -np.inf:
-        place = int(log_probs.argmin())
+        index = int(log_probs.argmin())
         if lengths is not None:
-            place = int(np.searchsorted(np.cumsum(lengths), place, side="right"))
+            index = int(np.searchsorted(np.cumsum(lengths), index, side="right"))
         raise DataError(
-            f"sequence {place} (counted from 0) has probability zero, so no path leads through it; "
+            f"sequence {index} (counted from 0) has probability zero, so no path leads through it; "
             "smooth the model, or leave the sequence out"
         )

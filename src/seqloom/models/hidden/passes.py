@@ -1,18 +1,9 @@
-"""One batch through the kernels: scaled where that is exact, with logarithms where a step comes near zero.
+"""Passes of hidden Markov models over batches: scaled, or with logarithms where a step comes near zero.
 
-A kind of emissions hands over a `View` of a batch: how likely each row is in each state. Scaled
-passes are fast; a sequence in which some p(x_t | past) falls below kernels.hmm.TINY is done again
-by `log_pass`, so that outliers under a Gaussian, or probabilities of 1e-300, give what they should,
-and only the impossible is -inf.
-
-Sequences packed by time for the kernels of hidden Markov models.
-
-A batch is a run of neighbouring sequences, sorted by falling length, whose tokens are laid out step
-by step (see kernels/hmm.py). Borders of batches depend on the lengths alone, so sums over batches
-do not depend on the threads. For emission counts over a large vocabulary a batch numbers only the
-symbols that occur in it.
-
-Best taggings under a tag model of order two (trigrams of tags), as in Brants's TnT (2000).
+Sequences are packed into a `Batch`; a kind of emissions gives a `View` of it, the probability of
+each row in each state. Scaled passes are fast; a sequence in which some p(x_t | past) falls below
+kernels.hmm.TINY is repeated with logarithms, so that outliers under a Gaussian, or probabilities of
+1e-300, are computed correctly, and only the impossible is -inf.
 """
 
 from __future__ import annotations
@@ -27,21 +18,29 @@ import numpy as np
 from seqloom.batching import by_step
 from seqloom.errors import ConfigError, DataError
 
-BATCH_VALUES = 1 << 18  # tokens times states of one batch: its beliefs stay near the processor
-MIN_BATCH_TOKENS = 1 << 10  # tokens
+BATCH_VALUES = 1 << 18  # tokens times states of one batch, so that its beliefs stay in cache
+MIN_BATCH_TOKENS = 1 << 10
 
 
 @dataclass(frozen=True)
 class Batch:
-    first: int  # number of its first sequence
+    """Neighbouring sequences, sorted by falling length, with tokens laid out step by step (see
+    kernels/hmm.py).
+
+    The bounds of batches depend on the lengths alone, so sums over batches do not depend on the
+    threads. For emission counts over a large vocabulary a batch numbers only the symbols that occur
+    in it.
+    """
+
+    first: int  # index of its first sequence
     order: np.ndarray  # (n,) its sequences by falling length, counted from `first`
     lengths: np.ndarray  # (n,) in that order
     offsets: np.ndarray  # (T + 1,) rows of a step
     where: np.ndarray  # (rows,) position of a row in the flat data
     symbols: (
         np.ndarray
-    )  # (rows,) its symbol as an index into `known`; the row itself where there are no symbols
-    known: np.ndarray  # (U,) symbols that occur
+    )  # (rows,) indices into `distinct`; the row itself where there are no symbols
+    distinct: np.ndarray  # (U,) the symbols that occur
 
     @property
     def sequences(self) -> np.ndarray:
@@ -69,9 +68,9 @@ def check_symbols(ids: np.ndarray, vocab_size: int) -> np.ndarray:
             f"symbols must be a flat array of whole numbers; got shape {array.shape}, type {array.dtype}"
         )
     if len(array) and (array.min() < 0 or array.max() >= vocab_size):
-        place = int(np.flatnonzero((array < 0) | (array >= vocab_size))[0])
+        position = int(np.flatnonzero((array < 0) | (array >= vocab_size))[0])
         raise DataError(
-            f"symbol {array[place]} at position {place:,} is outside the vocabulary of {vocab_size:,}"
+            f"symbol {array[position]} at position {position:,} is outside the vocabulary of {vocab_size:,}"
         )
     return array.astype(np.int64, copy=False)
 
@@ -97,12 +96,12 @@ class Packer:
     def __call__(self, span: tuple[int, int]) -> Batch:
         from seqloom.kernels.hmm import pack
 
-        own = self.lengths[slice(*span)]
-        order, offsets = by_step(own)
+        lengths = self.lengths[slice(*span)]
+        order, offsets = by_step(lengths)
         where = np.empty(offsets[-1], np.int64)
         pack(self.begins[slice(*span)][order], offsets, where)
-        symbols, known = self._symbols(where)
-        return Batch(span[0], order, own[order], offsets, where, symbols, known)
+        symbols, distinct = self._symbols(where)
+        return Batch(span[0], order, lengths[order], offsets, where, symbols, distinct)
 
     def _symbols(self, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         from seqloom.kernels.hmm import renumber
@@ -123,9 +122,8 @@ class View:
     table: np.ndarray  # (U, P)
     symbols: np.ndarray  # (rows,)
     shift: np.ndarray | None  # (rows,), or none
-    log_rows: Callable[
-        [np.ndarray], np.ndarray
-    ]  # log p(row | state) of these rows, (n, P), padded with -inf
+    # Computes log p(row | state) of these rows, (n, P), padded with -inf.
+    log_rows: Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -151,11 +149,10 @@ class Padded:
 @dataclass
 class Forward:
     beliefs: np.ndarray  # (rows, P)
-    scales: np.ndarray  # (rows,) p(x_t | past) without the shift; 0 where a sequence was given up
+    scales: np.ndarray  # (rows,) p(x_t | past) without the shift; 0 where scaling failed
     log_likelihoods: np.ndarray  # (n,)
-    again: dict[int, LogPass] = field(
-        default_factory=dict
-    )  # by sequence: what was given up, done with logarithms
+    # By sequence: those where scaling failed.
+    log_passes: dict[int, LogPass] = field(default_factory=dict)
 
 
 @dataclass
@@ -181,48 +178,48 @@ def run_forward(padded: Padded, batch: Batch, view: View, *, smoothing: bool = F
     from seqloom.kernels.hmm import forward, log_products
 
     n = len(batch.where)
-    out = Forward(np.empty((n, len(padded.start))), np.empty(n), np.empty(len(batch.order)))
+    result = Forward(np.empty((n, len(padded.start))), np.empty(n), np.empty(len(batch.order)))
     forward(
         padded.start,
         padded.incoming,
         view.table,
         view.symbols,
         batch.offsets,
-        out.beliefs,
-        out.scales,
+        result.beliefs,
+        result.scales,
     )
-    log_products(out.scales, batch.offsets, out.log_likelihoods)
-    lost = np.flatnonzero(out.log_likelihoods == -np.inf)
+    log_products(result.scales, batch.offsets, result.log_likelihoods)
+    lost = np.flatnonzero(result.log_likelihoods == -np.inf)
     if view.shift is not None:
         lanes = np.arange(n) - np.repeat(batch.offsets[:-1], np.diff(batch.offsets))
-        out.log_likelihoods += np.bincount(lanes, view.shift, len(batch.order))
+        result.log_likelihoods += np.bincount(lanes, view.shift, len(batch.order))
     for lane in lost.tolist():
         log_pass = with_logarithms(padded, view.log_rows(batch.rows(lane)), smoothing)
-        out.again[lane], out.log_likelihoods[lane] = log_pass, log_pass.log_scales.sum()
-    return out
+        result.log_passes[lane], result.log_likelihoods[lane] = log_pass, log_pass.log_scales.sum()
+    return result
 
 
-def with_logarithms(padded: Padded, log_seen: np.ndarray, smoothing: bool) -> LogPass:
+def with_logarithms(padded: Padded, log_likelihoods: np.ndarray, smoothing: bool) -> LogPass:
     from seqloom.kernels.hmm import log_pass
 
     width = len(padded.start)
-    out = LogPass(
-        np.empty_like(log_seen),
-        np.empty(len(log_seen)),
-        np.empty_like(log_seen),
+    result = LogPass(
+        np.empty_like(log_likelihoods),
+        np.empty(len(log_likelihoods)),
+        np.empty_like(log_likelihoods),
         np.zeros((width, width)),
     )
     log_pass(
         padded.log_start,
         padded.log_transitions,
-        log_seen,
-        out.beliefs,
-        out.log_scales,
-        out.smoothed,
-        out.pairs,
+        log_likelihoods,
+        result.beliefs,
+        result.log_scales,
+        result.smoothed,
+        result.pairs,
         smoothing,
     )
-    return out
+    return result
 
 
 def filtered(padded: Padded, batch: Batch, view: View) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +228,7 @@ def filtered(padded: Padded, batch: Batch, view: View) -> tuple[np.ndarray, np.n
     log_probs = log(done.scales)
     if view.shift is not None:
         log_probs += view.shift
-    for lane, log_pass in done.again.items():
+    for lane, log_pass in done.log_passes.items():
         rows = batch.rows(lane)
         done.beliefs[rows], log_probs[rows] = log_pass.beliefs, log_pass.log_scales
     return done.beliefs, log_probs
@@ -271,7 +268,7 @@ def run_smooth(
         want_pairs,
     )
     pairs = np.where(padded.transitions > 0, pairs, 0.0) * padded.transitions
-    for lane, log_pass in done.again.items():  # they left only zeros behind in the kernel
+    for lane, log_pass in done.log_passes.items():  # the kernel left only zeros for them
         np.add.at(counts, targets[batch.rows(lane)], log_pass.smoothed)
         firsts += log_pass.smoothed[0]
         pairs += log_pass.pairs
@@ -281,7 +278,7 @@ def run_smooth(
 def run_viterbi(
     padded: Padded, batch: Batch, table: np.ndarray, symbols: np.ndarray, states: np.ndarray
 ) -> np.ndarray:
-    """Find the best paths, which go into states (T,), and return their log joint (n,); table
+    """Write the best paths into states (T,), and return their joint log-probabilities (n,); table
     (U, P) holds logarithms.
     """
     from seqloom.kernels.hmm_paths import best_paths
@@ -305,7 +302,7 @@ def run_viterbi(
 
 # ---- pairs
 
-TOKENS = 1 << 12  # of a piece of work for one thread
+TOKENS = 1 << 12  # that one thread takes at a time
 
 
 def viterbi_pairs(
@@ -316,8 +313,9 @@ def viterbi_pairs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the best tags, (T,) int64, and their log-score for each sequence, (n,).
 
-    log_transitions[u, v, w] = log p(w | u, v), (S + 1, S + 1, S + 1). Index S is the border: as u
-    and v it is what stands before a sequence, as w its end, so [S, S, w] scores the first tag, [S,
+    The tag model has order two (trigrams of tags), as in Brants's TnT (2000).
+    log_transitions[u, v, w] = log p(w | u, v), (S + 1, S + 1, S + 1). Index S is the boundary: as u
+    and v it is what precedes a sequence, as w its end, so [S, S, w] scores the first tag, [S,
     v, w] the second, [u, v, S] the end. Put zeros in [:, :, S] where the end is not modelled.
     emissions[t, w]: any log-score of token t under tag w, (T, S); lengths: of the sequences in it.
     candidates: (firsts (T + 1,), tags), token t may only have tags[firsts[t]:firsts[t + 1]]; all S
@@ -338,7 +336,7 @@ def viterbi_pairs(
     if candidates is None:
         firsts, tags = np.arange(total + 1) * n_tags, np.tile(np.arange(n_tags), total)
     else:
-        firsts, tags = (np.ascontiguousarray(part, np.int64) for part in candidates)
+        firsts, tags = (np.ascontiguousarray(span, np.int64) for span in candidates)
         counts = np.diff(firsts)
         if (
             len(firsts) != total + 1
@@ -358,13 +356,13 @@ def viterbi_pairs(
     best, joints = np.empty(total, np.int64), np.zeros(len(lengths))
     cuts = np.flatnonzero(np.diff(begins // TOKENS, prepend=-1, append=-1))
 
-    def one(part: tuple[int, int]) -> None:
-        lo, hi = part
+    def tag_span(span: tuple[int, int]) -> None:
+        lo, hi = span
         best_tags(
             arriving, emissions, begins[lo:hi], lengths[lo:hi], firsts, tags, best, joints[lo:hi]
         )
 
-    parallel_run(one, zip(cuts[:-1].tolist(), cuts[1:].tolist()))
+    parallel_run(tag_span, zip(cuts[:-1].tolist(), cuts[1:].tolist()))
     if len(joints) and joints.min() == -np.inf:
         raise DataError(
             f"sequence {int(joints.argmin())} (counted from 0) has no possible tagging; "

@@ -1,7 +1,7 @@
-"""A unigram of the recent past (Kuhn and De Mori 1990): words that came come again.
+"""A unigram model of the recent past (Kuhn and De Mori 1990): recent words are likely to recur.
 
 Alone it is a poor model; as a member of a mixture it lets a static model follow the text's topic and names.
-With probability `floor` it draws from all tokens alike, so nothing is impossible.
+With probability `floor` it draws uniformly from all tokens, so nothing is impossible.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.contracts.saving import Arrayless
 from seqloom.models.language.configs import CacheConfig
 
-INITIAL_TOKENS = 512  # tokens that a new state has place for; doubled whenever it is full
+INITIAL_TOKENS = 512  # capacity of a new state; doubled whenever it is full
 
 
 class Cache(Arrayless, LanguageModel):
@@ -51,8 +51,8 @@ class Cache(Arrayless, LanguageModel):
 
 
 class CacheStepper:
-    """The state is a ring of the last tokens, (n, C), and how many were read, (n,). C grows up to
-    the window.
+    """The state is a ring buffer of the last tokens, (n, C), and how many were read, (n,). C grows
+    up to the window.
     """
 
     def __init__(self, vocab_size: int, eos_id: int, window: int, floor: float) -> None:
@@ -64,17 +64,17 @@ class CacheStepper:
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         ring, read = state
-        have = ring.shape[1]
-        if have < self.window and int(read.max(initial=0)) >= have:
-            ring = np.pad(ring, [(0, 0), (0, min(have, self.window - have))])
+        capacity = ring.shape[1]
+        if capacity < self.window and int(read.max(initial=0)) >= capacity:
+            ring = np.pad(ring, [(0, 0), (0, min(capacity, self.window - capacity))])
         ring[np.arange(len(ids)), read % self.window] = ids
         read = np.where(ids == self.eos_id, 0, read + 1)
         return (ring, read), self._log_probs(ring, read)
 
     def _log_probs(self, ring: np.ndarray, read: np.ndarray) -> np.ndarray:
         filled = np.minimum(read, self.window)
-        out = np.full((len(ring), self.vocab_size), 1 / self.vocab_size)
+        probs = np.full((len(ring), self.vocab_size), 1 / self.vocab_size)
         for row in np.flatnonzero(filled):
             counts = np.bincount(ring[row, : filled[row]], minlength=self.vocab_size)
-            out[row] = (1 - self.floor) * counts / filled[row] + self.floor / self.vocab_size
-        return np.log(out).astype(np.float32)
+            probs[row] = (1 - self.floor) * counts / filled[row] + self.floor / self.vocab_size
+        return np.log(probs).astype(np.float32)

@@ -1,7 +1,5 @@
 """The options of the language models, apart from the models, so that `--help` shows them without
-loading anything.
-
-The options of the neural language models; they load neither torch nor NumPy, so `--help` stays quick.
+loading torch or NumPy.
 """
 
 from __future__ import annotations
@@ -148,14 +146,14 @@ GPT_SHAPE = (
     "n_kv_heads d_mlp positions rope_base rope_scale max_distance window norm norm_kind "
     "norm_epsilon activation "
     "bias"
-)  # what both networks of a gpt take
-RECURRENT_SHAPE = "d_projection layer_norm residual learned_start"  # the same of recurrent ones
-NPLM_EMBED = 64  # width of the NPLM's token vectors when nobody says
+)  # options of the network with and without torch
+RECURRENT_SHAPE = "d_projection layer_norm residual learned_start"  # the same for recurrent ones
+NPLM_EMBED = 64  # default width of the NPLM's token vectors
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralConfig(NetworkConfig):
-    """What all neural language models share."""
+    """Options of all neural language models."""
 
     only_with: ClassVar[OnlyWith] = {
         "carry": {"unit": ("line", "document")},
@@ -400,7 +398,7 @@ class GPTConfig(NeuralConfig):
 
     @property
     def multiple(self) -> int:
-        """Return what the width must be a multiple of."""
+        """Return the number that must divide the width."""
         if self.positions == "rope":
             return 2 * self.n_heads
         return math.lcm(2, self.n_heads) if self.positions == "sinusoidal" else self.n_heads

@@ -1,8 +1,8 @@
 """All n-grams of a corpus, as sorted levels; in memory, or as runs on disk that are merged.
 
-`count_ngrams` cuts the ids into blocks that fit the given memory, counts each block (kernels/ngram_count),
-and merges the blocks' levels. One block needs no merge. The result does not depend on where blocks are cut,
-nor on the number of threads.
+`count_ngrams` divides the ids into blocks that fit into the given memory, counts each block
+(kernels/ngram_count) and merges their levels. The result does not depend on the blocks, nor on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from seqloom import progress
 from seqloom.errors import DataError
 from seqloom.models.workspace import Workspace
 
-CHUNK = 1 << 19  # places a thread takes at a time
-BYTES_PER_TOKEN = 24  # of work space while one block is counted, beside the levels themselves
+CHUNK = 1 << 19  # positions that a thread takes at a time
+BYTES_PER_TOKEN = 24  # of scratch memory while a block is counted, besides its levels
 BYTES_PER_NGRAM = 16
 
 
 @dataclass
 class Level:
-    """The distinct k-grams in lexicographic order; all arrays uint32, one entry an n-gram."""
+    """The distinct k-grams in lexicographic order; all arrays uint32, one entry per n-gram."""
 
     words: np.ndarray  # last word
     counts: np.ndarray  # occurrences
@@ -36,7 +36,7 @@ class Level:
 
 @dataclass
 class Levels:
-    """Levels 1..n. `<s>` has the highest word id, so what begins with it is the tail of each level."""
+    """Levels 1..n. `<s>` has the highest word id, so n-grams that begin with it are the tails of levels."""
 
     vocab_size: int
     levels: list[Level]
@@ -69,8 +69,8 @@ def count_ngrams(
 
 
 def memory_needed(n_tokens: int, order: int) -> int:
-    """Return how many bytes counting and estimating so many tokens may take, if nearly every
-    n-gram is new.
+    """Return the bytes that counting and estimating so many tokens takes if nearly every n-gram is
+    new.
     """
     return n_tokens * (BYTES_PER_TOKEN + order * BYTES_PER_NGRAM)
 
@@ -85,20 +85,20 @@ def _count_block(
     workspace: Workspace,
     bar: progress.Bar,
 ) -> Levels:
-    """Count the n-grams that start in ids[lo:hi], as levels; those that reach beyond see a few
-    tokens more.
-    """
+    """Count the n-grams that start in ids[lo:hi], as levels; the last of them reach beyond `hi`."""
     from seqloom.kernels.ngram_count import insert_bos
 
     bos = vocab_size
-    ahead = 0
-    while lo + ahead < len(ids) and ahead < order - 1 and ids[hi + ahead - 1] != eos_id:
-        ahead += 1
-    part = ids[lo : hi + ahead].astype(np.uint32, copy=False)
-    seq = np.empty(len(part) + int(np.count_nonzero(part == eos_id)) + 1, np.uint32)
-    length = insert_bos(part, eos_id, bos, lo == 0 or ids[lo - 1] == eos_id, seq)
+    overlap = 0
+    while lo + overlap < len(ids) and overlap < order - 1 and ids[hi + overlap - 1] != eos_id:
+        overlap += 1
+    block = ids[lo : hi + overlap].astype(np.uint32, copy=False)
+    seq = np.empty(len(block) + int(np.count_nonzero(block == eos_id)) + 1, np.uint32)
+    length = insert_bos(block, eos_id, bos, lo == 0 or ids[lo - 1] == eos_id, seq)
     seq = seq[:length]
-    return _count_sequence(seq, length - ahead, order, vocab_size, eos_id, workspace, bar, hi - lo)
+    return _count_sequence(
+        seq, length - overlap, order, vocab_size, eos_id, workspace, bar, hi - lo
+    )
 
 
 def _count_sequence(
@@ -117,10 +117,10 @@ def _count_sequence(
     counts = np.bincount(seq[:limit], minlength=n_words).astype(np.uint32)
     zeros = np.zeros(n_words, np.uint32)
     level = Level(np.arange(n_words, dtype=np.uint32), counts, zeros, zeros)
-    out = Levels(vocab_size, [level], [vocab_size])
+    counted = Levels(vocab_size, [level], [vocab_size])
     if order == 1:
         bar.advance(n_tokens)
-        return out
+        return counted
     bucket = np.arange(n_words + 1, dtype=np.int64)
     positions, groups, starts = _sort_by_word(seq, None, None, n_words, eos_id)
     groups[:] = seq[positions]
@@ -165,10 +165,10 @@ def _count_sequence(
 
         workspace.run(sweep, spans)
         workspace.release(upper.words, upper.suffixes, upper.parents, level.counts)
-        out.levels.append(level)
-        out.bos_begin.append(int(bucket[vocab_size]))
+        counted.levels.append(level)
+        counted.bos_begin.append(int(bucket[vocab_size]))
         bar.advance(n_tokens)
-    return out
+    return counted
 
 
 def _sort_by_word(
@@ -185,20 +185,19 @@ def _sort_by_word(
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
     n = len(seq) if positions is None else len(positions)
-    spans = chunk_bounds(
-        n, max(n // 8 + 1, 1 << 16, n_words)
-    )  # each chunk has a counter for every word
+    # At least n_words positions, because each chunk has a counter for every word.
+    spans = chunk_bounds(n, max(n // 8 + 1, 1 << 16, n_words))
     before = np.empty(n, np.int32)
     histograms = np.zeros((len(spans), n_words), np.int64)
     source = np.empty(n, np.uint32) if positions is None else positions
 
-    def look(i: int) -> None:
+    def count_words(i: int) -> None:
         if positions is None:
             kernel.word_here(seq, *spans[i], before, source, histograms[i])
         else:
             kernel.word_before(seq, source, *spans[i], eos_id, before, histograms[i])
 
-    parallel_run(look, range(len(spans)))
+    parallel_run(count_words, range(len(spans)))
     starts = np.zeros(n_words + 1, np.int64)
     np.cumsum(histograms.sum(axis=0), out=starts[1:])
     chunk_starts = starts[:-1] + np.cumsum(histograms, axis=0) - histograms
@@ -206,12 +205,12 @@ def _sort_by_word(
     out_positions, out_suffixes = np.empty(total, np.uint32), np.empty(total, np.uint32)
     suffixes = source if groups is None else groups
 
-    def move(i: int) -> None:
+    def scatter_chunk(i: int) -> None:
         kernel.scatter(
             before, source, suffixes, *spans[i], chunk_starts[i], out_positions, out_suffixes
         )
 
-    parallel_run(move, range(len(spans)))
+    parallel_run(scatter_chunk, range(len(spans)))
     return out_positions, out_suffixes, starts
 
 
@@ -249,96 +248,101 @@ def _number_groups(
 
 
 def _merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
-    """Merge the runs' levels into their union. A run's n-grams are in the same order as the
-    union's, so levels just merge.
-    """
+    """Merge the levels of the runs into their union; both are sorted in the same order."""
     vocab_size = runs[0].vocab_size
     n_words = vocab_size + 1
     counts = np.stack([r.levels[0].counts for r in runs]).sum(axis=0, dtype=np.uint32)
     first = runs[0].levels[0]
-    out = Levels(
+    merged = Levels(
         vocab_size, [Level(first.words, counts, first.suffixes, first.parents)], [vocab_size]
     )
-    places = [np.arange(n_words, dtype=np.uint32)] * len(runs)
+    merged_index = [np.arange(n_words, dtype=np.uint32)] * len(runs)
     for k in range(1, order):
-        level, places = _merge_level([r.levels[k] for r in runs], places, workspace)
-        out.levels.append(level)
-        bos_parent = out.bos_begin[-1] if k > 1 else vocab_size
-        out.bos_begin.append(int(np.searchsorted(level.parents, bos_parent)))
+        level, merged_index = _merge_level([r.levels[k] for r in runs], merged_index, workspace)
+        merged.levels.append(level)
+        bos_parent = merged.bos_begin[-1] if k > 1 else vocab_size
+        merged.bos_begin.append(int(np.searchsorted(level.parents, bos_parent)))
         for r in runs:
-            r.levels[k] = r.levels[0]  # let go of what has been merged
-    return out
+            r.levels[k] = r.levels[0]  # free what has been merged
+    return merged
 
 
 def _merge_level(
-    parts: list[Level], places: list[np.ndarray], workspace: Workspace
+    levels: list[Level], parent_index: list[np.ndarray], workspace: Workspace
 ) -> tuple[Level, list[np.ndarray]]:
-    """Merge one level of all runs, a range of parents at a time so that memory stays bounded."""
+    """Merge one level of all runs, a range of parents at a time so that memory stays bounded.
+
+    `parent_index`: for each run, the index in the merged level below of each n-gram of that level;
+    the same is returned for this level.
+    """
     from seqloom.kernels.ngram_count import merge_runs
 
-    most = sum(len(p) for p in parts)
-    words, counts, suffixes, parents = (workspace.empty(most, np.uint32) for _ in range(4))
-    out_places = [workspace.empty(len(p), np.uint32) for p in parts]
-    step = max((workspace.memory or 1 << 30) // (256 * len(parts)), 1 << 10)
-    heads, n = [0] * len(parts), 0
-    with progress.task("merging", most, "n-grams") as bar:
-        while any(h < len(p) for h, p in zip(heads, parts)):
-            ends = _common_border(parts, places, heads, step)
+    max_size = sum(len(p) for p in levels)
+    words, counts, suffixes, parents = (workspace.empty(max_size, np.uint32) for _ in range(4))
+    merged_index = [workspace.empty(len(p), np.uint32) for p in levels]
+    step = max((workspace.memory or 1 << 30) // (256 * len(levels)), 1 << 10)
+    heads, n = [0] * len(levels), 0
+    with progress.task("merging", max_size, "n-grams") as bar:
+        while any(h < len(p) for h, p in zip(heads, levels)):
+            ends = _block_ends(levels, parent_index, heads, step)
             workspace.release(
-                *(a for p in parts for a in (p.words, p.counts, p.suffixes, p.parents))
+                *(a for p in levels for a in (p.words, p.counts, p.suffixes, p.parents))
             )
-            keys = [_keys(p, place, h, e) for p, place, h, e in zip(parts, places, heads, ends)]
+            keys = [
+                _keys(p, index, h, e) for p, index, h, e in zip(levels, parent_index, heads, ends)
+            ]
             begins = np.cumsum([0] + [len(k) for k in keys], dtype=np.int64)
             size = int(begins[-1])
             out_keys, out_counts = np.empty(size, np.int64), np.empty(size, np.uint32)
-            out_suffixes, place = np.empty(size, np.uint32), np.empty(size, np.uint32)
-            got = merge_runs(
+            out_suffixes, index = np.empty(size, np.uint32), np.empty(size, np.uint32)
+            n_merged = merge_runs(
                 np.concatenate(keys),
-                np.concatenate([p.counts[h:e] for p, h, e in zip(parts, heads, ends)]),
+                np.concatenate([p.counts[h:e] for p, h, e in zip(levels, heads, ends)]),
                 np.concatenate(
-                    [x[p.suffixes[h:e]] for x, p, h, e in zip(places, parts, heads, ends)]
+                    [x[p.suffixes[h:e]] for x, p, h, e in zip(parent_index, levels, heads, ends)]
                 ),
                 begins,
                 out_keys,
                 out_counts,
                 out_suffixes,
-                place,
+                index,
             )
-            words[n : n + got] = (out_keys[:got] & 0xFFFFFFFF).astype(np.uint32)
-            parents[n : n + got] = (out_keys[:got] >> 32).astype(np.uint32)
-            counts[n : n + got], suffixes[n : n + got] = out_counts[:got], out_suffixes[:got]
+            words[n : n + n_merged] = (out_keys[:n_merged] & 0xFFFFFFFF).astype(np.uint32)
+            parents[n : n + n_merged] = (out_keys[:n_merged] >> 32).astype(np.uint32)
+            counts[n : n + n_merged], suffixes[n : n + n_merged] = (
+                out_counts[:n_merged],
+                out_suffixes[:n_merged],
+            )
             for r, (h, e) in enumerate(zip(heads, ends)):
-                out_places[r][h:e] = place[begins[r] : begins[r + 1]] + np.uint32(n)
-            heads, n = ends, n + got
-            workspace.release(words, counts, suffixes, parents, *out_places)
+                merged_index[r][h:e] = index[begins[r] : begins[r + 1]] + np.uint32(n)
+            heads, n = ends, n + n_merged
+            workspace.release(words, counts, suffixes, parents, *merged_index)
             workspace.relieve()
             bar.advance(size)
     workspace.release(
-        *(a for p in parts for a in (p.words, p.counts, p.suffixes, p.parents)), *places
+        *(a for p in levels for a in (p.words, p.counts, p.suffixes, p.parents)), *parent_index
     )
-    return Level(words[:n], counts[:n], suffixes[:n], parents[:n]), out_places
+    return Level(words[:n], counts[:n], suffixes[:n], parents[:n]), merged_index
 
 
-def _keys(part: Level, place: np.ndarray, lo: int, hi: int) -> np.ndarray:
-    return (place[part.parents[lo:hi]].astype(np.int64) << 32) | part.words[lo:hi]
+def _keys(level: Level, parent_index: np.ndarray, lo: int, hi: int) -> np.ndarray:
+    return (parent_index[level.parents[lo:hi]].astype(np.int64) << 32) | level.words[lo:hi]
 
 
-def _common_border(
-    parts: list[Level], places: list[np.ndarray], heads: list[int], step: int
+def _block_ends(
+    levels: list[Level], parent_index: list[np.ndarray], heads: list[int], step: int
 ) -> list[int]:
-    """Find the ends of the next piece of each run, such that the children of one merged parent
-    stay together.
+    """Find the ends of the next block of each run, such that the children of one merged parent stay
+    together.
     """
     tops = [
-        int(place[p.parents[min(h + step, len(p)) - 1]])
-        for p, place, h in zip(parts, places, heads)
+        int(index[p.parents[min(h + step, len(p)) - 1]])
+        for p, index, h in zip(levels, parent_index, heads)
         if h < len(p)
     ]
-    border = min(tops)  # every run has been read at least up to this parent
+    last_parent = min(tops)  # every block reaches at least this parent
     ends = []
-    for p, place, h in zip(parts, places, heads):
-        local = int(
-            np.searchsorted(place, border, side="right")
-        )  # parents of this run that are not beyond it
-        ends.append(max(h, int(np.searchsorted(p.parents, local))))
+    for p, index, h in zip(levels, parent_index, heads):
+        n_parents = int(np.searchsorted(index, last_parent, side="right"))
+        ends.append(max(h, int(np.searchsorted(p.parents, n_parents))))
     return ends

@@ -1,10 +1,9 @@
-"""Dynamic evaluation (Krause et al. 2018, "Dynamic Evaluation of Neural Sequence Models"): learning
-while being tested.
+"""Dynamic evaluation (Krause et al. 2018, "Dynamic Evaluation of Neural Sequence Models"): the network
+learns from the test text after scoring it.
 
 The text is scored window by window, and after each window, never before, the weights take one step
-down the RMS-scaled gradient of what it cost. So the network follows the topic and the manner of the
-text that it reads. All this happens to a copy of the weights; the model stays as it was, and every
-evaluation begins with it.
+along the RMS-scaled gradient of its loss. So the network adapts to topic and style of the text. Only
+a copy of the weights changes, and every evaluation starts from the model.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 
 LR = 0.001
 WINDOW = 32  # tokens between two steps; for gpt half its context
-HOPELESS = 1000.0  # nats a token
+HOPELESS = 1000.0  # nats per token
 TINY = 1e-12
 
 
 class DynamicEvaluation:
-    """One way to evaluate a model; `text_log_probs` as the model's own."""
+    """Evaluates a model dynamically, by the same `text_log_probs` and `reading` as the model."""
 
     def __init__(
         self, model: NeuralLanguageModel, lr: float | None = None, window: int = WINDOW
@@ -44,9 +43,7 @@ class DynamicEvaluation:
         return f"rms,lr={self.lr:g},window={self.window}"
 
     def text_log_probs(self, ids: np.ndarray) -> np.ndarray:
-        """Compute the log-probabilities of a text of units that `</s>` closes, one unit after the
-        other.
-        """
+        """Compute the log-probabilities of a text, unit by unit; each unit ends in `</s>`."""
         return self.reading()(ids)
 
     def reading(self) -> DynamicReading:
@@ -55,15 +52,15 @@ class DynamicEvaluation:
 
 
 class DynamicReading:
-    """A copy of the network on its way through one text."""
+    """A copy of the network that reads one text."""
 
-    def __init__(self, how: DynamicEvaluation) -> None:
-        self.model, self.lr, self.window = how.model, how.lr, how.window
+    def __init__(self, evaluation: DynamicEvaluation) -> None:
+        self.model, self.lr, self.window = evaluation.model, evaluation.lr, evaluation.window
         self.network = copy.deepcopy(self.model.network())
         self.learner, self.past, self.read = Learner(self.network, self.lr), Past(), 0
 
     def __call__(self, ids: np.ndarray) -> np.ndarray:
-        eos, out = self.model.tokenizer.eos_id, np.empty(len(ids), np.float32)
+        eos, log_probs = self.model.tokenizer.eos_id, np.empty(len(ids), np.float32)
         ends = (
             np.array([len(ids)])
             if self.model.carry
@@ -71,35 +68,35 @@ class DynamicReading:
         )
         with progress.task("dynamic evaluation", len(ids), "tokens") as bar:
             for low, high in pairwise([0, *ends.tolist()]):
-                self._sequence(ids[low:high], out[low:high], bar)
+                self._sequence(ids[low:high], log_probs[low:high], bar)
                 if ids[high - 1] == eos and not self.model.carry:
                     self.past = Past()
-        return out
+        return log_probs
 
-    def _sequence(self, ids: np.ndarray, out: np.ndarray, bar: progress.Bar) -> None:
+    def _sequence(self, ids: np.ndarray, log_probs: np.ndarray, bar: progress.Bar) -> None:
         """Score the next tokens of one sequence, then learn from them, window by window."""
-        pieces = self.model.layers.flat_features(
+        windows = self.model.layers.flat_features(
             self.model, self.network, ids, np.array([len(ids)]), self.window, self.past
         )
-        for places, features in pieces:
-            out[places] = token_log_probs(self.network, features, ids[places])
-            if not float(out[places].mean()) > -HOPELESS:  # also where it is NaN
+        for positions, features in windows:
+            log_probs[positions] = token_log_probs(self.network, features, ids[positions])
+            if not float(log_probs[positions].mean()) > -HOPELESS:  # also where it is NaN
                 raise TrainingError(
-                    f"dynamic evaluation diverged at token {self.read + int(places[0]):,}: "
+                    f"dynamic evaluation diverged at token {self.read + int(positions[0]):,}: "
                     f"try a lower dynamic_lr (now {self.lr:g})"
                 )
-            self.learner.step(features, ids[places])
-            bar.advance(len(places))
+            self.learner.step(features, ids[positions])
+            bar.advance(len(positions))
         self.read += len(ids)
 
 
 class Learner:
-    """Steps of the network's weights along gradients that are divided by their usual size (RMS).
+    """Updates the weights of a network along gradients divided by their root mean square (RMS).
 
-    Krause et al. take that size from the training text, which a saved model no longer has; here it
-    is the mean over the windows so far. The mean over the whole tensor is added to it (in place of
-    their constant): a weight that moves for the first time, as those of a rare word do, would else
-    take a leap.
+    Krause et al. compute the RMS on the training text, which a saved model no longer has; here it is
+    that of the windows so far. Its mean over the tensor is added (instead of their constant):
+    otherwise a weight that changes for the first time, as those of a rare word, would change far too
+    much.
     """
 
     def __init__(self, network: Any, lr: float) -> None:
@@ -111,22 +108,21 @@ class Learner:
         }
 
     def step(self, features: torch.Tensor, targets: np.ndarray) -> None:
-        """Take one step on the mean cost of the targets (N,) after features (N, D), whose graph is
-        still there.
+        """Take one step on the mean loss of the targets (N,) after features (N, D), which still have
+        their graph.
         """
         import torch
         import torch.nn.functional as F
 
-        wanted = torch.from_numpy(targets.astype(np.int64)).to(features.device)
-        loss = F.nll_loss(
-            self.network.output.log_probs(features), wanted
-        )  # exact, however the output layer was trained
+        target_ids = torch.from_numpy(targets.astype(np.int64)).to(features.device)
+        # Exact log-probabilities, even if the output layer was trained by sampling.
+        loss = F.nll_loss(self.network.output.log_probs(features), target_ids)
         loss.backward()
         self.steps += 1
         with torch.no_grad():
             for name, weight in self.network.named_parameters():
                 if weight.grad is None:
                     continue
-                usual = (self.squares[name].addcmul_(weight.grad, weight.grad) / self.steps).sqrt_()
-                weight.addcdiv_(weight.grad, usual.add_(usual.mean() + TINY), value=-self.lr)
+                rms = (self.squares[name].addcmul_(weight.grad, weight.grad) / self.steps).sqrt_()
+                weight.addcdiv_(weight.grad, rms.add_(rms.mean() + TINY), value=-self.lr)
                 weight.grad = None

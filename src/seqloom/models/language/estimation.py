@@ -1,16 +1,10 @@
 """From counted levels to a back-off trie: adjusted counts, discounts, pruning, probabilities, links.
 
-One level after the other, from the unigrams up, because an n-gram's probability is interpolated
-with that of its suffix in the level below (Chen and Goodman 1998, section 2.7). With a `Workspace`
-on disk only one level is in memory at a time.
-
-Smoothing methods for n-gram models, each a small object that only chooses discounts.
-
-Chen and Goodman, "An empirical study of smoothing techniques for language modeling" (1998); modified
-Kneser-Ney is their section 4.3. All interpolate with the next lower order; the unigram interpolates with the
-uniform distribution, so an unknown word always has probability (maximum likelihood excepted).
-
-`weights(n)` receives the counts of counts of one order (n[1] n-grams seen once, ...) and the vocabulary size.
+Levels are estimated from the unigrams up, because the probability of an n-gram is interpolated with
+that of its suffix in the level below (Chen and Goodman 1998, "An empirical study of smoothing
+techniques for language modeling", section 2.7; modified Kneser-Ney is section 4.3). The unigrams are
+interpolated with the uniform distribution, so an unknown word has a probability above zero (except by
+maximum likelihood). With a `Workspace` on disk only one level is in memory at a time.
 """
 
 from __future__ import annotations
@@ -34,12 +28,9 @@ from seqloom.models.workspace import Workspace
 class Weights:
     """How the counts of one order become probabilities; the formula is in kernels/ngram_estimate."""
 
-    discounts: tuple[float, float, float] = (
-        0.0,
-        0.0,
-        0.0,
-    )  # taken off counts of 1, 2 and 3 or more
-    zero: float = 0.0  # taken off a count of 0 (negative for add-k)
+    # Subtracted from counts of 1, 2 and 3 or more.
+    discounts: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    zero: float = 0.0  # subtracted from a count of 0 (negative for add-k)
     per_type: float = 0.0  # added to a context's total for each different word that follows it
     constant: float = 0.0  # added to a context's total
     note: str = ""  # a fall-back that was taken, for the user to read
@@ -49,15 +40,19 @@ class Weights:
 
 
 class Smoothing(Protocol):
-    adjusted: bool  # lower orders count the different words to the left instead of occurrences
-    chained: bool  # an unseen word asks the next lower order; else it gets a constant share
+    """A method of smoothing: chooses the weights of each order."""
 
-    def weights(self, n: np.ndarray, vocab_size: int) -> Weights: ...
+    adjusted: bool  # lower orders count the different words to the left instead of occurrences
+    chained: bool  # an unseen word backs off to the next lower order; else it gets a constant
+
+    def weights(self, n: np.ndarray, vocab_size: int) -> Weights:
+        """Choose the weights of one order from its counts of counts: n[1] n-grams seen once, ..."""
+        ...
 
 
 @dataclass(frozen=True)
 class MaximumLikelihood:
-    """Relative frequency in the longest known context; what was not seen there has probability zero."""
+    """Relative frequency in the longest known context; unseen words have probability zero."""
 
     adjusted = False
     chained = False
@@ -80,7 +75,7 @@ class AddK:
 
 @dataclass(frozen=True)
 class WittenBell:
-    """A context that many different words follow leaves more to the lower order."""
+    """The more different words follow a context, the more weight has the lower order."""
 
     adjusted = False
     chained = True
@@ -112,11 +107,11 @@ class KneserNey(Absolute):
 
 @dataclass(frozen=True)
 class ModifiedKneserNey:
-    """Three discounts an order, for counts of 1, 2 and more: D_j = j - (j + 1) Y n_{j+1} / n_j, Y =
-    n1 / (n1 + 2 n2).
+    """Three discounts per order, for counts of 1, 2 and more: D_j = j - (j + 1) Y n_{j+1} / n_j,
+    Y = n1 / (n1 + 2 n2).
 
-    Where a count of counts is missing or a discount leaves (0, j] (character models, tiny corpora),
-    one discount as in Kneser-Ney is used, and where even that cannot be had, 0.5, 1 and 1.5.
+    If a count of counts is zero or a discount is outside (0, j] (character models, tiny corpora),
+    one discount as in Kneser-Ney is used, and if that is undefined too, 0.5, 1 and 1.5.
     """
 
     adjusted = True
@@ -141,7 +136,7 @@ class ModifiedKneserNey:
 
 @dataclass(frozen=True)
 class Imported:
-    """Marks a model that was read from a file, with whatever smoothing its maker chose."""
+    """Marks a model that was read from a file, with unknown smoothing."""
 
     adjusted = False
     chained = True
@@ -163,8 +158,8 @@ def smoothing_named(name: str, k: float = 1.0) -> Smoothing:
         "imported": Imported(),
     }
     if name not in methods:
-        known = get_args(SmoothingName)
-        raise ConfigError(f"unknown smoothing {name!r}{suggest_known(name, known)}")
+        names = get_args(SmoothingName)
+        raise ConfigError(f"unknown smoothing {name!r}{suggest_known(name, names)}")
     return methods[name]
 
 
@@ -176,9 +171,9 @@ CHUNK = 1 << 18
 def build(
     counted: Levels, smoothing: Smoothing, prune: Sequence[int], workspace: Workspace
 ) -> tuple[Trie, list[Weights]]:
-    """Estimate the model. `prune[k - 1]`: n-grams of order k seen at most so often are left out."""
-    smooth: list[Weights] = []
-    parts: list[_Part] = []
+    """Estimate the model; n-grams of order k seen at most `prune[k - 1]` times are left out."""
+    weights_of_levels: list[Weights] = []
+    estimated: list[_EstimatedLevel] = []
     pruning = _Pruning(prune)
     with progress.task("estimating", sum(len(x) for x in counted.levels), "n-grams") as bar:
         for k, level in enumerate(counted.levels, 1):
@@ -187,40 +182,40 @@ def build(
                 _counts_of_counts(counts, k, counted.vocab_size), counted.vocab_size
             )
             if k == 1:
-                part = _unigrams(counts, weights, smoothing.chained, counted.vocab_size)
+                estimated_level = _unigrams(counts, weights, smoothing.chained, counted.vocab_size)
             else:
                 n_contexts = len(counted.levels[k - 2])
-                part = _higher(
+                estimated_level = _higher(
                     level,
                     counts,
                     weights,
                     smoothing.chained,
-                    parts[-1].probs,
+                    estimated[-1].probs,
                     n_contexts,
                     pruning,
                     workspace,
                 )
-            smooth.append(weights)
-            parts.append(part)
+            weights_of_levels.append(weights)
+            estimated.append(estimated_level)
             workspace.relieve()
             bar.advance(len(level))
-    return _assemble(parts, smoothing.chained, workspace), smooth
+    return _assemble(estimated, smoothing.chained, workspace), weights_of_levels
 
 
 @dataclass
-class _Part:
+class _EstimatedLevel:
     """One estimated level: arrays of its n-grams, and of the contexts in the level below."""
 
     words: np.ndarray
     suffixes: np.ndarray
     probs: np.ndarray  # linear
-    first: np.ndarray  # children of each context, local numbers
+    first: np.ndarray  # first child of each context, as an index into this level
     gammas: np.ndarray  # weight that each context leaves to the lower order
 
 
 def _effective_counts(counted: Levels, k: int, adjusted: bool, workspace: Workspace) -> np.ndarray:
-    """Return raw counts, or how many different words stand to the left (raw for what begins with
-    `<s>`).
+    """Return raw counts, or the numbers of different words to the left (raw for n-grams that begin
+    with `<s>`).
     """
     from seqloom.kernels.ngram_estimate import adjusted_counts
     from seqloom.kernels.parallel import chunk_bounds
@@ -242,22 +237,23 @@ def _effective_counts(counted: Levels, k: int, adjusted: bool, workspace: Worksp
 def _counts_of_counts(counts: np.ndarray, k: int, vocab_size: int) -> np.ndarray:
     from seqloom.kernels.ngram_estimate import counts_of_counts
 
-    return counts_of_counts(
-        counts[:vocab_size] if k == 1 else counts
-    )  # <s> itself is never predicted
+    # <s> is never predicted.
+    return counts_of_counts(counts[:vocab_size] if k == 1 else counts)
 
 
-def _unigrams(counts: np.ndarray, weights: Weights, chained: bool, vocab_size: int) -> _Part:
-    """Estimate the words against the uniform distribution; `<s>` is only a context and has
-    probability zero.
+def _unigrams(
+    counts: np.ndarray, weights: Weights, chained: bool, vocab_size: int
+) -> _EstimatedLevel:
+    """Estimate the unigrams, interpolated with the uniform distribution; `<s>` is only a context and
+    has probability zero.
     """
     a = counts[:vocab_size].astype(np.float64)
     total = a.sum() + weights.per_type * np.count_nonzero(a) + weights.constant
-    seen = (a - weights.table()[np.minimum(counts[:vocab_size], 3)]) / total
-    rest = 1.0 - seen.sum() if chained else 0.0
-    probs = np.append(seen + rest / vocab_size, 0.0).astype(np.float32)
+    discounted = (a - weights.table()[np.minimum(counts[:vocab_size], 3)]) / total
+    left_over = 1.0 - discounted.sum() if chained else 0.0
+    probs = np.append(discounted + left_over / vocab_size, 0.0).astype(np.float32)
     words = np.arange(vocab_size + 1, dtype=np.uint32)
-    return _Part(
+    return _EstimatedLevel(
         words,
         np.zeros_like(words),
         probs,
@@ -275,7 +271,7 @@ def _higher(
     n_contexts: int,
     pruning: _Pruning,
     workspace: Workspace,
-) -> _Part:
+) -> _EstimatedLevel:
     """Estimate one level above the unigrams."""
     from seqloom.kernels import ngram_estimate as kernel
     from seqloom.kernels.ngram_count import child_offsets
@@ -320,20 +316,20 @@ def _higher(
             spans,
         )
     workspace.release(counts, first, suffixes, gammas, lower)
-    return _Part(words, suffixes, probs, first, gammas)
+    return _EstimatedLevel(words, suffixes, probs, first, gammas)
 
 
 class _Pruning:
-    """Leaves out rare n-grams, level by level, and renumbers what points at the level below.
+    """Leaves out rare n-grams, level by level, and renumbers indices into the level below.
 
-    Thresholds do not fall from order to order and an n-gram is never more frequent than its parts, so what is
-    kept always has its context and its suffix.
+    Thresholds do not fall from order to order and an n-gram is never more frequent than its parts,
+    so the context and the suffix of an n-gram that is kept are kept too.
     """
 
     def __init__(self, thresholds: Sequence[int]) -> None:
         self.thresholds, self.order = thresholds, 1
         self.active = any(thresholds)
-        self.kept: np.ndarray | None = None  # of the level below
+        self.kept: np.ndarray | None = None  # mask of the level below
         self.numbers: np.ndarray | None = None
 
     def apply(
@@ -353,14 +349,12 @@ class _Pruning:
         return level.words[keep], counts[keep], suffixes, first, totals, types
 
 
-def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
-    """Put the levels one behind the other, take logarithms, and link each n-gram to its longest
-    live suffix.
-    """
+def _assemble(estimated: list[_EstimatedLevel], chained: bool, workspace: Workspace) -> Trie:
+    """Concatenate the levels, take logarithms, and link each n-gram to its longest live suffix."""
     from seqloom.kernels.ngram_estimate import link
     from seqloom.kernels.parallel import chunk_bounds
 
-    starts = np.cumsum([0, 1] + [len(p.words) for p in parts], dtype=np.int64)
+    starts = np.cumsum([0, 1] + [len(p.words) for p in estimated], dtype=np.int64)
     total, inner = int(starts[-1]), int(starts[-2])
     words = workspace.empty(total, np.uint32)
     contexts = workspace.empty(4 * (inner + 1), np.uint32).reshape(-1, 4)
@@ -368,37 +362,39 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
     trie = Trie(words, contexts, leaves, starts, chained)
     words[0], contexts[0], contexts[inner] = 0, 0, 0
     trie.first[inner] = total
-    for k, part in enumerate(parts):
-        begin, below, top = int(starts[k + 1]), int(starts[k]), k + 1 == len(parts)
-        end = begin + len(part.words)
-        trie.first[below:begin] = part.first[:-1] + np.uint32(begin)
-        _copy(part.words, words[begin:end], workspace)
+    for k, level in enumerate(estimated):
+        begin, below, top = int(starts[k + 1]), int(starts[k]), k + 1 == len(estimated)
+        end = begin + len(level.words)
+        trie.first[below:begin] = level.first[:-1] + np.uint32(begin)
+        _copy(level.words, words[begin:end], workspace)
         _copy(
-            part.probs,
+            level.probs,
             trie.leaf_log_probs if top else trie.inner_log_probs[begin:end],
             workspace,
             log=True,
         )
-        _copy(part.gammas, trie.backoffs[below:begin], workspace, log=True)
-        workspace.release(words, contexts, leaves, part.words, part.probs, part.gammas, part.first)
-    for k, part in enumerate(parts):
-        begin, below, top = int(starts[k + 1]), int(starts[k]), k + 1 == len(parts)
-        own = trie.leaf_links if top else trie.inner_links[begin : begin + len(part.words)]
+        _copy(level.gammas, trie.backoffs[below:begin], workspace, log=True)
+        workspace.release(
+            words, contexts, leaves, level.words, level.probs, level.gammas, level.first
+        )
+    for k, level in enumerate(estimated):
+        begin, below, top = int(starts[k + 1]), int(starts[k]), k + 1 == len(estimated)
+        links = trie.leaf_links if top else trie.inner_links[begin : begin + len(level.words)]
         if k == 0:
-            own[:] = 0
+            links[:] = 0
         else:
             run = partial(
                 link,
-                part.suffixes,
+                level.suffixes,
                 below,
                 trie.first,
                 trie.backoffs,
                 trie.inner_links[below:begin],
-                own,
+                links,
             )
-            chunks = chunk_bounds(len(part.words), CHUNK)
+            chunks = chunk_bounds(len(level.words), CHUNK)
             workspace.run(lambda s, run=run: run(*s), chunks)  # type: ignore[misc]
-        workspace.release(part.suffixes, contexts, leaves)
+        workspace.release(level.suffixes, contexts, leaves)
     return trie
 
 
@@ -406,11 +402,11 @@ def _copy(source: np.ndarray, target: np.ndarray, workspace: Workspace, log: boo
     from seqloom.kernels.parallel import chunk_bounds
 
     def run(span: tuple[int, int]) -> None:
-        part = slice(*span)
+        chunk = slice(*span)
         if log:
             with np.errstate(divide="ignore"):
-                np.log(source[part], out=target[part])
+                np.log(source[chunk], out=target[chunk])
         else:
-            target[part] = source[part]
+            target[chunk] = source[chunk]
 
     workspace.run(run, chunk_bounds(len(source), CHUNK))

@@ -1,16 +1,13 @@
 """GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
 
-With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/gpt`). What
-stood before a text when such weights were trained is part of them: `learnt` has the `start` token
-if it is not `</s>`, and `start_alone` where there was none. Then the first token is predicted from
-the start token alone, which no other token sees.
+With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/gpt`), which
+depend on what preceded a text in training: `learnt` has the `start` token if it is not `</s>`, and
+`start_alone` if there was none. Then the first token is predicted from the start token alone, which
+no other token sees. If the weights came with a chat template, the model answers in conversations.
 
 It is trained on windows in random order. Text that is longer than its context is scored in windows
 that overlap by half, each token with at least half a context before it; stepping slides in the same
 way, so both agree.
-
-Answers in a conversation, for models whose weights came with a chat template; what of a long
-text they do not see.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
 
 
 Messages = str | Sequence[Mapping[str, str]]  # one, or a conversation
-ANSWER = 500  # tokens that an answer may have, by default
+ANSWER = 500  # default for the maximum number of tokens of an answer
 
 
 def template_text(value: Any) -> bool:
@@ -57,7 +54,7 @@ def template_text(value: Any) -> bool:
 
 
 def make_template(name: str, tokenizer: Tokenizer, learnt: Mapping[str, Any]) -> ChatTemplate:
-    """Make the template that the model of that name has learnt; refused where it has none."""
+    """Return the chat template in `learnt`; refuse if there is none."""
     if "chat_template" not in learnt:
         raise ConfigError(
             f"this {name} model has no chat template, so it continues texts but holds no conversations; "
@@ -75,23 +72,22 @@ def encode_chat(template: ChatTemplate, messages: Messages, start: int | None) -
     return ids[1:] if len(ids) and ids[0] == start else ids
 
 
-def remark_length(what: str, n_tokens: int, context: int) -> None:
-    """Say that a text is longer than what the model sees."""
+def remark_length(kind: str, n_tokens: int, context: int) -> None:
+    """Warn if a text is longer than the context."""
     if n_tokens > context:
         progress.say(
-            f"warning: the {what} has {n_tokens:,} tokens; the model sees at most the last {context:,}"
+            f"warning: the {kind} has {n_tokens:,} tokens; the model sees at most the last {context:,}"
         )
 
 
 # ---- gpt
 
 TOKENS_PER_PASS = 8192  # tokens that are scored in one pass
-TOGETHER_BY_KERNELS = 2048  # the same without torch
-SCORES = 1 << 24  # of all tokens of the vocabulary that are there at a time
+TOKENS_PER_KERNEL_PASS = 2048  # without torch
+SCORES = 1 << 24  # logits that are held at a time
 
-Span = tuple[
-    int, int, int, int
-]  # start, end, first that is scored, 1 where the start token stands before it
+# Start, end, first scored token, and 1 if the start token precedes the window.
+Span = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -99,58 +95,59 @@ class Windows:
     """Windows of a context in which texts are read, half a context apart."""
 
     context: int
-    start_id: int  # what a sequence begins with
+    start_id: int  # token before a sequence
     start_alone: bool  # whether it is seen by the first token only
 
     def inputs(
-        self, ids: np.ndarray, lengths: np.ndarray, together: int, past: Past
+        self, ids: np.ndarray, lengths: np.ndarray, max_tokens: int, past: Past
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Windows of like length side by side (B, T), what of them is scored, (B, T), and its
-        places in the ids.
+        """Yield inputs of windows of similar length (B, T), which of their tokens are scored (B, T), and
+        the positions of these in the ids.
         """
-        ids, known = past.joined(ids), len(past.ids)
-        spans = np.array(self.spans(lengths, past.read, known), np.int64).reshape(-1, 4)
-        for chosen in like_lengths(spans[:, 1] - spans[:, 0], together):
+        ids, n_past = past.joined(ids), len(past.ids)
+        spans = np.array(self.spans(lengths, past.read, n_past), np.int64).reshape(-1, 4)
+        for chosen in like_lengths(spans[:, 1] - spans[:, 0], max_tokens):
             start, end, first, begins = spans[chosen].T[..., None]
-            at = start + np.arange((end - start)[0, 0])  # (B, T)
-            before = ids[np.minimum(at, len(ids)) - 1]
-            inputs = np.where((at < start + begins) | (at >= end), self.start_id, before)
-            keep = (at >= first) & (at < end)
-            yield inputs, keep, at[keep] - known
-        past.advance(
-            ids[known:], 2 * self.context
-        )  # the window that was broken off, and the token before it
+            positions = start + np.arange((end - start)[0, 0])  # (B, T)
+            previous = ids[np.minimum(positions, len(ids)) - 1]
+            inputs = np.where(
+                (positions < start + begins) | (positions >= end), self.start_id, previous
+            )
+            scored = (positions >= first) & (positions < end)
+            yield inputs, scored, positions[scored] - n_past
+        # Enough for the last window, which is incomplete, and the token before it.
+        past.advance(ids[n_past:], 2 * self.context)
 
-    def spans(self, lengths: np.ndarray, read: int = 0, known: int = 0) -> list[Span]:
+    def spans(self, lengths: np.ndarray, read: int = 0, n_past: int = 0) -> list[Span]:
         """Return windows half a context apart.
 
-        A sequence of which `read` tokens were scored before goes on with the windows that hold
-        more; starts count from the last `known` of them.
+        If `read` tokens of the first sequence were scored before, only windows with further tokens
+        are returned; positions count from the last `n_past` of the former.
         """
         windows: list[Span] = []
-        at, alone = known - read, int(self.start_alone)
+        offset, alone = n_past - read, int(self.start_alone)
         for length in lengths.tolist():
             length += read
             if alone and not read:
-                windows.append((at, at + 1, at, 1))
+                windows.append((offset, offset + 1, offset, 1))
             windows += self._overlapping(
-                at + alone, length - alone, max(read - alone, 0), begins=1 - alone
+                offset + alone, length - alone, max(read - alone, 0), begins=1 - alone
             )
-            at, read = at + length, 0
+            offset, read = offset + length, 0
         return windows
 
-    def _overlapping(self, at: int, length: int, read: int, begins: int) -> Iterator[Span]:
-        """Yield the windows of one sequence from `at` on; `begins` says what the first has before it."""
+    def _overlapping(self, offset: int, length: int, read: int, begins: int) -> Iterator[Span]:
+        """Yield the windows of one sequence from `offset` on; `begins`: the last value of the first span."""
         size = self.context
-        apart = -(-size // 2)
+        stride = -(-size // 2)
         if read == length:
             return
         for low in range(
-            max(read - size, -1) // apart * apart + apart, max(length - size, 0) + apart, apart
+            max(read - size, -1) // stride * stride + stride, max(length - size, 0) + stride, stride
         ):
             high = min(low + size, length)
-            first = max(low + size - apart if low else 0, read)
-            yield at + low, at + high, at + first, 0 if low else begins
+            first = max(low + size - stride if low else 0, read)
+            yield offset + low, offset + high, offset + first, 0 if low else begins
             if high == length:
                 break
 
@@ -230,17 +227,17 @@ class GPTLayers(Layers):
         network: Any,
         ids: np.ndarray,
         lengths: np.ndarray,
-        together: int | None = None,
+        max_tokens: int | None = None,
         past: Past | None = None,
     ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         import torch
 
         device = next(network.parameters()).device
-        for inputs, keep, places in model.windows.inputs(
-            ids, lengths, together or TOKENS_PER_PASS, past or Past()
+        for inputs, scored, positions in model.windows.inputs(
+            ids, lengths, max_tokens or TOKENS_PER_PASS, past or Past()
         ):
             features, _ = network(torch.from_numpy(inputs).to(device))
-            yield places, features[torch.from_numpy(keep).to(device)]
+            yield positions, features[torch.from_numpy(scored).to(device)]
 
 
 class GPT(NeuralLanguageModel, LanguageModel):
@@ -275,9 +272,9 @@ class GPT(NeuralLanguageModel, LanguageModel):
     def extended(self, context: int, rope_scale: float | None = None) -> GPT:
         """Return a model with the same weights for a longer context, without training.
 
-        Rotary positions are divided by `rope_scale`, by default as much as the context grows, so
-        that all stand in the trained range (Chen et al. 2023); sinusoidal, relative and ALiBi's go
-        on as they are. A learned table has no more positions.
+        Rotary positions are divided by `rope_scale`, by default the factor by which the context
+        grows, so that all are in the trained range (Chen et al. 2023); sinusoidal, relative and
+        ALiBi positions extrapolate. A learned table of positions cannot be extended.
         """
         self.check_fitted()
         c = self.config
@@ -299,7 +296,7 @@ class GPT(NeuralLanguageModel, LanguageModel):
         )
         return longer
 
-    # ---- scoring quantised weights, by the kernels that step: in memory they stay as small as they are
+    # ---- scoring with quantised weights, by the kernels of the stepper; they stay quantised in memory
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         return (
@@ -326,25 +323,26 @@ class GPT(NeuralLanguageModel, LanguageModel):
     def _read(
         self, ids: np.ndarray, lengths: np.ndarray, past: Past
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return what predicts each token, float32 (N, D), and its log-probability (N,)."""
+        """Return the features before each token, float32 (N, D), and its log-probability (N,)."""
         stepper, ids, lengths = self.stepper(), np.asarray(ids), np.asarray(lengths)
         features, log_probs = (
             np.empty((len(ids), stepper.width), np.float32),
             np.empty(len(ids), np.float32),
         )
-        for inputs, keep, places in self.windows.inputs(ids, lengths, TOGETHER_BY_KERNELS, past):
-            features[places] = stepper.read(inputs)[keep]
+        for inputs, scored, positions in self.windows.inputs(
+            ids, lengths, TOKENS_PER_KERNEL_PASS, past
+        ):
+            features[positions] = stepper.read(inputs)[scored]
         for low, high in chunk_bounds(len(ids), max(SCORES // self.tokenizer.vocab_size, 1)):
             log_probs[low:high] = stepper.output.log_probs(features[low:high])[
                 np.arange(high - low), ids[low:high]
             ]
         return features, check_scores(log_probs)
 
-    # ---- conversations; `learnt` has `chat_template` where there is one, and `chat_bos`, which
-    # templates know as bos_token
+    # ---- conversations; `learnt` may have `chat_template`, and `chat_bos`, the bos_token of templates
 
     def chat_template(self) -> ChatTemplate:
-        """Return what turns conversations into ids; refuse where the model has none."""
+        """Return the template that turns conversations into ids; refuse if the model has none."""
         self.check_fitted()
         return make_template(self.name, self.tokenizer, self.learnt)
 
@@ -367,7 +365,7 @@ class GPT(NeuralLanguageModel, LanguageModel):
         draft_tokens: int = 4,
         **options: Any,
     ) -> Iterator[str]:
-        """Yield the answer piece by piece as it is drawn."""
+        """Yield the answer in pieces as it is sampled."""
         from seqloom.decoding.sampling import SamplingConfig
 
         template = self.chat_template()
@@ -383,10 +381,12 @@ class GPT(NeuralLanguageModel, LanguageModel):
         )
 
     def remark_prompts(self, prompts: Sequence[str]) -> None:
-        seen = [prompt.rpartition("\n")[2] if self.unit == "line" else prompt for prompt in prompts]
-        long = [text for text in seen if len(text.encode("utf-8", "replace")) > self.context]
+        texts = [
+            prompt.rpartition("\n")[2] if self.unit == "line" else prompt for prompt in prompts
+        ]
+        long_texts = [text for text in texts if len(text.encode("utf-8", "replace")) > self.context]
         remark_length(
             "prompt",
-            max((len(self.tokenizer.encode(text)) for text in long), default=0),
+            max((len(self.tokenizer.encode(text)) for text in long_texts), default=0),
             self.context,
         )

@@ -1,12 +1,12 @@
-"""Hidden Markov language model: a hidden class moves from word to word, and each class has its own words.
+"""Hidden Markov language model: a hidden class changes from word to word and emits the words.
 
 After Rabiner 1989, "A Tutorial on Hidden Markov Models". The state of the stepper is the belief
 about the hidden class of the next token, (n, S): a token corrects it (Bayes), the transition matrix
-carries it on. `</s>` is a token like any other, so probabilities of texts of different lengths
-compare. Learnt from raw text by Baum-Welch (`models/hidden`), with restarts, since EM climbs to the
-nearest hill only; pseudo-counts keep unseen tokens above zero. Long units are learnt from in
-stretches, side by side: a belief forgets what was hundreds of tokens ago, and the kernels like
-company.
+moves it on. `</s>` is an ordinary token, so probabilities of texts of different lengths can be
+compared. The model is learnt from raw text by Baum-Welch (`models/hidden`), with restarts, since EM
+finds local maxima only; pseudo-counts keep unseen tokens above zero. For learning, long units are
+cut into stretches: a belief forgets what was hundreds of tokens ago, and the kernels are faster with
+many sequences in parallel.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from seqloom.metrics.language import unit_lengths
 from seqloom.models.hidden.chain import CategoricalHMM
 from seqloom.models.language.configs import HMMConfig
 
-STRETCH = 256  # tokens
+STRETCH = 256  # tokens of a sequence in training
 
 
 def stretches(lengths: np.ndarray) -> np.ndarray:
-    """Return the lengths with the long ones cut.
+    """Return the lengths, long ones divided into stretches.
 
     >>> stretches(np.array([3, 600, 0])).tolist()
     [3, 256, 256, 88, 0]
     """
-    whole = lengths // STRETCH - (lengths % STRETCH == 0)
-    counts = np.maximum(whole, 0) + 1
-    cut = np.full(counts.sum(), STRETCH)
-    cut[np.cumsum(counts) - 1] = lengths - STRETCH * (counts - 1)
-    return cut
+    full = lengths // STRETCH - (lengths % STRETCH == 0)
+    counts = np.maximum(full, 0) + 1
+    parts = np.full(counts.sum(), STRETCH)
+    parts[np.cumsum(counts) - 1] = lengths - STRETCH * (counts - 1)
+    return parts
 
 
 class HMM(LanguageModel):
@@ -85,7 +85,7 @@ class HMM(LanguageModel):
         return max(PORTION // self.config.states, STRETCH)
 
     def continue_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
-        if state is not None and not state.any():  # the impossible has happened
+        if state is not None and not state.any():  # after an impossible token
             return np.full(len(ids), -np.inf, np.float32), state
         chain = self.chain if state is None else replace(self.chain, start=state)
         beliefs, log_probs = chain.filter(np.asarray(ids, np.int64))
@@ -111,8 +111,8 @@ class HMM(LanguageModel):
         )
 
     def beliefs(self, text: str, *, smoothed: bool = False) -> tuple[list[str], np.ndarray]:
-        """Return the tokens of a text and the belief about the hidden class at each, (T, S), from what
-        came up to there, or, smoothed, from the whole text.
+        """Return the tokens of a text and the belief about the hidden class at each, (T, S), given the
+        tokens up to it, or, smoothed, the whole text.
         """
         ids, lengths = self.encode(text)
         beliefs = (

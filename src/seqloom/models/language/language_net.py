@@ -1,16 +1,7 @@
-"""`nn.transformer.GPTNet` with the output layer that the config asks for.
+"""The networks of the neural language models in torch (Transformer, NPLM, recurrent), and
+`LanguageTraining`, by which the training engine trains them.
 
-Bengio et al. 2003, equation 1: y = b + W x + U tanh(d + H x), x the vectors of the last order - 1 tokens.
-
-U and W stand side by side in the output layer, which reads [tanh(..), x].
-
-Recurrent language models as networks: token vectors, a recurrent stack, an output layer (Mikolov et
-al. 2010; Zaremba et al. 2014 for dropout between layers; Press and Wolf 2017 for the tied output;
-Merity et al. 2018 for the rest).
-
-With tied weights and a state of another width than the vectors, a `bridge` brings one to the other.
-
-A neural language model as the training engine sees it.
+Each network returns what its output layer reads, and its state.
 """
 
 from __future__ import annotations
@@ -52,6 +43,8 @@ if TYPE_CHECKING:
 
 
 class GPTLanguageNet(GPTNet):
+    """`nn.transformer.GPTNet` with the output layer of the config."""
+
     output: Any
 
     def __init__(
@@ -82,7 +75,7 @@ class GPTLanguageNet(GPTNet):
     def forward(
         self, ids: Tensor, state: Any = None, trace: Trace | None = None
     ) -> tuple[Tensor, None]:
-        """Return what the output layer reads, (B, T, D); nothing is carried."""
+        """Return what the output layer reads, (B, T, D); there is no state."""
         return self.features(ids, trace=trace)[0], None
 
 
@@ -90,6 +83,12 @@ class GPTLanguageNet(GPTNet):
 
 
 class NPLMNet(nn.Module):
+    """Bengio et al. 2003, equation 1: y = b + W x + U tanh(d + H x), x the vectors of the last
+    order - 1 tokens.
+
+    The output layer holds U and W side by side and reads [tanh(..), x].
+    """
+
     def __init__(
         self,
         config: NPLMConfig,
@@ -116,8 +115,8 @@ class NPLMNet(nn.Module):
         nn.init.normal_(self.embedding.weight, std=d_embed**-0.5)
 
     def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, None]:
-        """Return for each of the last T ids (B, before - 1 + T) what the output layer reads of the
-        window that it ends.
+        """Return what the output layer reads of the windows that end in the last T of the ids
+        (B, before - 1 + T).
         """
         vectors = self.embedding(ids)  # (B, before - 1 + T, E)
         x = vectors.unfold(1, self.before, 1).transpose(2, 3).flatten(2)  # (B, T, before * E)
@@ -129,6 +128,13 @@ class NPLMNet(nn.Module):
 
 
 class RecurrentNet(nn.Module):
+    """Token vectors, a recurrent stack and an output layer (Mikolov et al. 2010).
+
+    Dropout between layers is that of Zaremba et al. 2014, the tied output of Press and Wolf 2017,
+    the rest of Merity et al. 2018. If weights are tied and the state has another width than the
+    vectors, a `bridge` projects it to theirs.
+    """
+
     output: Output
 
     def __init__(
@@ -193,7 +199,7 @@ class RecurrentNet(nn.Module):
 # ---- task net
 
 MOST_VALID = 20_000  # tokens of the valid text that are used during training
-VALID_ROWS = 32  # in which they are read side by side, as one row would take long
+VALID_ROWS = 32  # read in parallel, as one row would take long
 
 
 class LanguageTraining:
@@ -217,8 +223,8 @@ class LanguageTraining:
         self.first, self.widths = first, self._bytes_per_token()
 
     def _sequences(self, valid: np.ndarray) -> np.ndarray:
-        """Return the lengths by which the valid text is scored: unit by unit, or where the state is
-        carried on, in a few rows.
+        """Return the lengths of the sequences in which the valid text is scored: units, or a few rows
+        if the state is carried on.
         """
         if not self.model.carry:
             return unit_lengths(valid, self.model.tokenizer.eos_id)
@@ -226,8 +232,8 @@ class LanguageTraining:
         return np.diff(np.linspace(0, len(valid), rows + 1).astype(np.int64))
 
     def _bytes_per_token(self) -> tuple[float, float] | None:
-        """Return the bytes per token of the training text and of the valid text, since texts differ in
-        it; None where the tokenizer loses some.
+        """Return the bytes per token of the training text and of the valid text; None if the tokenizer
+        is not lossless.
         """
         tokenizer, unit = self.model.tokenizer, self.model.unit
         if not tokenizer.lossless:

@@ -23,7 +23,7 @@ from seqloom.metrics.language import unit_lengths
 from seqloom.models.language.configs import MixtureConfig
 from seqloom.text.tokenizer import Tokenizer
 
-DEEPEST = 8  # mixtures inside one another
+DEEPEST = 8  # levels of nested mixtures
 
 
 class Mixture(LanguageModel):
@@ -34,7 +34,7 @@ class Mixture(LanguageModel):
 
     @classmethod
     def of(cls, members: Sequence[LanguageModel], **options: Any) -> Mixture:
-        """Make a mixture of models that are in memory."""
+        """Return a mixture of models that are in memory."""
         model = cls(**options)
         model.members = list(members)
         _check_depth(model)
@@ -57,20 +57,20 @@ class Mixture(LanguageModel):
                 "a mixture needs at least two members; give their directories with members"
             )
         first = self.members[0]
-        if strange := [
+        if others := [
             member.label() for member in self.members if not isinstance(member, LanguageModel)
         ]:
-            raise ConfigError(f"members must be language models; {strange[0]} is not one")
-        for other in self.members[1:]:
-            if other.tokenizer != first.tokenizer:
+            raise ConfigError(f"members must be language models; {others[0]} is not one")
+        for member in self.members[1:]:
+            if member.tokenizer != first.tokenizer:
                 raise ConfigError(
                     f"members must share one tokenizer; {first.label()} has {first.tokenizer.label()}, "
-                    f"{other.label()} has {other.tokenizer.label()}"
+                    f"{member.label()} has {member.tokenizer.label()}"
                 )
-            if other.unit != first.unit:
+            if member.unit != first.unit:
                 raise ConfigError(
                     f"members must read the same units; {first.label()} reads a {first.unit} at a time, "
-                    f"{other.label()} a {other.unit}"
+                    f"{member.label()} a {member.unit}"
                 )
         return self.members
 
@@ -90,12 +90,14 @@ class Mixture(LanguageModel):
             for _ in range(self.config.iterations):
                 joint = probs * weights
                 total = joint.sum(axis=1, keepdims=True)
-                seen = total[:, 0] > 0
-                updated = (joint[seen] / total[seen]).mean(axis=0) if seen.any() else weights
-                moved = float(np.abs(updated - weights).max())
+                possible = total[:, 0] > 0
+                updated = (
+                    (joint[possible] / total[possible]).mean(axis=0) if possible.any() else weights
+                )
+                change = float(np.abs(updated - weights).max())
                 weights = updated
                 bar.advance()
-                if moved <= self.config.tolerance:
+                if change <= self.config.tolerance:
                     break
         self.weights = weights
         self.fit_info["weights"] = {
@@ -171,9 +173,8 @@ class Mixture(LanguageModel):
 def _check_depth(mixture: Mixture) -> None:
     level: list[LanguageModel] = [mixture]
     for _ in range(DEEPEST + 1):
-        level = list(
-            {id(member): member for model in level for member in model.members}.values()
-        )  # shared ones once
+        # By id, so that shared members are visited once.
+        level = list({id(member): member for model in level for member in model.members}.values())
     if level:
         raise ConfigError(
             f"mixtures are nested more than {DEEPEST} deep; mix the models themselves"

@@ -56,21 +56,18 @@ if TYPE_CHECKING:
 else:
     Mixin = NetworkModel
 
-HELD_OUT = 0.05  # share of the tokens that is kept for evaluation where no valid text was given
-PORTION_BY_STEPS = (
-    1 << 13
-)  # tokens that are scored at a time without torch, so that progress is seen
-_MIN_TOKENS_TO_HOLD_OUT = 2000  # tokens, below which nothing is held out
+HELD_OUT = 0.05  # share of the tokens that is held out where no valid text was given
+PORTION_BY_STEPS = 1 << 13  # tokens that are scored at a time without torch, to show progress
+_MIN_TOKENS_TO_HOLD_OUT = 2000
 
 
 @dataclass
 class Past:
-    """What a network remembers of a sequence that is read in stretches."""
+    """What a network remembers of a sequence that is read in portions."""
 
     read: int = 0  # tokens
-    ids: np.ndarray = field(
-        default_factory=lambda: np.zeros(0, np.int64)
-    )  # the last of them, as many as it needs
+    # The last of them, as many as it needs.
+    ids: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     state: Any = None  # of a recurrent network
 
     def joined(self, ids: np.ndarray) -> np.ndarray:
@@ -78,31 +75,31 @@ class Past:
         return np.concatenate([self.ids, ids.astype(np.int64)])
 
     def advance(self, ids: np.ndarray, keep: int) -> None:
-        """Add tokens that were read too; at least the last `keep` tokens are needed."""
-        both = self.joined(ids)
-        self.read, self.ids = self.read + len(ids), both[max(len(both) - keep, 0) :]
+        """Add tokens that were read; keep the last `keep` of all."""
+        joined = self.joined(ids)
+        self.read, self.ids = self.read + len(ids), joined[max(len(joined) - keep, 0) :]
 
 
 class Layers(ABC):
-    """The network of a language model, of which the model says the options: a value of the class,
-    the same for all models.
+    """How the network of a language model is built, trained and read, given the options of the model;
+    all models of a class share one.
     """
 
     width_option: ClassVar[str] = "d_hidden"
     embed_option: ClassVar[str] = "d_embed"
-    depth_option: ClassVar[str] = "n_layers"  # what stands before the width in a label
+    depth_option: ClassVar[str] = "n_layers"  # shown before the width in a label
 
     @abstractmethod
     def build(
         self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None
     ) -> torch.nn.Module:
-        """Build the network, with initial weights from torch's random state; `counts` of the tokens in
+        """Build the network, with initial weights from torch's random state; `counts`: of the tokens in
         the training text.
         """
 
     @abstractmethod
     def take_runtime(self, model: NeuralLanguageModel, weights: Weights) -> Any:
-        """The same without torch."""
+        """Build the network without torch."""
 
     @abstractmethod
     def stepper(self, model: NeuralLanguageModel, network: Any) -> Any:
@@ -110,8 +107,8 @@ class Layers(ABC):
 
     @abstractmethod
     def body_cost(self, config: Any, width: int) -> float:
-        """Return the multiplications for one token, forward, without the output layer; the width is
-        chosen by it.
+        """Return the multiplications of the forward pass for one token, without the output layer; used
+        to choose the width.
         """
 
     @abstractmethod
@@ -125,19 +122,18 @@ class Layers(ABC):
         network: Any,
         ids: np.ndarray,
         lengths: np.ndarray,
-        together: int | None = None,
+        max_tokens: int | None = None,
         past: Past | None = None,
     ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        """Yield what the output layer reads of sequences side by side: positions in `ids` (N,), and
-        for each what predicts it (N, D).
+        """Yield positions in `ids` (N,) and the features from which the output layer predicts these
+        tokens (N, D).
 
-        `together`: how many tokens of a sequence one piece should have at most; the pieces of one
-        sequence are in order. `past`: what a single sequence had before these ids, and has after
-        them.
+        `max_tokens`: of a sequence that are yielded at a time; those of one sequence come in order.
+        `past`: of a single sequence, before these ids; updated to after them.
         """
 
     def default_embed(self, width: int) -> int:
-        """The width of token vectors where none was given."""
+        """Return the width of token vectors if none is given."""
         return width
 
     def check_options(self, config: Any) -> None:  # noqa: B027 - most have none
@@ -247,18 +243,18 @@ class NeuralLanguageModel(Mixin):
         *,
         updates: float | None = None,
     ) -> Size:
-        """Return the width that was given, or one that suits; `d_embed` of vectors that the network
-        begins with.
+        """Return the width of the options, or one for this amount of text and training; `d_embed`: width
+        of the pretrained vectors.
 
-        `updates`: how many there are in one pass over the tokens.
+        `updates`: their number in one pass over the tokens.
         """
         c, layers = self.config, self.layers
-        given = (
+        fixed_width = (
             d_embed
             if d_embed and layers.width_option == layers.embed_option
             else getattr(c, layers.width_option)
         )
-        given = given or self.learnt.get("width")  # of a model to start from
+        fixed_width = fixed_width or self.learnt.get("width")  # of a model to start from
         outputs = min(vocab_size, c.samples) if c.softmax in ("sampled", "nce") else vocab_size
 
         def cost(width: int) -> float:
@@ -268,14 +264,13 @@ class NeuralLanguageModel(Mixin):
                 if train.rule == "muon"
                 else 0.0
             )
-            return (
-                body + muon + outputs * width
-            )  # Muon: twelve products of each matrix with one of this width, at each update
+            # Muon: twelve products of each matrix with one of this width, at each update.
+            return body + muon + outputs * width
 
-        width = given or choose_width(train, tokens, cost, multiple=getattr(c, "multiple", 1))
+        width = fixed_width or choose_width(train, tokens, cost, multiple=getattr(c, "multiple", 1))
         size = Size(
             width,
-            given is None,
+            fixed_width is None,
             d_embed,
             default_dropout(passes(train, tokens, cost(width), updates)),
         )
@@ -292,9 +287,7 @@ class NeuralLanguageModel(Mixin):
         return self.get_params() | {layers.embed_option: d_embed, layers.width_option: width}
 
     def _held_out(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Split text without a valid part: the last tokens are kept for evaluation, unless it is very
-        small.
-        """
+        """Hold out the last tokens of the text for evaluation, unless it is very small."""
         if len(ids) < _MIN_TOKENS_TO_HOLD_OUT:
             return ids, None
         cut = int(len(ids) * (1 - HELD_OUT))
@@ -354,13 +347,13 @@ class NeuralLanguageModel(Mixin):
         """Compute `sequence_log_probs` by the network."""
         import torch
 
-        out = np.empty(len(ids), np.float32)
+        log_probs = np.empty(len(ids), np.float32)
         with torch.inference_mode():
-            for places, features in self.layers.flat_features(
+            for positions, features in self.layers.flat_features(
                 self, network, ids, lengths, past=past
             ):
-                out[places] = token_log_probs(network, features, ids[places])
-        return out
+                log_probs[positions] = token_log_probs(network, features, ids[positions])
+        return log_probs
 
     def sequence_features(
         self, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None
@@ -378,35 +371,35 @@ class NeuralLanguageModel(Mixin):
         import torch
 
         with torch.inference_mode():
-            for places, features in self.layers.flat_features(
+            for positions, features in self.layers.flat_features(
                 self, network, np.asarray(ids), np.asarray(lengths), past=past
             ):
-                log_probs[places] = token_log_probs(network, features, ids[places])
+                log_probs[positions] = token_log_probs(network, features, ids[positions])
                 rows = features.float().cpu().numpy()
                 if not len(vectors):
                     vectors = np.empty((len(ids), rows.shape[1]), np.float32)
-                vectors[places] = rows
+                vectors[positions] = rows
         return vectors, check_scores(log_probs)
 
     def _features_by_steps(
         self, ids: np.ndarray, lengths: np.ndarray, past: Past | None
     ) -> tuple[np.ndarray, np.ndarray]:
         stepper: Any = self.stepper()
-        found: list[np.ndarray] = []
+        features: list[np.ndarray] = []
         log_probs = np.empty(len(ids), np.float32)
-        at = 0
+        position = 0
         for length in lengths.tolist():
             state, following = (
                 stepper.start(1) if past is None or past.state is None else past.state
             )
-            for token in ids[at : at + length].tolist():
-                found.append(stepper.features(state)[0])
-                log_probs[at] = following[0, token]
+            for token in ids[position : position + length].tolist():
+                features.append(stepper.features(state)[0])
+                log_probs[position] = following[0, token]
                 state, following = stepper.step(state, np.array([token]))
-                at += 1
+                position += 1
             if past is not None:
                 past.state = state, following
-        return np.stack(found), check_scores(log_probs)
+        return np.stack(features), check_scores(log_probs)
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
         if self.bits:
@@ -434,12 +427,12 @@ def token_log_probs(network: Any, features: torch.Tensor, targets: np.ndarray) -
     """Compute the natural-log probability of each target (N,) after features (N, D)."""
     import torch
 
-    wanted = torch.from_numpy(targets.astype(np.int64)).to(features.device)
-    return network.output.token_log_probs(features, wanted).float().cpu().numpy()
+    target_ids = torch.from_numpy(targets.astype(np.int64)).to(features.device)
+    return network.output.token_log_probs(features, target_ids).float().cpu().numpy()
 
 
 def settled(config: Any, size: Size) -> Any:
-    """Return the options with the dropout that follows from the passes over the text, where none is given."""
+    """Return the options, with a dropout chosen by the number of passes over the text if none is given."""
     values = {"dropout": size.dropout if config.dropout is None else config.dropout}
     if hasattr(config, "input_dropout") and config.input_dropout is None:
         values["input_dropout"] = values["dropout"] / 2

@@ -1,15 +1,15 @@
 """The neural cache (Grave, Joulin and Usunier 2017, "Improving Neural Language Models with a
 Continuous Cache").
 
-It remembers the vectors h_i from which a trained network predicted the last tokens, and what came
-then. A token that followed a vector like the present one is likely to come again (equations 2 and
+It remembers the vectors h_i from which a trained network predicted the last tokens, and these
+tokens. A token that followed a vector similar to the present one is likely to recur (equations 2 and
 3):
 
     p(w) = (1 - share) p_network(w) + share sum_i softmax_i(theta h_t . h_i) [w_i = w]
 
-Nothing is trained but the two numbers: fit chooses them on text that the network has not seen. As
-long as nothing is remembered, the network speaks alone. Unlike `cache`, which counts words, it
-knows in which places they stood.
+Only theta and share are fitted, on text that the network has not seen. As long as nothing is
+remembered, the network predicts alone. Unlike `cache`, which counts words, it takes their contexts
+into account.
 """
 
 from __future__ import annotations
@@ -31,23 +31,14 @@ from seqloom.models.language.configs import NeuralCacheConfig
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.text.tokenizer import Tokenizer
 
-FLATNESS = (
-    0.0,
-    0.5,
-    1.0,
-    2.0,
-    4.0,
-    8.0,
-    16.0,
-    32.0,
-    64.0,
-)  # theta times the variance of a vector, to begin with
-FINER = (2**-0.5, 2**-0.25, 2**0.25, 2**0.5)  # then around the best of them
+# Candidates of theta, times the variance of a vector; then factors around the best of them.
+FLATNESS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+FINER = (2**-0.5, 2**-0.25, 2**0.25, 2**0.5)
 MOST_SHARE = 0.99
 MOST_HELD_OUT = 100_000  # tokens on which theta is chosen
 MAX_VECTORS = 1 << 17  # tokens whose vectors are held at a time
 BLOCK = 128  # tokens whose scores are computed at a time
-INITIAL_VECTORS = 64  # vectors that a new state has place for; doubled whenever it is full
+INITIAL_VECTORS = 64  # capacity of a new state; doubled whenever it is full
 
 
 class NeuralCache(LanguageModel):
@@ -59,7 +50,7 @@ class NeuralCache(LanguageModel):
 
     @classmethod
     def of(cls, member: LanguageModel, **options: Any) -> NeuralCache:
-        """Make a cache over a network that is in memory."""
+        """Return a cache over a network that is in memory."""
         model = cls(**options)
         model.members = [member]
         return model
@@ -119,11 +110,11 @@ class NeuralCache(LanguageModel):
         self.fit_info |= {"theta": theta, "share": share}
 
     def _choose(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
-        """Choose the theta of the highest likelihood, with its best share."""
+        """Choose theta and share by the likelihood."""
         features, log_probs = self._member().sequence_features(ids, lengths)
         starts = _starts(lengths)
-        later = starts < np.arange(len(ids))  # the others have nothing to remember
-        plain = np.exp(log_probs[later].astype(np.float64))
+        has_history = starts < np.arange(len(ids))  # first tokens have nothing to remember
+        plain = np.exp(log_probs[has_history].astype(np.float64))
 
         def best_of(thetas: Sequence[float]) -> tuple[float, float, float]:
             candidates = []
@@ -131,26 +122,27 @@ class NeuralCache(LanguageModel):
                 thetas, self._cache_probs(features, ids, starts, thetas), strict=True
             ):
                 share = (
-                    best_share(plain, row[later])
+                    best_share(plain, row[has_history])
                     if self.config.share is None
                     else self.config.share
                 )
                 candidates.append(
-                    (float(np.log((1 - share) * plain + share * row[later]).mean()), theta, share)
+                    (
+                        float(np.log((1 - share) * plain + share * row[has_history]).mean()),
+                        theta,
+                        share,
+                    )
                 )
-            return max(
-                candidates
-            )  # of equal ones the higher theta: at share zero it is of no consequence
+            return max(candidates)  # of equal ones the highest theta; at share 0 it has no effect
 
-        if not later.any():
+        if not has_history.any():
             raise ConfigError(
                 "no text to choose theta and share on: every unit is a single token; give theta and share"
             )
         if self.config.theta is not None:
             return best_of([self.config.theta])[1:]
-        scale = (
-            float(features.var(axis=0, dtype=np.float64).sum()) or 1.0
-        )  # what all have in common changes no softmax
+        # The variance, since a part that all vectors share does not change the softmax.
+        scale = float(features.var(axis=0, dtype=np.float64).sum()) or 1.0
         coarse = best_of([flat / scale for flat in FLATNESS])
         nearby = (
             best_of([factor * coarse[1] for factor in FINER]) if coarse[1] and coarse[2] else coarse
@@ -176,12 +168,12 @@ class NeuralCache(LanguageModel):
             features if vectors is None else np.concatenate([vectors, features]),
             np.append(words, ids),
         )
-        known = len(words) - len(ids)
+        n_past = len(words) - len(ids)
         if self.share:
-            before = np.zeros(known, np.float32)  # they only remind
+            before = np.zeros(n_past, np.float32)  # dropped below
             log_probs = self._mixed(
                 vectors, words, np.zeros(len(words), np.int64), np.append(before, log_probs)
-            )[known:]
+            )[n_past:]
         return log_probs, (past, vectors[-self.config.window :], words[-self.config.window :])
 
     def _mixed(
@@ -198,10 +190,10 @@ class NeuralCache(LanguageModel):
     def _cache_probs(
         self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray, thetas: Sequence[float]
     ) -> np.ndarray:
-        """Compute the cache's own probability of each token for each theta, float64 (thetas, N); 0
-        where it is empty.
+        """Compute the probability of each token by the cache alone for each theta, float64 (thetas, N);
+        0 where it is empty.
 
-        A block of tokens meets all vectors that some of them may see in one product; a mask hides the others.
+        A block of tokens is multiplied by all vectors that some of them see; a mask hides the rest.
         """
         import torch
 
@@ -211,30 +203,31 @@ class NeuralCache(LanguageModel):
             torch.from_numpy(features).to(device),
             torch.from_numpy(ids.astype(np.int64)).to(device),
         )
-        begins, places = torch.from_numpy(starts).to(device), torch.arange(n, device=device)
-        out = np.zeros((len(thetas), n))
+        begins, positions = torch.from_numpy(starts).to(device), torch.arange(n, device=device)
+        probs = np.zeros((len(thetas), n))
         distance = torch.arange(BLOCK, device=device)[:, None] - torch.arange(
             -window, BLOCK, device=device
         )
-        band = torch.zeros(
-            distance.shape, device=device
-        )  # of every block but for sequences that begin inside
+        # The mask of every block, except for sequences that begin inside it.
+        band = torch.zeros(distance.shape, device=device)
         band[(distance <= 0) | (distance > window)] = -torch.inf
         with torch.inference_mode(), progress.task("neural cache", n, "tokens") as bar:
             for low in range(0, n, BLOCK):
                 high = min(low + BLOCK, n)
                 first = max(low - window, int(starts[low]))
-                seen = band[: high - low, first - low + window : high - low + window]
+                mask = band[: high - low, first - low + window : high - low + window]
                 if starts[high - 1] > first:
-                    seen = seen.masked_fill(places[first:high] < begins[low:high, None], -torch.inf)
+                    mask = mask.masked_fill(
+                        positions[first:high] < begins[low:high, None], -torch.inf
+                    )
                 scores = vectors[low:high] @ vectors[first:high].t()  # (B, K)
-                others = words[low:high, None] != words[first:high]
+                other_word = words[low:high, None] != words[first:high]
                 for row, theta in enumerate(thetas):
-                    shares = torch.softmax(torch.add(seen, scores, alpha=theta), dim=1)
-                    out[row, low:high] = shares.masked_fill_(others, 0.0).sum(1).cpu().numpy()
+                    shares = torch.softmax(torch.add(mask, scores, alpha=theta), dim=1)
+                    probs[row, low:high] = shares.masked_fill_(other_word, 0.0).sum(1).cpu().numpy()
                 bar.advance(high - low)
-        out[:, starts == np.arange(n)] = 0.0  # softmax of nothing
-        return out
+        probs[:, starts == np.arange(n)] = 0.0  # softmax of nothing
+        return probs
 
     @property
     def quantizable(self) -> bool:
@@ -272,10 +265,9 @@ class NeuralCache(LanguageModel):
 
 
 def best_share(plain: np.ndarray, remembered: np.ndarray) -> float:
-    """Find the weight of the second of two probabilities (N,) at which the likelihood of their
-    mean is highest.
+    """Find the weight of `remembered` at which the mean log-likelihood of the mixture is highest.
 
-    It is concave in the weight, so halving the interval by the sign of its slope finds the maximum.
+    It is concave in the weight, so bisection by the sign of its slope finds the maximum.
     """
     low, high = 0.0, MOST_SHARE
     gain = remembered - plain
@@ -289,22 +281,22 @@ def best_share(plain: np.ndarray, remembered: np.ndarray) -> float:
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:
-    """Return where the sequence of each token begins, int64 (N,)."""
+    """Return the first position of the sequence of each token, int64 (N,)."""
     return np.repeat(np.cumsum(lengths) - lengths, lengths).astype(np.int64)
 
 
 def _lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
     """Return the lengths of units; the last may have been cut off."""
-    whole = unit_lengths(ids, eos_id)
-    rest = len(ids) - int(whole.sum())
-    return np.append(whole, rest) if rest else whole
+    lengths = unit_lengths(ids, eos_id)
+    cut_off = len(ids) - int(lengths.sum())
+    return np.append(lengths, cut_off) if cut_off else lengths
 
 
 class NeuralCacheStepper:
-    """The state: (member's state, vectors (n, C, D), what followed each (n, C), how many tokens
-    were read (n,)).
+    """The state: (member's state, vectors (n, C, D), the token after each (n, C), number of tokens
+    read (n,)).
 
-    C grows up to the window; then the oldest are written over.
+    C grows up to the window; then the oldest are overwritten.
     """
 
     def __init__(self, member: Stepper, window: int, theta: float, share: float) -> None:
@@ -340,7 +332,7 @@ class NeuralCacheStepper:
         words: np.ndarray,
         read: np.ndarray,
     ) -> np.ndarray:
-        out = log_probs.copy()
+        mixed = log_probs.copy()
         for row, filled in enumerate(np.minimum(read, self.window).tolist()):
             scores = self.theta * (vectors[row, :filled] @ features[row])
             shares = np.exp(scores - scores.max())
@@ -348,21 +340,21 @@ class NeuralCacheStepper:
                 dtype=np.float64
             )
             with np.errstate(divide="ignore"):
-                out[row] = np.logaddexp(
+                mixed[row] = np.logaddexp(
                     np.log1p(-self.share) + log_probs[row], np.log(self.share * remembered)
                 )
-        return out
+        return mixed
 
     def _room(
         self, vectors: np.ndarray, words: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the vectors and words with room for `length` tokens per row, or for the whole window."""
-        have = words.shape[1]
-        if have >= min(length, self.window):
+        capacity = words.shape[1]
+        if capacity >= min(length, self.window):
             return vectors, words
-        more = [
+        padding = [
             (0, 0),
-            (0, min(max(length, INITIAL_VECTORS, 2 * have), self.window) - have),
+            (0, min(max(length, INITIAL_VECTORS, 2 * capacity), self.window) - capacity),
             (0, 0),
         ]
-        return np.pad(vectors, more), np.pad(words, more[:2])
+        return np.pad(vectors, padding), np.pad(words, padding[:2])

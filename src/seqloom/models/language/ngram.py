@@ -1,15 +1,9 @@
 """n-gram language models of any order.
 
-Text is counted (`counting`), smoothed (`estimation`: modified Kneser-Ney by default; Chen and
-Goodman 1998) and kept as a back-off trie (`trie`), which equals KenLM's to 1e-5. The state is one node of the
-trie: the longest known suffix of what was read. Unknown words have the share that the unigram's smoothing
-leaves; each line is `<s> w1 .. wm </s>` and `<s>` is never predicted.
-
-Entropy pruning: leave out the n-grams that the model hardly needs (Stolcke 1998).
-
-An n-gram goes if the model without it, its back-off weight set anew, has a perplexity higher by less than the
-threshold (1e-8 is mild, 1e-6 strong). The highest order goes first; an n-gram that something follows stays.
-Unlike pruning by count this needs no counts, so it also works on models read from ARPA files.
+N-grams are counted (`counting`), smoothed (`estimation`: modified Kneser-Ney by default; Chen and
+Goodman 1998) and stored as a back-off trie (`trie`), which equals KenLM's to 1e-5. The state is one
+node of the trie: the longest known suffix of what was read. Unknown words get the probability that
+the smoothing of the unigrams leaves; each line is `<s> w1 .. wm </s>` and `<s>` is never predicted.
 """
 
 from __future__ import annotations
@@ -37,7 +31,13 @@ CHUNK = 1 << 15
 
 
 def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
-    """Return a smaller trie; words themselves are never left out."""
+    """Return the trie without the n-grams that it hardly needs (Stolcke 1998); unigrams all stay.
+
+    An n-gram is dropped if the model without it, with a new back-off weight, has a perplexity that
+    is higher by less than the threshold (1e-8 is mild, 1e-6 strong). The highest order is pruned
+    first; an n-gram that is the context of another stays. Unlike pruning by count this needs no
+    counts, so it also works on models read from ARPA files.
+    """
     from seqloom.kernels import ngram_estimate as kernel
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
@@ -60,11 +60,11 @@ def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
             ),
             chunk_bounds(hi - lo, CHUNK),
         )
-    return _reweighted(_without(trie, keep))
+    return _reweighted(_only_kept(trie, keep))
 
 
-def _without(trie: Trie, keep: np.ndarray) -> Trie:
-    """Return the trie with only these nodes; back-off weights are still the old ones."""
+def _only_kept(trie: Trie, keep: np.ndarray) -> Trie:
+    """Return the trie with only these nodes and the old back-off weights."""
     from seqloom.kernels.ngram_estimate import relink
 
     numbers = np.cumsum(keep, dtype=np.int64) - 1
@@ -97,8 +97,8 @@ def _without(trie: Trie, keep: np.ndarray) -> Trie:
 
 
 def _reweighted(trie: Trie) -> Trie:
-    """Return the trie with new back-off weights, shorter histories first, because longer ones are
-    measured against them.
+    """Return the trie with new back-off weights; shorter contexts first, because the weights of
+    longer ones depend on them.
     """
     from seqloom.kernels.ngram_estimate import new_backoffs
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
@@ -107,26 +107,26 @@ def _reweighted(trie: Trie) -> Trie:
     backoffs[0] = 0
     for k in range(1, trie.order):
         lo, hi = int(trie.level_starts[k]), int(trie.level_starts[k + 1])
-        out = backoffs.copy()
-        run = partial(new_backoffs, trie.words, trie.log_probs, first, backoffs, trie.links, out)
+        updated = backoffs.copy()
+        run = partial(
+            new_backoffs, trie.words, trie.log_probs, first, backoffs, trie.links, updated
+        )
         parallel_run(
             lambda s, lo=lo, run=run: run(lo + s[0], lo + s[1]),  # type: ignore[misc]
             chunk_bounds(hi - lo, CHUNK),
         )
-        backoffs[lo:hi] = out[lo:hi]
+        backoffs[lo:hi] = updated[lo:hi]
     trie.backoffs[:] = backoffs
     return trie
 
 
 # ---- ngram
 
-SPEED = (
-    10e6  # tokens times orders that two cores count and estimate in a second, to announce long jobs
-)
+SPEED = 10e6  # tokens times orders per second on two cores, to announce long jobs
 
 
 class TokenScore(NamedTuple):
-    """What `full_scores` says of a token."""
+    """One token of `full_scores`."""
 
     token: str
     log_prob: float  # natural log
@@ -135,8 +135,8 @@ class TokenScore(NamedTuple):
 
 
 class Sparsity(NamedTuple):
-    """Why counting alone cannot work: of all n-grams that could be, how few are there, and how many
-    are met again.
+    """How sparse the n-grams of one order are: the possible ones, those of the model, and the share of
+    the test text that it has.
     """
 
     order: int
@@ -185,7 +185,7 @@ class NGram(LanguageModel):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Return how many n-grams of each order it has."""
+        """Return the number of n-grams of each order."""
         return {str(k): n for k, n in enumerate(np.diff(self.trie.level_starts[1:]).tolist(), 1)}
 
     @property
@@ -234,9 +234,8 @@ class NGram(LanguageModel):
         if tokenizer.has_oov:
             matched[ids == tokenizer.unk_id] = 0  # an unknown word has not been seen
         lengths = unit_lengths(ids, tokenizer.eos_id)
-        before = (
-            np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
-        )  # tokens to the left, with <s>
+        # Tokens to the left, including <s>.
+        before = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
         k, v = np.diff(self.trie.level_starts[1:]), tokenizer.vocab_size
         k[0] -= 1  # <s> is never predicted
         return [
@@ -270,7 +269,7 @@ class NGram(LanguageModel):
 def _announce(
     n_tokens: int, order: int, need: int, workspace: Workspace, memory: int | None
 ) -> None:
-    """Say before a long job what it will take."""
+    """Announce time and memory of a long job."""
     seconds, work = n_tokens * order / SPEED, f"{n_tokens:,} tokens, order {order}"
     if memory is None or workspace.limit is None:
         if seconds > 5:
@@ -293,7 +292,7 @@ class NGramStepper:
     """The state is one array of trie nodes, (n,)."""
 
     def __init__(self, trie: Trie, eos_id: int, *, exact: bool = True) -> None:
-        """Make a stepper; `exact`: probabilities are our own, and must sum to one."""
+        """Make a stepper; `exact`: not imported, so probabilities must sum to one."""
         self.trie, self.eos_id, self.vocab_size, self.exact = trie, eos_id, trie.vocab_size, exact
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:

@@ -1,7 +1,7 @@
 """The neural probabilistic language model (Bengio et al. 2003): an n-gram whose words are vectors.
 
-Like an n-gram it sees a fixed number of tokens; unlike one it treats words of like vectors alike,
-so a combination that was never seen gets probability from its neighbours.
+Like an n-gram it sees a fixed number of tokens; unlike an n-gram it treats words with similar
+vectors similarly, so an unseen combination gets probability from similar ones.
 """
 
 from __future__ import annotations
@@ -83,26 +83,28 @@ class NPLMLayers(Layers):
         network: Any,
         ids: np.ndarray,
         lengths: np.ndarray,
-        together: int | None = None,
+        max_tokens: int | None = None,
         past: Past | None = None,
     ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        """Yield the features of every token from the window before it; what lies before its sequence
-        is `</s>`.
+        """Yield features from the window before every token; before a sequence it is filled with
+        `</s>`.
         """
         import torch
 
         device = next(network.parameters()).device
         before, eos = model.config.order - 1, model.tokenizer.eos_id
         starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        known, read = (
+        all_ids, n_past = (
             (past.joined(ids), len(past.ids)) if past else (ids, 0)
         )  # the sequence begins with what is remembered
-        size = together or TOKENS_PER_PASS
+        size = max_tokens or TOKENS_PER_PASS
         for low in range(0, len(ids), size):
             high = min(low + size, len(ids))
-            places = np.arange(low, high)[:, None] + np.arange(-before, 0) + read  # (N, before)
+            positions = (
+                np.arange(low, high)[:, None] + np.arange(-before, 0) + n_past
+            )  # (N, before)
             windows = np.where(
-                places >= starts[low:high, None], known[np.maximum(places, 0)], eos
+                positions >= starts[low:high, None], all_ids[np.maximum(positions, 0)], eos
             ).astype(np.int64)
             features, _ = network(torch.from_numpy(windows).to(device))  # (N, 1, D)
             yield np.arange(low, high), features[:, 0]

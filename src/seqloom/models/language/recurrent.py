@@ -1,9 +1,9 @@
 """Recurrent language models: a state that each token changes, trained by truncated back-propagation
 through time.
 
-`rnn` is Elman's (1990) network, whose gradients fade or grow with distance. `lstm` (Hochreiter and
-Schmidhuber 1997; forget gate: Gers et al. 2000) adds a cell that is changed by addition, so that
-they last. `gru` (Cho et al. 2014) does much of that with two gates and no cell.
+`rnn` is Elman's (1990) network; its gradients vanish or explode with distance. `lstm` (Hochreiter
+and Schmidhuber 1997; forget gate: Gers et al. 2000) adds a cell that is changed by addition, so that
+gradients last. `gru` (Cho et al. 2014) does much of that with two gates and no cell.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ CHUNK = 256  # tokens of each sequence that are scored at a time
 ROWS = 64  # sequences side by side
 
 
-UNUSED_TRAINING_OPTIONS = {
-    "recompute": "it is for gpt; lower truncation to save memory"
-}  # options of training
+UNUSED_TRAINING_OPTIONS = {"recompute": "it is for gpt; lower truncation to save memory"}
 
 
 @dataclass(frozen=True)
@@ -117,10 +115,10 @@ class RecurrentLayers(Layers):
         network: Any,
         ids: np.ndarray,
         lengths: np.ndarray,
-        together: int | None = None,
+        max_tokens: int | None = None,
         past: Past | None = None,
     ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        """Yield features of sequences of similar length side by side, window by window; a row leaves
+        """Yield features of sequences of similar length in parallel, window by window; a row is dropped
         when its sequence ends.
         """
         import torch
@@ -128,26 +126,34 @@ class RecurrentLayers(Layers):
         from seqloom.training.update import detached, leading
 
         device = next(network.parameters()).device
-        eos, starts, chunk = model.tokenizer.eos_id, np.cumsum(lengths) - lengths, together or CHUNK
+        eos, starts, chunk = (
+            model.tokenizer.eos_id,
+            np.cumsum(lengths) - lengths,
+            max_tokens or CHUNK,
+        )
         for group in np.array_split(longest_first(lengths), max(-(-len(lengths) // ROWS), 1)):
             state, before = (past.state, past.ids) if past else (None, ids[:0])
-            for at in range(0, int(lengths[group].max(initial=0)), chunk):
-                group = group[lengths[group] > at]
-                sizes = np.minimum(lengths[group] - at, chunk)
-                places = (
+            for offset in range(0, int(lengths[group].max(initial=0)), chunk):
+                group = group[lengths[group] > offset]
+                sizes = np.minimum(lengths[group] - offset, chunk)
+                positions = (
                     starts[group][:, None]
-                    + at
+                    + offset
                     + np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
                 )  # (B, T)
-                targets = ids[places].astype(np.int64)
+                targets = ids[positions].astype(np.int64)
                 inputs = np.roll(targets, 1, axis=1)
                 inputs[:, 0] = (
-                    ids[starts[group] + at - 1] if at else before[-1] if len(before) else eos
+                    ids[starts[group] + offset - 1]
+                    if offset
+                    else before[-1]
+                    if len(before)
+                    else eos
                 )
                 state = None if state is None else detached(leading(state, len(group)))
                 features, state = network(torch.from_numpy(inputs).to(device), state)
-                wanted = there(sizes)
-                yield places[wanted], features[torch.from_numpy(wanted).to(device)]
+                valid = there(sizes)
+                yield positions[valid], features[torch.from_numpy(valid).to(device)]
             if past:
                 past.state = detached(state)
                 past.advance(ids, 1)

@@ -1,12 +1,7 @@
 """An n-gram model as arrays: a back-off trie in level order (see kernels/ngram_query for its layout).
 
-It scores, steps and gives distributions, and knows ids only, no text. `estimation` makes it from counts,
-`from_levels` from given probabilities.
-
-A back-off trie from n-grams that are given with their probabilities, as in an ARPA file.
-
-Unlike counted levels, they may lack prefixes (which are filled in with what backing off gives them) and
-suffixes (which links step over).
+It scores, steps and gives distributions of ids. `estimation` builds it from counts, `from_levels` from
+n-grams with probabilities, as in an ARPA file.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.errors import DataError, ModelError
 
 SCORE_CHUNK = 1 << 17
-INDEX_FROM = 1 << 14  # tokens that are scored together, from which on an index is worth making
+INDEX_FROM = 1 << 14  # tokens scored at a time, from which on building an index pays off
 _NO_NODES, _NO_INDEX = np.empty(0, np.uint32), np.empty(0, np.uint64)
 Tables = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]
 
@@ -29,14 +24,12 @@ Tables = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]
 @dataclass(frozen=True)
 class Trie:
     words: np.ndarray  # uint32 (nodes): last word of each n-gram
-    contexts: (
-        np.ndarray
-    )  # uint32 (inner nodes + 1, 4): first child, back-off weight, link, log-probability
+    # uint32 (inner nodes + 1, 4): first child, back-off weight, link, log-probability
+    contexts: np.ndarray
     leaves: np.ndarray  # uint32 (n-grams of the highest order, 2): log-probability, link
-    level_starts: (
-        np.ndarray
-    )  # int64 (order + 2): first node of each level, level 0 being the empty context
-    chained: bool  # an unseen word asks the lower order
+    # int64 (order + 2): first node of each level, level 0 being the empty context
+    level_starts: np.ndarray
+    chained: bool  # an unseen word backs off to the lower order
 
     @classmethod
     def pack(
@@ -79,7 +72,7 @@ class Trie:
         live = self.order > 1 and (self.first[bos] < self.first[bos + 1] or self.backoffs[bos] != 0)
         return bos if live else 0
 
-    # Views of single columns; what is written to them is written to the tables.
+    # Views of single columns; writing to them changes the tables.
 
     @property
     def first(self) -> np.ndarray:
@@ -137,8 +130,8 @@ class Trie:
 
     @cached_property
     def index(self) -> np.ndarray:
-        """Return the index (uint64) where the children of contexts with many of them are found at
-        once; see kernels/ngram_query.
+        """Return a hash table (uint64) of the children of contexts that have many; see
+        kernels/ngram_query.
         """
         from seqloom.kernels.ngram_query import count_indexed, fill_index
 
@@ -160,25 +153,27 @@ class Trie:
 
     def _score(self, ids: np.ndarray, eos_id: int, nodes: np.ndarray) -> np.ndarray:
         ids = np.ascontiguousarray(ids, np.uint32)
-        out = np.empty(len(ids), np.float32)
+        log_probs = np.empty(len(ids), np.float32)
         index = self.index if len(ids) >= INDEX_FROM else self.__dict__.get("index", _NO_INDEX)
         if len(ids) <= SCORE_CHUNK:
             self._score_span(
-                index, ids, 0, len(ids), self.order, eos_id, self.bos_state, out, nodes
+                index, ids, 0, len(ids), self.order, eos_id, self.bos_state, log_probs, nodes
             )
-            return out
+            return log_probs
         from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
         def run(span: tuple[int, int]) -> None:
-            self._score_span(index, ids, *span, self.order, eos_id, self.bos_state, out, nodes)
+            self._score_span(
+                index, ids, *span, self.order, eos_id, self.bos_state, log_probs, nodes
+            )
 
         parallel_run(run, chunk_bounds(len(ids), SCORE_CHUNK))
-        return out
+        return log_probs
 
     @cached_property
     def _score_span(self) -> Callable[..., None]:
-        """Return the kernel with this model's tables: importing it and taking the tables apart costs
-        more than a short text.
+        """Return the kernel with the tables of this model; cached, because importing it and unpacking
+        the tables takes longer than scoring a short text.
         """
         from seqloom.kernels.ngram_query import score_span
 
@@ -190,9 +185,9 @@ class Trie:
     def advance(self, states: np.ndarray, ids: np.ndarray) -> np.ndarray:
         from seqloom.kernels.ngram_query import step_states
 
-        out = np.empty(len(states), np.int64)
-        step_states(*self.tables, states, np.ascontiguousarray(ids, np.int64), out)
-        return out
+        next_states = np.empty(len(states), np.int64)
+        step_states(*self.tables, states, np.ascontiguousarray(ids, np.int64), next_states)
+        return next_states
 
     @cached_property
     def _words_sum(self) -> float:
@@ -206,14 +201,14 @@ class Trie:
         """
         from seqloom.kernels.ngram_query import distributions
 
-        out = np.empty((len(states), self.vocab_size), np.float32)
+        log_probs = np.empty((len(states), self.vocab_size), np.float32)
         sums = np.empty(len(states))
-        distributions(*self.tables, self.vocab_size, self._words_sum, states, out, sums)
-        return out, sums
+        distributions(*self.tables, self.vocab_size, self._words_sum, states, log_probs, sums)
+        return log_probs, sums
 
 
 def specs(order: int, vocab_size: int, length: Length) -> dict[str, Spec]:
-    """Return what the arrays of a saved trie must be; `check` looks at what is in them."""
+    """Return types and shapes of the arrays of a saved trie; `check` checks their contents."""
     return {
         "words": Spec("uint32", (length("words"),), high=vocab_size),
         "contexts": Spec("uint32", (length("contexts"), 4)),
@@ -223,7 +218,7 @@ def specs(order: int, vocab_size: int, length: Length) -> dict[str, Spec]:
 
 
 def check(trie: Trie, vocab_size: int) -> None:
-    """Refuse tables that do not fit each other, so that no kernel reads outside them or runs in a circle."""
+    """Refuse inconsistent tables, so that no kernel reads outside them or loops forever."""
     starts, total = trie.level_starts, len(trie.words)
     sound = (
         starts[0] == 0
@@ -247,9 +242,8 @@ def check(trie: Trie, vocab_size: int) -> None:
 
 # ---- explicit
 
-Explicit = tuple[
-    np.ndarray, np.ndarray, np.ndarray
-]  # word ids (n, k), log-probabilities, back-off weights
+# Word ids (n, k), log-probabilities, back-off weights.
+Explicit = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Doubled(DataError):
@@ -263,6 +257,9 @@ class Doubled(DataError):
 def from_levels(levels: Sequence[Explicit], vocab_size: int) -> Trie:
     """Build a trie; `levels[k - 1]` holds the n-grams of order k in any order; level 1 has every
     word and `<s>` = vocab_size.
+
+    Unlike counted levels, these may lack prefixes (which are added, with the probability of backing
+    off) and suffixes (which links skip).
     """
     tables = [_sorted(*level) for level in levels]
     for k in range(len(tables) - 1, 1, -1):
@@ -299,50 +296,54 @@ def from_levels(levels: Sequence[Explicit], vocab_size: int) -> Trie:
 def _sorted(grams: np.ndarray, log_probs: np.ndarray, backoffs: np.ndarray) -> Explicit:
     order = np.lexsort(grams.T[::-1])  # stable
     grams = np.asarray(grams, np.int64)[order]
-    again = (grams[1:] == grams[:-1]).all(axis=1)
-    if again.any():
-        raise Doubled(grams.shape[1], int(order[1:][again].min()))
+    repeated = (grams[1:] == grams[:-1]).all(axis=1)
+    if repeated.any():
+        raise Doubled(grams.shape[1], int(order[1:][repeated].min()))
     return grams, log_probs[order], backoffs[order]
 
 
 def _with_prefixes(level: Explicit, longer: np.ndarray) -> Explicit:
-    """Add the prefixes of longer n-grams that are missing; NaN marks their probability as still to
-    be found.
+    """Add the missing prefixes of longer n-grams; NaN marks probabilities that `_fill_blanks`
+    computes.
     """
     grams, log_probs, backoffs = level
-    wanted = longer[:, :-1]
-    wanted = (
-        wanted[np.append([True], (wanted[1:] != wanted[:-1]).any(axis=1))]
-        if len(wanted)
-        else wanted
+    prefixes = longer[:, :-1]
+    prefixes = (
+        prefixes[np.append([True], (prefixes[1:] != prefixes[:-1]).any(axis=1))]
+        if len(prefixes)
+        else prefixes
     )
-    both = np.concatenate([grams, wanted])
-    order = np.lexsort(both.T[::-1])  # stable: what is there comes before what is wanted
-    rows = both[order]
-    new = np.append([True], (rows[1:] != rows[:-1]).any(axis=1)) if len(rows) else np.zeros(0, bool)
-    added = order[new][order[new] >= len(grams)]
+    all_grams = np.concatenate([grams, prefixes])
+    order = np.lexsort(all_grams.T[::-1])  # stable: n-grams of the level come before equal prefixes
+    rows = all_grams[order]
+    is_first = (
+        np.append([True], (rows[1:] != rows[:-1]).any(axis=1)) if len(rows) else np.zeros(0, bool)
+    )
+    added = order[is_first][order[is_first] >= len(grams)]
     if not len(added):
         return level
     blank = np.full(len(added), np.nan, np.float32)
     return _sorted(
-        np.concatenate([grams, both[added]]),
+        np.concatenate([grams, all_grams[added]]),
         np.append(log_probs, blank),
         np.append(backoffs, 0 * added),
     )
 
 
 def _find(rows: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
-    """Find the numbers of these n-grams in their level, -1 where there is no such n-gram. keys[k -
-    2] belongs to order k.
+    """Find the indices of these n-grams in their level, -1 where there is none. keys[k - 2]: those of
+    order k.
     """
-    place = rows[:, 0].copy()
+    index = rows[:, 0].copy()
     for j in range(1, rows.shape[1]):
-        key = (place << 32) | rows[:, j]
+        key = (index << 32) | rows[:, j]
         level = keys[j - 1]
-        at = np.searchsorted(level, key).clip(max=max(len(level) - 1, 0))
-        known = (place >= 0) & (level[at] == key if len(level) else np.zeros(len(key), bool))
-        place = np.where(known, at, -1)
-    return place
+        candidate = np.searchsorted(level, key).clip(max=max(len(level) - 1, 0))
+        present = (index >= 0) & (
+            level[candidate] == key if len(level) else np.zeros(len(key), bool)
+        )
+        index = np.where(present, candidate, -1)
+    return index
 
 
 def _links(
@@ -352,53 +353,50 @@ def _links(
     first: np.ndarray,
     backoffs: np.ndarray,
 ) -> np.ndarray:
-    """Find the longest proper suffix that is there and that something follows or that has a
-    back-off weight.
-    """
+    """Find the longest proper suffix in the trie that has children or a back-off weight."""
     links = np.zeros(int(starts[-1]), np.uint32)
     live = (first[:-1] < first[1:]) | (backoffs != 0)
     for k, (grams, _, _) in enumerate(tables, 1):
         open_rows = np.arange(len(grams))
         for j in range(1, k):
-            place = _find(grams[open_rows, j:], keys)
-            node = np.where(place >= 0, place + starts[k - j], 0)
-            good = (place >= 0) & live[node]
-            links[starts[k] + open_rows[good]] = node[good]
-            open_rows = open_rows[~good]
+            index = _find(grams[open_rows, j:], keys)
+            node = np.where(index >= 0, index + starts[k - j], 0)
+            usable = (index >= 0) & live[node]
+            links[starts[k] + open_rows[usable]] = node[usable]
+            open_rows = open_rows[~usable]
     return links
 
 
 def _fill_blanks(trie: Trie, tables: list[Explicit], keys: list[np.ndarray]) -> None:
-    """Compute log p of n-grams that only their extensions needed: back-off weight of the context
-    plus the shorter n-gram.
+    """Compute log p of the prefixes that were added: back-off weight of the context plus log p of
+    the shorter n-gram.
     """
     for k, (grams, log_probs, _) in enumerate(tables, 1):
         blank = np.flatnonzero(np.isnan(log_probs))
         if len(blank):
             rows, nodes = grams[blank], int(trie.level_starts[k]) + blank
             trie.log_probs[nodes] = _backoff(trie, rows, keys) + _log_probs(trie, rows[:, 1:], keys)
-    trie.inner_log_probs[:] = trie.log_probs[
-        : len(trie.backoffs)
-    ]  # log_probs is a copy; only inner nodes can be blank
+    # log_probs is a copy; only inner nodes can be blank.
+    trie.inner_log_probs[:] = trie.log_probs[: len(trie.backoffs)]
 
 
 def _log_probs(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
     """Compute log p of the last word after the others, by the recursion that defines back-off."""
-    place = _find(rows, keys)
-    out = trie.log_probs[np.where(place >= 0, place + trie.level_starts[rows.shape[1]], 0)].astype(
-        np.float64
-    )
-    missing = np.flatnonzero(place < 0)
+    index = _find(rows, keys)
+    log_probs = trie.log_probs[
+        np.where(index >= 0, index + trie.level_starts[rows.shape[1]], 0)
+    ].astype(np.float64)
+    missing = np.flatnonzero(index < 0)
     if len(missing):
-        out[missing] = _backoff(trie, rows[missing], keys) + _log_probs(
+        log_probs[missing] = _backoff(trie, rows[missing], keys) + _log_probs(
             trie, rows[missing, 1:], keys
         )
-    return out
+    return log_probs
 
 
 def _backoff(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
-    """Return the back-off weight of the context, all words but the last; none where it is unknown."""
-    place = _find(rows[:, :-1], keys)
+    """Return the back-off weight of the context, all words but the last; 0 where it is unknown."""
+    index = _find(rows[:, :-1], keys)
     return np.where(
-        place >= 0, trie.backoffs[np.maximum(place, 0) + trie.level_starts[rows.shape[1] - 1]], 0.0
+        index >= 0, trie.backoffs[np.maximum(index, 0) + trie.level_starts[rows.shape[1] - 1]], 0.0
     )

@@ -1,7 +1,7 @@
-"""Every token equally likely: the rung that shows that the ruler is straight.
+"""Every token equally likely: a check of the metrics.
 
-A uniform byte model must read 8.000 bits per byte. The end symbol is needed once in a text, so it gets a
-fixed 2^-20 instead of a byte's share; on a stream of 100,000 bytes its 20 bits do not show.
+A uniform byte model must have 8.000 bits per byte. The end symbol occurs once in a text, so it gets a
+fixed 2^-20 instead of the share of a byte; on a stream of 100,000 bytes its 20 bits do not show.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Uniform(Arrayless, LanguageModel):
 
 
 class UniformStepper:
-    """The state only remembers how many rows there are."""
+    """The state only holds the number of rows."""
 
     def __init__(self, vocab_size: int, eos_id: int) -> None:
         self.vocab_size, self.eos_id = vocab_size, eos_id

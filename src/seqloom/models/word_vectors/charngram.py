@@ -1,10 +1,10 @@
 """charngram: word vectors from spelling alone (Hashimoto et al. 2017, "A Joint Many-Task Model").
 
-A word is nothing but its character n-grams, so words that are spelled alike have vectors alike,
-however rare they are, and every word has one. The n-grams learn by the windows of word2vec. How
-they become one vector is a choice: their sum; their mean; a mean in which n-grams that few words
-have count more, by log(1 + words / words with it); or a mean in which each n-gram has learnt how
-much it counts (attention: the softmax of one number for each n-gram).
+A word consists of its character n-grams only, so words with similar spellings have similar vectors,
+however rare they are, and every word has one. The n-grams are learnt from windows as in word2vec.
+The vector of a word is their sum; their mean; a mean with weights log(1 + words / words with the
+n-gram), larger for rare n-grams; or a mean with learnt weights (attention: the softmax of one number
+for each n-gram).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from seqloom.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class WordVectorsConfig(Config):
-    """Finished vectors have no options: whoever trained them had."""
+    """Finished vectors have no options."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class GloveConfig(CorpusConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowConfig(CorpusConfig):
-    """What word2vec and fastText share: words are learnt from the words around them."""
+    """Options of word2vec and fastText: words are learnt from the words around them."""
 
     fit_arguments: ClassVar[frozenset[str]] = COUNTS | ITERATES
     only_with: ClassVar[OnlyWith] = {
@@ -135,7 +135,7 @@ class Word2VecConfig(WindowConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SubwordConfig(WindowConfig):
-    """What fastText and charngram share: words are made of character n-grams. The defaults are
+    """Options of fastText and charngram: words are made of character n-grams. The defaults are
     those of fastText.
     """
 
@@ -162,7 +162,7 @@ class SubwordConfig(WindowConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FastTextConfig(SubwordConfig):
-    """A word is its own row and those of its n-grams."""
+    """A word has a row, and those of its n-grams."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
-"""How often words stand near each other, out of core: Section 3 of Pennington, Socher and Manning 2014.
+"""Co-occurrence counts of words, out of core: section 3 of Pennington, Socher and Manning 2014.
 
-Two words at distance d count 1/d; ends of units are not crossed, and words that are not in the list
-leave no gap, as in the authors' program. Counts are kept as whole multiples of 1/lcm(1..window), so
-they are exact and the same for any number of threads and any memory. A text that does not fit is
-counted in stretches, whose sorted runs go to disk and are added up.
+Two words at distance d count 1/d; windows do not cross the ends of units, and words that are not in
+the list leave no gap, as in the authors' program. Counts are integer multiples of 1/lcm(1..window),
+so they are exact and the same for any number of threads and any memory. A text that does not fit
+into memory is counted in stretches; their sorted runs go to disk and are added up.
 """
 
 from __future__ import annotations
@@ -20,24 +20,22 @@ from seqloom import progress
 from seqloom.errors import SeqloomError
 from seqloom.kernels.parallel import parallel_map
 
-MAX_VOCABULARY = (
-    22  # the widest window whose lcm (2 ** 28) leaves room for billions of neighbours in 64 bits
-)
-ROUGH = 1 << 30  # for wider windows; 1/d is then rounded to this
-CELLS = 1 << 20  # that one task makes, at most, unless a row has more
-POSITIONS = 1 << 19  # that one task looks at, likewise
-A_TOKEN = 24  # bytes of memory while a stretch of text is counted
-LONGEST_STRETCH = 1 << 31  # tokens; places in it are 32 bits
+# The widest window with an lcm (2 ** 28) that leaves room for billions of neighbours in 64 bits.
+MAX_EXACT_WINDOW = 22
+ROUGH = 1 << 30  # for wider windows: 1/d is rounded to multiples of 1 / ROUGH
+CELLS = 1 << 20  # of one task at most, unless a row has more
+POSITIONS = 1 << 19  # that one task reads at most, unless a row has more
+BYTES_PER_TOKEN = 24  # bytes of memory while a stretch of text is counted
+LONGEST_STRETCH = 1 << 31  # tokens; positions in it have 32 bits
 
 Weighting = Literal["distance", "equal"]
-Job = Callable[
-    ["_Scratch"], tuple[np.ndarray, np.ndarray, np.ndarray]
-]  # lengths of rows, columns, totals
+# Returns lengths of rows, columns, totals.
+Job = Callable[["_Scratch"], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A sparse matrix by rows; of a symmetric one the upper triangle."""
+    """A sparse matrix by rows; the upper triangle of a symmetric one."""
 
     offsets: np.ndarray  # int64 (V + 1,)
     columns: np.ndarray  # uint32 (n,), ascending in each row; may be a mapped file
@@ -63,51 +61,51 @@ def count_cells(
     weighting: Weighting = "distance",
     memory: int | None = None,
 ) -> Cells:
-    """Count cells (w, c) in a text of word indices with END and GONE; asymmetric: c stands to the
+    """Count cells (w, c) in a text of word indices with END and GONE; if not symmetric, c is to the
     right of w.
 
-    `memory`: bytes, beyond which runs and the result are temporary files.
+    `memory`: bytes; if more are needed, runs and the result are temporary files.
     """
     weights, scale = _weights(window, weighting)
     step = (
         LONGEST_STRETCH
         if memory is None
-        else min(max(memory // (2 * A_TOKEN), 1024), LONGEST_STRETCH)
+        else min(max(memory // (2 * BYTES_PER_TOKEN), 1024), LONGEST_STRETCH)
     )
     stretches = [(low, min(low + step, len(ids))) for low in range(0, max(len(ids), 1), step)]
     scratch = _Pool(vocab_size)
     with progress.task("counting neighbours", len(ids), "words") as bar:
 
-        def run(low: int, high: int, out: _Run) -> _Run:
-            for done, piece in _piece_by_piece(
+        def run(low: int, high: int, result: _Run) -> _Run:
+            for done, cell_rows in _run_tasks(
                 _stretch_tasks(ids, low, high, vocab_size, weights, symmetric), scratch
             ):
-                out.add(*piece)
+                result.add(*cell_rows)
                 bar.advance(done)
-            return out
+            return result
 
         limit = None if memory is None else memory // 4
         if len(stretches) == 1:
             return run(*stretches[0], _Run(limit, scale)).cells(symmetric)
-        each = 0 if limit is None else limit // len(stretches)
-        runs = [run(low, high, _Run(each)).finish() for low, high in stretches]
+        run_limit = 0 if limit is None else limit // len(stretches)
+        runs = [run(low, high, _Run(run_limit)).finish() for low, high in stretches]
     merged = _Run(limit, scale)
     with progress.task(
         "adding up", int(sum(offsets[-1] for offsets, _, _ in runs)), "cells"
     ) as bar:
-        for done, piece in _piece_by_piece(_merging_tasks(runs), scratch):
-            merged.add(*piece)
+        for done, cell_rows in _run_tasks(_merging_tasks(runs), scratch):
+            merged.add(*cell_rows)
             bar.advance(done)
     return merged.cells(symmetric)
 
 
 def _weights(window: int, weighting: Weighting) -> tuple[np.ndarray, int]:
-    """Return what a neighbour at each distance counts, as integers, and the scale they are
-    multiples of.
+    """Return the weight of a neighbour at each distance, as integers, and the scale that they are
+    divided by.
     """
     if weighting == "equal":
         return np.ones(window, np.int64), 1
-    scale = math.lcm(*range(1, window + 1)) if window <= MAX_VOCABULARY else ROUGH
+    scale = math.lcm(*range(1, window + 1)) if window <= MAX_EXACT_WINDOW else ROUGH
     return np.array([round(scale / d) for d in range(1, window + 1)], np.int64), scale
 
 
@@ -137,7 +135,7 @@ def _stretch_tasks(
     starts = np.concatenate([[0], np.cumsum(counts)])
     positions = np.empty(int(starts[-1]), np.uint32)
     sort_positions(text, first, last, starts[:-1].copy(), positions)
-    most = np.minimum(
+    max_cells = np.minimum(
         counts * (len(weights) * (1 + symmetric)), vocab_size - np.arange(vocab_size) * symmetric
     )
 
@@ -152,7 +150,7 @@ def _stretch_tasks(
         return task
 
     share = (high - low) / max(int(starts[-1]), 1)
-    for rows in _rows_of_tasks(most, counts):
+    for rows in _rows_of_tasks(max_cells, counts):
         yield int((starts[rows[1]] - starts[rows[0]]) * share), count(rows)
 
 
@@ -188,10 +186,12 @@ def _rows_of_tasks(cells: np.ndarray, work: np.ndarray) -> Iterator[tuple[int, i
     ends_of_cells, ends_of_work = np.cumsum(cells), np.cumsum(work)
     low = 0
     while low < len(cells):
-        made, done = (ends_of_cells[low - 1], ends_of_work[low - 1]) if low else (0, 0)
+        cells_before, work_before = (
+            (ends_of_cells[low - 1], ends_of_work[low - 1]) if low else (0, 0)
+        )
         high = min(
-            np.searchsorted(ends_of_cells, made + CELLS, side="right"),
-            np.searchsorted(ends_of_work, done + POSITIONS, side="right"),
+            np.searchsorted(ends_of_cells, cells_before + CELLS, side="right"),
+            np.searchsorted(ends_of_work, work_before + POSITIONS, side="right"),
         )
         high = max(int(high), low + 1)
         yield low, high
@@ -199,7 +199,7 @@ def _rows_of_tasks(cells: np.ndarray, work: np.ndarray) -> Iterator[tuple[int, i
 
 
 class _Scratch:
-    """What a thread counts in; zeros between tasks."""
+    """Memory in which a thread counts; zeros between tasks."""
 
     def __init__(self, vocab_size: int) -> None:
         room = max(CELLS, vocab_size)
@@ -213,7 +213,7 @@ class _Scratch:
 
 
 class _Pool:
-    """Scratch for as many tasks as run at once."""
+    """Scratch memory for the tasks that run at the same time."""
 
     def __init__(self, vocab_size: int) -> None:
         self.vocab_size, self.free = vocab_size, list[_Scratch]()
@@ -223,27 +223,27 @@ class _Pool:
             scratch = self.free.pop()
         except IndexError:
             scratch = _Scratch(self.vocab_size)
-        made = task(scratch)
+        result = task(scratch)
         self.free.append(scratch)
-        return made
+        return result
 
 
-def _piece_by_piece(
+def _run_tasks(
     tasks: Iterator[tuple[int, Job]], scratch: _Pool
 ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     return parallel_map(lambda task: (task[0], scratch.run(task[1])), tasks)
 
 
 class _Run:
-    """Cells in order of rows, as they come: exact totals, or values once `scale` says what the
-    totals are multiples of.
+    """Cells in the order of rows: exact totals, or values if a `scale` is given, by which totals are
+    divided.
     """
 
     def __init__(self, limit: int | None, scale: int | None = None) -> None:
         self.scale = scale
         self.lengths: list[np.ndarray] = []
-        self.columns = _Pile(np.uint32, limit)
-        self.numbers = _Pile(np.int64 if scale is None else np.float32, limit)
+        self.columns = _Buffer(np.uint32, limit)
+        self.numbers = _Buffer(np.int64 if scale is None else np.float32, limit)
 
     def add(self, lengths: np.ndarray, columns: np.ndarray, totals: np.ndarray) -> None:
         self.lengths.append(lengths)
@@ -258,8 +258,8 @@ class _Run:
         return Cells(*self.finish(), symmetric=symmetric)
 
 
-class _Pile:
-    """One long array of pieces, in memory, or beyond `limit` bytes in a file that nobody else sees."""
+class _Buffer:
+    """A growing array, in memory, or beyond `limit` bytes in a private temporary file."""
 
     def __init__(self, dtype: type, limit: int | None) -> None:
         self.dtype, self.limit, self.size = dtype, limit, 0

@@ -1,13 +1,14 @@
-"""Bias taken out of finished vectors: hard debiasing, and a report of what it did and what it cost.
+"""Removing bias from finished vectors: hard debiasing, and a report of its effects and its cost.
 
 Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?", section 6:
 
-    direction   first principal component of pairs such as (she, he), each centred on its own mean
-    neutralise  w -> w less its part along the direction equalise    both words of a pair -> their
-    mean without the direction, plus equal and opposite parts along it
+    direction   first principal component of pairs such as (she, he), each minus its mean
+    neutralise  w -> w minus its projection on the direction
+    equalise    both words of a pair -> their mean without the direction, plus equal and opposite
+                parts along it
 
-They work on vectors of length one. Here a vector keeps its length (a pair gets the mean of its
-two), so that the matrix can still be the first layer of a network; by cosine it comes to the same.
+They use vectors of length one. Here a vector keeps its length (a pair gets the mean of its two), so
+that the matrix can still be the first layer of a network; cosines are the same.
 """
 
 from __future__ import annotations
@@ -31,88 +32,90 @@ from seqloom.metrics.bias import (
 )
 from seqloom.models.word_vectors.word_vectors import WordVectors
 
-TINY = 1e-7  # of a length: less is the rounding of float32
+TINY = 1e-7  # share of a length; less is rounding of float32
 
 Four = tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]  # X, Y, A, B
 
 
 @dataclass(frozen=True)
 class Direction:
-    """A line through the space; the first words of the pairs are on its positive side."""
+    """A line through the origin; the first words of the pairs are on its positive side."""
 
     vector: np.ndarray  # float64 (D,), of length one
     pairs: Pairs
-    explained: float  # the share of the pairs' variance that lies along it
+    explained: float  # share of the variance of the pairs along it
 
     def cosines(self, vectors: Embedder, words: Sequence[str]) -> np.ndarray:
-        """Return how far each word leans along the direction, from -1 to 1."""
+        """Return the cosine of each word with the direction."""
         return unit_rows(vectors.rows(words)) @ self.vector
 
 
 def bias_direction(vectors: Embedder, pairs: Pairs) -> Direction:
-    """Return the bias direction: the difference of one pair, or what the differences of several
-    have in common.
+    """Return the bias direction: the difference of one pair, or the first principal component of
+    several.
 
-    Pairs with a word that has no vector are left out; if that leaves none, the first such word is an error.
+    Pairs with a word without a vector are left out; if none remains, the first such word is an
+    error.
     """
-    known = known_pairs(vectors, pairs)
-    if not known:
+    usable = known_pairs(vectors, pairs)
+    if not usable:
         raise (
             _unknown(vectors, pairs)
             if pairs
             else ConfigError("a direction needs at least one pair of words, such as he,she")
         )
-    first, second = (unit_rows(vectors.rows(words)) for words in zip(*known))  # (P, D)
-    halves = (first - second) / 2  # the words of a pair less their mean are plus and minus this
+    first, second = (unit_rows(vectors.rows(words)) for words in zip(*usable))  # (P, D)
+    halves = (first - second) / 2  # the words of a pair minus their mean: plus and minus this
     _, sizes, lines = np.linalg.svd(halves, full_matrices=False)
     if sizes[0] <= TINY:
         raise DataError(
-            f"{known[0][0]!r} and {known[0][1]!r} have the same direction; they cannot span a bias"
+            f"{usable[0][0]!r} and {usable[0][1]!r} have the same direction; they cannot span a bias"
         )
     line = lines[0] if (halves @ lines[0]).sum() >= 0 else -lines[0]
-    return Direction(line, known, float(sizes[0] ** 2 / (sizes**2).sum()))
+    return Direction(line, usable, float(sizes[0] ** 2 / (sizes**2).sum()))
 
 
 def neutralise(vectors: Embedder, words: Sequence[str], direction: Direction) -> WordVectors:
-    """Return new vectors in which these words do not lean along the direction."""
+    """Return new vectors in which these words are orthogonal to the direction."""
     table = vectors.vectors
-    places = _places(table, words)
-    rows = table.matrix[places].astype(np.float64)  # (n, D)
+    indices = _indices(table, words)
+    rows = table.matrix[indices].astype(np.float64)  # (n, D)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     flat = rows - np.outer(rows @ direction.vector, direction.vector)
-    left = np.linalg.norm(flat, axis=1, keepdims=True)
-    if lost := [word for word, is_gone in zip(words, (left <= TINY * lengths)[:, 0]) if is_gone]:
+    flat_lengths = np.linalg.norm(flat, axis=1, keepdims=True)
+    if lost := [
+        word for word, is_gone in zip(words, (flat_lengths <= TINY * lengths)[:, 0]) if is_gone
+    ]:
         raise DataError(
             f"nothing is left of {lost[0]!r} without the direction; leave it out of the words to neutralise"
         )
-    return _changed(table, places, flat * lengths / left, "neutralised")
+    return _changed(table, indices, flat * lengths / flat_lengths, "neutralised")
 
 
 def equalise(vectors: Embedder, pairs: Pairs, direction: Direction) -> WordVectors:
-    """Return new vectors in which the words of a pair are alike but for opposite parts along the
+    """Return new vectors in which the words of a pair are equal, except for opposite parts along the
     direction.
     """
     table = vectors.vectors
-    each = [word for pair in pairs for word in pair]
-    places = _places(table, each)
-    if len(set(places.tolist())) < len(each):
-        twice = next(word for i, word in enumerate(each) if word in each[:i])
+    all_words = [word for pair in pairs for word in pair]
+    indices = _indices(table, all_words)
+    if len(set(indices.tolist())) < len(all_words):
+        twice = next(word for i, word in enumerate(all_words) if word in all_words[:i])
         raise ConfigError(f"{twice!r} is in two pairs; a word can be equalised with one other word")
-    rows = table.matrix[places].astype(np.float64).reshape(len(pairs), 2, -1)  # (P, 2, D)
+    rows = table.matrix[indices].astype(np.float64).reshape(len(pairs), 2, -1)  # (P, 2, D)
     length = np.linalg.norm(rows, axis=2).mean(axis=1)  # (P,)
-    units = unit_rows(rows.reshape(len(each), -1)).reshape(rows.shape)
+    units = unit_rows(rows.reshape(len(all_words), -1)).reshape(rows.shape)
     mean = units.mean(axis=1)
     common = mean - np.outer(mean @ direction.vector, direction.vector)  # (P, D) the same for both
-    apart = (
-        units[:, 0] - units[:, 1]
-    ) @ direction.vector  # (P,) its sign says which is on which side
+    # (P,): the sign tells which word is on the positive side.
+    apart = (units[:, 0] - units[:, 1]) @ direction.vector
     height = np.sqrt(np.maximum(1 - (common**2).sum(axis=1), 0)) * np.where(apart >= 0, 1, -1)
     new_units = np.stack(
         [common + np.outer(height, direction.vector), common - np.outer(height, direction.vector)],
         axis=1,
     )
     return _changed(
-        table, places, (new_units * length[:, None, None]).reshape(len(each), -1), "equalised"
+        table, indices, (new_units * length[:, None, None]).reshape(len(all_words), -1), "equalised"
     )
 
 
@@ -131,9 +134,9 @@ def debias(
             else ConfigError("no words to neutralise")
         )
     equal = known_pairs(vectors.vectors, pairs)
-    if both := {word for pair in equal for word in pair} & set(neutral):
+    if in_both := {word for pair in equal for word in pair} & set(neutral):
         raise ConfigError(
-            f"{min(both)!r} is both among the words to neutralise and in a pair to equalise; "
+            f"{min(in_both)!r} is both among the words to neutralise and in a pair to equalise; "
             f"remove it from one"
         )
     neutralised = neutralise(vectors, neutral, line)
@@ -151,10 +154,10 @@ def report(
     permutations: int = 100_000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Report everything at once: the tests, the leanings of `neutral` words, and results on files
-    of analogies or similarities.
+    """Report the tests, the bias of `neutral` words, and results on files of analogies or
+    similarities.
 
-    Each number is a list: before, and after where there is an after.
+    Each number is a list: before and, if given, after.
     """
     states = [before] if after is None else [before, after]
     summary: dict[str, Any] = {"tests": {}, "seed": seed}
@@ -193,7 +196,7 @@ def report(
 
 
 def known_pairs(vectors: Embedder, pairs: Pairs) -> Pairs:
-    """Return the pairs, as they are or in lower case, of which both words have a vector."""
+    """Return the pairs with vectors for both words, which may be those of lower case."""
     spellings = [(known_words(vectors, [a])[0], known_words(vectors, [b])[0]) for a, b in pairs]
     return [(a[0], b[0]) for a, b in spellings if a and b]
 
@@ -203,11 +206,11 @@ def _headline(metrics: Mapping[str, Any]) -> dict[str, Any]:
     return {name: metrics[name], "missing": metrics["missing"]}
 
 
-def _places(table: WordVectors, words: Sequence[str]) -> np.ndarray:
-    places = table.words.find(words)
-    if (places < 0).any():
-        raise unknown_word(words[int(np.argmin(places))], table)
-    return places
+def _indices(table: WordVectors, words: Sequence[str]) -> np.ndarray:
+    indices = table.words.find(words)
+    if (indices < 0).any():
+        raise unknown_word(words[int(np.argmin(indices))], table)
+    return indices
 
 
 def _unknown(vectors: Embedder, pairs: Pairs) -> DataError:
@@ -217,13 +220,13 @@ def _unknown(vectors: Embedder, pairs: Pairs) -> DataError:
     )
 
 
-def _changed(table: WordVectors, places: np.ndarray, rows: np.ndarray, how: str) -> WordVectors:
-    matrix = np.array(table.matrix)  # in memory of its own: the other may be a mapped file
-    matrix[places] = rows
+def _changed(table: WordVectors, indices: np.ndarray, rows: np.ndarray, change: str) -> WordVectors:
+    matrix = np.array(table.matrix)  # a copy: the matrix of the table may be a mapped file
+    matrix[indices] = rows
     changed = WordVectors.of(
         table.words, matrix, table.counts, source=table.recorded("data", "memory")
     )
-    changed.fit_info |= {how: len(places)} | {
+    changed.fit_info |= {change: len(indices)} | {
         key: n for key in ("neutralised", "equalised") if (n := table.recorded(key, 0))
     }
     return changed

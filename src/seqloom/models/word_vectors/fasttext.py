@@ -2,10 +2,10 @@
 et al. 2017, "Enriching Word Vectors with Subword Information"), so that a word that was never seen
 has a vector too.
 
-A word predicts its neighbours, with noise of their own for each; the many rows of its n-grams are
-fetched and changed once for all of them. n-grams are told apart by fastText's own hash into
-`buckets`, but only the buckets that the text uses have a row: an n-gram that was never learnt says
-nothing, instead of something random.
+A word predicts its neighbours, each with its own noise words; the rows of its n-grams are read and
+updated once for all neighbours. n-grams are hashed into `buckets` by the hash of fastText, but only
+the buckets that the text uses have a row: an n-gram that was never learnt adds nothing, instead of
+something random.
 """
 
 from __future__ import annotations
@@ -25,30 +25,23 @@ from seqloom.models.word_vectors.words import Words
 from seqloom.text.coding import to_spelling
 from seqloom.text.vocabulary import padded
 
-SHAPES = (
-    *TrainedVectors.fixed_options,
-    "min_ngram",
-    "max_ngram",
-    "buckets",
-)  # options that cannot change later
+# Options that cannot change later.
+SHAPES = (*TrainedVectors.fixed_options, "min_ngram", "max_ngram", "buckets")
 
 
 @dataclass(frozen=True)
 class NgramRows(WordRows):
-    """Rows of words, if they have any, and behind them those of character n-grams."""
+    """Rows of words, if they have any, followed by those of character n-grams."""
 
     aggregate: str = "mean"  # how rows become one vector
     # whether the marks of a word's ends are n-grams of length 1; in fastText they are not
     marks_alone: bool = False
-    buckets: np.ndarray = field(
-        default_factory=NO_WEIGHTS.copy
-    )  # int64 (B,), ascending: the n-grams of each have a row
-    weights: np.ndarray = field(
-        default_factory=NO_WEIGHTS.copy
-    )  # float32 (B,) or none: how much n-grams count
-    matrix: np.ndarray = field(
-        default_factory=NO_WEIGHTS.copy
-    )  # float32 (V, D): the words made of their rows
+    # int64 (B,), ascending: each has a row
+    buckets: np.ndarray = field(default_factory=NO_WEIGHTS.copy)
+    # float32 (B,) or none: logits of the weights of n-grams
+    weights: np.ndarray = field(default_factory=NO_WEIGHTS.copy)
+    # float32 (V, D): vectors of the words, from their rows
+    matrix: np.ndarray = field(default_factory=NO_WEIGHTS.copy)
 
     def bags(self, words: Words) -> tuple[Bags, np.ndarray]:
         hashed, ends = self._hashed(words.arena, words.offsets)
@@ -60,9 +53,9 @@ class NgramRows(WordRows):
             )
         weights = self._first_weights(rows, len(words), len(buckets))
         if self.own:
-            own = np.arange(len(words))
-            rows = np.insert(len(words) + rows, np.concatenate([[0], ends[:-1]]), own)
-            ends = ends + own + 1
+            word_rows = np.arange(len(words))
+            rows = np.insert(len(words) + rows, np.concatenate([[0], ends[:-1]]), word_rows)
+            ends = ends + word_rows + 1
         longest = int(np.diff(ends, prepend=0).max())
         return Bags(
             ends, rows.astype(np.int32), longest, KINDS.index(self.aggregate), weights
@@ -72,12 +65,12 @@ class NgramRows(WordRows):
         if self.aggregate == "attention":
             return np.zeros(n_buckets, np.float32)
         if self.aggregate == "weighted":
-            seen = np.bincount(rows, minlength=n_buckets)
-            return np.log(np.log1p(n_words / np.maximum(seen, 1))).astype(np.float32)
+            n_words_with = np.bincount(rows, minlength=n_buckets)
+            return np.log(np.log1p(n_words / np.maximum(n_words_with, 1))).astype(np.float32)
         return NO_WEIGHTS
 
     def _hashed(self, arena: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the buckets of all n-grams, word after word, and where those of each word end."""
+        """Return the buckets of all n-grams, word by word, and the end of those of each word."""
         from seqloom.kernels.features import ngram_buckets
 
         c = self.config
@@ -86,15 +79,22 @@ class NgramRows(WordRows):
         )
 
     def copy_ngrams(
-        self, earlier: Self, known: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray
+        self,
+        earlier: Self,
+        earlier_rows: np.ndarray,
+        bags: Bags,
+        buckets: np.ndarray,
+        inputs: np.ndarray,
     ) -> None:
-        _, here, there = np.intersect1d(
+        _, new_index, earlier_index = np.intersect1d(
             buckets, earlier.buckets, assume_unique=True, return_indices=True
         )
-        first, before = len(inputs) - len(buckets), len(known) - len(earlier.buckets)
-        inputs[first + here, : self.config.dimensions] = known[before + there]
+        first, earlier_first = len(inputs) - len(buckets), len(earlier_rows) - len(earlier.buckets)
+        inputs[first + new_index, : self.config.dimensions] = earlier_rows[
+            earlier_first + earlier_index
+        ]
         if self.aggregate == "attention":
-            bags.weights[here] = earlier.weights[there]
+            bags.weights[new_index] = earlier.weights[earlier_index]
 
     def learnt(self, table: np.ndarray, bags: Bags, buckets: np.ndarray) -> Self:
         matrix = _composed(table, bags.ends, bags.rows, self.aggregate, bags.weights)
@@ -107,17 +107,19 @@ class NgramRows(WordRows):
         return self.matrix
 
     def unseen(self, table: np.ndarray, words: list[str]) -> np.ndarray:
-        """Make vectors from the n-grams that were seen in other words; zeros where there are none."""
+        """Return vectors from the n-grams that occurred in other words; zeros if there are none."""
         spelled = [to_spelling(word) for word in words]
         offsets = np.concatenate([[0], np.cumsum([len(s) for s in spelled])]).astype(np.int64)
         hashed, ends = self._hashed(padded(b"".join(spelled)), offsets)
-        places = np.minimum(np.searchsorted(self.buckets, hashed), max(len(self.buckets) - 1, 0))
-        known = self.buckets[places] == hashed if len(self.buckets) else np.zeros(len(hashed), bool)
-        ends = np.concatenate([[0], np.cumsum(known)])[ends]
+        indices = np.minimum(np.searchsorted(self.buckets, hashed), max(len(self.buckets) - 1, 0))
+        present = (
+            self.buckets[indices] == hashed if len(self.buckets) else np.zeros(len(hashed), bool)
+        )
+        ends = np.concatenate([[0], np.cumsum(present)])[ends]
         return _composed(
             table[len(table) - len(self.buckets) :],
             ends,
-            places[known],
+            indices[present],
             self.aggregate,
             self.weights,
         )
@@ -164,7 +166,7 @@ class FastText(TrainedVectors, Embedder):
 def _composed(
     table: np.ndarray, ends: np.ndarray, rows: np.ndarray, aggregate: str, weights: np.ndarray
 ) -> np.ndarray:
-    """Join the rows of each word into one vector, (n, D)."""
+    """Combine the rows of each word into one vector, (n, D)."""
     from seqloom.kernels.features import weighted_rows
 
     sizes = np.diff(ends, prepend=0)

@@ -1,18 +1,17 @@
-"""GloVe: vectors whose products tell how often words stand near each other (Pennington, Socher and
+"""GloVe: vectors whose dot products approximate log co-occurrence counts (Pennington, Socher and
 Manning 2014).
 
 Minimises the sum over all cells of f(x) (w.c + b_w + b_c - log x)^2 / 2, f(x) = min((x /
-x_max)^alpha, 1): equations 8 and 9, by AdaGrad, one cell after another. The loss that is reported
-is this sum over the number of cells, each before it changes anything, as the authors' program
-reports it.
+x_max)^alpha, 1): equations 8 and 9, by AdaGrad, cell by cell. The reported loss is this sum divided
+by the number of cells, each before its update, as in the authors' program.
 
-What is not in the paper is the order. Words are dealt out to P parts, so that cells fall into P x P
-blocks whose rows fit the cache. The P blocks (p, p + s) of a round s share neither words nor
-contexts, so threads work on them at once and the result is the same to the bit for any number of
-threads (Gemulla et al. 2011, "Large-scale matrix factorization with distributed stochastic gradient
-descent"). A visit takes a share of the cells of a block, so that no word sees the same contexts for
-long, which costs quality; an epoch is as many sweeps over all blocks. Parts, rounds and the cells
-of a block come in another order each time.
+The order of cells is not that of the paper. Words are divided into P parts, so that cells fall into
+P x P blocks whose rows fit into the cache. The P blocks (p, p + s) of round s share neither words nor
+contexts, so threads work on them in parallel and the result is bit for bit the same for any number
+of threads (Gemulla et al. 2011, "Large-scale matrix factorization with distributed stochastic
+gradient descent"). A visit takes only a share of the cells of a block, because quality suffers when
+a word sees the same contexts for long; an epoch consists of several sweeps over all blocks. Parts,
+rounds and the cells of a block are shuffled each time.
 """
 
 from __future__ import annotations
@@ -35,15 +34,13 @@ from seqloom.models.word_vectors.reading import aligned, combined
 from seqloom.models.word_vectors.trained import TrainedVectors, TrainingText
 from seqloom.models.workspace import Workspace
 
-PART_BYTES = 5 << 19  # of the rows of a part: two parts a thread stay in the cache
-MOST_WORDS = 1 << 16  # of a part: places in it are 16 bits
-PARTS, PART_CELLS = (
-    24,
-    1 << 16,
-)  # as many parts, for many threads, where there are so many cells for each
+PART_BYTES = 5 << 19  # of the rows of a part: two parts per thread stay in the cache
+MOST_WORDS = 1 << 16  # of a part: indices in it have 16 bits
+# This many parts, for many threads, if there are so many cells for each.
+PARTS, PART_CELLS = 24, 1 << 16
 SWEEPS = 8  # over all blocks in an epoch
-LANES = 8  # numbers that the processor takes at once; rows are whole multiples
-SHARES = 32  # of the cells, when they are put into blocks
+LANES = 8  # of a vector register; widths of rows are multiples
+SHARES = 32  # of the cells that are sorted into blocks in parallel
 
 Which = Literal["input", "output", "sum"]
 
@@ -59,8 +56,8 @@ class Glove(TrainedVectors, Embedder):
     def _learn(
         self, text: TrainingText, options: FitOptions, earlier: Self | None, facts: dict[str, Any]
     ) -> None:
-        """Learn from the pairs of the text. With an earlier model, its words, contexts and biases are
-        the starting point; AdaGrad starts anew.
+        """Learn from the pairs of the text, from the words, contexts and biases of an earlier model if
+        there is one; AdaGrad starts anew.
         """
         c, stream = self.config, text.stream
         if c.alpha == 0 and c.x_max != GloveConfig().x_max:
@@ -79,7 +76,7 @@ class Glove(TrainedVectors, Embedder):
         self.fit_info["cells"] = cells.count
         del cells
         if earlier is not None:
-            learning.begin(text.places, earlier.input, earlier.output, earlier.biases)
+            learning.begin(text.earlier_index, earlier.input, earlier.output, earlier.biases)
         passes = Passes(
             "learning vectors", learning.rounds(), c.epochs, "cells", "weighted squares per pair"
         )
@@ -126,7 +123,7 @@ class Glove(TrainedVectors, Embedder):
 
 
 class Factorisation:
-    """The cells in blocks, and the two tables that are learnt; see `kernels/glove.py` for what is in them."""
+    """The cells in blocks, and the two tables that are learnt; `kernels/glove.py` has their layout."""
 
     def __init__(self, cells: Cells, config: GloveConfig, memory: int | None = None) -> None:
         self.config, self.vocab_size = config, len(cells.offsets) - 1
@@ -136,10 +133,10 @@ class Factorisation:
             -(-self.vocab_size // MOST_WORDS),
             min(PARTS, len(cells.columns) // PART_CELLS + 1, self.vocab_size),
         )
-        self.part = -(-self.vocab_size // self.parts)  # words of one
+        self.part = -(-self.vocab_size // self.parts)  # words of a part
         self.blocks = Blocks.of(cells, self.parts, config, memory)
         ids = np.arange(self.vocab_size)
-        self.places = ids % self.parts * self.part + ids // self.parts  # rows of the words
+        self.row_of_word = ids % self.parts * self.part + ids // self.parts
         draw = np.random.default_rng(config.seed)
         d = config.dimensions
         self.tables = {
@@ -148,40 +145,40 @@ class Factorisation:
         }
         self.starts = self._starts(d, d + 1), self._starts(d + 1, d)
 
-    def _table(self, draw: np.random.Generator, bias: int, one: int) -> np.ndarray:
+    def _table(self, draw: np.random.Generator, bias_column: int, one_column: int) -> np.ndarray:
         """Make a table of small random vectors and biases."""
         d, rows = self.config.dimensions, self.parts * self.part
         table = aligned(rows * 2 * self.width)
         shaped = table.reshape(rows, 2 * self.width)
-        shaped[self.places, :d] = (draw.random((self.vocab_size, d), np.float32) - 0.5) / d
-        shaped[self.places, bias] = (draw.random(self.vocab_size, np.float32) - 0.5) / d
-        shaped[:, one] = 1
+        shaped[self.row_of_word, :d] = (draw.random((self.vocab_size, d), np.float32) - 0.5) / d
+        shaped[self.row_of_word, bias_column] = (draw.random(self.vocab_size, np.float32) - 0.5) / d
+        shaped[:, one_column] = 1
         return table
 
     def begin(
-        self, places: np.ndarray, words: np.ndarray, contexts: np.ndarray, biases: np.ndarray
+        self, indices: np.ndarray, words: np.ndarray, contexts: np.ndarray, biases: np.ndarray
     ) -> None:
-        """Start from known vectors and biases for the words at `places`."""
-        d, rows = self.config.dimensions, self.places[places]
-        for name, known, bias, at in (
+        """Start from these vectors and biases for the words at `indices`."""
+        d, rows = self.config.dimensions, self.row_of_word[indices]
+        for name, vectors, bias, column in (
             ("words", words, biases[0], d),
             ("contexts", contexts, biases[1], d + 1),
         ):
             table = self.tables[name].reshape(-1, 2 * self.width)
-            table[rows, :d], table[rows, at] = known, bias
+            table[rows, :d], table[rows, column] = vectors, bias
 
-    def _starts(self, bias: int, one: int) -> np.ndarray:
+    def _starts(self, bias_column: int, one_column: int) -> np.ndarray:
         """Return the initial sums of squares: eta g / sqrt(1 + sum (eta g)^2) is
         g / sqrt(1 / eta^2 + sum g^2).
         """
         starts = np.full(self.width, 1 / self.config.lr**2, np.float32)
-        starts[bias], starts[one] = 1 / self.config.bias_rate**2, np.inf
+        starts[bias_column], starts[one_column] = 1 / self.config.bias_rate**2, np.inf
         return starts
 
     def rounds(self) -> list[int]:
         """Return the number of cells in each round, averaged over all orders."""
-        each, more = divmod(self.blocks.visited, self.parts * SWEEPS)
-        return [each + (i < more) for i in range(self.parts * SWEEPS)]
+        cells, extra = divmod(self.blocks.visited, self.parts * SWEEPS)
+        return [cells + (i < extra) for i in range(self.parts * SWEEPS)]
 
     def round(self, epoch: int, number: int) -> tuple[float, int]:
         """Train on one share of every block of one round; return (loss, cells)."""
@@ -222,13 +219,15 @@ class Factorisation:
     def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the vectors of words, the vectors of contexts, and the biases of both."""
         d = self.config.dimensions
-        w, c = (table.reshape(-1, 2 * self.width)[self.places] for table in self.tables.values())
+        w, c = (
+            table.reshape(-1, 2 * self.width)[self.row_of_word] for table in self.tables.values()
+        )
         return w[:, :d].copy(), c[:, :d].copy(), np.stack([w[:, d], c[:, d + 1]])
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Cells by block, shuffled in each. Of a symmetric matrix block (a, b) is also block (b, a)."""
+    """Cells by block, shuffled in each; block (a, b) of a symmetric matrix is also block (b, a)."""
 
     pairs: np.ndarray  # uint32 (3 n,)
     facts: np.ndarray  # the same memory as float32
@@ -278,10 +277,10 @@ class Blocks:
         return cls(pairs, facts, ends, sizes, cells.symmetric)
 
     def where(self, a: int, b: int) -> tuple[int, int, bool]:
-        """Return where the cells of a block start and end, and whether words and contexts are swapped."""
+        """Return start and end of the cells of a block, and whether words and contexts are swapped."""
         swapped = self.symmetric and a > b
-        at = (b, a) if swapped else (a, b)
-        return int(self.ends[at] - self.sizes[at]), int(self.ends[at]), swapped
+        block = (b, a) if swapped else (a, b)
+        return int(self.ends[block] - self.sizes[block]), int(self.ends[block]), swapped
 
     @property
     def visited(self) -> int:

@@ -1,9 +1,9 @@
-"""Passes over a text that is cut into chunks: threads, progress, checkpoints, Ctrl-C.
+"""Passes over a text in chunks: threads, progress, checkpoints, Ctrl-C.
 
-A chunk changes the arrays in place. Lock-free (Recht et al. 2011, "Hogwild!"): several threads run
-chunks at once and may overwrite each other's numbers now and then, which costs nothing that can be
-measured and gives other bits every time. In order: one thread, the same bits always, also after
-going on from a checkpoint.
+A chunk changes the arrays in place. Without locks (Recht et al. 2011, "Hogwild!") several threads run
+chunks in parallel and sometimes overwrite each other's updates; that costs no measurable quality but
+gives other bits in every run. With one thread, in order, the bits are always the same, also after
+resuming from a checkpoint.
 """
 
 from __future__ import annotations
@@ -26,24 +26,22 @@ from seqloom.kernels.parallel import thread_count
 from seqloom.training.checkpoint import Interrupts, Run, opened
 
 CHECKPOINT_SECONDS = 20.0
-SHARE_OF_TIME = 0.03  # that writing checkpoints may take
+SHARE_OF_TIME = 0.03  # for writing checkpoints
 REPORTS = 200  # lines of the log
 
 Arrays = dict[str, np.ndarray]
-Work = Callable[
-    [int, int], tuple[float, int]
-]  # (epoch, chunk) -> (sum of losses, of how many examples)
+Work = Callable[[int, int], tuple[float, int]]  # (epoch, chunk) -> (sum of losses, examples)
 
 
 @dataclass(frozen=True)
 class Passes:
-    """What is to be done: `epochs` times the chunks, whose sizes are counted in `unit`."""
+    """The chunks of a text, with sizes in `unit`, and the number of epochs."""
 
     label: str
     sizes: Sequence[int]
     epochs: int
     unit: str = "words"
-    loss: str = "nats per prediction"  # what the loss is counted in
+    loss: str = "nats per prediction"  # unit of the loss
 
 
 def learn(
@@ -55,8 +53,8 @@ def learn(
     run: Path | None = None,
     facts: dict[str, Any] | None = None,
 ) -> list[float]:
-    """Run all chunks and return the mean loss of every epoch. `arrays` is what checkpoints hold and
-    what chunks change.
+    """Run all chunks and return the mean loss of every epoch. `arrays`: changed by the chunks, saved in
+    checkpoints.
     """
     with opened(run, facts or {}) as keeper:
         state = _State(passes, keeper, arrays)
@@ -81,16 +79,18 @@ def _run(passes: Passes, work: Work, state: _State, threads: int) -> None:
                 waiting.append((ahead, pool.submit(work, *divmod(ahead, chunks))))
                 ahead += 1
             if waiting:
-                at, future = waiting.popleft()
-                state.add(at, *future.result())
-                bar.advance(passes.sizes[at % chunks])
-                bar.note(f"loss {state.recent():.4f}, epoch {at // chunks + 1} of {passes.epochs}")
+                index, future = waiting.popleft()
+                state.add(index, *future.result())
+                bar.advance(passes.sizes[index % chunks])
+                bar.note(
+                    f"loss {state.recent():.4f}, epoch {index // chunks + 1} of {passes.epochs}"
+                )
             elif interrupts.asked == signal.SIGINT and state.keeper is None:
                 progress.say(
                     f"interrupted after {state.share():.0%}; what was learnt so far is kept"
                 )
-                break  # there is nothing to go on from later, so what was reached is the result
-            else:  # nothing is under way, so the arrays are those after `done` chunks
+                break  # without checkpoints the result is what was learnt so far
+            else:  # no chunk is running, so the arrays are those after `done` chunks
                 state.save()
                 interrupts.give_way()
         interrupts.obeyed = interrupts.asked == signal.SIGINT and state.keeper is None
@@ -99,21 +99,24 @@ def _run(passes: Passes, work: Work, state: _State, threads: int) -> None:
 
 
 class _State:
-    """How far it is, and what is to be remembered of it."""
+    """Progress, losses and checkpoints of a run."""
 
     def __init__(self, passes: Passes, keeper: Run | None, arrays: Arrays) -> None:
-        """Start at the beginning, or where the saved run stopped."""
+        """Start at the beginning, or at the checkpoint of the run."""
         self.passes, self.keeper, self.arrays, self.done = passes, keeper, arrays, 0
         self.sums = np.zeros((passes.epochs, 2))  # of losses and of examples, by epoch
         self.window = np.zeros(2)  # the same since the last report
         self.total = passes.epochs * len(passes.sizes)
         self.every = -(-self.total // REPORTS)
         self.shown = math.nan
-        if keeper is not None and (kept := keeper.load()) is not None:
-            self.done = int(kept[1]["step"])
-            self.sums, self.window = np.array(kept[0]["sums"]), np.array(kept[0]["pending"])
+        if keeper is not None and (checkpoint := keeper.load()) is not None:
+            self.done = int(checkpoint[1]["step"])
+            self.sums, self.window = (
+                np.array(checkpoint[0]["sums"]),
+                np.array(checkpoint[0]["pending"]),
+            )
             for name, array in arrays.items():
-                array[...] = kept[0][name]
+                array[...] = checkpoint[0][name]
             keeper.keep_log(self.done)
         self.saved, self.cost, self.held = time.monotonic(), 0.0, self.done
 
@@ -124,7 +127,7 @@ class _State:
         return self.window[0] / self.window[1] if self.window[1] else self.shown
 
     def due(self) -> bool:
-        """Return whether a checkpoint is to be written; a large one is written less often."""
+        """Return whether a checkpoint is due; slow ones are written less often."""
         wait = max(CHECKPOINT_SECONDS, self.cost / SHARE_OF_TIME)
         return (
             self.keeper is not None
@@ -132,14 +135,14 @@ class _State:
             and time.monotonic() - self.saved > wait
         )
 
-    def add(self, at: int, loss: float, examples: int) -> None:
+    def add(self, index: int, loss: float, examples: int) -> None:
         if not math.isfinite(loss):
             raise TrainingError(
                 f"the loss is not a finite number any more, {self.share():.0%} of the way; "
                 "lower the lr"
             )
-        self.done = at + 1
-        self.sums[at // len(self.passes.sizes)] += loss, examples
+        self.done = index + 1
+        self.sums[index // len(self.passes.sizes)] += loss, examples
         self.window += loss, examples
         if self.done % self.every == 0 or self.done == self.total:
             self.shown = self.recent()
@@ -147,7 +150,7 @@ class _State:
             if math.isfinite(self.shown):  # lines of one word predict nothing
                 report = {
                     "step": self.done,
-                    "epoch": at // len(self.passes.sizes) + 1,
+                    "epoch": index // len(self.passes.sizes) + 1,
                     "loss": self.shown,
                     "unit": self.passes.loss,
                 }

@@ -1,8 +1,8 @@
-"""Vectors in a plane, to be looked at: principal components or t-SNE, and the pictures' data.
+"""Vectors projected to a plane for charts: principal components or t-SNE, and the data of the charts.
 
-Distances are those of directions (rows of length one), since nearness of words is cosine
-throughout. Principal components keep what is far apart; t-SNE (van der Maaten and Hinton 2008, by
-scikit-learn) keeps neighbours together and says nothing about distances between groups.
+Rows are divided by their length first, since similarity of words is the cosine throughout. Principal
+components keep large distances; t-SNE (van der Maaten and Hinton 2008, by scikit-learn) keeps
+neighbours together, and distances between groups mean nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from seqloom.errors import ConfigError, MissingExtra
 from seqloom.models.word_vectors.search import unit_rows
 
 Method = Literal["pca", "tsne"]
-PERPLEXITY = 30.0  # of t-SNE, where there are words enough: about how many neighbours a word has
+PERPLEXITY = 30.0  # of t-SNE, if there are enough words: about the number of neighbours of a word
 
 
 class Plane(NamedTuple):
     points: np.ndarray  # float64 (n, 2)
-    explained: (
-        tuple[float, float] | None
-    )  # the share of the variance along each axis; None of t-SNE
+    explained: tuple[float, float] | None  # share of the variance along each axis; t-SNE: None
 
 
 def pca(matrix: np.ndarray) -> Plane:
-    """Find the two directions along which rows (n, D) differ most; in each, the larger end is
+    """Project rows (n, D) on their first two principal components; the point furthest out on each is
     positive.
 
     >>> plane = pca(np.array([[0.0, 0.0, 3.0], [0.0, 0.0, -3.0], [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]))
@@ -49,14 +47,13 @@ def pca(matrix: np.ndarray) -> Plane:
     if sizes[0] > 0:
         shares[:width] = sizes[:width] ** 2 / (sizes**2).sum()
     size = np.abs(points)
-    furthest = points[
-        (size >= size.max(axis=0) * (1 - 1e-6)).argmax(axis=0), [0, 1]
-    ]  # the first, whatever the rounding
+    # The first of equal ones, up to rounding.
+    furthest = points[(size >= size.max(axis=0) * (1 - 1e-6)).argmax(axis=0), [0, 1]]
     return Plane(points * np.where(furthest < 0, -1, 1) + 0.0, (float(shares[0]), float(shares[1])))
 
 
 def tsne(matrix: np.ndarray, *, perplexity: float | None = None, seed: int = 0) -> Plane:
-    """Find points whose neighbours are the neighbours of the rows (n, D)."""
+    """Project rows (n, D) to points with the same neighbours."""
     try:
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits
@@ -74,7 +71,7 @@ def tsne(matrix: np.ndarray, *, perplexity: float | None = None, seed: int = 0) 
     near = min(PERPLEXITY, (len(rows) - 1) / 3) if perplexity is None else perplexity
     if np.ptp(rows, axis=0).max() == 0:
         return Plane(np.zeros((len(rows), 2)), None)
-    with threadpool_limits(1):  # for so few points its threads wait for each other most of the time
+    with threadpool_limits(1):  # with few points its threads mostly wait for each other
         points = TSNE(2, perplexity=near, init="pca", random_state=seed).fit_transform(rows)
     return Plane(np.asarray(points, np.float64), None)
 
@@ -90,9 +87,9 @@ def map_words(
     """Map words, or groups of words by name, to points, and return them with the axis titles."""
     if method not in ("pca", "tsne"):
         raise ConfigError(f"method must be one of pca, tsne; got {method!r}")
-    named = groups if isinstance(groups, Mapping) else {"": groups}
+    by_group = groups if isinstance(groups, Mapping) else {"": groups}
     owner: dict[str, str] = {}
-    for group, words in named.items():
+    for group, words in by_group.items():
         for word in words:
             owner.setdefault(word, group)
     if len(owner) < 2:
@@ -132,21 +129,21 @@ def map_pairs(
 def surroundings(
     vectors: Embedder, word: str, k: int = 12, further: int = 3, *, among: int | None = None
 ) -> list[Branch]:
-    """Return the k nearest words of a word, each with its own nearest that are not there yet;
-    similar ones stand side by side.
+    """Return the k nearest words of a word, each with its nearest that are not listed yet; similar ones
+    are adjacent.
     """
-    near = vectors.nearest(word, k, among=among)
-    names = [name for name, _ in near]
+    neighbours_of_word = vectors.nearest(word, k, among=among)
+    names = [name for name, _ in neighbours_of_word]
     if not names:
         raise ConfigError("there is no other word; a neighbourhood needs at least two")
-    around = pca(unit_rows(vectors.rows(names))).points  # (k, 2)
-    turn = np.arctan2(around[:, 1], around[:, 0])
-    taken = {word, *vectors.made_of([word])[0], *names}
-    own: dict[str, list[tuple[str, float]]] = {name: [] for name in names}
+    points = pca(unit_rows(vectors.rows(names))).points  # (k, 2)
+    angles = np.arctan2(points[:, 1], points[:, 0])
+    used = {word, *vectors.made_of([word])[0], *names}
+    further_words: dict[str, list[tuple[str, float]]] = {name: [] for name in names}
     if further:
         for name, neighbours in zip(names, vectors.nearest(names, k + 3 * further, among=among)):
-            fresh = [pair for pair in neighbours if pair[0] not in taken][:further]
-            own[name] = fresh
-            taken |= {other for other, _ in fresh}
-    order = np.argsort(turn, kind="stable").tolist()
-    return [Branch(names[i], near[i][1], own[names[i]]) for i in order]
+            unused = [pair for pair in neighbours if pair[0] not in used][:further]
+            further_words[name] = unused
+            used |= {other for other, _ in unused}
+    order = np.argsort(angles, kind="stable").tolist()
+    return [Branch(names[i], neighbours_of_word[i][1], further_words[names[i]]) for i in order]

@@ -1,6 +1,5 @@
-"""Text as places in a list of words, which is all that the trainers of vectors see of it.
-
-What the trainers that have an input and an output matrix share.
+"""Text as indices into a list of words, as the trainers of vectors read it, and small helpers for
+their matrices.
 """
 
 from __future__ import annotations
@@ -38,25 +37,25 @@ def combined(which: str, input: np.ndarray, output: np.ndarray) -> np.ndarray:
 # ---- reading
 
 END, GONE = 0xFFFFFFFF, 0xFFFFFFFE  # the end of a unit; a word that is not in the list
-BLOCK = 1 << 16  # ids that are looked at together
-IN_MEMORY = 2 << 30  # bytes of text; more is encoded into a file that is mapped
+BLOCK = 1 << 16  # ids that are checked at a time
+IN_MEMORY = 2 << 30  # bytes of text; more is encoded into a mapped file
 
 
 @dataclass(frozen=True)
 class WordStream:
-    """A text as places in its list of words."""
+    """A text as indices into its list of words."""
 
-    words: Words  # the frequent ones first
+    words: Words  # frequent ones first
     counts: np.ndarray  # int64 (V,)
     ids: np.ndarray  # uint32 (T,), with END and GONE
 
     @property
     def n_words(self) -> int:
-        """Return how many words of the text are in the list."""
+        """Return the number of tokens of the text that are in the list."""
         return int(self.counts.sum())
 
     def has_neighbours(self) -> bool:
-        """Return whether any unit has two words; those that are not in the list leave no gap."""
+        """Return whether any unit has two words of the list."""
         last = np.array([END], np.uint32)
         for low in range(0, len(self.ids), BLOCK):
             block = self.ids[low : low + BLOCK]
@@ -68,7 +67,7 @@ class WordStream:
 
 
 def check_text(corpus: Corpus) -> None:
-    """Refuse finished vectors, before anything is made of them."""
+    """Refuse files of finished vectors."""
     for document in corpus.documents:
         if isinstance(document, Document) and vectors_instead_of_text(document.head()):
             raise DataError(
@@ -81,7 +80,7 @@ def check_text(corpus: Corpus) -> None:
 def read_words(
     corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | None = None
 ) -> WordStream:
-    """Read the text into memory or, where it is larger than `memory` bytes, into a private file."""
+    """Read the text into memory or, if it is larger than `memory` bytes, into a temporary file."""
     from seqloom.kernels.sampling import place_and_count
 
     words = _words(tokenizer)
@@ -97,8 +96,8 @@ def read_words(
     table = np.concatenate([np.full(first, GONE), np.arange(len(words))]).astype(np.uint32)
     table[tokenizer.eos_id] = END
     totals = np.zeros(tokenizer.vocab_size, np.int64)
-    parts: list[np.ndarray] = []
-    if corpus.n_bytes is None:  # packed, and the tokenizer is a finished one that did not read it
+    blocks: list[np.ndarray] = []
+    if corpus.n_bytes is None:  # compressed, and not read yet, since the tokenizer was given
         corpus.read_through()
     on_disk = (corpus.n_bytes or 0) > (IN_MEMORY if memory is None else memory)
     with tempfile.TemporaryFile(prefix="seqloom-ids-") as file:
@@ -107,7 +106,7 @@ def read_words(
             if on_disk:
                 file.write(block.tobytes())
             else:
-                parts.append(block)
+                blocks.append(block)
         if not totals[first:].any():
             raise DataError(
                 f"none of the {len(words):,} words is in {corpus.name}; give text that has some of them"
@@ -116,7 +115,7 @@ def read_words(
             file.flush()
             ids = np.memmap(file, np.uint32, "r").view(np.ndarray)
         else:
-            ids = np.concatenate(parts)
+            ids = np.concatenate(blocks)
     return WordStream(words, totals[first:], ids)
 
 
@@ -129,6 +128,5 @@ def _words(tokenizer: Tokenizer) -> Words:
             f"word vectors need words; tokenizer {tokenizer.kind!r} has none: use {', '.join(SPLITTERS)}"
         )
     arena, offsets = tokenizer.spellings()
-    return Words.from_bytes(
-        arena, offsets[np.count_nonzero(np.diff(offsets) == 0) :]
-    )  # specials have no bytes
+    # Special tokens have no bytes and come first.
+    return Words.from_bytes(arena, offsets[np.count_nonzero(np.diff(offsets) == 0) :])

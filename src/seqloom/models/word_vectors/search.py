@@ -1,16 +1,5 @@
-"""Which vectors are nearest to a query by cosine: exact, one by one or in batches.
-
-One query goes through rows of eight bits first (`kernels/vector_search.py`), many go through matrix
-products of blocks that stay in the cache. Beside the matrix this keeps a byte for each of its
-numbers, made when first needed; the matrix itself is not copied, so it may be memory-mapped.
-
-Which vectors are nearest to a query, approximately: a graph of neighbours instead of a look at every row.
-
-Hierarchical navigable small worlds (Malkov and Yashunin 2018), by usearch: every row is joined with
-rows near it, and a search walks from row to row towards the query. What it finds gets its cosine
-from the matrix, so the numbers are those of the exact search; what it may do is miss a neighbour. A
-query for which it finds too few is answered exactly. The rows are not copied; the links take about
-300 bytes a row.
+"""Search for the vectors nearest to a query by cosine: exact (`Index`), or approximate by a graph of
+neighbours (`Graph`).
 """
 
 from __future__ import annotations
@@ -29,33 +18,34 @@ from seqloom.kernels.parallel import chunk_bounds, thread_count
 
 Share = Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]  # the best of these rows
 
-SHARE = 1 << 14  # rows that a thread looks through at least
-BATCH = 256  # queries that go through the rows together
+SHARE = 1 << 14  # rows that a thread searches at least
+BATCH = 256  # queries that are searched together
 GROUP = 64  # queries of one matrix product
-STEP = 1024  # rows, about, whose scores are made and sifted at once
-ALONE = (
-    1 << 18
-)  # multiplications up to which OpenBLAS stays in one thread; its own threads get into the way of ours
+STEP = 1024  # rows, about, that are scored and sifted at a time
+# Multiplications up to which OpenBLAS stays in one thread; its threads would compete with ours.
+ONE_THREAD_PRODUCT = 1 << 18
 MIN_BATCHED_QUERIES = 4  # fewer queries than this are faster one by one
-SMALL = (
-    1 << 22
-)  # numbers of a matrix up to which one product for a few queries is faster than sifting
+# Numbers of a matrix up to which one product for a few queries is faster than sifting.
+SMALL = 1 << 22
 
 
 class Index:
-    """Exact nearest rows of a matrix (V, D)."""
+    """Exact nearest rows of a matrix (V, D).
+
+    A single query is compared with rows of eight bits first (`kernels/vector_search.py`), many by
+    matrix products of blocks that stay in the cache. Besides the matrix this takes one byte for each
+    of its numbers, made when first needed; the matrix is not copied, so it may be memory-mapped.
+    """
 
     def __init__(self, matrix: np.ndarray) -> None:
         from seqloom.kernels.vector_search import measure_rows
 
         self.matrix = matrix
-        self.inverse = np.empty(
-            len(matrix), np.float32
-        )  # (V,) one over the length, 0 for a row of zeros
+        self.inverse = np.empty(len(matrix), np.float32)  # 1 / length, 0 for a row of zeros
         if (bad := measure_rows(matrix, self.inverse)) >= 0:
             raise DataError(f"row {bad} has a value that is not a finite number")
         self._threads: ThreadPoolExecutor | None = None
-        self._process: int | None = None  # whose threads they are
+        self._process: int | None = None  # that owns the threads
         self._small: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -74,15 +64,15 @@ class Index:
             np.empty((len(queries), k), np.int64),
             np.empty((len(queries), k), np.float32),
         )
-        for part in _batches(len(queries)) if k else ():
-            rows[part], scores[part] = self._search(queries[part], k, limit)
+        for batch in _batches(len(queries)) if k else ():
+            rows[batch], scores[batch] = self._search(queries[batch], k, limit)
         return rows, scores
 
     def nearest_to_row(
         self, row: int, k: int, among: int | None = None
     ) -> tuple[list[int], list[float]]:
-        """Find the nearest to one row of the matrix. Among few rows Python's own work takes as long as
-        the product, so it is kept small.
+        """Find the nearest to one row of the matrix; written for speed, since among few rows Python takes
+        as long as the product.
         """
         limit = len(self.matrix) if among is None else min(among, len(self.matrix))
         wide, k = self.matrix[row].astype(np.float64), min(k, limit)
@@ -93,29 +83,28 @@ class Index:
         best, rows = np.full((1, k), -np.inf, np.float32), np.full((1, k), limit, np.int64)
         self._in_one_product(query, 0, limit, best, rows)
         ranked = sorted(zip((-best[0]).tolist(), rows[0].tolist()))
-        return [place for _, place in ranked], [-score for score, _ in ranked]
+        return [index for _, index in ranked], [-score for score, _ in ranked]
 
     def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Find the best of each share of the rows, and the best of these."""
+        """Find the best of each share of the rows, and merge them."""
         if len(queries) >= MIN_BATCHED_QUERIES:
-            look = self._together
+            search_rows = self._together
         elif limit * self.matrix.shape[1] <= SMALL:
-            look = self._in_one_product
+            search_rows = self._in_one_product
         else:
-            look = self._one_by_one
+            search_rows = self._one_by_one
             self._shrunk()  # before threads begin
 
-        def share(bounds: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        def search_share(bounds: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
             best = np.full((len(queries), k), -np.inf, np.float32)
-            rows = np.full(
-                best.shape, len(self.matrix), np.int64
-            )  # behind every row, should there be fewer than k
-            look(queries, *bounds, best, rows)
+            # Rows beyond the last, in case there are fewer than k.
+            rows = np.full(best.shape, len(self.matrix), np.int64)
+            search_rows(queries, *bounds, best, rows)
             return rows, best
 
-        alone = limit <= SHARE or look == self._in_one_product
-        size = limit if alone else max(-(-limit // thread_count()), SHARE)
-        shares = self._at_once(share, chunk_bounds(limit, size))
+        one_thread = limit <= SHARE or search_rows == self._in_one_product
+        size = limit if one_thread else max(-(-limit // thread_count()), SHARE)
+        shares = self._at_once(search_share, chunk_bounds(limit, size))
         rows, best = (
             shares[0]
             if len(shares) == 1
@@ -128,23 +117,22 @@ class Index:
     def _at_once(
         self, share: Share, bounds: list[tuple[int, int]]
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Run the first share here and the others in lasting threads: a single query is answered
-        before new ones would start.
+        """Run the first share in this thread and the others in a thread pool that is kept, since a single
+        query is answered before new threads would have started.
         """
-        here, *others = bounds
-        if (
-            others and self._process != os.getpid()
-        ):  # a forked child has none of its parent's threads
+        first_bounds, *other_bounds = bounds
+        # A forked child has none of its parent's threads.
+        if other_bounds and self._process != os.getpid():
             self._threads, self._process = (
-                ThreadPoolExecutor(max(thread_count() - 1, len(others))),
+                ThreadPoolExecutor(max(thread_count() - 1, len(other_bounds))),
                 os.getpid(),
             )
         waiting = (
-            [self._threads.submit(share, bound) for bound in others]
-            if self._threads is not None and others
+            [self._threads.submit(share, bound) for bound in other_bounds]
+            if self._threads is not None and other_bounds
             else []
         )
-        return [share(here), *(future.result() for future in waiting)]
+        return [share(first_bounds), *(future.result() for future in waiting)]
 
     def _one_by_one(
         self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray
@@ -152,9 +140,18 @@ class Index:
         from seqloom.kernels.vector_search import search_one
 
         small, scales, rests = self._shrunk()
-        for query, scores, places in zip(queries, best, rows):
+        for query, scores, found_rows in zip(queries, best, rows):
             search_one(
-                self.matrix, self.inverse, small, scales, rests, low, high, query, scores, places
+                self.matrix,
+                self.inverse,
+                small,
+                scales,
+                rests,
+                low,
+                high,
+                query,
+                scores,
+                found_rows,
             )
 
     def _in_one_product(
@@ -171,18 +168,24 @@ class Index:
 
         group, width = min(GROUP, len(queries)), self.matrix.shape[1]
         grouped = queries.reshape(1, -1, group, width)
-        size = max(1, min(ALONE // (group * width), STEP))  # rows of one matrix product
+        # Rows of one matrix product.
+        size = max(1, min(ONE_THREAD_PRODUCT // (group * width), STEP))
         step = max(STEP // size, 1) * size
-        room = np.empty((step // size, *grouped.shape[1:3], size), np.float32)
+        buffer = np.empty((step // size, *grouped.shape[1:3], size), np.float32)
         for start in range(low, high, step):
             stop = min(start + step, high)
-            whole = start + (stop - start) // size * size
-            for begin, end, each in ((start, whole, size), (whole, stop, stop - whole)):
+            full_end = start + (stop - start) // size * size
+            for begin, end, n_rows in (
+                (start, full_end, size),
+                (full_end, stop, stop - full_end),
+            ):
                 if begin < end:
-                    block = self.matrix[begin:end].reshape(-1, 1, each, width).transpose(0, 1, 3, 2)
-                    out = room[: len(block)] if each == size else None
+                    block = (
+                        self.matrix[begin:end].reshape(-1, 1, n_rows, width).transpose(0, 1, 3, 2)
+                    )
+                    scores = buffer[: len(block)] if n_rows == size else None
                     sift_block(
-                        np.matmul(grouped, block, out=out), self.inverse, begin, best, rows
+                        np.matmul(grouped, block, out=scores), self.inverse, begin, best, rows
                     )  # (B, G, Q, R)
 
     def _shrunk(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -197,7 +200,7 @@ class Index:
         return self._small
 
     def cosines(self, queries: np.ndarray, limit: int) -> np.ndarray:
-        """Compute all cosines (n, limit) of a few queries, where a search needs more than the best."""
+        """Compute all cosines (n, limit) of a few queries."""
         return (unit_rows(queries) @ self.matrix[:limit].T) * self.inverse[:limit]
 
 
@@ -208,23 +211,29 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
 
 
 def _batches(n: int) -> list[slice]:
-    """Split queries into batches that are searched for together: whole groups, then the rest."""
-    whole = n // GROUP * GROUP
-    return [slice(low, min(low + BATCH, whole)) for low in range(0, whole, BATCH)] + (
-        [slice(whole, n)] if whole < n else []
+    """Split queries into batches: full groups, then the rest."""
+    grouped = n // GROUP * GROUP
+    return [slice(low, min(low + BATCH, grouped)) for low in range(0, grouped, BATCH)] + (
+        [slice(grouped, n)] if grouped < n else []
     )
 
 
 # ---- approximate
 
-LINKS = 16  # of a row to others, M of the paper; twice as many on the ground
-WIDE_BUILD = 128  # candidates kept while a row is joined, efConstruction of the paper
-WIDE_SEARCH = 128  # candidates kept while searching, ef of the paper
-SMALL_PART = 8  # of fewer than one row in so many, exact search is the faster one
+LINKS = 16  # of a row to others, M of the paper; twice as many on the lowest layer
+WIDE_BUILD = 128  # candidates while a row is added, efConstruction of the paper
+WIDE_SEARCH = 128  # candidates while searching, ef of the paper
+SMALL_PART = 8  # among less than 1 / SMALL_PART of the rows, exact search is faster
 
 
 class Graph:
-    """Approximately nearest rows of a matrix; asked as the exact Index is, which it also needs."""
+    """Approximately nearest rows of a matrix, with the interface of the exact Index, which it needs.
+
+    Hierarchical navigable small worlds (Malkov and Yashunin 2018), by usearch: every row is linked to
+    rows near it, and a search walks from row to row towards the query. Cosines are computed from the
+    matrix, so they are those of the exact search, but a neighbour may be missed. A query with too few
+    results is answered exactly. The rows are not copied; the links take about 300 bytes per row.
+    """
 
     def __init__(self, exact: Index, threads: int = 1) -> None:
         if threads < 1:
@@ -236,7 +245,7 @@ class Graph:
                 "approximate search needs usearch; install it: pip install 'seqloom[approximate]', or search "
                 "exactly, which is the default"
             ) from None
-        self.exact = exact  # keeps the matrix alive, of which usearch has the addresses
+        self.exact = exact  # keeps the matrix alive, to which usearch has pointers
         matrix = exact.matrix
         self._links = Links(
             ndim=matrix.shape[1],
@@ -248,9 +257,8 @@ class Graph:
             enable_key_lookups=False,
         )
         with progress.task("joining neighbours", total=len(matrix), unit="words") as bar:
-            for low, high in _runs(
-                exact.inverse > 0
-            ):  # a row of zeros is nobody's neighbour, and would be a dead end
+            # A row of zeros is no neighbour of any row, and would be a dead end.
+            for low, high in _runs(exact.inverse > 0):
                 for start in range(low, high, STEP):
                     rows = np.arange(start, min(start + STEP, high), dtype=np.uint64)
                     self._links.add(
@@ -261,7 +269,7 @@ class Graph:
     def nearest(
         self, queries: np.ndarray, k: int, among: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows and cosines (n, k) as Index.nearest does; a few may be missed for the next best."""
+        """Return rows and cosines (n, k) as Index.nearest does; a few of the best may be missed."""
         size = len(self.exact.matrix)
         limit = size if among is None else min(among, size)
         if limit * SMALL_PART < size or not len(self._links):
@@ -272,45 +280,41 @@ class Graph:
             np.empty((len(queries), k), np.float32),
         )
         for low in range(0, len(queries), BATCH):
-            part = slice(low, low + BATCH)
-            rows[part], scores[part] = self._search(queries[part], k, limit)
-        short = ~np.isfinite(scores).all(axis=1) | ~queries.any(
-            axis=1
-        )  # too few were found, or there is no direction
-        if short.any():
-            rows[short], scores[short] = self.exact.nearest(queries[short], k, among)
+            batch = slice(low, low + BATCH)
+            rows[batch], scores[batch] = self._search(queries[batch], k, limit)
+        # Too few results, or a query of zeros.
+        incomplete = ~np.isfinite(scores).all(axis=1) | ~queries.any(axis=1)
+        if incomplete.any():
+            rows[incomplete], scores[incomplete] = self.exact.nearest(queries[incomplete], k, among)
         return rows, scores
 
     def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k best that the graph offers below `limit`; row V and a cosine of -inf where it
-        offers fewer.
+        """Return the k best results of the graph below `limit`; row V and a cosine of -inf where there are
+        fewer.
         """
         from seqloom.kernels.parallel import thread_count
 
         size = len(self.exact.matrix)
-        offered = (
-            k if limit == size else 2 * -(-k * size // limit)
-        )  # twice what the part would hold by its share
-        matches: Any = self._links.search(queries, min(offered, size), threads=thread_count())
-        keys = np.atleast_2d(
-            matches.keys
-        )  # for a single query it gives one row, cut to what it found
+        # Of these about 2 k are expected below the limit.
+        n_candidates = k if limit == size else 2 * -(-k * size // limit)
+        matches: Any = self._links.search(queries, min(n_candidates, size), threads=thread_count())
+        keys = np.atleast_2d(matches.keys)  # for a single query: one row, without padding
         counts = matches.counts if len(queries) > 1 else np.array([matches.keys.size])
-        there = np.arange(keys.shape[1]) < counts[:, None]
+        offered_mask = np.arange(keys.shape[1]) < counts[:, None]
         rows = np.full((len(queries), max(keys.shape[1], k)), size, np.int64)
-        rows[:, : keys.shape[1]][there] = keys[there]
+        rows[:, : keys.shape[1]][offered_mask] = keys[offered_mask]
         rows[rows >= limit] = size
-        near = np.minimum(rows, size - 1)
+        safe_rows = np.minimum(rows, size - 1)
         scores = (
-            np.matmul(self.exact.matrix[near], queries[:, :, None])[:, :, 0]
-            * self.exact.inverse[near]
+            np.matmul(self.exact.matrix[safe_rows], queries[:, :, None])[:, :, 0]
+            * self.exact.inverse[safe_rows]
         )  # (n, offered)
         scores[rows == size] = -np.inf
         order = np.lexsort((rows, -scores), axis=1)[:, :k]
         return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def _runs(kept: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield the start and end (exclusive) of every run of kept rows."""
-    edges = np.flatnonzero(np.diff(kept, prepend=False, append=False))
+def _runs(mask: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the start and end (exclusive) of every run of true values."""
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
     yield from zip(edges[::2].tolist(), edges[1::2].tolist())

@@ -1,5 +1,5 @@
-"""What word2vec, its descendants and GloVe have in common: words with an input and an output matrix
-that were learnt from text, and that can be learnt further from other text.
+"""What word2vec, its descendants and GloVe share: words with an input and an output matrix, learnt from
+text; training can be continued on other text.
 """
 
 from __future__ import annotations
@@ -28,23 +28,20 @@ else:
 
 
 class TrainingText(NamedTuple):
-    """What there is to learn from."""
+    """A text to learn from."""
 
     stream: WordStream
-    counts: np.ndarray  # int64 (V,), of this text and of what was read before
-    places: np.ndarray  # where the words of the earlier model stand now
+    counts: np.ndarray  # int64 (V,), of this text and those read before
+    earlier_index: np.ndarray  # index of each word of the earlier model in `stream.words`
 
 
 class TrainedVectors(Mixin):
-    """Written before the contract: `class Glove(TrainedVectors, Embedder)`. It learns by windows,
-    unless `_learn` is written.
+    """Written before the contract: `class Glove(TrainedVectors, Embedder)`. It learns from windows,
+    unless `_learn` is overridden.
     """
 
-    fixed_options: ClassVar[tuple[str, ...]] = (
-        "dimensions",
-        "tokenizer",
-        "normalize",
-    )  # which cannot change later
+    # Options that cannot change later.
+    fixed_options: ClassVar[tuple[str, ...]] = ("dimensions", "tokenizer", "normalize")
     words: Words
     counts: np.ndarray  # int64 (V,)
     input: np.ndarray  # float32 (V, D); fastText: more rows, for n-grams
@@ -56,7 +53,7 @@ class TrainedVectors(Mixin):
         self.layout = self._new_layout()
 
     def _new_layout(self) -> WordRows:
-        """Return how words have rows of `input`, before anything is learnt."""
+        """Return the layout of the rows of `input`, before anything is learnt."""
         return WordRows(self.config)
 
     def label(self) -> str:
@@ -68,21 +65,20 @@ class TrainedVectors(Mixin):
     def _learn(
         self, text: TrainingText, options: FitOptions, earlier: Self | None, facts: dict[str, Any]
     ) -> None:
-        """Learn the words of a text, from an earlier model or from nothing; checkpoints are told
-        apart by `facts`.
+        """Learn the words of a text, from an earlier model or from scratch; `facts` identify the
+        checkpoints.
         """
-        c, words, places = self.config, text.stream.words, text.places
+        c, words, earlier_index = self.config, text.stream.words, text.earlier_index
         bags, buckets = self.layout.bags(words)
         inputs = random_rows(len(words) * self.layout.own + len(buckets), c.dimensions, c.seed)
         outputs = output_rows(c, len(words))
         if earlier is not None:
             if self.layout.own:
-                inputs[places, : c.dimensions] = earlier.input[: len(places)]
+                inputs[earlier_index, : c.dimensions] = earlier.input[: len(earlier_index)]
             self.layout.copy_ngrams(earlier.layout, earlier.input, bags, buckets, inputs)
-            if (
-                c.loss != "hs" and earlier.config.loss != "hs"
-            ):  # a tree begins anew, since it has other nodes
-                outputs[places, : c.dimensions] = earlier.output
+            # A tree is trained from scratch, since its nodes differ.
+            if c.loss != "hs" and earlier.config.loss != "hs":
+                outputs[earlier_index, : c.dimensions] = earlier.output
         losses = train_windows(
             text.stream, bags, inputs, outputs, text.counts, c, run=options.run, facts=facts
         )
@@ -105,10 +101,10 @@ class TrainedVectors(Mixin):
     def partial_fit(
         self, data: Any, *, memory: int | str | None = None, run: str | Path | None = None
     ) -> Self:
-        """Learn further from new text: known words go on from where they are, new ones are added,
-        none is forgotten.
+        """Continue training on new text: known words keep their vectors as a start, new ones are added,
+        none is dropped.
 
-        When that fails, the model stays what it was.
+        If training fails, the model stays unchanged.
         """
         if not self.fitted:
             return self.fit(data, memory=memory, run=run)
@@ -128,7 +124,7 @@ class TrainedVectors(Mixin):
     ) -> None:
         """Train on the corpus. `start`: the hash of the data that was learnt before."""
         check_text(corpus)
-        tokenizer, places = self._make_tokenizer(corpus), np.zeros(0, np.int64)
+        tokenizer, earlier_index = self._make_tokenizer(corpus), np.zeros(0, np.int64)
         if earlier is not None:
             self._check_like(earlier)
             tokenizer = tokenizer.extended(
@@ -143,8 +139,8 @@ class TrainedVectors(Mixin):
             )
         counts = stream.counts
         if earlier is not None:
-            places, counts = stream.words.find(earlier.words[:]), counts.copy()
-            counts[places] += earlier.counts
+            earlier_index, counts = stream.words.find(earlier.words[:]), counts.copy()
+            counts[earlier_index] += earlier.counts
         facts = {
             "model": self.name,
             "config": self.config.to_dict(),
@@ -152,7 +148,7 @@ class TrainedVectors(Mixin):
             "words": len(stream.words),
             "start": start,
         }
-        self._learn(TrainingText(stream, counts, places), options, earlier, facts)
+        self._learn(TrainingText(stream, counts, earlier_index), options, earlier, facts)
         self.tokenizer, self.words, self.counts, self._vectors = (
             tokenizer,
             stream.words,
@@ -169,17 +165,17 @@ class TrainedVectors(Mixin):
             self._reorder(np.argsort(-counts, kind="stable"))
 
     def _check_like(self, earlier: Self) -> None:
-        """Refuse to go on from what has another shape."""
+        """Refuse to continue from a model with other fixed options."""
         pairs = [
             (name, getattr(self.config, name), getattr(earlier.config, name))
             for name in self.fixed_options
         ]
-        if other := [
+        if differences := [
             f"{name} is {mine}, but the model to go on from has {had}"
             for name, mine, had in pairs
             if mine != had
         ]:
-            raise ConfigError(f"{', '.join(other)}; give the same")
+            raise ConfigError(f"{', '.join(differences)}; give the same")
 
     def _reorder(self, order: np.ndarray) -> None:
         """Sort the words again, frequent ones first."""

@@ -1,6 +1,5 @@
-"""Training by windows: what word2vec and fastText have in common. The arithmetic is in kernels/word2vec.py.
-
-How words are drawn: which are read, which are noise, and the tree of hierarchical softmax.
+"""Training on windows, which word2vec and fastText share: subsampling, noise words, the tree of
+hierarchical softmax, chunks of the text. The arithmetic is in kernels/word2vec.py.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ _FULL = 2**32 - 1
 
 
 def keep_thresholds(counts: np.ndarray, sample: float) -> np.ndarray:
-    """Return thresholds, uint32 (V,): a word is read when 32 random bits are not above its own.
+    """Return thresholds, uint32 (V,): a word is read if 32 random bits are not above its threshold.
 
-    word2vec reads a word of share f with probability sqrt(sample / f) + sample / f, as its program
-    has it (its paper says 1 - sqrt(sample / f) for leaving out).
+    A word with share f is read with probability sqrt(sample / f) + sample / f, as in the program
+    word2vec (its paper drops it with probability 1 - sqrt(sample / f)).
     """
     if sample == 0:
         return np.full(len(counts), _FULL, np.uint32)
@@ -36,14 +35,14 @@ def alias_table(counts: np.ndarray, exponent: float) -> tuple[np.ndarray, np.nda
     """Build the table of Walker's alias method for count^exponent: (alias int32, cut uint32), each
     (V,).
 
-    Draw a place k evenly and 32 more bits; the word is k if these are not above cut[k], else alias[k].
+    Draw k uniformly and 32 more bits; the word is k if these are not above cut[k], else alias[k].
     """
     from seqloom.kernels.sampling import fill_alias
 
     seen = np.maximum(counts, 1).astype(np.float64)
     weights = np.exp(
         exponent * (np.log(seen) - np.log(seen.max(initial=1)))
-    )  # as large as 1 at most
+    )  # 1 for the most frequent
     alias, share = (
         np.arange(len(counts), dtype=np.int32),
         weights / max(weights.sum(), 1e-300) * len(counts),
@@ -67,28 +66,23 @@ def huffman(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     order = np.argsort(-counts, kind="stable")
     parents, turns = np.zeros(2 * size - 1, np.int64), np.zeros(2 * size - 1, np.int8)
     build_tree(counts[order].astype(np.int64), parents, turns)
-    place = np.empty(size, np.int64)
-    place[order] = np.arange(size)  # where the tree has each word
+    leaf = np.empty(size, np.int64)
+    leaf[order] = np.arange(size)
     ends = np.empty(size, np.int64)
-    total = fill_paths(parents, turns, place, ends, np.zeros(0, np.int32), np.zeros(0, np.int8))
-    nodes, ways = np.empty(total, np.int32), np.empty(total, np.int8)
-    fill_paths(parents, turns, place, ends, nodes, ways)
-    return ends, nodes, ways
+    total = fill_paths(parents, turns, leaf, ends, np.zeros(0, np.int32), np.zeros(0, np.int8))
+    nodes, path_turns = np.empty(total, np.int32), np.empty(total, np.int8)
+    fill_paths(parents, turns, leaf, ends, nodes, path_turns)
+    return ends, nodes, path_turns
 
 
 # ---- windows
 
-CHUNK, CHUNKS = (
-    1 << 15,
-    64,
-)  # ids of a chunk, and how many there are at least where the text allows it
+CHUNK, CHUNKS = 1 << 15, 64  # ids of a chunk; minimum number of chunks if the text is long enough
 LEAST_CHUNK = 256
-LEAST_PIECE = 1024  # ids from one place: windows end with them
-WORD_PLACES, NGRAM_PLACES = (
-    3,
-    12,
-)  # of a long text that are read at once; rows that many words share forget sooner
-LAST_RATE = 1e-4  # of the first, at the end
+LEAST_PIECE = 1024  # ids from one region, at the ends of which windows are cut
+# Regions of a long text in one chunk; rows that many words share forget sooner.
+WORD_REGIONS, NGRAM_REGIONS = 3, 12
+LAST_RATE = 1e-4  # share of the initial learning rate at the end
 
 KINDS = ("mean", "sum", "weighted", "attention", "own")  # the numbers of kernels/word2vec.py
 NO_WEIGHTS = np.zeros(0, np.float32)
@@ -100,34 +94,37 @@ class Bags(NamedTuple):
 
     ends: np.ndarray  # int64 (V,)
     rows: np.ndarray  # int32
-    longest: int  # rows that one word has at most
+    longest: int  # maximum number of rows of a word
     kind: int  # MEAN, SUM, WEIGHTED, ATTENTION or OWN of kernels/word2vec.py
     weights: np.ndarray  # float32, of every row, where the kind has weights
 
 
 @dataclass(frozen=True)
 class WordRows:
-    """Rows of the input matrix: one for each word. A model has such a value, which is replaced and
-    never changed.
-    """
+    """Rows of the input matrix: one for each word. Immutable: a model replaces it."""
 
     config: Any
     own: bool = True  # whether every word has a row
 
     def bags(self, words: Words) -> tuple[Bags, np.ndarray]:
-        """Return the rows of each word, and which n-grams have rows too."""
-        size, own = len(words), KINDS.index("own")
+        """Return the rows of each word, and the buckets of n-grams that have rows."""
+        size, kind = len(words), KINDS.index("own")
         return Bags(
-            np.arange(1, size + 1), np.arange(size, dtype=np.int32), 1, own, NO_WEIGHTS
+            np.arange(1, size + 1), np.arange(size, dtype=np.int32), 1, kind, NO_WEIGHTS
         ), np.zeros(0, np.int64)
 
     def copy_ngrams(
-        self, earlier: Self, known: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray
+        self,
+        earlier: Self,
+        earlier_rows: np.ndarray,
+        bags: Bags,
+        buckets: np.ndarray,
+        inputs: np.ndarray,
     ) -> None:
-        """Copy the known rows of n-grams."""
+        """Copy the rows of n-grams of an earlier model."""
 
     def learnt(self, table: np.ndarray, bags: Bags, buckets: np.ndarray) -> Self:
-        """Return what is known of the rows once they are learnt."""
+        """Return the layout after training."""
         return self
 
     def reordered(self, order: np.ndarray) -> Self:
@@ -138,7 +135,7 @@ class WordRows:
         return combined(self.config.vectors, table, output)
 
     def unseen(self, table: np.ndarray, words: list[str]) -> np.ndarray | None:
-        """Return vectors of words without a row, if there are any."""
+        """Return vectors of words without a row, if the layout can make them."""
         return None
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -152,47 +149,47 @@ class WordRows:
 
 
 class Outputs(NamedTuple):
-    """What a word is predicted with: noise by Walker's alias method, or its way through a Huffman tree."""
+    """What predicting a word needs: noise by Walker's alias method, or its path in a Huffman tree."""
 
     kind: int  # NEGATIVE, TREE or ALL
-    longest: int  # rows that one word needs
+    longest: int  # maximum number of output rows of a word
     negatives: int
     alias: np.ndarray  # int32 (V,)
     cut: np.ndarray  # uint32 (V,)
     ends: np.ndarray  # int64 (V,)
     nodes: np.ndarray  # int32
-    turns: np.ndarray  # int8, 1: the node says yes
+    turns: np.ndarray  # int8, the target of each node
 
 
 class Chunks(NamedTuple):
-    """A long text is read at several places at once, a piece of each in a chunk, so that no subject
-    has the vectors for itself for long; a short one from the beginning to the end.
+    """Chunks of a text. A long text is divided into regions and a chunk has a piece of each, so that no
+    topic dominates the vectors for long; a short one is read from beginning to end.
     """
 
     total: int  # ids of the text
-    places: int
-    piece: int  # ids of a chunk from one place
+    n_regions: int
+    piece: int  # ids of a chunk from one region
 
     @classmethod
-    def of(cls, total: int, places: int) -> Chunks:
+    def of(cls, total: int, n_regions: int) -> Chunks:
         size = max(LEAST_CHUNK, min(CHUNK, total // CHUNKS))
         return (
-            cls(total, places, size // places)
-            if size >= places * LEAST_PIECE
+            cls(total, n_regions, size // n_regions)
+            if size >= n_regions * LEAST_PIECE
             else cls(total, 1, size)
         )
 
     @property
-    def _part(self) -> int:
-        return -(-self.total // self.places)
+    def _region(self) -> int:
+        return -(-self.total // self.n_regions)
 
     @property
     def number(self) -> int:
-        return -(-self._part // self.piece)
+        return -(-self._region // self.piece)
 
     def _bounds(self, chunk: int) -> list[tuple[int, int]]:
-        starts = [place * self._part for place in range(self.places)]
-        ends = [min(start + self._part, self.total) for start in starts]
+        starts = [i * self._region for i in range(self.n_regions)]
+        ends = [min(start + self._region, self.total) for start in starts]
         low, high = chunk * self.piece, (chunk + 1) * self.piece
         return [(min(start + low, end), min(start + high, end)) for start, end in zip(starts, ends)]
 
@@ -202,7 +199,7 @@ class Chunks(NamedTuple):
     def ids(self, ids: np.ndarray, chunk: int) -> np.ndarray:
         end = np.array([END], np.uint32)
         return np.concatenate(
-            [part for low, high in self._bounds(chunk) for part in (ids[low:high], end)]
+            [piece_ids for low, high in self._bounds(chunk) for piece_ids in (ids[low:high], end)]
         )
 
 
@@ -214,9 +211,7 @@ def make_outputs(counts: np.ndarray, loss: str, negatives: int, noise_exponent: 
 
 
 def tables() -> tuple[np.ndarray, np.ndarray]:
-    """Return sigmoid and softplus (log(1 + e^x)) at the edges of the cells that the kernel looks
-    up.
-    """
+    """Return tables of sigmoid and softplus (log(1 + e^x)) for the kernel, at the edges of its cells."""
     from seqloom.kernels.word2vec import BOUND, CELLS
 
     x = np.linspace(-BOUND, BOUND, CELLS + 1)
@@ -236,7 +231,8 @@ def train_windows(
 ) -> list[float]:
     """Update `inputs` and `outputs` (see `rows`) in place; return the mean loss of each epoch.
 
-    The loss is that of one prediction: of the word and its negatives (ns), or -log p(word) (hs, softmax).
+    The loss is that of one prediction: of the word and its negatives (ns), or -log p(word) (hs,
+    softmax).
     """
     from seqloom.kernels.word2vec import train
 
@@ -247,7 +243,7 @@ def train_windows(
     )
     keep = keep_thresholds(stream.counts, c.sample)
     chunks = Chunks.of(
-        len(stream.ids), WORD_PLACES if bags.kind == KINDS.index("own") else NGRAM_PLACES
+        len(stream.ids), WORD_REGIONS if bags.kind == KINDS.index("own") else NGRAM_REGIONS
     )
 
     def work(epoch: int, chunk: int) -> tuple[float, int]:
@@ -277,9 +273,7 @@ def train_windows(
 
 
 def rows(n: int, dimensions: int) -> np.ndarray:
-    """Return zeros (n, dimensions and some more that stay zero), each row at the start of a cache
-    line.
-    """
+    """Return zeros (n, dimensions plus padding), each row at the start of a cache line."""
     from seqloom.kernels.word2vec import LANES
 
     width = -(-dimensions // LANES) * LANES
@@ -288,13 +282,13 @@ def rows(n: int, dimensions: int) -> np.ndarray:
 
 def random_rows(n: int, dimensions: int, seed: int) -> np.ndarray:
     """Return initial input vectors: small, and different for every word."""
-    made, random = (
+    vectors, random = (
         rows(n, dimensions),
         np.random.default_rng(seed).random((n, dimensions), np.float32),
     )
     random -= np.float32(0.5)
-    np.multiply(random, np.float32(2 / dimensions), out=made[:, :dimensions])
-    return made
+    np.multiply(random, np.float32(2 / dimensions), out=vectors[:, :dimensions])
+    return vectors
 
 
 def output_rows(config: WindowConfig, n_words: int) -> np.ndarray:
@@ -303,9 +297,7 @@ def output_rows(config: WindowConfig, n_words: int) -> np.ndarray:
 
 
 def _mix(seed: int, step: int) -> int:
-    """Return 64 bits that differ for every pair (splitmix64); never 0, which the generator could
-    not leave.
-    """
+    """Return 64 bits that differ for every pair (splitmix64); never 0, where the generator would stay."""
     z = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) & _MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK

@@ -1,10 +1,10 @@
-"""word2vec: a word is known by the company it keeps (Mikolov et al. 2013, "Efficient Estimation of
+"""word2vec: word vectors that predict the words around them (Mikolov et al. 2013, "Efficient Estimation of
 Word Representations" and "Distributed Representations of Words and Phrases").
 
-Skip-gram: every neighbour predicts the word in the middle (which is the same as the middle
-predicting its neighbours, over the whole text, and the way the authors' program does it). CBOW: the
-mean of the neighbours predicts it. What the noise words are is decided once for a window, not for
-each pair, so that the arithmetic is small matrix products.
+Skip-gram: every neighbour predicts the word in the middle (over a whole text the same as the middle
+predicting its neighbours, and as in the authors' program). CBOW: the mean of the neighbours predicts
+it. Noise words are drawn once per window, not per pair, so that the arithmetic is small matrix
+products.
 """
 
 from __future__ import annotations

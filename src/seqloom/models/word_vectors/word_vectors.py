@@ -1,8 +1,7 @@
-"""Words and their vectors, finished: what every static embedder gives, and what files of vectors
-are read into.
+"""Finished words and vectors: the result of every static embedder, and of reading files of vectors.
 
 WordVectors.of(words, matrix)          from Python
-seqloom.load(directory)                our own format, memory-mapped: open at once, whatever its size
+seqloom.load(directory)                our format, memory-mapped, so that any size opens at once
 interop.vectors.read_vectors(path)     word2vec, GloVe and fastText files
 """
 
@@ -30,7 +29,7 @@ from seqloom.text.vocabulary import spelling_specs
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
-EPSILON = 0.001  # keeps the denominator of 3CosMul from zero, as its authors have it
+EPSILON = 0.001  # keeps the denominator of 3CosMul above zero; the value of its authors
 
 
 class WordVectors(Embedder):
@@ -39,16 +38,15 @@ class WordVectors(Embedder):
     learnt_values: ClassVar[dict[str, Kind]] = {"dimensions": positive}
     words: Words
     matrix: np.ndarray  # float32 (V, D)
-    counts: np.ndarray | None  # how often each word was seen, where that is known
+    counts: np.ndarray | None  # occurrences of each word, if known
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self._index: Index | None = None
         self._graph: Graph | None = None
         self._mean: np.ndarray | None = None
-        self.maker: Callable[[list[str]], np.ndarray] | None = (
-            None  # of other words, where a file has n-grams; not saved
-        )
+        # Makes vectors of other words, if the file has n-grams; not saved.
+        self.maker: Callable[[list[str]], np.ndarray] | None = None
 
     # ---- making
 
@@ -56,7 +54,7 @@ class WordVectors(Embedder):
     def of(
         cls, words: Iterable[str], matrix: Any, counts: Any = None, *, source: str = "memory"
     ) -> WordVectors:
-        """Make word vectors from distinct words and their vectors (V, D)."""
+        """Return word vectors of distinct words and a matrix (V, D)."""
         try:
             rows = np.asarray(matrix)
         except ValueError:
@@ -156,20 +154,20 @@ class WordVectors(Embedder):
         return self._mean
 
     def index(self) -> Index:
-        """Return what a search needs beside the matrix, made when it is first needed."""
+        """Return the index for exact search, made when it is first needed."""
         if self._index is None:
             try:
                 self._index = Index(self.matrix)
             except DataError:
                 with np.errstate(over="ignore", invalid="ignore"):
                     bad = int(np.flatnonzero(~np.isfinite(np.square(self.matrix).sum(axis=1)))[0])
-                what = (
+                problem = (
                     "is too long"
                     if np.isfinite(self.matrix[bad]).all()
                     else "has a value that is not a finite number"
                 )
                 raise DataError(
-                    f"the vector of {self.words[bad]!r} (row {bad}) {what}; leave the word out or train "
+                    f"the vector of {self.words[bad]!r} (row {bad}) {problem}; leave the word out or train "
                     "again"
                 ) from None
         return self._index
@@ -177,7 +175,7 @@ class WordVectors(Embedder):
     def approximate_index(self, threads: int = 1) -> Graph:
         """Return the graph for approximate search, made when it is first needed and kept in memory.
 
-        With more `threads` it is made faster, but then it, and with it a few answers, differ from run to run.
+        With more `threads` it is built faster, but it and a few results differ from run to run.
         """
         if self._graph is None:
             self._graph = Graph(self.index(), threads)
@@ -193,7 +191,7 @@ class WordVectors(Embedder):
         among: int | None = None,
         approximate: bool = False,
     ) -> list[Neighbours]:
-        """Find the k words nearest to each vector (n, D) that are not among those asked about."""
+        """Find the k words nearest to each vector (n, D), without those in `asked`."""
         self._check_query(queries, k, among)
         excluded = [{self.words.place(word) for word in set(words)} for words in asked]
         spare = max((len(rows) for rows in excluded), default=0)
@@ -212,8 +210,8 @@ class WordVectors(Embedder):
     def search_products(
         self, three: np.ndarray, k: int, asked: Sequence[Sequence[str]], among: int | None
     ) -> list[Neighbours]:
-        """Find the best words by 3CosMul for (a, b, c) as (3, n, D): with cosines moved to 0..1, the
-        product of two over the third.
+        """Find the best words by 3CosMul for (a, b, c) as (3, n, D): with cosines mapped to 0..1, those of
+        b and c multiplied, divided by that of a.
         """
         self._check_query(three.reshape(-1, three.shape[-1]), k, among)
         limit = len(self) if among is None else min(among, len(self))
@@ -231,8 +229,10 @@ class WordVectors(Embedder):
     def _named(
         self, rows: list[int], scores: list[float], left_out: set[int], k: int
     ) -> Neighbours:
-        kept = [(i, score) for i, score in zip(rows, scores) if i not in left_out][:k]
-        return list(zip(self.words.named(i for i, _ in kept), (score for _, score in kept)))
+        neighbours = [(i, score) for i, score in zip(rows, scores) if i not in left_out][:k]
+        return list(
+            zip(self.words.named(i for i, _ in neighbours), (score for _, score in neighbours))
+        )
 
     def _check_query(self, queries: np.ndarray, k: int, among: int | None) -> None:
         self.check_fitted()
@@ -255,27 +255,27 @@ class WordVectors(Embedder):
     def subset(
         self, words: Iterable[str] | int, *, missing: Literal["refuse", "skip"] = "refuse"
     ) -> WordVectors:
-        """Return the first so many words, or these words in this order, as a copy."""
+        """Return a copy with these words in this order, or with the first words if a number is given."""
         self.check_fitted()
         if isinstance(words, int):
-            places = np.arange(min(words, len(self)))
+            indices = np.arange(min(words, len(self)))
         else:
             chosen = list(dict.fromkeys(words))
-            places = self.words.find(chosen)
-            if missing == "refuse" and (places < 0).any():
-                raise unknown_word(chosen[int(np.argmin(places))], self)
-            places = places[places >= 0]
-        counts = None if self.counts is None else self.counts[places]
+            indices = self.words.find(chosen)
+            if missing == "refuse" and (indices < 0).any():
+                raise unknown_word(chosen[int(np.argmin(indices))], self)
+            indices = indices[indices >= 0]
+        counts = None if self.counts is None else self.counts[indices]
         source = f"part of {self.recorded('data', 'memory')}"
-        return WordVectors.of(self.words.take(places), self.matrix[places], counts, source=source)
+        return WordVectors.of(self.words.take(indices), self.matrix[indices], counts, source=source)
 
     def clusters(
         self, n: int, words: Sequence[str] | int | None = None, *, seed: int = 0
     ) -> list[list[str]]:
-        """Split words into n groups by k-means of directions, the largest group first, in each the
-        word nearest to its centre first.
+        """Split words into n groups by k-means on unit vectors, the largest group first, in each the word
+        nearest to its centre first.
 
-        `words`: which, or how many of the first; all takes a while for 400,000.
+        `words`: these, or the first so many; all 400,000 of a large file take a while.
         """
         try:
             from sklearn.cluster import KMeans
@@ -284,16 +284,15 @@ class WordVectors(Embedder):
             raise MissingExtra(
                 "clusters need scikit-learn; install it: pip install 'seqloom[maps]'"
             ) from None
-        part = self if words is None else self.subset(words)
-        if not 1 <= n <= len(part):
+        vectors = self if words is None else self.subset(words)
+        if not 1 <= n <= len(vectors):
             raise ConfigError(
-                f"n must be between 1 and the number of words, {len(part):,}; got {n}"
+                f"n must be between 1 and the number of words, {len(vectors):,}; got {n}"
             )
-        units = unit_rows(part.matrix)
+        units = unit_rows(vectors.matrix)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # fewer different vectors than groups: there are fewer groups
+            # Fewer distinct vectors than groups: there are fewer groups.
+            warnings.simplefilter("ignore", ConvergenceWarning)
             kmeans = KMeans(n, n_init=3, random_state=seed).fit(units)
         distances = np.linalg.norm(units - kmeans.cluster_centers_[kmeans.labels_], axis=1)
         order = np.lexsort((distances, kmeans.labels_))
@@ -303,7 +302,7 @@ class WordVectors(Embedder):
             if len(g)
         ]
         return [
-            [part.words[i] for i in group.tolist()]
+            [vectors.words[i] for i in group.tolist()]
             for group in sorted(groups, key=lambda group: (-len(group), group[0]))
         ]
 

@@ -1,5 +1,5 @@
-"""A long list of distinct words in three arrays that can be memory-mapped, and the way from a word
-to its place.
+"""A long list of distinct words in three arrays that can be memory-mapped, with a hash table from words
+to indices.
 
 Bytes, offsets and hash slots, as in `text/vocabulary.py`, but without special tokens and in any
 order: opening 400,000 words takes no longer than opening one. Bytes that are not UTF-8 are kept (as
@@ -30,71 +30,69 @@ class Words(Sequence[str]):
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Words:
-        """Make a list of these words; refuse one that occurs twice."""
+        """Return a list of these words; refuse repeated ones."""
         listed = list(words)
-        if other := [word for word in listed if not isinstance(word, str)]:
-            raise DataError(f"words are strings; {other[0]!r} is {type(other[0]).__name__}")
+        if not_strings := [word for word in listed if not isinstance(word, str)]:
+            raise DataError(
+                f"words are strings; {not_strings[0]!r} is {type(not_strings[0]).__name__}"
+            )
         spelled = [to_spelling(word) for word in listed]
         offsets = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=offsets[1:])
         table = cls.from_bytes(padded(b"".join(spelled)), offsets)
-        if len(again := table.repeated()):
+        if len(repeated := table.repeated()):
             raise DataError(
-                f"the word {table[int(again[0])]!r} appears twice, at positions "
-                f"{table.find([table[int(again[0])]])[0]} and {again[0]}; every word has one vector"
+                f"the word {table[int(repeated[0])]!r} appears twice, at positions "
+                f"{table.find([table[int(repeated[0])]])[0]} and {repeated[0]}; every word has one vector"
             )
         return table
 
     @classmethod
     def from_bytes(cls, arena: np.ndarray, offsets: np.ndarray) -> Words:
-        """Make words from spellings that follow one another in `arena` (with the spare bytes of
-        `padded`).
-        """
+        """Return words from concatenated spellings in `arena` (with the spare bytes of `padded`)."""
         from seqloom.kernels.tokens import fill_slots
 
         slots = np.full(1 << (2 * len(offsets)).bit_length(), -1, np.int32)
         fill_slots(arena, offsets, 0, len(offsets) - 1, slots)
         return cls(arena, offsets, slots)
 
-    # ---- from a place to its word
+    # ---- from an index to its word
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def spelling(self, place: int) -> bytes:
-        return self.arena[self.offsets[place] : self.offsets[place + 1]].tobytes()
+    def spelling(self, index: int) -> bytes:
+        return self.arena[self.offsets[index] : self.offsets[index + 1]].tobytes()
 
-    def named(self, places: Iterable[int]) -> list[str]:
+    def named(self, indices: Iterable[int]) -> list[str]:
         """Return the words at these indices."""
-        arena, offsets = (
-            self.arena.data,
-            self.offsets.data,
-        )  # each access of NumPy costs as much as the rest
-        return [from_spelling(bytes(arena[offsets[i] : offsets[i + 1]])) for i in places]
+        # Memoryviews: indexing NumPy arrays would take as long as the rest.
+        arena, offsets = self.arena.data, self.offsets.data
+        return [from_spelling(bytes(arena[offsets[i] : offsets[i + 1]])) for i in indices]
 
     @overload
-    def __getitem__(self, place: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        if not -len(self) <= place < len(self):
-            raise IndexError(f"position {place} is out of range for {len(self):,} words")
-        return from_spelling(self.spelling(place % len(self)))
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"position {index} is out of range for {len(self):,} words")
+        return from_spelling(self.spelling(index % len(self)))
 
     def __iter__(self) -> Iterator[str]:
         blob, ends = self.arena.tobytes(), self.offsets.tolist()
         return (from_spelling(blob[low:high]) for low, high in pairwise(ends))
 
-    # ---- from a word to its place
+    # ---- from a word to its index
 
     def find(self, words: Sequence[str]) -> np.ndarray:
         """Return the index of each word, -1 where there is no such word; int64."""
         spelled = [to_spelling(word) for word in words]
         row_offsets = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=row_offsets[1:])
-        places = np.empty(len(spelled), np.int64)
+        indices = np.empty(len(spelled), np.int64)
         self._find_tokens(
             padded(b"".join(spelled)),
             row_offsets[:-1],
@@ -102,14 +100,14 @@ class Words(Sequence[str]):
             self.arena,
             self.offsets,
             self.slots,
-            places,
+            indices,
         )
-        return np.maximum(places, -1)
+        return np.maximum(indices, -1)
 
     def place(self, word: str) -> int:
         """Return the index of one word, or -1, as `find` does for many."""
         spelled = to_spelling(word)
-        places = np.empty(1, np.int64)
+        indices = np.empty(1, np.int64)
         self._find_tokens(
             padded(spelled),
             _FIRST,
@@ -117,13 +115,13 @@ class Words(Sequence[str]):
             self.arena,
             self.offsets,
             self.slots,
-            places,
+            indices,
         )
-        return max(int(places[0]), -1)
+        return max(int(indices[0]), -1)
 
     @cached_property
     def _find_tokens(self) -> Callable[..., None]:
-        """Return the kernel, imported once: for one word an import costs as much as the work."""
+        """Return the kernel, imported once: for one word an import takes as long as the search."""
         from seqloom.kernels.tokens import find_tokens
 
         return find_tokens
@@ -132,10 +130,8 @@ class Words(Sequence[str]):
         return isinstance(word, str) and self.place(word) >= 0
 
     def repeated(self) -> np.ndarray:
-        """Return the indices of words that occur earlier too, before anything relies on there being
-        none.
-        """
-        first_places = np.empty(len(self), np.int64)
+        """Return the indices of words that also occur earlier in the list."""
+        first_indices = np.empty(len(self), np.int64)
         self._find_tokens(
             self.arena,
             self.offsets[:-1],
@@ -143,14 +139,12 @@ class Words(Sequence[str]):
             self.arena,
             self.offsets,
             self.slots,
-            first_places,
+            first_indices,
         )
-        return np.flatnonzero(first_places != np.arange(len(self)))
+        return np.flatnonzero(first_indices != np.arange(len(self)))
 
     def near(self, word: str, most: int = 3) -> list[str]:
-        """Find words that are spelled almost like this one, nearest first, ties in the order of the
-        list.
-        """
+        """Find words with a similar spelling, nearest first, ties in the order of the list."""
         from seqloom.kernels.alignment import edit_distances
 
         other_case = [
@@ -170,13 +164,13 @@ class Words(Sequence[str]):
 
     # ---- part of it, and on disk
 
-    def take(self, places: np.ndarray) -> Words:
+    def take(self, indices: np.ndarray) -> Words:
         """Return the words at these indices, in this order."""
         from seqloom.kernels.decimals import gather_words
         from seqloom.kernels.tokens import PAD
 
-        starts, stops = self.offsets[places], self.offsets[places + 1]
-        offsets = np.zeros(len(places) + 1, np.int64)
+        starts, stops = self.offsets[indices], self.offsets[indices + 1]
+        offsets = np.zeros(len(indices) + 1, np.int64)
         np.cumsum(stops - starts, out=offsets[1:])
         arena = np.zeros(int(offsets[-1]) + PAD, np.uint8)
         gather_words(self.arena, starts, stops, offsets, arena)
@@ -187,8 +181,8 @@ class Words(Sequence[str]):
 
     @classmethod
     def restore(cls, arrays: dict[str, np.ndarray]) -> Words:
-        """Make words from what `spelling_specs` describes; the kernels trust their tables, so a
-        stranger's are checked first.
+        """Return words from the arrays that `spelling_specs` describes, checked first, since the kernels
+        trust their tables.
         """
         check_spellings(arrays)
         return cls(*(arrays[name] for name in SPELLINGS))
