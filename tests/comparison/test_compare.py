@@ -17,6 +17,7 @@ from seqloom.comparison.bench import Bench
 from seqloom.comparison.ladder import FRACTIONS
 from seqloom.comparison.report import markdown, write_report
 from seqloom.comparison.result import held, trim
+from seqloom.comparison.run import TYPICAL, Plan, stopped_learning
 from seqloom.comparison.rungs import RUNGS, bpe_size, tokenizer_config
 from seqloom.comparison.table import columns, size, visible
 from seqloom.errors import ConfigError, DataError, SeqloomError
@@ -44,7 +45,8 @@ class Ear:
         self.said.append(message)
 
     def trained(self):
-        return [m.removeprefix("training ") for m in self.said if m.startswith("training ")]
+        said = [m.removeprefix("training ") for m in self.said if m.startswith("training ")]
+        return [m.split(" (")[0] for m in said]
 
 
 def listened(data, **options):
@@ -473,3 +475,50 @@ def test_the_report_says_steps_and_passes_of_networks(tmp_path, shakespeare):
     assert result.to_dict()["rungs"][1]["steps"] == network.steps
     row = next(line for line in markdown(result).splitlines() if line.startswith("| rnn"))
     assert f" {network.steps:,} | {network.passes:.1f} |" in row
+
+
+# ---- the plan
+
+
+def test_the_plan_comes_first_and_the_rest_of_the_time_with_each_rung(tmp_path, text):
+    _, first = listened(text, rungs=["byte-2", "byte-3", "rnn"], minutes=0.01, work=tmp_path)
+    plan = next(line for line in first.said if line.startswith("plan"))
+    assert "3 rungs" in plan
+    assert "byte-2, byte-3" in plan
+    assert "rnn: 0.01 minutes each" in plan
+    announced = [line for line in first.said if line.startswith("training ")]
+    assert first.said.index(plan) < first.said.index(announced[0])
+    assert "training byte-3 (2 of 3, about" in announced[1]
+    _, second = listened(text, rungs=["byte-2", "byte-3"], minutes=0.01, work=tmp_path)
+    assert "kept from before: byte-2, byte-3" in "\n".join(second.said)
+
+
+def test_rungs_that_take_longer_than_planned_lengthen_the_rest():
+    rungs = [
+        SimpleNamespace(name=name, work=work, on_others=False, finished=False)
+        for name, work in (("a", 1), ("b", 1), ("net", 0))
+    ]
+    plan = Plan(rungs, SimpleNamespace(minutes=1.0), int(100 * TYPICAL), set())
+    assert plan.total == 260
+    assert "about 4 minutes left" in plan.announce("a")
+    plan.measured("a", 301.0)
+    assert "2 of 3, about 6 minutes left" in plan.announce("b")
+    assert "3 of 3, about 60 seconds left" in plan.announce("net")
+
+
+def test_a_network_that_only_memorises_is_marked():
+    def log(valid, loss):
+        return [
+            line
+            for step, (v, x) in enumerate(zip(valid, loss), 1)
+            for line in ({"step": step, "loss": x}, {"step": step, "valid": v})
+        ]
+
+    falling = [5.0, 4.0, 3.0, 2.0, 1.0]
+    assert stopped_learning(log([3.0, 2.0, 2.1, 2.2, 2.3], falling), 2) == 2
+    assert stopped_learning(log([3.0, 2.0, 2.1, 2.2, 2.3], [5.0, 4.0, 4.0, 4.1, 4.2]), 2) is None
+    assert (
+        stopped_learning(log([3.0, 2.5, 2.0, 2.2, 2.3], falling), 3) is None
+    )  # too few evaluations
+    assert stopped_learning(log(falling, falling), 5) is None
+    assert stopped_learning([], None) is None

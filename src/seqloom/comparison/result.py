@@ -61,11 +61,15 @@ class RungResult:
     steps: int | None = None  # of a network: updates, and passes over the training data
     passes: float | None = None
     pretrained: bool = False  # elsewhere, on unknown text that may contain the test part
+    stopped_learning: int | None = None  # after which step it only memorised (`stopped_learning`)
 
     @property
     def shown(self) -> str:
-        """Return its name, with a mark where its value may be too good to be true."""
-        return f"{self.name} *" if self.pretrained else self.name
+        """Return its name, with a mark where its value may be too good to be true, or where it could
+        have stopped training earlier.
+        """
+        marks = " *" * self.pretrained + " †" * (self.stopped_learning is not None)
+        return f"{self.name}{marks}"
 
     @property
     def value(self) -> float:

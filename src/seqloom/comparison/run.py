@@ -112,6 +112,62 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
 
 
+TYPICAL = (
+    2e6  # units a second and pass, of a rung that is no network; corrected while rungs are measured
+)
+
+
+class Plan:
+    """How long the rungs of a comparison will take, and how long is left while it runs."""
+
+    def __init__(self, rungs: Sequence[Rung], bench: Bench, size: int, finished: set[str]) -> None:
+        """Estimate the time of each rung. `size` of the training data; `finished`: names of rungs whose
+        results are kept from before.
+        """
+        self.networks = [rung.name for rung in rungs if _is_network(rung)]
+        self.finished = finished | {rung.name for rung in rungs if rung.finished}
+        self.minutes = bench.minutes
+        self.seconds = {
+            rung.name: 60 * bench.minutes if _is_network(rung) else rung.work * size / TYPICAL
+            for rung in rungs
+        }
+        self.seconds |= dict.fromkeys(self.finished, 0.0)
+        self.total = sum(self.seconds.values())
+        self._estimated = self._measured = (
+            1.0  # seconds of rungs that are no networks; 1: no rung yet
+        )
+
+    def describe(self) -> str:
+        """Return the rungs, their minutes and the time of all of them."""
+        to_do = [name for name in self.seconds if name not in self.finished]
+        others = [name for name in to_do if name not in self.networks]
+        networks = [name for name in to_do if name in self.networks]
+        parts = [", ".join(others)] if others else []
+        if networks:
+            parts.append(f"{', '.join(networks)}: {self.minutes:g} minutes each")
+        if self.finished:
+            parts.append(f"kept from before: {', '.join(self.finished)}")
+        return f"plan: {len(self.seconds)} rungs, about {duration(self.total)}; {'; '.join(parts)}"
+
+    def announce(self, name: str) -> str:
+        """Return the number of a rung, and the time that is left before it."""
+        names = list(self.seconds)
+        left = names[names.index(name) :]
+        ratio = self._measured / self._estimated
+        seconds = sum(self.seconds[n] * (1 if n in self.networks else ratio) for n in left)
+        return f"{names.index(name) + 1} of {len(names)}, about {duration(seconds)} left"
+
+    def measured(self, name: str, seconds: float | None) -> None:
+        """Correct the estimate of what is left by the time that a rung took."""
+        if seconds is not None and name not in self.networks and name not in self.finished:
+            self._estimated += self.seconds[name]
+            self._measured += seconds
+
+
+def _is_network(rung: Rung) -> bool:
+    return not rung.work and not rung.on_others and not rung.finished
+
+
 # ---- run
 
 LIMIT = 10.0  # minutes that a rung may take, by default
@@ -184,8 +240,17 @@ def compare(
         seed=seed,
     )
     with held(directory):
+        finished = {
+            rung.name
+            for rung in wanted
+            if rung.reusable
+            and not rung.on_others
+            and (directory / f"{rung.name}-{Attempt(rung, bench).key}").exists()
+        }
+        plan = Plan(wanted, bench, out.sizes["train"], finished)
+        progress.say(plan.describe())
         ladder.warm_up()
-        for item in _run(wanted, bench, directory, limit or LIMIT, out):
+        for item in _run(wanted, bench, directory, limit or LIMIT, out, plan):
             if on_rung is not None:
                 on_rung(item)
         out.bench = bench
@@ -267,7 +332,7 @@ def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
 
 
 def _run(
-    wanted: list[Rung], bench: Bench, directory: Path, limit: float, out: Comparison
+    wanted: list[Rung], bench: Bench, directory: Path, limit: float, out: Comparison, plan: Plan
 ) -> Iterator[RungResult | Skipped]:
     """Yield the result of each rung, cached or measured now, or why it is skipped."""
     for rung in wanted:
@@ -277,10 +342,10 @@ def _run(
         if cached is None:
             try:
                 check_time(out.ladder, rung, bench, limit)
-                progress.say(
-                    f"evaluating {rung.name}" if rung.finished else f"training {rung.name}"
-                )
+                verb = "evaluating" if rung.finished else "training"
+                progress.say(f"{verb} {rung.name} ({plan.announce(rung.name)})")
                 cached = _measure(attempt, target, out)
+                plan.measured(rung.name, cached.result.train_seconds)
             except NotPossible as reason:
                 out.skipped.append(Skipped(rung.name, str(reason)))
                 yield out.skipped[-1]
@@ -337,7 +402,11 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Finished
         adds=rung.adds,
         pretrained=rung.family == PRETRAINED,
         **(
-            {"steps": record["steps"], "passes": record["epochs"]}
+            {
+                "steps": record["steps"],
+                "passes": record["epochs"],
+                "stopped_learning": stopped_learning(model.log, record.get("best_step")),
+            }
             if model.trained and not rung.directory
             else {}
         ),
@@ -353,6 +422,21 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Finished
         result = replace(result, disk=_size(partial))
         write_result(partial, result, rows)
     return FinishedRung(result, rows, model)
+
+
+MIN_EVALUATIONS = 3  # evaluations without gain that say that a network has stopped learning
+
+
+def stopped_learning(log: progress.Lines, best_step: int | None) -> int | None:
+    """Return the step after which a network only memorised: all later evaluations were worse, while the
+    training loss fell. None where it did not, or where too few evaluations would say so.
+    """
+    losses = [line for line in log if "loss" in line]
+    evaluations = [line["step"] for line in log if "valid" in line]
+    if best_step is None or sum(step > best_step for step in evaluations) < MIN_EVALUATIONS:
+        return None
+    until_then = [line["loss"] for line in losses if line["step"] <= best_step]
+    return best_step if until_then and losses[-1]["loss"] < until_then[-1] else None
 
 
 def _disk(model: Any) -> int | None:

@@ -174,11 +174,16 @@ def _differences(c: Comparison) -> list[Column]:
 
 def mark(c: Comparison) -> list[str]:
     """Say what the mark behind a name means, where one has it."""
-    return (
-        [f"* {UNKNOWN}, so its result may be too good."]
-        if any(r.pretrained for r in c.results)
-        else []
-    )
+    remarks = []
+    if any(r.pretrained for r in c.results):
+        remarks.append(f"* {UNKNOWN}, so its result may be too good.")
+    remarks += [
+        f"† {r.name} stopped learning at step {r.stopped_learning:,} of {r.steps:,}: its validation got "
+        "worse while its training loss fell; the weights of that step are kept."
+        for r in c.results
+        if r.stopped_learning is not None
+    ]
+    return remarks
 
 
 def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:
