@@ -79,6 +79,9 @@ RUNNING = (
     "model",
     "were",
     "parameters",
+    "received",
+    "input",
+    "step",
 )
 SO_FAR = "".join(f"(?<!{word} )" for word in RUNNING) + "so far(?! apart| away)"
 PROMISE = re.compile(rf"\b(not built|not yet(?! fitted)|{SO_FAR})\b", re.IGNORECASE)

@@ -56,7 +56,7 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in the order of the file, not yet on a grid."""
+    """Rows in the order of the file, before they are put on a grid."""
 
     name: str
     times: list[Any]
