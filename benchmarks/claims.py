@@ -52,7 +52,7 @@ def run(quick: bool, only: str) -> None:
 
 def cost(kind: str, quick: bool) -> Iterator[Row]:
     """Time and peak memory of one layer against the length of its one sequence, with fitted exponents."""
-    from seqloom.comparison.run import peak_memory
+    from seqloom.comparison.timing import peak_memory
 
     lengths = LENGTHS[:3] if quick else LENGTHS
     seconds, peaks = [], []

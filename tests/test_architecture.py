@@ -513,7 +513,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 405
+MAX_FILES = 407
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 18,
     "charts": 27,
@@ -532,7 +532,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "tasks": 10,
     "testing": 13,
     "text": 27,
-    "training": 16,
+    "training": 18,
     "views": 12,
 }
 

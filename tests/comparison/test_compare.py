@@ -12,14 +12,15 @@ import pytest
 import seqloom
 from seqloom import Corpus, compare, progress
 from seqloom.comparison import run as comparing
-from seqloom.comparison import rungs
+from seqloom.comparison import rungs, timing
 from seqloom.comparison.bench import Bench
 from seqloom.comparison.ladder import FRACTIONS
 from seqloom.comparison.report import markdown, write_report
 from seqloom.comparison.result import held, trim
-from seqloom.comparison.run import TYPICAL, Plan, stopped_learning
+from seqloom.comparison.run import stopped_learning
 from seqloom.comparison.rungs import RUNGS, bpe_size, tokenizer_config
 from seqloom.comparison.table import columns, size, visible
+from seqloom.comparison.timing import TYPICAL, Plan
 from seqloom.errors import ConfigError, DataError, SeqloomError
 from seqloom.metrics import bootstrap
 
@@ -245,8 +246,6 @@ def test_what_takes_too_long_is_skipped_and_said(text, tmp_path):
 
 
 def test_time_is_measured_on_a_part_and_only_where_it_may_be_long(text, tmp_path, monkeypatch):
-    from seqloom.comparison import run
-
     def timed(**options):
         found, ear = listened(
             text, rungs=["byte-1", "byte-2"], work=tmp_path / str(len(options)), **options
@@ -254,10 +253,10 @@ def test_time_is_measured_on_a_part_and_only_where_it_may_be_long(text, tmp_path
         return [r.name for r in found.results], [m for m in ear.said if m.startswith("timing")]
 
     assert timed() == (["byte-1", "byte-2"], [])
-    monkeypatch.setattr(run, "SLOWEST", 1.0)  # now anything may take hours
+    monkeypatch.setattr(timing, "SLOWEST", 1.0)  # now anything may take hours
     clock = iter(range(1000))
     monkeypatch.setattr(
-        run, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: next(clock))})
+        timing, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: next(clock))})
     )
     done, said = timed(limit=1.0)  # a second for a sixteenth is 16 seconds for all
     assert done == ["byte-1", "byte-2"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -27,11 +27,11 @@ from seqloom.errors import TrainingError
 from seqloom.training import checkpoint
 from seqloom.training import checkpoint as files
 from seqloom.training.checkpoint import Interrupts
-from seqloom.training.config import MINUTES, TrainConfig
+from seqloom.training.config import TrainConfig
 from seqloom.training.devices import memory_advice
 from seqloom.training.log import Log
 from seqloom.training.optimizers import Average, optimizer_arrays, restore_optimizer
-from seqloom.training.pace import Pace
+from seqloom.training.pace import Clock, Length, Pace, decide_length, say_little
 from seqloom.training.trainable import DelayedGroup, Schedule, Trainable
 from seqloom.training.update import (
     Diverged,
@@ -42,92 +42,6 @@ from seqloom.training.update import (
     rebuilt,
     shape_of,
 )
-
-_WARM, _TIMED = 2, 8  # steps that are not counted, and how many are, where the time allows it
-_TRIAL = 0.03  # of the time may go into timing
-_EVALUATIONS = 20  # how many if the task does not say
-_SHARE = 0.1  # of the time: the most that evaluations may take
-_FEWEST = (
-    100  # steps that are made however little data there is, where nothing is said about length
-)
-_LITTLE = 0.1  # of a pass: who trains less is told
-
-Clock = Callable[[], float]
-
-
-@dataclass(frozen=True)
-class Length:
-    """How long to train: `steps`, or so many `seconds`, for which `steps` is only an estimate."""
-
-    steps: int
-    evaluate_every: int
-    seconds: float | None = None
-    spent: float = 0.0  # seconds that the estimate took
-
-
-def decide_length(
-    task: Trainable,
-    config: TrainConfig,
-    device: torch.device,
-    groups: Sequence[DelayedGroup] = (),
-    initial: Mapping[str, np.ndarray] | None = None,
-    clock: Clock = time.perf_counter,
-) -> Length:
-    """Decide how many steps to train, or how long, and after how many steps to evaluate."""
-    most = getattr(task, "evaluations", _EVALUATIONS)
-    per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
-    if not config.timed:
-        steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
-        planned = config.planned_steps or steps
-        return Length(steps, config.evaluate_every or max(planned // most, 1))
-    begun = clock()
-    seconds = 60 * (MINUTES if config.minutes is None else config.minutes)
-    enough = getattr(task, "enough_epochs", None)
-    step, evaluation = _time(
-        Updater(task, config, device, groups, initial), seconds * _TRIAL, clock
-    )
-    if enough is not None and (config.enough or config.minutes is None):
-        # of little data, which more passes would only teach by heart
-        steps = max(round(enough * per_epoch), _FEWEST)
-        if steps * step + most * evaluation <= seconds:
-            progress.say(
-                f"{steps:,} steps, {steps / per_epoch:.0f} epochs; --epochs or --minutes gives another length"
-            )
-            return Length(steps, config.evaluate_every or max(steps // most, 1))
-    evaluations = min(max(int(seconds * _SHARE / max(evaluation, 1e-6)), 2), most)
-    left = max(seconds - evaluations * evaluation, seconds / 2)
-    steps = config.planned_steps or max(int(left / step), 1)
-    every = config.evaluate_every or -(-steps // evaluations)
-    progress.say(f"{seconds / 60:g} minutes: about {steps:,} steps, {steps / per_epoch:.1f} epochs")
-    _say_little(steps / per_epoch, per_epoch * step)
-    return Length(steps, every, seconds, clock() - begun)
-
-
-def _say_little(epochs: float, pass_seconds: float) -> None:
-    """Say that the data was, or will be, hardly seen."""
-    if epochs < _LITTLE:
-        progress.say(
-            f"warning: this time is enough for {epochs:.1%} of the data; one pass takes about "
-            f"{pass_seconds / 60:,.3g} minutes"
-        )
-
-
-def _time(updater: Updater, longest: float, clock: Clock) -> tuple[float, float]:
-    """Measure the seconds of a step and of an evaluation, on a network that is thrown away."""
-    times: list[float] = []
-    begun = clock()
-    while len(times) < _WARM + _TIMED and (len(times) <= _WARM or clock() - begun < longest):
-        start = clock()
-        updater.update(len(times), len(times) + 1, 0.0)
-        times.append(clock() - start)
-    counted = sorted(times[_WARM:])
-    updater.network.eval()
-    start = clock()
-    updater.task.evaluate(updater.network)
-    return max(counted[len(counted) // 2], 1e-9), clock() - start
-
-
-# ---- loop
 
 REPORTS = 200  # about as many reports in the log
 CHECKPOINT_SECONDS = 60.0
@@ -332,7 +246,7 @@ class _Loop:
         progress.say(
             f"{self.step:,} steps, {epochs:.1f} epochs in {self.pace.spent / 60:.3g} minutes ({how})"
         )
-        _say_little(epochs, self.pace.spent / max(epochs, 1e-9))
+        say_little(epochs, self.pace.spent / max(epochs, 1e-9))
 
     def _update(self, rate: float) -> Update:
         try:

@@ -13,9 +13,18 @@ are part of the checkpoint, so a run that goes on has the time that it had left.
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from seqloom.training.trainable import DECAY
+import numpy as np
+import torch
+
+from seqloom import progress
+from seqloom.training.config import MINUTES, TrainConfig
+from seqloom.training.trainable import DECAY, DelayedGroup, Trainable
+from seqloom.training.update import Updater
 
 TOLERANCE = 0.03  # of the time: so much early or late is in time
 # How far back the duration of a step is measured: a share of the time, but not fewer steps than these.
@@ -85,3 +94,89 @@ class Pace:
         self.spent, self.evaluation = state["spent"], state["evaluation"]
         self.plan = [(begin, end) for begin, end in state["plan"]]
         self._time, self._steps = state["recent"]
+
+
+# ---- length
+
+_WARM, _TIMED = 2, 8  # steps that are not counted, and how many are, where the time allows it
+_TRIAL = 0.03  # of the time may go into timing
+_EVALUATIONS = 20  # how many if the task does not say
+_SHARE = 0.1  # of the time: the most that evaluations may take
+_FEWEST = (
+    100  # steps that are made however little data there is, where nothing is said about length
+)
+_LITTLE = 0.1  # of a pass: who trains less is told
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long to train: `steps`, or so many `seconds`, for which `steps` is only an estimate."""
+
+    steps: int
+    evaluate_every: int
+    seconds: float | None = None
+    spent: float = 0.0  # seconds that the estimate took
+
+
+def decide_length(
+    task: Trainable,
+    config: TrainConfig,
+    device: torch.device,
+    groups: Sequence[DelayedGroup] = (),
+    initial: Mapping[str, np.ndarray] | None = None,
+    clock: Clock = time.perf_counter,
+) -> Length:
+    """Decide how many steps to train, or how long, and after how many steps to evaluate."""
+    most = getattr(task, "evaluations", _EVALUATIONS)
+    per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
+    if not config.timed:
+        steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
+        planned = config.planned_steps or steps
+        return Length(steps, config.evaluate_every or max(planned // most, 1))
+    begun = clock()
+    seconds = 60 * (MINUTES if config.minutes is None else config.minutes)
+    enough = getattr(task, "enough_epochs", None)
+    step, evaluation = _time(
+        Updater(task, config, device, groups, initial), seconds * _TRIAL, clock
+    )
+    if enough is not None and (config.enough or config.minutes is None):
+        # of little data, which more passes would only teach by heart
+        steps = max(round(enough * per_epoch), _FEWEST)
+        if steps * step + most * evaluation <= seconds:
+            progress.say(
+                f"{steps:,} steps, {steps / per_epoch:.0f} epochs; --epochs or --minutes gives another length"
+            )
+            return Length(steps, config.evaluate_every or max(steps // most, 1))
+    evaluations = min(max(int(seconds * _SHARE / max(evaluation, 1e-6)), 2), most)
+    left = max(seconds - evaluations * evaluation, seconds / 2)
+    steps = config.planned_steps or max(int(left / step), 1)
+    every = config.evaluate_every or -(-steps // evaluations)
+    progress.say(f"{seconds / 60:g} minutes: about {steps:,} steps, {steps / per_epoch:.1f} epochs")
+    say_little(steps / per_epoch, per_epoch * step)
+    return Length(steps, every, seconds, clock() - begun)
+
+
+def say_little(epochs: float, pass_seconds: float) -> None:
+    """Say that the data was, or will be, hardly seen."""
+    if epochs < _LITTLE:
+        progress.say(
+            f"warning: this time is enough for {epochs:.1%} of the data; one pass takes about "
+            f"{pass_seconds / 60:,.3g} minutes"
+        )
+
+
+def _time(updater: Updater, longest: float, clock: Clock) -> tuple[float, float]:
+    """Measure the seconds of a step and of an evaluation, on a network that is thrown away."""
+    times: list[float] = []
+    begun = clock()
+    while len(times) < _WARM + _TIMED and (len(times) <= _WARM or clock() - begun < longest):
+        start = clock()
+        updater.update(len(times), len(times) + 1, 0.0)
+        times.append(clock() - start)
+    counted = sorted(times[_WARM:])
+    updater.network.eval()
+    start = clock()
+    updater.task.evaluate(updater.network)
+    return max(counted[len(counted) // 2], 1e-9), clock() - start
