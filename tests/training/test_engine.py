@@ -347,6 +347,15 @@ def test_the_numbers_that_are_recorded_repeat_a_run_of_minutes(busy, options):
     assert report.valid == again.valid
 
 
+def test_a_run_of_minutes_that_patience_ended_is_repeated_too():
+    report = timed(patience=1, evaluate_every=3, lr=3.0)
+    repeated = report.facts["repeated_by"]
+    assert report.steps == repeated["steps"] < 20
+    plan = tuple(repeated.pop("decay_plan"))
+    again = run(Toy(valid=True), patience=1, decay_plan=plan, **(repeated | {"lr": 3.0}))
+    assert same(weights(report), weights(again))
+
+
 def test_a_run_of_minutes_goes_on_to_the_same_bits_with_the_time_that_was_left(
     tmp_path, monkeypatch
 ):

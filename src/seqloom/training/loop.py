@@ -227,8 +227,9 @@ class _Loop:
         options: dict[str, Any] = {"steps": self.step}
         if len(plan) == 1 and plan[0][1] == self.step > plan[0][0]:
             options["decay_steps"] = plan[0][1] - plan[0][0]
-        elif plan:
-            options["decay_plan"] = [f"{begin}:{end}" for begin, end in plan]
+        elif self.pace.decays:  # patience may have ended the run before any decay
+            falls = plan or [(self.step, self.step)]
+            options["decay_plan"] = [f"{begin}:{end}" for begin, end in falls]
         options |= {
             "planned_steps": self.planned_steps,
             "evaluate_every": self.length.evaluate_every,
