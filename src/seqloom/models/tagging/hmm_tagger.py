@@ -4,8 +4,9 @@ Brants 2000, "TnT").
     best tags = argmax over tags of  sum log p(tag | the one or two before)  +  log p(word | tag)
 
 Both come from counts of tagged sentences (`follow_probs` and `Lexicon`), so learning is one pass. The
-sentence boundary is a tag. Only tags that the lexicon finds possible for a word are tried, which
-saves time and changes no result.
+sentence boundary is a tag. A tag is tried for a word only if the lexicon gives it at least
+`MIN_RELATIVE_PROB` of the best tag's probability, which saves time; only transitions that outweigh
+such a factor could make another one win.
 """
 
 from __future__ import annotations
