@@ -48,6 +48,7 @@ LEVELS = {
     "reporters": 0,
     "forks": 0,
     "describing": 0,
+    "foreign_names": 0,
     "traces": 0,
     "encoder_table": 0,
     "_version": 0,
@@ -202,6 +203,7 @@ MIXINS = {
     "NeuralLanguageModel",
     "Repeating",
     "SequenceModel",
+    "TextTransformer",
     "TrainedVectors",
     "TranslationModel",
 }
@@ -513,9 +515,9 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 407
+MAX_FILES = 409
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
-    "": 18,
+    "": 19,
     "charts": 27,
     "cli": 25,
     "comparison": 32,

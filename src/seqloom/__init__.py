@@ -140,7 +140,11 @@ def __getattr__(name: str) -> Any:
         # No folder is called inspect: in src/seqloom it would hide the standard library's.
         return import_module("seqloom.views" if name == "inspect" else "seqloom.testing")
     if name.startswith("__") or name not in (public := _public()):
-        raise AttributeError(f"module 'seqloom' has no attribute {name!r}")
+        from seqloom.foreign_names import answer_public
+
+        answer = answer_public(name)
+        hint = "" if answer is None else f"; {answer}"
+        raise AttributeError(f"module 'seqloom' has no attribute {name!r}{hint}")
     return getattr(import_module(public[name]), name)
 
 

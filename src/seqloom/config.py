@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from seqloom.errors import ConfigError, quoted, suggest, suggest_known
+from seqloom.errors import ConfigError, quoted, suggest
 
 C = TypeVar("C", bound="Config")
 Unit = Literal["line", "document", "stream"]
@@ -121,12 +121,10 @@ class Config:
         """Refuse an unknown option with an error that says where it belongs, or names its neighbour."""
         names = list(defaults(cls))
         if unknown := [name for name in values if name not in names]:
-            from seqloom.describing import belongs_elsewhere
+            from seqloom.describing import explain_unknown
 
-            elsewhere = belongs_elsewhere(unknown[0], cls)
             raise ConfigError(
-                f"unknown option {quoted(unknown[0])}"
-                f"{f'; {elsewhere}' if elsewhere else suggest_known(unknown[0], names)}"
+                f"unknown option {quoted(unknown[0])}{explain_unknown(unknown[0], cls)}"
             )
         return super().__new__(cls)
 
@@ -278,10 +276,13 @@ def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:
     """
     if config is None:
         return cls.from_dict(options)
+    if not isinstance(config, cls):
+        raise ConfigError(
+            f"expected a {cls.__name__}, got {type(config).__name__}; a model is made of options, "
+            "and fit(data) takes the data"
+        )
     if options:
         raise ConfigError(f"give either a {cls.__name__} or keyword options, not both")
-    if not isinstance(config, cls):
-        raise ConfigError(f"expected a {cls.__name__}, got {type(config).__name__}")
     return config
 
 

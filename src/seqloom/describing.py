@@ -1,5 +1,6 @@
 """What Python and scikit-learn ask about a model, made from its options: signature, docstring,
-repr, tags; where a misplaced option belongs; and what differs between two records of options.
+repr, tags; what an unknown option is called here, or where it belongs; and what differs between
+two records of options.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from importlib import import_module
 from typing import Any, Literal
 
 from seqloom import progress
-from seqloom.config import Config, field_types, in_words, parts
-from seqloom.errors import ConfigError
+from seqloom.config import Config, defaults, field_types, in_words, parts
+from seqloom.errors import ConfigError, suggest_known
+from seqloom.foreign_names import NO_OPTION, OPTIONS, candidates, our_option, word_of
 
 _TRAIN, _SAMPLING = (
     "seqloom.training.config:TrainConfig",
@@ -119,16 +121,16 @@ def renamed(new: str, value: Any, old: str, former: Any) -> Any:
     return former
 
 
-def scikit_learn_tags(kind: str | None) -> Any:
-    """Return what scikit-learn asks of an estimator: its kind (classifier, or None), and that it
-    reads text and needs labels.
+def scikit_learn_tags(kind: str | None, *, transforms: bool) -> Any:
+    """Return what scikit-learn asks of an estimator: its kind (classifier, or None), whether it
+    is a step before another, and that it reads text and, unless it is such a step, needs labels.
     """
-    from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+    from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags, TransformerTags
 
     return Tags(
         estimator_type=kind,
-        target_tags=TargetTags(required=True),
-        transformer_tags=None,
+        target_tags=TargetTags(required=not transforms),
+        transformer_tags=TransformerTags() if transforms else None,
         regressor_tags=None,
         classifier_tags=ClassifierTags() if kind == "classifier" else None,
         input_tags=InputTags(two_d_array=False, string=True),
@@ -150,6 +152,22 @@ def _type_name(kind: Any) -> str:
 
 
 # ---- an option in the wrong place
+
+
+def explain_unknown(option: str, config: type[Config]) -> str:
+    """Return what follows an option that this config does not have: what it is called here, where it
+    belongs, what is near, or all that there are.
+    """
+    names = defaults(config)
+    if (ours := our_option(option, names)) is not None:
+        return f"; it is called {ours} here"
+    rows = candidates(option, OPTIONS)
+    for name in (option, *map(word_of, rows)):
+        if (elsewhere := belongs_elsewhere(name, config)) is not None:
+            called = "" if name == option else f"it is called {name} here; "
+            return f"; {called}{elsewhere}"
+    instead = next(iter(candidates(option, NO_OPTION)), None)
+    return suggest_known(option, names) if instead is None else f"; {instead}"
 
 
 def belongs_elsewhere(option: str, config: type[Config]) -> str | None:

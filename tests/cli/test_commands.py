@@ -314,6 +314,31 @@ def test_score_of_lines(seqloom, saved):
     assert rows == [{"score": model.score(t), "text": t} for t in ("the cat", "", "a zebra")]
 
 
+def test_score_of_a_text_that_is_given(seqloom, saved, tmp_path):
+    model = load(saved / "words")
+    scored = seqloom("score", saved / "words", "the cat", "a zebra?")
+    assert scored.err == ""
+    assert scored.out == "".join(f"{model.score(t):.6f}\t{t}\n" for t in ("the cat", "a zebra?"))
+    (tmp_path / "one.txt").write_text("the cat\n")
+    rows = seqloom("score", saved / "words", "one.txt", "data: a dog", "see a.csv", "--json").json()
+    assert [row["text"] for row in rows] == ["the cat", "data: a dog", "see a.csv"]
+    word = seqloom("score", saved / "words", "zebra")
+    assert word.out == f"{model.score('zebra'):.6f}\tzebra\n"
+    assert word.err == "no file is called 'zebra', so it is scored as a text\n"
+    assert (
+        "no such file: missing.txt" in seqloom("score", saved / "words", "missing.txt").one_line()
+    )
+    assert "'' is empty" in seqloom("score", saved / "words", "").one_line()
+    tokens = seqloom("score", saved / "words", "the cat", "--tokens").out.splitlines()
+    assert [line.split("\t")[0] for line in tokens] == ["the", "cat", "</s>"]
+    rows = seqloom("score", saved / "bytes", "the cat", "a dog", "--json").json()
+    assert [row["name"] for row in rows] == ["'the cat'", "'a dog'"]
+    assert [row["score"] for row in rows] == pytest.approx(
+        [load(saved / "bytes").score(text) for text in ("the cat", "a dog")]
+    )
+    assert "the cat" in seqloom("score", saved / "bytes", "the cat", "--colour").out
+
+
 def test_score_of_streams_and_documents(seqloom, saved, tmp_path):
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text(f"the cat {name[:3]}\n")

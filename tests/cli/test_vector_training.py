@@ -110,7 +110,7 @@ def test_standard_input_and_odd_text(seqloom, text):
         (("text.txt", "--dimensions", 0), "dimensions"),
         (("text.txt", "--colour", "red"), "colour"),
         (("text.txt", "--lr", "1e30"), "lr"),
-        (("text.txt", "--learning-rate", "0.1"), "It is --lr now."),
+        (("text.txt", "--learning-rate", "0.1"), "It is --lr here."),
     ],
     ids=lambda x: " ".join(map(str, x[1:])) if isinstance(x, tuple) else "",
 )

@@ -114,8 +114,8 @@ def test_a_mixture_keeps_its_members():
         ),
         (lambda: seqloom.LSTM(n_heads=4), "'n_heads'; it belongs to gpt$"),
         (
-            lambda: seqloom.NaiveBayes(alpha=1),
-            "'alpha'; known: tokenizer, vocab_size, .*calibrate$",
+            lambda: seqloom.NaiveBayes(beta=1),
+            "'beta'; known: tokenizer, vocab_size, .*calibrate$",
         ),
         (
             lambda: seqloom.NaiveBayes(variannt="x"),

@@ -18,6 +18,7 @@ from seqloom._version import __version__
 from seqloom.cli.interruptions import CODES, Interruptions
 from seqloom.cli.options import LazyGroup
 from seqloom.errors import SeqloomError, Terminated, lacks_memory, shortened
+from seqloom.foreign_names import answer_command, answer_flag
 from seqloom.tasks.task import Command
 
 FIRST = {
@@ -36,7 +37,6 @@ LAST = {
     "models": "List the models that can be fitted.",
     "info": "What a saved model is and how it was made.",
 }
-RENAMED = {"--learning-rate": "--lr"}  # options by their earlier names
 
 # Files that are called otherwise, as they would hide the standard library's from their neighbours.
 FILES = {"inspect": "inspecting", "tokenize": "tokenizing"}
@@ -65,6 +65,9 @@ def commands() -> dict[str, Command]:
 class Commands(LazyGroup):
     def entries(self) -> dict[str, Command]:
         return commands()
+
+    def answer(self, word: str) -> str | None:
+        return answer_command(word)
 
 
 @click.group(
@@ -147,8 +150,11 @@ def _show_usage_error(error: click.ClickException) -> None:
     """Show Click's message with its suggestion, without the usage block around it."""
     where = getattr(error, "ctx", None)
     path = where.command_path if where is not None else "seqloom"
-    new = RENAMED.get(getattr(error, "option_name", ""))
-    message = " ".join(error.format_message().splitlines()) + (f" It is {new} now." if new else "")
+    message = " ".join(error.format_message().splitlines())
+    if isinstance(error, click.NoSuchOption) and where is not None:
+        known = {parameter.name or "": parameter.opts[0] for parameter in where.command.params}
+        if (answer := answer_flag(error.option_name, known)) is not None:
+            message = f"No such option {error.option_name!r}. {answer}"
     click.echo(f"seqloom: {shortened(message)} (see {path} --help)", err=True)
 
 

@@ -348,6 +348,10 @@ class LazyGroup(click.Group):
         """Return its commands by name."""
         raise NotImplementedError
 
+    def answer(self, word: str) -> str | None:
+        """Say what an unknown word is called here; None if nothing is known of it."""
+        return None
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.entries())
 
@@ -361,9 +365,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in (known := self.entries()) and not args[0].startswith("-"):
-            raise click.UsageError(
-                f"unknown {self.heading.lower()[:-1]} {args[0]!r}{suggest(args[0], known)}", ctx
-            )
+            answer = self.answer(args[0])
+            hint = suggest(args[0], known) if answer is None else f"; {answer}"
+            raise click.UsageError(f"unknown {self.heading.lower()[:-1]} {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,9 @@ import click
 
 from seqloom import tasks
 from seqloom.cli.options import common, emit, options_of, task_options
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, quoted
+from seqloom.progress import say
+from seqloom.tasks.task import TextReading
 
 if TYPE_CHECKING:
     from seqloom.config import Config
@@ -26,8 +29,9 @@ def _configs(task: Task) -> tuple[type[Config], ...]:
     name="score",
     epilog="""\b
 Examples:
-  echo "to be or not to be" | seqloom score model
+  seqloom score model "to be or not to be"
   seqloom score model test.txt --tokens
+  echo "to be or not to be" | seqloom score model
   seqloom score model test.txt --colour
   seqloom score translator pairs.tsv
 """,
@@ -66,7 +70,8 @@ def command(
     """Print the natural-log probability of each line of TEXT (of each file, or of the whole text,
     if that is the model's unit).
 
-    For a translator, TEXT has pairs, and it is the probability of each target given its source.
+    TEXT is a file, a directory, a pattern, or the text itself where no file is meant. For a
+    translator it is a file with pairs, and the probability is that of each target given its source.
     Without TEXT, or with -, standard input is read.
     """
     if (colour or force_colour) and (tokens or as_json):
@@ -74,13 +79,39 @@ def command(
     loaded = tasks.open_model("score", model)
     task = tasks.of(loaded)
     (scoring,) = options_of(task, model, _configs(task), options, _configs)
+    if isinstance(scoring, TextReading):
+        text = tuple(map(_named_or_given, text))
     if colour or force_colour:
         if not hasattr(loaded, "unit"):
             raise ConfigError(f"--colour is for language models; {model} is {task.phrase}")
         _show_coloured(loaded, task.read(text, scoring), force_colour)
         return
-    for answer in task.score(loaded, text, scoring, tokens):
-        emit(answer.values) if as_json else click.echo(answer.text)
+    for part in _apart(text, getattr(loaded, "unit", "line")):
+        for answer in task.score(loaded, part, scoring, tokens):
+            emit(answer.values) if as_json else click.echo(answer.text)
+
+
+def _named_or_given(text: str) -> str:
+    """Return the name of a file, or a text that is scored itself."""
+    from seqloom.data.catalogue import PREFIX
+    from seqloom.data.sources import GivenText
+    from seqloom.text.file_names import looks_like_file
+
+    one_word = not any(map(str.isspace, text))
+    dataset = one_word and text.startswith(PREFIX)
+    if text == "-" or dataset or looks_like_file(text) or glob.glob(text, recursive=True):
+        return text
+    if one_word and text:
+        say(f"no file is called {quoted(text)}, so it is scored as a text")
+    return GivenText(text)
+
+
+def _apart(text: tuple[str, ...], unit: str) -> list[tuple[str, ...]]:
+    """Return what is scored together: files may be one stream, but two texts are two."""
+    from seqloom.data.sources import GivenText
+
+    together = unit != "stream" or not all(isinstance(part, GivenText) for part in text)
+    return [text] if together or not text else [(part,) for part in text]
 
 
 def _show_coloured(model: LanguageModel, corpus: Corpus, forced: bool) -> None:

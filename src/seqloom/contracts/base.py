@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from seqloom.errors import (
     lacks_memory,
     quoted,
 )
+from seqloom.foreign_names import answer_attribute
 from seqloom.frames import as_frame
 from seqloom.kernels.compiling import announce_compiling
 from seqloom.text.normalize import NormalizerConfig
@@ -99,6 +100,20 @@ class Model(ABC):
         state = f"fitted: {self.summary()}" if self.fitted else "not fitted"
         return f"<{type(self).__name__}({options}), {state}>"
 
+    if not TYPE_CHECKING:  # or mypy would take any attribute for granted
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse an attribute; one of another library with the name that it has here."""
+            answer = answer_attribute(name, type(self))
+            if answer is None:
+                # Once more, for the message of Python or of a property that raised it.
+                object.__getattribute__(self, name)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; {answer}",
+                name=name,
+                obj=self,
+            )
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options and their values, as in scikit-learn."""
         return {f.name: getattr(self.config, f.name) for f in fields(self.config)}
@@ -121,7 +136,7 @@ class Model(ABC):
         return self.fitted
 
     def __sklearn_tags__(self) -> Any:
-        return scikit_learn_tags(self._estimator_type)
+        return scikit_learn_tags(self._estimator_type, transforms=hasattr(self, "transform"))
 
     def _forget(self) -> None:
         self.fitted = False

@@ -38,9 +38,10 @@ from seqloom.contracts.reading import (
     tally,
 )
 from seqloom.contracts.starting import check_tokenizer_alone
+from seqloom.contracts.transforming import TextTransformer, hidden_of, mean_states
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
-from seqloom.decoding.generation import Decoders
+from seqloom.decoding.generation import Decoders, draft_of
 from seqloom.decoding.stepper import ContextStepper, Stepper, sized, stepper_log_probs
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
@@ -51,7 +52,7 @@ from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from seqloom.decoding.completion import Suggestion
-    from seqloom.decoding.generation import Draft, Generator
+    from seqloom.decoding.generation import Generator
     from seqloom.models.language.dynamic import DynamicEvaluation
     from seqloom.training.config import TrainConfig
 
@@ -61,7 +62,7 @@ MOST_FILES = (
 )
 
 
-class LanguageModel(Model):
+class LanguageModel(TextTransformer, Model):
     """A probability for every text."""
 
     task: ClassVar[str] = "language model"
@@ -142,6 +143,14 @@ class LanguageModel(Model):
         """Return the natural-log probability of each token of one text of units that `</s>` closes."""
         lengths = np.array([len(ids)]) if self.carry else unit_lengths(ids, self.tokenizer.eos_id)
         return self.sequence_log_probs(ids, lengths)
+
+    def hidden_states(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Return the state before each token, float32 (N, D), of sequences of `lengths` tokens; for a
+        model that has such a vector.
+        """
+        raise ConfigError(
+            f"{self.name} models have no hidden state; take an nplm, rnn, lstm, gru, gpt or hmm"
+        )
 
     @property
     def portion(self) -> int:
@@ -267,6 +276,15 @@ class LanguageModel(Model):
             )
         one, batches = partial(score_batch, self), text_batches(texts)
         return parallel_map(one, batches) if self.threaded else map(one, batches)
+
+    def hidden(self, texts: str | Sequence[str]) -> Any:
+        """Return tokens and vectors of a text: the state after each token, from which the next one is
+        predicted, `</s>` before the first one included; for a list, a list.
+        """
+        return hidden_of(self, texts)
+
+    def text_vectors(self, texts: list[str]) -> np.ndarray:
+        return mean_states(self, texts)
 
     def perplexity(self, data: Any) -> float:
         """Return exp of the mean negative log-probability of a token, end symbols included."""
@@ -427,14 +445,3 @@ class LanguageModel(Model):
 
     def _member_decoders(self) -> list[Decoders]:
         return [decoders for m in self.members for decoders in (m._decoders, *m._member_decoders())]
-
-
-def draft_of(model: LanguageModel | None, tokens: int) -> Draft | None:
-    """Return what decoding needs of a model that drafts."""
-    from seqloom.decoding.generation import Draft
-
-    if tokens < 1:
-        raise ConfigError(f"draft_tokens must be at least 1; got {tokens}")
-    if model is not None and not isinstance(model, LanguageModel):
-        raise ConfigError(f"draft is a language model; got {type(model).__name__}")
-    return None if model is None else Draft(model.generator(), tokens)

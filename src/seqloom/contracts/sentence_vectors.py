@@ -19,6 +19,7 @@ from seqloom import progress
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.nearness import cosines_of_pairs, least_alike, nearest_texts, portions
+from seqloom.contracts.transforming import TextTransformer
 from seqloom.contracts.word_vectors import (
     Among,
     Embedder,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @Embedder.register  # for isinstance: it has the verbs of one, and shares none of its code
-class TextEmbedder(Model):
+class TextEmbedder(TextTransformer, Model):
     """Texts as vectors; texts of similar meaning have similar vectors."""
 
     task: ClassVar[str] = "sentence vectors"
@@ -129,6 +130,9 @@ class TextEmbedder(Model):
                 bar.advance(len(group))
         assert vectors is not None
         return vectors
+
+    def text_vectors(self, texts: list[str]) -> np.ndarray:
+        return self._embedded(texts)
 
     def _embedded(self, texts: list[str]) -> np.ndarray:
         vectors = checked(np.asarray(self.embed_texts(texts), np.float32))

@@ -19,6 +19,7 @@ from seqloom.arrays import MAX_WEIGHT
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions, data_record
 from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, least_alike, nearest_texts
+from seqloom.contracts.transforming import TextTransformer
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.metrics import word_vectors as measures
@@ -35,7 +36,7 @@ Unknown = Literal["refuse", "skip", "mean"]
 Among = int | Iterable[str] | None
 
 
-class Embedder(Model):
+class Embedder(TextTransformer, Model):
     """Words as vectors; related words have similar vectors."""
 
     task: ClassVar[str] = "word vectors"
@@ -145,6 +146,13 @@ class Embedder(Model):
             rows[missing] = composed
         return checked(rows)
 
+    def __getitem__(self, word: str | Sequence[str]) -> np.ndarray:
+        """Return the vector (D,) of a word, or (n, D) of a list."""
+        return self.rows([word])[0] if isinstance(word, str) else self.rows(word)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.vectors.words
+
     def embed(self, text: str | Sequence[str], *, unknown: Unknown = "refuse") -> np.ndarray:
         """Return the vector (D,) of a word, or of a phrase as the mean of its words; (n, D) for a
         list.
@@ -191,6 +199,9 @@ class Embedder(Model):
         return sums / np.maximum(np.bincount(owners, minlength=len(phrases)), 1)[:, None].astype(
             np.float32
         )
+
+    def text_vectors(self, texts: list[str]) -> np.ndarray:
+        return self.embed(texts, unknown="skip")
 
     # ---- the verbs
 

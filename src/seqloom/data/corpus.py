@@ -29,7 +29,7 @@ from seqloom.data.catalogue import PREFIX, full_name
 from seqloom.data.documents import Document
 from seqloom.data.examples import is_frame, refuse_name, units, whole_files
 from seqloom.data.pieces import Block, blocks_of, lines_of
-from seqloom.data.sources import DocumentList, find_documents, leave_out
+from seqloom.data.sources import DocumentList, GivenText, find_documents, leave_out
 from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError, EncodingError
 from seqloom.text.coding import to_bytes
@@ -321,7 +321,9 @@ def open_corpus(
     if not documents:
         raise DataError("the list of files is empty; name at least one")
     first, name = str(sources[0]), None
-    if isinstance(source, (str, Path)):
+    if isinstance(source, GivenText):
+        name = documents[0].name
+    elif isinstance(source, (str, Path)):
         name = full_name(first) if first.startswith(PREFIX) else Path(first).name or first
     opened: list[Document | Table] = []
     for document in documents:

@@ -28,10 +28,15 @@ from seqloom.data.documents import Document, check_encoding
 from seqloom.data.pieces import Piece
 from seqloom.data.rows import table_kind
 from seqloom.data.tables import Content, Notes, Table, read_content
-from seqloom.errors import DataError, EncodingError, suggest
+from seqloom.errors import DataError, EncodingError, quoted, suggest
+from seqloom.text.coding import to_bytes
 
 _LISTED = 5  # names of files that are reported
 _REOPENED = Path("/proc/self/fd")  # open files can be opened again here, each with its own position
+
+
+class GivenText(str):
+    """A text that stands where the name of a file could stand, on the command line."""
 
 
 class Folder:
@@ -83,6 +88,8 @@ def find_documents(
     inspected, and files that turn out not to be text are left out while reading (`Folder`).
     """
     encoding = check_encoding(encoding)
+    if isinstance(source, GivenText):
+        return [Document(quoted(source), data=to_bytes(source))]
     if source == "-":
         return [_spool(sys.stdin.buffer, "stdin", encoding)]
     if str(source).startswith(PREFIX):

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -388,6 +388,15 @@ class Draft(NamedTuple):
 
     generator: Generator
     tokens: int = DRAFTED
+
+
+def draft_of(model: Any, tokens: int) -> Draft | None:
+    """Return what decoding needs of a language model that drafts; None without one."""
+    if tokens < 1:
+        raise ConfigError(f"draft_tokens must be at least 1; got {tokens}")
+    if model is not None and not hasattr(model, "generator"):
+        raise ConfigError(f"draft is a language model; got {type(model).__name__}")
+    return None if model is None else Draft(model.generator(), tokens)
 
 
 # ---- sharing

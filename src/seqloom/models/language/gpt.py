@@ -21,8 +21,9 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.batching import like_lengths
-from seqloom.contracts.language import LanguageModel, draft_of
+from seqloom.contracts.language import LanguageModel
 from seqloom.contracts.saving import Kind, natural, one_of, optional
+from seqloom.decoding.generation import draft_of
 from seqloom.decoding.stepper import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.kernels.parallel import chunk_bounds
@@ -312,12 +313,17 @@ class GPT(NeuralLanguageModel, LanguageModel):
         return self._read(ids, np.array([len(ids)]), past)[1], past
 
     def sequence_features(
-        self, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None
+        self,
+        ids: np.ndarray,
+        lengths: np.ndarray,
+        past: Past | None = None,
+        *,
+        scored: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]:
         return (
             self._read(ids, lengths, past or Past())
             if self.bits
-            else super().sequence_features(ids, lengths, past)
+            else super().sequence_features(ids, lengths, past, scored=scored)
         )
 
     def _read(

@@ -80,6 +80,13 @@ class HMM(LanguageModel):
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         return self.chain.token_log_probs(np.asarray(ids, np.int64), lengths).astype(np.float32)
 
+    def hidden_states(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Return the belief about the class of each token before it is read, float32 (N, S)."""
+        beliefs, _ = self.chain.filter(np.asarray(ids, np.int64), lengths)
+        states = np.roll(self.chain.predict(beliefs), 1, axis=0)
+        states[np.cumsum(lengths) - lengths] = self.chain.start
+        return states.astype(np.float32)
+
     @property
     def portion(self) -> int:
         return max(PORTION // self.config.states, STRETCH)

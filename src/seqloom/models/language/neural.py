@@ -355,17 +355,25 @@ class NeuralLanguageModel(Mixin):
                 log_probs[positions] = token_log_probs(network, features, ids[positions])
         return log_probs
 
+    def hidden_states(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return self.sequence_features(ids, lengths, scored=False)[0]
+
     def sequence_features(
-        self, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None
+        self,
+        ids: np.ndarray,
+        lengths: np.ndarray,
+        past: Past | None = None,
+        *,
+        scored: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Compute the stepper's `features` before each token, float32 (N, D), and
-        `sequence_log_probs`, in one pass.
+        `sequence_log_probs`, in one pass; without `scored` these may be zeros.
         """
-        if self.bits:
+        if self.reads_by_steps():
             return self._features_by_steps(np.asarray(ids), np.asarray(lengths), past)
         network, log_probs, vectors = (
             self.network(),
-            np.empty(len(ids), np.float32),
+            np.zeros(len(ids), np.float32),
             np.empty((0, 0), np.float32),
         )
         import torch
@@ -374,7 +382,8 @@ class NeuralLanguageModel(Mixin):
             for positions, features in self.layers.flat_features(
                 self, network, np.asarray(ids), np.asarray(lengths), past=past
             ):
-                log_probs[positions] = token_log_probs(network, features, ids[positions])
+                if scored:
+                    log_probs[positions] = token_log_probs(network, features, ids[positions])
                 rows = features.float().cpu().numpy()
                 if not len(vectors):
                     vectors = np.empty((len(ids), rows.shape[1]), np.float32)

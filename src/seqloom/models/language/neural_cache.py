@@ -157,6 +157,9 @@ class NeuralCache(LanguageModel):
         features, log_probs = self._member().sequence_features(ids, lengths)
         return self._mixed(features, ids, _starts(lengths), log_probs)
 
+    def hidden_states(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return self._member().hidden_states(ids, lengths)
+
     @property
     def portion(self) -> int:
         return MAX_VECTORS

@@ -20,6 +20,7 @@ from seqloom import progress
 from seqloom.contracts import FitOptions, MaskedModel
 from seqloom.contracts.masked import Row, Text
 from seqloom.contracts.saving import Kind
+from seqloom.contracts.transforming import Hidden
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import parallel_map
@@ -44,13 +45,6 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.training.config import TrainConfig
-
-
-class Hidden(NamedTuple):
-    """The tokens of a text with their marks, and the vector of each."""
-
-    tokens: list[str]
-    vectors: np.ndarray  # float32 (T, D)
 
 
 class Masked(NamedTuple):

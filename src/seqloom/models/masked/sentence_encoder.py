@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 class SentenceEncoder(NetworkModel, TextEmbedder):
     name = "sentence-encoder"
+    learns_text = False
     config_class = SentenceEncoderConfig
     # with 8 bits the error would be 1.7 times as large
     exact: ClassVar[tuple[str, ...]] = ("attention.qkv.weight",)

@@ -34,6 +34,7 @@ EPSILON = 0.001  # keeps the denominator of 3CosMul above zero; the value of its
 
 class WordVectors(Embedder):
     name = "vectors"
+    learns_text = False
     config_class = WordVectorsConfig
     learnt_values: ClassVar[dict[str, Kind]] = {"dimensions": positive}
     words: Words
@@ -138,13 +139,6 @@ class WordVectors(Embedder):
 
     def __len__(self) -> int:
         return len(self.words)
-
-    def __contains__(self, word: object) -> bool:
-        return word in self.words
-
-    def __getitem__(self, word: str | Sequence[str]) -> np.ndarray:
-        """Return the vector (D,) of a word, or (n, D) of a list."""
-        return self.rows([word])[0] if isinstance(word, str) else self.rows(word)
 
     @property
     def mean(self) -> np.ndarray:
