@@ -14,7 +14,7 @@ import hashlib
 import inspect
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -111,17 +111,16 @@ def compare(
         seed=seed,
     )
     with held(directory):
+        attempts = {rung.name: Attempt(rung, bench) for rung in wanted if not rung.on_others}
         finished = {
-            rung.name
-            for rung in wanted
-            if rung.reusable
-            and not rung.on_others
-            and (directory / f"{rung.name}-{Attempt(rung, bench).key}").exists()
+            name
+            for name, attempt in attempts.items()
+            if attempt.rung.reusable and (directory / f"{name}-{attempt.key}").exists()
         }
         plan = Plan(wanted, bench, out.sizes["train"], finished)
         progress.say(plan.describe())
         ladder.warm_up()
-        for item in _run(wanted, bench, directory, limit or LIMIT, out, plan):
+        for item in _run(wanted, attempts, bench, directory, limit or LIMIT, out, plan):
             if on_rung is not None:
                 on_rung(item)
         out.bench = bench
@@ -203,11 +202,19 @@ def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
 
 
 def _run(
-    wanted: list[Rung], bench: Bench, directory: Path, limit: float, out: Comparison, plan: Plan
+    wanted: list[Rung],
+    attempts: Mapping[str, Attempt],
+    bench: Bench,
+    directory: Path,
+    limit: float,
+    out: Comparison,
+    plan: Plan,
 ) -> Iterator[RungResult | Skipped]:
     """Yield the result of each rung, cached or measured now, or why it is skipped."""
     for rung in wanted:
-        attempt = Attempt(rung, bench, [r for r in wanted if r.name in bench.fitted])
+        attempt = attempts.get(rung.name) or Attempt(
+            rung, bench, [r for r in wanted if r.name in bench.fitted]
+        )
         target = directory / f"{rung.name}-{attempt.key}" if rung.reusable else None
         cached = reuse(target) if target else None
         if cached is None:
