@@ -274,6 +274,9 @@ def test_calendar_features_follow_the_clock_on_the_wall():
         ("date,v\n2024-01-01,1\nsoon,2\n", "line 3: 'soon' is not a time"),
         ("date,v\n2024-01-01,1\n2024-01-02\n", "line 3: 1 fields where the first row has 2"),
         ("date,v\n2024-01-01,1\n2024-01-02,inf\n", "'inf' is not a number that can be learnt from"),
+        ("date,v\n2024-01-01,1\n2024-01-02,1e308\n", "line 3, column 'v': '1e308' .* beyond"),
+        ("date,v,w\n2024-01-01,1,1\n2024-01-02,1,-1e154\n", "line 3, column 'w': '-1e154' .*"),
+        ("date,v\n2024-01-01,1\n2024-01-02," + "9" * 400 + "\n", "line 3, column 'v': '999"),
         ("date,v\n2024-01-01,1\n", "needs at least 2 different times"),
         ("a,b\n1,2\n", "no column of times among a, b"),
         ("date,v\n2024-01-01,\n2024-01-02,\n", "no column of numbers"),
@@ -286,6 +289,16 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as error:
         read_series(table(tmp_path, text))
     assert "\n" not in str(error.value)
+
+
+def test_whole_numbers_of_hundreds_of_digits(tmp_path):
+    """JSON has them, and no float does."""
+    path = tmp_path / "s.jsonl"
+    path.write_text(f'{{"date": "2024-01-01", "v": 1}}\n{{"date": "2024-01-02", "v": {10**400}}}\n')
+    with pytest.raises(DataError, match=r"s\.jsonl, line 2, column 'v': 1000.* beyond"):
+        read_series(path)
+    with pytest.raises(DataError, match=r"row 2 of series.* beyond"):
+        Series.of([1.0, 10**400])
 
 
 def test_wrong_arguments(tmp_path):
@@ -304,7 +317,8 @@ def test_wrong_arguments(tmp_path):
         ([[1, 2], [3]], "row 2 of series has 1 numbers"),
         ("a.csv", "file name"),
         (7, "cannot read a series"),
-        (np.array([1.0, np.inf]), "infinity"),
+        (np.array([1.0, np.inf]), "row 2 of series: inf is not a number that can be learnt"),
+        (np.array([1.0, -1e154]), r"row 2 of series: -1e\+154 .* beyond 1e\+25"),
         (np.zeros((2, 2, 2)), "one or two dimensions"),
     ):
         with pytest.raises(DataError, match=message):

@@ -22,12 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from seqloom.arrays import MAX_NUMBER
 from seqloom.data.classification import Source, dataset_name
 from seqloom.data.examples import is_frame, refuse_name, values
 from seqloom.data.forecasting_forms import (
     Columns,
     SeriesForm,
     Table,
+    beyond_measure,
     columns_in_memory,
     numbers,
     read_table,
@@ -436,9 +438,8 @@ def _array(data: Any, name: str) -> np.ndarray:
         )
     if not array.size:
         raise DataError(f"{name} has no values; give some")
-    if np.isinf(array).any():
-        raise DataError(
-            f"row {int(np.argwhere(np.isinf(array))[0][0]) + 1} of {name}: infinity is not a "
-            f"value; leave it out"
+    if len(beyond := np.argwhere(np.abs(array) > MAX_NUMBER)):
+        raise beyond_measure(
+            f"row {int(beyond[0][0]) + 1} of {name}", float(array[tuple(beyond[0])])
         )
     return array

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from seqloom import progress
+from seqloom.arrays import MAX_NUMBER
 from seqloom.data import columns
 from seqloom.data.documents import Document
 from seqloom.data.examples import values
@@ -178,16 +179,22 @@ def numbers(cells: Sequence[Any], column: str, location: Callable[[int], str]) -
     """Convert a column to float64, with NaN for missing values."""
     try:
         array = np.array(cells, np.float64)  # text too, where every cell is a number
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         array = np.array(
             [_number(cell, column, location, k) for k, cell in enumerate(cells)], np.float64
         )
-    if np.isinf(array).any():
-        at = int(np.isinf(array).argmax())
-        raise DataError(
-            f"{location(at)}, column {column!r}: {quoted(cells[at])} is not a number that can be learnt from"
-        )
+    if (beyond := np.abs(array) > MAX_NUMBER).any():
+        at = int(beyond.argmax())
+        raise beyond_measure(f"{location(at)}, column {column!r}", cells[at])
     return array
+
+
+def beyond_measure(location: str, number: Any) -> DataError:
+    """Return the error for a number that is infinite, or so large that its square might be."""
+    return DataError(
+        f"{location}: {quoted(number)} is not a number that can be learnt from: it is beyond "
+        f"{MAX_NUMBER:g}; leave it out if it is a mistake, or give another unit"
+    )
 
 
 def _number(cell: Any, column: str, location: Callable[[int], str], k: int) -> float:
@@ -195,6 +202,8 @@ def _number(cell: Any, column: str, location: Callable[[int], str], k: int) -> f
         return float("nan")
     try:
         return float(cell)
+    except OverflowError:  # a whole number of hundreds of digits
+        return float("inf")
     except (TypeError, ValueError):
         raise DataError(
             f"{location(k)}, column {column!r}: {quoted(cell)} is not a number; leave the cell empty "
