@@ -170,6 +170,14 @@ class Clock:
         days = months.astype("datetime64[D]").astype(np.int64) + np.minimum(inside, length - 1)
         return self.utc(days * DAY + local % DAY)
 
+    def number(self, second: int, step: Step) -> int:
+        """Return the number of the step at a time, counted from 1970 on, or from 0."""
+        if step.unit in ("second", "row"):
+            return second // step.count
+        day = self.local(np.array([second])) // DAY
+        months = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        return int((months if step.unit == "month" else day)[0]) // step.count
+
     def calendar(self, seconds: np.ndarray) -> np.ndarray:
         """Return sine and cosine of the hour of the day, the day of the week and the day of the year,
         float64 (T, 6).

@@ -101,6 +101,13 @@ class SeriesComparing(Config):
         minimum=1,
         maximum=1_000_000,
     )
+    seasons: tuple[int, ...] = option(
+        (),
+        "Several cycles, such as 48,336 for days and weeks of half hours.",
+        minimum=2,
+        maximum=1_000_000,
+        metavar="N,..",
+    )
     since: str | int | None = option(
         None,
         "Test forecasts from this time on; what comes before is for training and validation  [default: "
