@@ -47,6 +47,23 @@ def write_config(place, config):
     (place / "config.json").write_text(json.dumps(config), "utf-8")
 
 
+@pytest.mark.parametrize("place", NEW, ids=lambda place: place.name)
+def test_nothing_is_saved_that_load_refuses(place, tmp_path, monkeypatch):
+    """An array with a value that a saved one may not have, as after a fit that went wrong."""
+    model = load(place)
+    arrays = {name: array.copy() for name, array in model.saved_parts()[0].items()}
+    floats = [name for name, array in arrays.items() if array.dtype.kind == "f" and array.size]
+    if floats:
+        arrays[floats[0]].flat[0] = np.nan
+    else:
+        arrays["surplus"] = np.zeros(1)
+    learnt = config_of(place)["learnt"]
+    monkeypatch.setattr(model, "saved_parts", lambda: (arrays, learnt))
+    with pytest.raises(ModelError, match="could not be loaded again"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
 # ---- formats
 
 

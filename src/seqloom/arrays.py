@@ -41,6 +41,9 @@ _DTYPES = {
 }
 LARGE = 1 << 26  # bytes of a table of floats from which on it is not read through when it is opened
 MAX_WEIGHT = 1e15  # no number that was learnt is larger; products of two such still fit a float32
+MAX_NUMBER = (
+    1e25  # of a series; sums of squares stay finite, also in units of the smallest deviation
+)
 # In the order of rank, ascending; safetensors writes arrays of high rank first.
 _RANKS = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
 _PORTION = 16 << 20  # bytes that are written at a time

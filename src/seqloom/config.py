@@ -231,6 +231,13 @@ class SeriesConfig(Config):
         minimum=1,
         maximum=1_000_000,
     )
+    seasons: tuple[int, ...] = option(
+        (),
+        "several cycles, such as 48,336 for days and weeks of half hours: the shortest is the season, the "
+        "mean course of the others is subtracted before and added after",
+        minimum=2,
+        maximum=1_000_000,
+    )
 
 
 def _defaults(cls: Any) -> dict[str, Any]:

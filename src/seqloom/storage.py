@@ -81,8 +81,7 @@ def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = 
     """
     with writing(directory) as partial:
         write_model(model, partial)
-        if _has_own(model):
-            _check_loads(model, partial)
+        _check_loads(model, partial)
         for name, source in (beside or {}).items():
             if source.exists():
                 (shutil.copytree if source.is_dir() else shutil.copyfile)(source, partial / name)
@@ -149,18 +148,13 @@ def _check_readable(model: Any) -> None:
                 ) from None
 
 
-def _has_own(model: Any) -> bool:
-    """Return whether the model, or a member, is of a class that is not part of seqloom."""
-    return not type(model).__module__.startswith("seqloom.") or any(map(_has_own, model.members))
-
-
 def _check_loads(model: Any, directory: Path) -> None:
-    """Load what a model class from outside seqloom has written, before it replaces the target."""
+    """Load what was written before it replaces the target, so that nothing is saved that `load` refuses."""
     name = type(model).__name__
     try:
         options = load(directory).config
     except SeqloomError as error:
-        reason = str(error).replace(f"{directory}: ", "")
+        reason = str(error).replace(f"{directory}: ", "").removesuffix(": the file is damaged")
         raise ModelError(f"cannot save a {name}: it could not be loaded again: {reason}") from error
     if options != model.config and not model.has_members:
         raise ModelError(

@@ -116,6 +116,47 @@ def test_anomalies(seqloom, place):
     found = seqloom("anomalies", place / "model", place / "odd.csv", "--json").json()[0]
     assert found["anomalies"][0]["value"] == 99
     assert found["steps"] == 5 * 24
+    first = seqloom("anomalies", place / "model", place / "odd.csv", "--rate", 0.5, "--top", 1)
+    assert "2024-01-20" in first.out.splitlines()[1]  # when yesterday's 99 was expected
+    assert first.out.splitlines()[2].endswith("; this is the one with the highest score")
+    again = seqloom("anomalies", place / "model", place / "train.csv")
+    assert "was fitted on" in again.err
+    assert "The training data itself is looked at as a whole" in " ".join(
+        seqloom("anomalies", "--help").out.split()
+    )
+
+
+def test_numbers_without_times(seqloom, place):
+    """From a pipe, with the season that the frequency of the rows implies."""
+    rows = [line.split(",")[1] for line in (place / "whole.csv").read_text().splitlines()[1:]]
+    piped = "\n".join(rows) + "\n"
+    asked = ("fit", "seasonal-naive", "-o", "m", "--horizon", 3, "--json")
+    said = seqloom(*asked, "--frequency", "1h", stdin=piped).json()[0]
+    assert (said["season"], said["step"], said["columns"]) == (24, [1, "row"], ["value"])
+    ahead = seqloom("forecast", "m", "-", "--json", stdin=piped).json()
+    assert [row["time"] for row in ahead] == ["480", "481", "482"]
+    assert [row["forecast"] for row in ahead] == [float(row) for row in rows[-24:-21]]
+    assert "rows are counted as steps" in seqloom(*asked, stdin=piped).err
+
+
+def test_several_seasons(seqloom, place):
+    said = seqloom(
+        "fit",
+        "naive",
+        place / "whole.csv",
+        "-o",
+        "m",
+        "--horizon",
+        3,
+        "--seasons",
+        "24,168",
+        "--json",
+    ).json()[0]
+    assert (said["season"], said["seasons"]) == (24, [24, 168])
+    done = seqloom(
+        "compare", place / "whole.csv", "--rungs", "naive", "--seasons", "24,168", "--work", "work"
+    )
+    assert done.code == 0
 
 
 def test_pictures(seqloom, place, tmp_path):

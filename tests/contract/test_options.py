@@ -172,6 +172,7 @@ VALUES = {
     "attention_dropout": [0.5],
     "horizon": [3],
     "season": [5],
+    "seasons": [(5, 20)],
     "ar": [1],
     "differences": [2],
     "ma": [0],

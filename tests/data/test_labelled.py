@@ -745,6 +745,9 @@ def test_series_of_numbers_with_labels(tmp_path):
     (tmp_path / "wrong.csv").write_text("a,1,2\nb,1,x\n")
     with pytest.raises(DataError, match="line 2: 'x' is not a number"):
         read_labelled(tmp_path / "wrong.csv", form="numbers")
+    (tmp_path / "beyond.csv").write_text("a,1,2\nb,1,1e300\n")
+    with pytest.raises(DataError, match=r"line 2: the series holds .* infinite or beyond 1e\+15"):
+        read_labelled(tmp_path / "beyond.csv", form="numbers")
     (tmp_path / "short.csv").write_text("a,1,2\nb\n")
     with pytest.raises(DataError, match="line 2: no values"):
         read_labelled(tmp_path / "short.csv", form="numbers")

@@ -481,11 +481,13 @@ def test_sources_in_a_file_of_numpy(tmp_path):
     np.save(tmp_path / "three.npy", np.ones((3, 4)))
     np.save(tmp_path / "one.npy", np.ones(()))
     np.save(tmp_path / "objects.npy", np.array([{}]))
+    np.save(tmp_path / "beyond.npy", np.array([[1.0, 2.0], [1.0, 1e300]]))
     write(tmp_path / "broken.npz", b"PK\x03\x04 no")
     for name, message in (
         ("three.npy", "has 3 arrays and .* 2 lines"),
         ("missing.npy", "no such file"),
         ("one.npy", "not a file"),
+        ("beyond.npy", r"row 2 .*: the source holds a number that is infinite or beyond 1e\+15"),
         ("objects.npy", "not a file of arrays"),
         ("broken.npz", "not a file of arrays"),
     ):

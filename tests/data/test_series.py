@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pytest
 
-from seqloom import Series, read_series
+from seqloom import SeasonalNaive, Series, read_series
 from seqloom.data.forecasting import as_series
 from seqloom.data.recognise import times_in
 from seqloom.data.times import Clock, Step, infer_step, read_times
@@ -125,6 +125,62 @@ def test_numbers_without_times():
     wide = Series.of(np.arange(6).reshape(3, 2), columns=["a", "b"])
     assert wide.tracks[0].values.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert Series.of({"x": [1, 2], "y": [3, 4]}).columns == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "column"),
+    [
+        ("s.csv", "1.5\n2.5\n3.5\n", "value"),
+        ("s.txt", "1.5\n2.5\n3.5\n", "value"),
+        ("s.csv", "load\n1.5\n2.5\n3.5\n", "load"),
+        ("s.txt", "load\r\n1.5\r\n2.5\r\n3.5\r\n", "load"),
+        ("s.csv", ",load\n0,1.5\n1,2.5\n2,3.5\n", "load"),
+        ("s.csv", "index,load\n0,1.5\n1,2.5\n2,3.5\n", "load"),
+        ("s.csv", "0,1.5\n1,2.5\n2,3.5\n", "value"),
+        ("s.tsv", "load\tStep\n1.5\t0\n2.5\t1\n3.5\t2\n", "load"),
+        ("s.jsonl", '{"load": 1.5}\n{"load": 2.5}\n{"load": 3.5}\n', "load"),
+    ],
+)
+def test_tables_without_times(tmp_path, name, text, column):
+    """They are read as the same numbers in Python are."""
+    (tmp_path / name).write_text(text)
+    read, made = read_series(tmp_path / name), Series.of([1.5, 2.5, 3.5])
+    assert (read.columns, read.step, read.clock) == ((column,), made.step, made.clock)
+    np.testing.assert_array_equal(read.tracks[0].values, made.tracks[0].values)
+    assert read.tracks[0].first == 0
+    assert bool(times_in(tmp_path / name)) == (name != "s.txt")
+
+
+def test_rows_are_counted_where_nothing_says_their_times(tmp_path, said):
+    path = tmp_path / "s.txt"
+    path.write_text("1\n2\n\n4\n\n")  # an empty line is a missing value, at the end it is none
+    series = read_series(path)
+    np.testing.assert_array_equal(series.tracks[0].values[:, 0], [1, 2, np.nan, 4])
+    assert "s.txt has no column of times, so its rows are counted as steps" in said[0]
+    (tmp_path / "k.csv").write_text("shop,sold\na,1\nb,5\na,2\nb,6\na,3\n")
+    keyed = read_series(tmp_path / "k.csv", key_column="shop")
+    assert [track.values[:, 0].tolist() for track in keyed.tracks] == [[1, 2, 3], [5, 6]]
+    assert (keyed.step.count, [track.first for track in keyed.tracks]) == (1, [0, 0])
+    (tmp_path / "gap.csv").write_text("t,v\n5,1\n6,2\n8,4\n")
+    assert read_series(tmp_path / "gap.csv").tracks[0].first == 5
+    assert len(read_series(tmp_path / "gap.csv")) == 4
+
+
+def test_the_frequency_of_rows(tmp_path, said):
+    path = tmp_path / "s.txt"
+    path.write_text("".join(f"{k % 24}\n" for k in range(96)))
+    hourly = read_series(path, frequency="1h")
+    assert (hourly.step.season, read_series(path).step.season) == (24, 1)
+    assert hourly.step == read_series(path).step  # a model of the one takes the other
+    assert hourly.fingerprint == read_series(path).fingerprint
+    assert Series.of([1.0, 2.0], frequency="1mo").step.season == 12
+    assert SeasonalNaive(horizon=2).fit(hourly).season == 24
+    with pytest.raises(ConfigError, match="has times, 1 hour apart; leave out the frequency"):
+        read_series(table(tmp_path, HOURS), frequency="1h")
+    with pytest.raises(ConfigError, match="frequency must be a number and a unit"):
+        read_series(path, frequency="often")
+    with pytest.raises(ConfigError, match=r"1 hour does not suit .* with --frequency"):
+        read_series(path, step="1h")
 
 
 def test_several_series_by_a_key(tmp_path, said):
@@ -274,8 +330,12 @@ def test_calendar_features_follow_the_clock_on_the_wall():
         ("date,v\n2024-01-01,1\nsoon,2\n", "line 3: 'soon' is not a time"),
         ("date,v\n2024-01-01,1\n2024-01-02\n", "line 3: 1 fields where the first row has 2"),
         ("date,v\n2024-01-01,1\n2024-01-02,inf\n", "'inf' is not a number that can be learnt from"),
+        ("date,v\n2024-01-01,1\n2024-01-02,1e308\n", "line 3, column 'v': '1e308' .* beyond"),
+        ("date,v,w\n2024-01-01,1,1\n2024-01-02,1,-1e154\n", "line 3, column 'w': '-1e154' .*"),
+        ("date,v\n2024-01-01,1\n2024-01-02," + "9" * 400 + "\n", "line 3, column 'v': '999"),
         ("date,v\n2024-01-01,1\n", "needs at least 2 different times"),
-        ("a,b\n1,2\n", "no column of times among a, b"),
+        ("a,b\nx,2\ny,3\n", "no column of times among a, b"),
+        ("Datum,b\n31.01.2024,2\n01.02.2024,3\n", "no column of times among Datum, b"),
         ("date,v\n2024-01-01,\n2024-01-02,\n", "no column of numbers"),
         ("", "is empty"),
         ("date,name\n2024-01-01,a\n2024-01-02,b\n", "no column of numbers besides date"),
@@ -288,13 +348,23 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
     assert "\n" not in str(error.value)
 
 
+def test_whole_numbers_of_hundreds_of_digits(tmp_path):
+    """JSON has them, and no float does."""
+    path = tmp_path / "s.jsonl"
+    path.write_text(f'{{"date": "2024-01-01", "v": 1}}\n{{"date": "2024-01-02", "v": {10**400}}}\n')
+    with pytest.raises(DataError, match=r"s\.jsonl, line 2, column 'v': 1000.* beyond"):
+        read_series(path)
+    with pytest.raises(DataError, match=r"row 2 of series.* beyond"):
+        Series.of([1.0, 10**400])
+
+
 def test_wrong_arguments(tmp_path):
     path = table(tmp_path, HOURS)
     for options, message in (
         ({"step": "soon"}, "step must be"),
         ({"time_zone": "Mars/Base"}, "unknown time zone"),
         ({"time_column": "dat"}, "no column 'dat'"),
-        ({"value_columns": ["date"]}, "no column of times"),
+        ({"value_columns": ["date"]}, "column 'date': .* is not a number"),
         ({"value_columns": ["load"], "key_column": "load"}, "cannot be a value"),
         ({"step": "1row"}, "does not suit"),
     ):
@@ -304,7 +374,8 @@ def test_wrong_arguments(tmp_path):
         ([[1, 2], [3]], "row 2 of series has 1 numbers"),
         ("a.csv", "file name"),
         (7, "cannot read a series"),
-        (np.array([1.0, np.inf]), "infinity"),
+        (np.array([1.0, np.inf]), "row 2 of series: inf is not a number that can be learnt"),
+        (np.array([1.0, -1e154]), r"row 2 of series: -1e\+154 .* beyond 1e\+25"),
         (np.zeros((2, 2, 2)), "one or two dimensions"),
     ):
         with pytest.raises(DataError, match=message):

@@ -3,6 +3,7 @@ statsmodels.
 """
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -423,8 +424,8 @@ def test_scores_are_errors_in_units_of_the_usual_one_whatever_spread_a_model_exp
     values = wave(600)
     model, unsure = (kind(horizon=6, season=12).fit(values[:400]) for kind in (Naive, Unsure))
     ((times, scores),) = model.anomalies(values[400:]).scores.values()
-    held_out, later = (np.abs(np.diff(part)) for part in (values[319:400], values[400:]))
-    np.testing.assert_allclose(scores, later[times - 1] / np.median(held_out))
+    learnt, later = (np.abs(np.diff(part)) for part in (values[:400], values[400:]))
+    np.testing.assert_allclose(scores, later[times - 1] / np.median(learnt))
     np.testing.assert_allclose(unsure.anomalies(values[400:]).scores[""][1], scores)
 
 
@@ -435,6 +436,127 @@ def test_the_rate_of_anomalies_is_that_of_usual_steps(columns):
     model = LinearWindow(horizon=1, season=1, window=10).fit(noise[:6000])
     for rate in (0.005, 0.05):
         assert len(model.anomalies(noise[6000:], rate=rate)) / 6000 == pytest.approx(rate, rel=0.4)
+
+
+@pytest.mark.parametrize(
+    "model", [Naive(horizon=1, season=1), LinearWindow(horizon=1, season=1, window=10)]
+)
+def test_thresholds_come_from_all_blocks_not_from_a_quiet_end(model):
+    """Each block is forecast by a model that learnt from the others."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=6000) * np.where(np.arange(6000) < 4800, 1.0, 0.3)
+    later = rng.normal(size=4000)
+    assert len(model.fit(noise).anomalies(later, rate=0.005)) / 4000 < 0.01
+    given = model.fit(noise[:4800], valid=noise[4800:])  # which alone is then what is usual
+    assert len(given.anomalies(later, rate=0.005)) / 4000 > 0.1
+
+
+def test_blocks_are_not_learnt_from():
+    """A model that learns noise by heart: in its training data it would see no errors at all."""
+    noise = np.random.default_rng(0).normal(size=260)
+    model = LinearWindow(horizon=1, season=1, window=60, ridge=0.0, normalise="none").fit(noise)
+    remembered = model.anomalies(noise).scores[""][1]
+    assert np.median(remembered) < 0.8  # in units of the usual error
+
+
+def test_far_more_marks_than_the_rate_allows_are_explained(monkeypatch):
+    said = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    rng = np.random.default_rng(0)
+    noise, later = rng.normal(size=3000), rng.normal(size=1000)
+    model = Naive(horizon=1, season=1).fit(noise)
+    assert model.fit_info["usual_steps"] == 2999
+    model.anomalies(later, rate=0.01)
+    assert said == []
+    model.anomalies(4 * later, rate=0.01)
+    assert re.match(
+        r"\d+\.\d% of the steps are marked, the rate is 1\.00%: by their median", said[0]
+    )
+    assert "errors are 4." in said.pop()
+    spikes = later + 20 * (np.arange(1000) % 20 == 0)
+    model.anomalies(spikes, rate=0.01)
+    assert "half of the errors are as small as in the training data" in said.pop()
+    assert model.anomalies(spikes, rate=0.01).marked < 130
+    assert "or errors rarer than its 2,999 steps could show" in said.pop()
+    model.anomalies(noise, rate=0.01)
+    assert "was fitted on series" in said.pop()
+
+
+def test_the_marks_with_the_highest_scores():
+    values = wave(600)
+    values[[450, 470, 520]] += [5, 9, -7]
+    model = Naive(horizon=1, season=1).fit(values[:400])
+    every, two = (model.anomalies(values[400:], rate=0.01, top=top) for top in (None, 2))
+    assert [one.time for one in two.found] == [70, 71]  # where it comes and where it goes
+    assert two.found == tuple(sorted(every.found, key=lambda one: -one.score)[:2])
+    assert (len(two), two.marked, two.to_dict()["marked"]) == (2, len(every), len(every))
+    assert "these are the 2 with the highest scores" in str(two)
+    assert "highest" not in str(every)
+    with pytest.raises(ConfigError, match="top must be at least 1"):
+        model.anomalies(values, top=0)
+
+
+# ---- several seasons
+
+
+def half_hours(weeks, seed=0):
+    """A day of 48 steps, and weekends that are another kind of day."""
+    t = np.arange(336 * weeks)
+    day, weekend = np.sin(2 * np.pi * t / 48), (t // 48) % 7 >= 5
+    noise = np.random.default_rng(seed).normal(0, 0.6, len(t))
+    return 20 + 3 * day - 4 * weekend * np.maximum(day, 0) + noise
+
+
+def test_several_seasons(tmp_path):
+    """The mean course of the week is subtracted before and added after; intervals still hold."""
+    values = half_hours(13)
+    for kind in (SeasonalNaive, Naive):
+        one, both = (
+            kind(horizon=48, **options).fit(values[: 336 * 8])
+            for options in ({"season": 48}, {"seasons": (336, 48)})
+        )
+        worse, better = (model.evaluate(values, since=336 * 8, samples=0) for model in (one, both))
+        assert both.season == 48
+        assert better["mse"] < 0.7 * worse["mse"]
+        assert 0.75 < better["coverage_80"] < 0.85
+    both.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    wanted = both.forecast(values[: 336 * 9])
+    np.testing.assert_array_equal(again.forecast(values[: 336 * 9]).values, wanted.values)
+    assert np.abs(wanted.values - values[336 * 9 :][:48]).max() < 3
+    assert ((wanted.band(80)[0] < wanted.values) & (wanted.values < wanted.band(80)[1])).all()
+    odd = values.copy()
+    odd[336 * 9 + 5] += 10
+    found = min(both.anomalies(odd, since=336 * 8, top=2).found, key=lambda one: one.time)
+    assert (found.time, found.value) == (336 * 9 + 5, odd[336 * 9 + 5])
+    assert abs(found.expected - values[336 * 9 + 5]) < 3
+    with pytest.raises(ConfigError, match="give season or seasons, not both"):
+        Naive(season=48, seasons=(48, 336)).fit(values)
+    with pytest.raises(ConfigError, match="season 3000 needs 6000 steps"):
+        Naive(seasons=(48, 3000)).fit(values)
+
+
+def test_the_course_of_a_season_follows_the_calendar():
+    """Data may begin anywhere: the place in the week is that of its time."""
+    days = np.arange(7 * 20)
+    times = [np.datetime64("2024-01-01") + np.timedelta64(int(d), "D") for d in days]
+    values = 10.0 * (days % 7 == 3) + days % 2
+    series = Series.of(values, times)
+    model = Naive(horizon=7, seasons=(2, 7)).fit(series)
+    later = Series.of(values[45:100], times[45:100])
+    np.testing.assert_allclose(model.forecast(later).values.argmax(), (3 - 100) % 7)
+
+
+def test_mase_is_by_the_season_of_the_data():
+    series = Series.of(half_hours(4), [1.7e9 + 1800 * k for k in range(336 * 4)])
+    scales = [
+        kind(horizon=6, season=season).fit(series).scale["naive"]
+        for kind, season in ((Naive, None), (SeasonalNaive, 336), (SeasonalNaive, 7))
+    ]
+    values = series.tracks[0].values[:, 0]
+    np.testing.assert_allclose(scales, np.abs(values[48:] - values[:-48]).mean())
+    rows = Series.of(values)  # nothing is known of their season but what the model is told
+    assert SeasonalNaive(horizon=6, season=48).fit(rows).scale["naive"] == pytest.approx(scales[0])
 
 
 def test_a_model_of_an_earlier_version_loads_and_says_that_its_scores_were_others(tmp_path):

@@ -16,6 +16,7 @@ from seqloom.tasks.forecasting import Forecasting, SeriesReading
     epilog="""\b
 Examples:
   seqloom anomalies model sensor.csv
+  seqloom anomalies model sensor.csv --top 10
   seqloom anomalies model sensor.csv --rate 0.01 --chart marks.png --json
 """,
 )
@@ -27,6 +28,12 @@ Examples:
     default=0.001,
     show_default=True,
     help="Share of usual steps that may be marked.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="K",
+    help="Print only the K marks with the highest scores, highest first.",
 )
 @click.option(
     "--since",
@@ -44,6 +51,7 @@ def command(
     model: str,
     data: tuple[str, ...],
     rate: float,
+    top: int | None,
     since: str | None,
     chart: str | None,
     as_json: bool,
@@ -51,8 +59,13 @@ def command(
 ) -> None:
     """Print the steps of DATA that differ from their forecast by more than a threshold.
 
-    Each step is forecast from those before it; the threshold was learned from the errors on
-    held-out data. The score is the error in units of the usual one.
+    Each step is forecast from those before it. The score is the error in units of the usual one; the
+    threshold was learned from all blocks of the training data, each forecast by a model that had not
+    learned from it (of a network, by the network itself), or from --valid where that was given.
+
+    DATA that goes on after the training data is looked at from there on. The training data itself is
+    looked at as a whole, with a warning: what is in it counts as usual, so about a share --rate of it is
+    marked, less where the model remembers it, and faults in it raise the threshold.
     """
     if chart is not None:
         from seqloom.charts.theme import check_target
@@ -60,7 +73,7 @@ def command(
         check_target(chart)
     loaded = open_model("anomalies", model)
     series = Forecasting().read(data, SeriesReading(**given(SeriesReading, options)), loaded)
-    found = loaded.anomalies(series, rate=rate, since=since)
+    found = loaded.anomalies(series, rate=rate, top=top, since=since)
     if chart is not None:
         from seqloom.views import anomalies
 

@@ -50,7 +50,7 @@ def command(
 ) -> None:
     """Forecast the next steps of the series in DATA, with intervals of 80 and 95 %.
 
-    DATA: a table with a column of times; without it, or with -, standard input is read.
+    DATA: a table with a column of times, or of numbers alone; without it, or with -, standard input is read.
     """
     if chart is not None:
         from seqloom.charts.theme import check_target

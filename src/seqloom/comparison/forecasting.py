@@ -30,6 +30,7 @@ from seqloom.comparison.ladder import (
     Trial,
     columns,
 )
+from seqloom.contracts.forecasts import judged_season, scaling
 from seqloom.data.forecasting import Series, as_series, second_of
 from seqloom.data.recognise import times_in
 from seqloom.encoder_table import has_encoder
@@ -229,7 +230,12 @@ class ForecastingLadder(Ladder):
 
     def bench(self, parts: Parts) -> Bench:
         return replace(
-            super().bench(parts), options={"horizon": self.ahead, "season": self.options.season}
+            super().bench(parts),
+            options={
+                "horizon": self.ahead,
+                "season": self.options.season,
+                "seasons": self.options.seasons,
+            },
         )
 
     def smaller(self, train: Series, part: int) -> Series | None:
@@ -258,7 +264,9 @@ class ForecastingLadder(Ladder):
             done.origins,
             columns=model.columns,
             std=model.scale["std"],
-            naive=model.scale["naive"],
+            naive=scaling(parts.train, judged_season(parts.train, self.options.season or 1))[
+                "naive"
+            ],
             samples=0,
         )
         errors = done.truth - done.point

@@ -8,11 +8,13 @@ part, made as large as the held-out ones, count beside them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from seqloom import progress
+from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.forecasts import (
     MIN_DEVIATION,
     RATES,
@@ -24,8 +26,8 @@ from seqloom.contracts.forecasts import (
     positive_means,
 )
 from seqloom.data.forecasting import Series
-from seqloom.data.forecasting_windows import Prepared, Windows
-from seqloom.errors import DataError, ModelError
+from seqloom.data.forecasting_windows import Prepared, Windows, mean_courses
+from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.metrics import forecasting
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 HELD_OUT = 0.2  # share of the data that intervals are learnt from, unless `valid` is given
 MAX_ORIGINS = 20_000  # origins of a backtest, or of recent errors; of more, evenly spread ones
 RECENT, LATELY = 7, (48, 1000)  # seasons that are recent; least and most steps of them
+BLOCKS = 3  # of cross-fitting
+MORE, LARGER = 3, 1.5  # times the rate that is far more; median error that is another size
 MAX_FORECASTS = 3000  # forecasts that intervals come from; of more, evenly spread ones
 
 Part = tuple[Prepared, np.ndarray]  # a series and the origins of forecasts
@@ -52,6 +56,31 @@ def held_back(model: Forecaster, series: Series) -> tuple[Series, Series]:
         )
         return series, series
     return series.between(0, 1 - share), series.between(1 - share, 1.0)
+
+
+def fit_and_learn(
+    model: Forecaster, series: Series, held_out: Series | None, options: FitOptions
+) -> None:
+    """Fit the model and learn how large its errors are: on `held_out`, or on the last part of the series,
+    after which it is fitted on all of it, unless it is a network.
+    """
+    learnt, valid = (series, held_out) if held_out is not None else held_back(model, series)
+    _fit(model, learnt, replace(options, valid=valid))
+    usual = learn(model, learnt, valid)
+    if held_out is None and len(learnt) < len(series):
+        if (each := block_errors(model, series, options)) is not None:
+            usual |= step_errors(each)
+            model.fit_info["usual_steps"] = len(each)
+        if not model.trained:
+            _fit(model, series, replace(options, valid=None))
+    model.scale |= usual
+
+
+def _fit(model: Forecaster, part: Series, options: FitOptions) -> None:
+    """Fit the model on a part of the data, with the mean course of longer seasons in it."""
+    if model.longer_seasons and options.start is None:
+        model.scale["course"] = mean_courses(part, model.scale, model.longer_seasons)
+    model.fit_series(part, options)
 
 
 def answer(model: Forecaster, windows: Windows, horizon: int) -> tuple[np.ndarray, np.ndarray]:
@@ -209,16 +238,70 @@ def step_scores(errors: np.ndarray, usual: np.ndarray) -> np.ndarray:
     return np.nan_to_num(np.abs(errors) / usual)
 
 
-def find_unusual(model: Forecaster, series: Series, threshold: float) -> Anomalies:
-    """Find the steps of the series whose score, one step ahead, is above a threshold."""
+def block_errors(model: Forecaster, series: Series, options: FitOptions) -> np.ndarray | None:
+    """Compute errors (n, C) one step ahead on all blocks of the series, each by the model fitted on the other
+    blocks (cross-fitting), so that thresholds know quiet and lively times; None where it is too
+    short. A trained network, which would take as long for each block, is taken as it is.
+    """
+    shortest = min(len(track) - track.begin for track in series.tracks)
+    if (1 - 1 / BLOCKS) * shortest < 2 * (model.window + model.horizon):
+        return None
+    found = []
+    for k in range(BLOCKS):
+        block = series.between(k / BLOCKS, (k + 1) / BLOCKS)
+        if not model.trained:
+            before, after = series.between(0, k / BLOCKS), series.between((k + 1) / BLOCKS, 1.0)
+            rest = replace(series, tracks=before.tracks + after.alone().tracks)
+            _fit(model, rest, replace(options, valid=None))
+        for prepared in model.prepared(block):
+            if len(origins := model.origins(prepared, 1, MAX_ORIGINS)):
+                found.append(prepared.truth(origins, 1)[:, 0] - _next(model, prepared, origins))
+    return np.concatenate(found) if found else None
+
+
+def _next(model: Forecaster, prepared: Prepared, origins: np.ndarray) -> np.ndarray:
+    """Forecast one step from each origin, (n, C)."""
+    return np.concatenate(
+        [answer(model, windows, 1)[0][:, 0] for _, windows in prepared.windows(origins)]
+    )
+
+
+def explain_marks(found: Anomalies, rate: float, usual_steps: int) -> str:
+    """Say that far more steps are marked than the rate allows, and why; empty where they are not."""
+    if found.marked <= MORE * rate * found.steps + MORE:
+        return ""
+    scores = np.concatenate([scores for _, scores in found.scores.values()])
+    larger = float(np.median(scores))  # of usual steps it is 1
+    seen = f"its {usual_steps:,} steps" if usual_steps else "the held-out data"
+    why = (
+        f"by their median, errors are {larger:.1f} times as large as in the training data, so that all of it "
+        "is unusual; fit on data like this, or look at the highest scores"
+        if larger > LARGER
+        else "half of the errors are as small as in the training data, so these are anomalies, or errors "
+        f"rarer than {seen} could show; look at the highest scores"
+    )
+    share = f"{found.marked / found.steps:.1%} of the steps are marked, the rate is {rate:.2%}"
+    return f"{share}: {why} (--top, top=...)"
+
+
+def find_unusual(model: Forecaster, series: Series, rate: float, top: int | None) -> Anomalies:
+    """Find the steps of the series whose score, one step ahead, is above the threshold of a rate."""
+    if not RATES[-1] <= rate <= 0.5:
+        raise ConfigError(f"rate must be between {RATES[-1]:g} and 0.5; got {rate!r:.20}")
+    if top is not None and top < 1:
+        raise ConfigError(f"top must be at least 1; got {top!r:.20}")
+    if not {"step_error", "thresholds"} <= model.scale.keys():
+        raise ModelError(
+            "this model was fitted by an earlier version of seqloom, which scored steps in another way; "
+            "fit it again to find anomalies"
+        )
+    threshold = float(np.interp(-np.log10(rate), -np.log10(RATES), model.scale["thresholds"]))
     unusual: list[Unusual] = []
     scores, values = {}, {}
     mean, std = model.scale["mean"], model.scale["std"]
     for prepared in model.prepared(series):
         origins = model.origins(prepared, 1)
-        point = np.concatenate(
-            [answer(model, windows, 1)[0][:, 0] for _, windows in prepared.windows(origins)]
-        )
+        point = _next(model, prepared, origins)
         off = step_scores(prepared.truth(origins, 1)[:, 0] - point, model.scale["step_error"])
         score = off.max(axis=1, initial=0.0)
         times, key = series.times(prepared.track)[origins], prepared.track.key
@@ -231,8 +314,16 @@ def find_unusual(model: Forecaster, series: Series, threshold: float) -> Anomali
                     int(times[i]),
                     model.columns[c],
                     float(prepared.track.values[origins[i], c]),
-                    float(point[i, c] * std[c] + mean[c]),
+                    float((point[i, c] + prepared.course[origins[i], c]) * std[c] + mean[c]),
                     float(score[i]),
                 )
             )
-    return Anomalies(tuple(unusual), threshold, scores, series.clock, values, model.columns)
+    marked = len(unusual)
+    if top is not None:
+        unusual = sorted(unusual, key=lambda one: -one.score)[:top]
+    found = Anomalies(
+        tuple(unusual), threshold, scores, series.clock, values, model.columns, marked
+    )
+    if why := explain_marks(found, rate, model.recorded("usual_steps", 0)):
+        progress.say(why)
+    return found

@@ -28,7 +28,6 @@ from seqloom.contracts import forecasts
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.forecasts import (
-    RATES,
     Ahead,
     Anomalies,
     Answers,
@@ -41,7 +40,7 @@ from seqloom.data.forecasting import Series, as_series, second_of
 from seqloom.data.forecasting_windows import Prepared, Windows, begun
 from seqloom.data.times import Step
 from seqloom.describing import renamed
-from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import forecasting
 from seqloom.metrics.forecasting import INTERVALS
 from seqloom.metrics.result import Result, Signature
@@ -61,6 +60,7 @@ class Forecaster(Model):
         "columns": names,
         "known_columns": lambda v: v == [] or names(v),
         "season": positive,
+        "seasons": optional(lambda v: isinstance(v, list) and all(map(positive, v))),
         "window": positive,
         "step": lambda v: (
             isinstance(v, list)
@@ -106,15 +106,18 @@ class Forecaster(Model):
 
     @property
     def key_column(self) -> str | None:
-        """Return the column that separated several series in training; data with such a column is read in the
-        same way.
-        """
+        """Return the column that separated several series in training; data with it is read so too."""
         return self.learnt.get("key_column")
 
     @property
     def season(self) -> int:
         """Return the steps of the cycle that the data repeats; 1: none."""
         return int(self.learnt.get("season", 1))
+
+    @property
+    def longer_seasons(self) -> tuple[int, ...]:
+        """Return the other cycles, whose mean course the values of windows are without."""
+        return tuple(self.learnt.get("seasons", ())[1:])
 
     @property
     def window(self) -> int:
@@ -175,7 +178,11 @@ class Forecaster(Model):
                     "columns": list(series.columns),
                     "known_columns": list(series.known_columns),
                     "step": [series.step.count, series.step.unit],
-                    "season": forecasts.season_of(self.config.season, series),
+                }
+                seasons = forecasts.seasons_of(self.config.seasons, self.config.season, series)
+                self.learnt |= {
+                    "season": seasons[0],
+                    **({"seasons": seasons} if seasons[1:] else {}),
                 }
             self.learnt |= {
                 "time_zone": series.clock.zone,
@@ -188,18 +195,14 @@ class Forecaster(Model):
                 "series": len(series.tracks),
                 "steps_seen": len(series),
             }
-            self.scale = forecasts.scaling(series, self.season)
+            self.scale = forecasts.scaling(series, forecasts.judged_season(series, self.season))
+            if self.longer_seasons:
+                self.scale["course"] = np.zeros((sum(self.longer_seasons), len(series.columns)))
             if origin is None:
                 self.learnt["window"] = self.choose_window(series)
             else:
-                self.scale |= {name: origin.scale[name] for name in forecasts.SCALED_BY}
-            learnt, held_back = (
-                (series, held_out) if held_out is not None else errors.held_back(self, series)
-            )
-            self.fit_series(learnt, replace(options, valid=held_back))
-            self.scale |= errors.learn(self, learnt, held_back)
-            if held_out is None and not self.trained and len(learnt) < len(series):
-                self.fit_series(series, replace(options, valid=None))
+                self.scale |= {n: origin.scale[n] for n in forecasts.SCALED_BY if n in origin.scale}
+            errors.fit_and_learn(self, series, held_out, options)
         return self
 
     # ---- windows
@@ -209,7 +212,15 @@ class Forecaster(Model):
         forecast.
         """
         return [
-            Prepared.of(series, track, self.scale, self.window, self.horizon, future=future)
+            Prepared.of(
+                series,
+                track,
+                self.scale,
+                self.window,
+                self.horizon,
+                seasons=self.longer_seasons,
+                future=future,
+            )
             for track in series.tracks
         ]
 
@@ -289,12 +300,13 @@ class Forecaster(Model):
                     f"looks back; the missing ones count as the mean"
                 )
             answers = self.answers(prepared, np.array([end]), ahead)
-            bands = self._bands(answers)[:, 0] * std + mean
+            course = prepared.course[end : end + ahead]
+            bands = (self._bands(answers)[:, 0] + course) * std + mean
             tracks.append(
                 Ahead(
                     prepared.track.key,
                     series.times(prepared.track, end, end + ahead),
-                    answers.point[0] * std + mean,
+                    (answers.point[0] + course) * std + mean,
                     {share: (bands[low], bands[high]) for share, (low, high) in INTERVALS.items()},
                 )
             )
@@ -370,25 +382,26 @@ class Forecaster(Model):
         return Result(metrics, self.signature(series), notes, details)
 
     def anomalies(
-        self, data: Any, *, rate: float = RATE, since: Any = None, start: Any = None
+        self,
+        data: Any,
+        *,
+        rate: float = RATE,
+        top: int | None = None,
+        since: Any = None,
+        start: Any = None,
     ) -> Anomalies:
         """Find steps that are further from their forecast, one step ahead, than a threshold.
 
-        `rate`: share of usual steps that may be above it; the threshold was learnt on held-out data. `since`:
-        as in `backtest`.
+        `rate`: share of usual steps that may be above it; the threshold was learnt on all blocks of the
+        training data, each forecast by a model that did not learn from it (of a network: on all of it).
+        `top`: only so many, those with the highest scores first. `since`: as in `backtest`.
         """
         self.check_fitted()
-        if not RATES[-1] <= rate <= 0.5:
-            raise ConfigError(f"rate must be between {RATES[-1]:g} and 0.5; got {rate!r:.20}")
-        if not {"step_error", "thresholds"} <= self.scale.keys():
-            raise ModelError(
-                "this model was fitted by an earlier version of seqloom, which scored steps in another way; "
-                "fit it again to find anomalies"
-            )
         since = renamed("since", since, "start", start)
-        series = begun(self.read_like(data), since, self.learnt["until"])
-        threshold = float(np.interp(-np.log10(rate), -np.log10(RATES), self.scale["thresholds"]))
-        return errors.find_unusual(self, series, threshold)
+        read = self.read_like(data)
+        self.remark_training_data(read.name, read.fingerprint)
+        series = begun(read, since, self.learnt["until"])
+        return errors.find_unusual(self, series, rate, top)
 
     def signature(self, data: Series | None = None) -> Signature:
         """Return everything that the model's results depend on."""
@@ -425,7 +438,12 @@ class Forecaster(Model):
     # ---- persistence, for models that write `arrays`
 
     def scale_specs(self) -> dict[str, Spec]:
-        return forecasts.specs(len(self.columns), len(self.learnt["known_columns"]), self.horizon)
+        return forecasts.specs(
+            len(self.columns),
+            len(self.learnt["known_columns"]),
+            self.horizon,
+            sum(self.longer_seasons),
+        )
 
     def restore_scale(self, arrays: dict[str, np.ndarray]) -> None:
         self.scale = {name: np.array(arrays[name]) for name in self.scale_specs() if name in arrays}

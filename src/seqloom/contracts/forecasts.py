@@ -129,15 +129,21 @@ class Anomalies:
     step, by series.
     """
 
-    found: tuple[Unusual, ...]
+    found: tuple[Unusual, ...]  # in the order of time; with `top`, by score
     threshold: float
     scores: dict[str, tuple[np.ndarray, np.ndarray]]  # times and scores, (T,)
     clock: Clock
     values: dict[str, np.ndarray]  # (T, C), NaN where missing
     columns: tuple[str, ...]
+    marked: int  # steps above the threshold, found or left out by `top`
 
     def __len__(self) -> int:
         return len(self.found)
+
+    @property
+    def steps(self) -> int:
+        """Return the number of steps that were looked at."""
+        return sum(len(scores) for _, scores in self.scores.values())
 
     def rows(self) -> list[dict[str, Any]]:
         several = len(self.scores) > 1 or "" not in self.scores
@@ -159,13 +165,19 @@ class Anomalies:
     def to_dict(self) -> dict[str, Any]:
         return {
             "threshold": self.threshold,
-            "steps": sum(len(scores) for _, scores in self.scores.values()),
+            "steps": self.steps,
+            "marked": self.marked,
             "anomalies": self.rows(),
         }
 
     def __str__(self) -> str:
-        steps = sum(len(scores) for _, scores in self.scores.values())
-        line = f"{len(self.found):,} of {steps:,} steps are above the threshold of {self.threshold:.2f}"
+        line = f"{self.marked:,} of {self.steps:,} steps are above the threshold of {self.threshold:.2f}"
+        if len(self.found) < self.marked:
+            line += (
+                f"; these are the {len(self.found):,} with the highest scores"
+                if len(self.found) > 1
+                else "; this is the one with the highest score"
+            )
         return f"{table_of(self.rows())}\n{line}" if self.found else line
 
 
@@ -188,7 +200,22 @@ RATES = 10 ** -np.linspace(0, 4, 81)  # of false alarms; a threshold is kept for
 TYPICAL_ERROR_STEPS = 10  # steps for which the typical error counts beside the recent ones
 MIN_DEVIATION = 1e-9  # of a standard deviation; a column that never changes is divided by 1
 MAX_VALUE = 1e300
-SCALED_BY = ("mean", "std", "known_mean", "known_std")  # what the inputs of a model are scaled by
+SCALED_BY = (
+    "mean",
+    "std",
+    "known_mean",
+    "known_std",
+    "course",
+)  # what the inputs of a model are scaled by
+
+
+def seasons_of(seasons: tuple[int, ...], season: int | None, series: Series) -> list[int]:
+    """Return the seasons as given, ascending; where none are, that of `season_of`."""
+    if seasons and season is not None:
+        raise ConfigError("give season or seasons, not both; the shortest of seasons is the season")
+    ordered = sorted(set(seasons)) or [season_of(season, series)]
+    season_of(ordered[-1], series)
+    return ordered
 
 
 def season_of(period: int | None, series: Series) -> int:
@@ -202,6 +229,14 @@ def season_of(period: int | None, series: Series) -> int:
         )
     usual = series.step.season
     return period or (usual if 3 * usual <= longest else 1)
+
+
+def judged_season(series: Series, otherwise: int) -> int:
+    """Return the season whose repetition MASE compares with: that of the data, so that models of other
+    seasons are judged alike; `otherwise` where the data says nothing of one.
+    """
+    season = season_of(None, series)
+    return season if season > 1 else otherwise
 
 
 def scaling(series: Series, season: int) -> dict[str, np.ndarray]:
@@ -242,7 +277,7 @@ def divisors(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(values) & (values > MIN_DEVIATION), values, 1.0)
 
 
-def specs(columns: int, known: int, horizon: int) -> dict[str, Spec]:
+def specs(columns: int, known: int, horizon: int, course: int) -> dict[str, Spec]:
     """Return what these arrays must be in a file."""
 
     def of(*shape: int, low: float = -MAX_VALUE) -> Spec:
@@ -256,6 +291,7 @@ def specs(columns: int, known: int, horizon: int) -> dict[str, Spec]:
         "known_std": of(known, low=MIN_DEVIATION),
         "typical": of(columns, low=MIN_DEVIATION),
         "residuals": of(len(forecasting.LEVELS), horizon, columns),
+        **({"course": of(course, columns)} if course else {}),
         **score_specs(columns),
     }
 

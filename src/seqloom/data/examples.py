@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from seqloom.arrays import MAX_WEIGHT
 from seqloom.data.catalogue import is_name
 from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES, listed
 from seqloom.errors import DataError, quoted
@@ -263,6 +264,24 @@ def _sentence(words: Any, number: int) -> str:
             "its parts with _, or give texts"
         )
     return joined
+
+
+# ---- numbers
+
+
+def as_float32(value: Any) -> np.ndarray:
+    """Convert numbers for a network; those that are too large become infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(value, np.float32)
+
+
+def refuse_beyond(array: np.ndarray, what: str) -> None:
+    """Refuse numbers so large that a network could not store their mean. `what`: for the message."""
+    if (np.abs(array) > MAX_WEIGHT).any():
+        raise DataError(
+            f"{what} holds a number that is infinite or beyond {MAX_WEIGHT:g}; give it in another unit, "
+            "or as NaN if it is missing"
+        )
 
 
 # ---- splitting

@@ -22,15 +22,20 @@ from typing import Any
 
 import numpy as np
 
+from seqloom import progress
+from seqloom.arrays import MAX_NUMBER
 from seqloom.data.classification import Source, dataset_name
 from seqloom.data.examples import is_frame, refuse_name, values
 from seqloom.data.forecasting_forms import (
     Columns,
     SeriesForm,
     Table,
+    beyond_measure,
     columns_in_memory,
     numbers,
     read_table,
+    value_names,
+    with_index,
 )
 from seqloom.data.forecasting_grid import Notes, Track, check_unit, common_step, forward, on_grid
 from seqloom.data.sources import find_documents
@@ -63,15 +68,17 @@ class Series:
         key_column: str | None = None,
         known_columns: Sequence[str] = (),
         step: str | None = None,
+        frequency: str | None = None,
         time_zone: str | None = None,
         name: str = "series",
     ) -> Series:
         """Build from numbers (T,) or (T, C) as a list or array, with or without times; or from a frame
         or dict of columns, with times in the index or in a named or recognised column. `columns`: the
-        value columns to take, or the names of an array's columns.
+        value columns to take, or the names of an array's columns. `frequency`: how far apart the steps of
+        a series without times are, such as 1h; its season follows.
         """
         if times is None and time_column is None:
-            data = _with_index(data)
+            data = with_index(data)
         if is_frame(data) or isinstance(data, Mapping):
             if times is not None:
                 data = {**{str(c): data[c] for c in getattr(data, "columns", data)}, "time": times}
@@ -81,21 +88,13 @@ class Series:
                 Columns(time_column, tuple(columns or ()), key_column, tuple(known_columns)),
                 name,
             )
-            return assemble([table], step=step, time_zone=time_zone, name=name)
+            return assemble([table], step=step, frequency=frequency, time_zone=time_zone, name=name)
         if key_column is not None or known_columns:
             raise DataError(
                 f"{name}: key_column and known_columns name columns of a frame; an array has none"
             )
         array = _array(data, name)
-        names = (
-            tuple(map(str, columns))
-            if columns
-            else tuple(
-                ["value"]
-                if array.shape[1] == 1
-                else [f"value {k + 1}" for k in range(array.shape[1])]
-            )
-        )
+        names = tuple(map(str, columns)) if columns else value_names(array.shape[1])
         if len(names) != array.shape[1] or len(set(names)) < len(names):
             raise DataError(
                 f"{name} has {array.shape[1]} columns; give each a name of its own, got {', '.join(names)}"
@@ -115,7 +114,7 @@ class Series:
             (),
             lambda k: f"row {k + 1} of {name}",
         )
-        return assemble([table], step=step, time_zone=time_zone, name=name)
+        return assemble([table], step=step, frequency=frequency, time_zone=time_zone, name=name)
 
     def __len__(self) -> int:
         """Return the number of steps of all series, without history."""
@@ -271,6 +270,7 @@ def read_series(
     key_column: str | None = None,
     known_columns: Sequence[str] = (),
     step: str | None = None,
+    frequency: str | None = None,
     time_zone: str | None = None,
     encoding: str = "utf-8",
     strict: bool = False,
@@ -279,9 +279,10 @@ def read_series(
     """Read series from a table, several tables, a directory, a pattern, or `-` for standard input.
 
     The time column is found by its name (`date`, `time`, `timestamp`, ...) or its values; all other
-    columns of numbers are values, unless some are named. Several files without a key column are
-    several series, named by their files. `usual_key`: the key column if none is named and the table
-    has it.
+    columns of numbers are values, unless some are named. Without one, an index column has the numbers of
+    the steps, or rows are counted; `frequency` says how far apart they are. Several files without a key
+    column are several series, named by their files. `usual_key`: the key column if none is named and the
+    table has it.
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [
@@ -291,6 +292,11 @@ def read_series(
         raise DataError("the list of files is empty; name at least one")
     named = Columns(time_column, tuple(value_columns), key_column, tuple(known_columns), usual_key)
     tables = [read_table(document, form, named) for document in documents]
+    if frequency is None and (counted := [table.name for table in tables if table.counted]):
+        progress.say(
+            f"{counted[0]} has no column of times, so its rows are counted as steps; --frequency "
+            "(frequency=...) may say how far apart they are"
+        )
     if len(tables) > 1:
         tables = [
             table
@@ -301,6 +307,7 @@ def read_series(
     return assemble(
         tables,
         step=step,
+        frequency=frequency,
         time_zone=time_zone,
         name=dataset_name(source, [document.name for document in documents]),
     )
@@ -344,7 +351,12 @@ def second_of(start: Any, series: Series) -> int:
 
 
 def assemble(
-    tables: Sequence[Table], *, step: str | None, time_zone: str | None, name: str
+    tables: Sequence[Table],
+    *,
+    step: str | None,
+    frequency: str | None,
+    time_zone: str | None,
+    name: str,
 ) -> Series:
     """Build series on one grid from the rows of tables."""
     first = tables[0]
@@ -380,7 +392,7 @@ def assemble(
         if step
         else common_step(clock, [np.unique(seconds[row]) for row in rows], name)
     )
-    check_unit(chosen, clock, name)
+    chosen = check_unit(chosen, clock, frequency, name)
     notes = Notes(name, len(names) > 1)
     notes.unsorted = int(
         sum(np.count_nonzero(np.diff(seconds[owner == k]) < 0) for k in range(len(names)))
@@ -393,15 +405,6 @@ def assemble(
     return Series(
         tuple(tracks), first.columns, chosen, clock, first.known_columns, name, first.key_column
     )
-
-
-def _with_index(data: Any) -> Any:
-    """Return pandas data with an index of times as a frame with a time column; other data unchanged."""
-    index: Any = getattr(data, "index", None)
-    if getattr(getattr(index, "dtype", None), "kind", None) != "M":
-        return data
-    frame = data if is_frame(data) else data.to_frame("value" if data.name is None else data.name)
-    return frame if index.name in frame.columns else frame.reset_index()
 
 
 def _array(data: Any, name: str) -> np.ndarray:
@@ -436,9 +439,8 @@ def _array(data: Any, name: str) -> np.ndarray:
         )
     if not array.size:
         raise DataError(f"{name} has no values; give some")
-    if np.isinf(array).any():
-        raise DataError(
-            f"row {int(np.argwhere(np.isinf(array))[0][0]) + 1} of {name}: infinity is not a "
-            f"value; leave it out"
+    if len(beyond := np.argwhere(np.abs(array) > MAX_NUMBER)):
+        raise beyond_measure(
+            f"row {int(beyond[0][0]) + 1} of {name}", float(array[tuple(beyond[0])])
         )
     return array

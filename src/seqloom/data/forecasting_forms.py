@@ -1,25 +1,27 @@
 """Tables of series: which columns have the times, the values, and the key that separates several series.
 
-The time column is the named one, one with a usual name, or the first with values that parse as dates.
-Values are all other columns of numbers, unless some are named. An empty cell, `nan`, `null`, `na` or
-`none` is a missing value.
+The time column is the named one, one with a usual name, or the first with values that parse as dates;
+else an index column, whose whole numbers rise. A table of nothing but numbers, without either, has its
+rows counted. Values are all other columns of numbers, unless some are named. An empty cell, `nan`,
+`null`, `na` or `none` is a missing value.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from seqloom import progress
+from seqloom.arrays import MAX_NUMBER
 from seqloom.data import columns
 from seqloom.data.documents import Document
-from seqloom.data.examples import values
+from seqloom.data.examples import is_frame, values
 from seqloom.data.rows import KINDS, Block, Rows, open_rows, table_kind
 from seqloom.data.times import read_times
 from seqloom.errors import DataError, SeqloomError, quoted
@@ -40,8 +42,10 @@ TIME_NAMES = (
     "hour",
     "period",
 )
+INDEX_NAMES = ("", "index", "step", "t", "n", "no", "nr", "row", "id", "#", "unnamed: 0", "1")
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 _HEAD = 50  # values of a column that are inspected
+_LONGEST_INDEX = 20  # digits
 
 
 class Columns(NamedTuple):
@@ -67,6 +71,7 @@ class Table:
     known_columns: tuple[str, ...]
     location: Callable[[int], str]  # of a row, for messages
     key_column: str | None = None
+    counted: bool = False  # it has no times
 
 
 def read_table(document: Document, form: SeriesForm, requested: Columns) -> Table:
@@ -76,13 +81,30 @@ def read_table(document: Document, form: SeriesForm, requested: Columns) -> Tabl
         raise DataError(f"{document.name} is empty; give a table with a column of times")
     requested, heads = _named(requested, rows), _Heads(rows)
     time, names, key, known = choose(document.name, rows.kinds, requested, heads)
-    chosen = [time, *([key] if key else []), *names, *known]
+    chosen = _listed(time, key, names, known)
     blocks = list(rows.blocks(chosen))
     location = _locator(blocks)
     cells = [[value for block in blocks for value in block.values[k]] for k in range(len(chosen))]
     if not cells[0]:
         raise DataError(f"{document.name} has no rows; give a table with some")
-    return _table(document.name, cells, key, names, known, location)
+    if time is None:
+        # an empty line of a single column is a missing value
+        lines = [line for block in blocks for line in block.lines or ()]
+        steps = [line - lines[0] for line in lines] if lines and len(rows.kinds) == 1 else None
+        cells = [steps or _counted(cells[0] if key else None, len(cells[0])), *cells]
+    if all(column.isdecimal() for column in (*rows.kinds, *names)):  # there is no header
+        names = value_names(len(names))
+    table = _table(document.name, cells, key, names, known, location)
+    return replace(table, counted=time is None)
+
+
+def with_index(data: Any) -> Any:
+    """Return pandas data with an index of times as a frame with a time column; other data unchanged."""
+    index: Any = getattr(data, "index", None)
+    if getattr(getattr(index, "dtype", None), "kind", None) != "M":
+        return data
+    frame = data if is_frame(data) else data.to_frame("value" if data.name is None else data.name)
+    return frame if index.name in frame.columns else frame.reset_index()
 
 
 def columns_in_memory(data: Any, requested: Columns, name: str) -> Table:
@@ -98,19 +120,14 @@ def columns_in_memory(data: Any, requested: Columns, name: str) -> Table:
             f"the columns of {name} have different lengths: {', '.join(f'{c} {n}' for c, n in sizes.items())}"
         )
     kinds = {column: _kind(rows) for column, rows in cells.items()}
-    counted = requested.time is None and not any(
-        _is_time(c, kinds, lambda c: cells[c][:_HEAD]) for c in kinds
+    time, names, key, known = choose(
+        name, kinds, requested, lambda column: cells[column][:_HEAD], any_countable=True
     )
-    if counted:
-        cells, kinds = (
-            {"#": list(range(max(sizes.values(), default=0))), **cells},
-            {"#": columns.NUMBER, **kinds},
-        )
-        requested = requested._replace(time="#")
-    time, names, key, known = choose(name, kinds, requested, lambda column: cells[column][:_HEAD])
-    chosen = [cells[column] for column in (time, *([key] if key else []), *names, *known)]
+    chosen = [cells[column] for column in _listed(time, key, names, known)]
     if not chosen[0]:
         raise DataError(f"{name} has no rows; give some")
+    if time is None:
+        chosen = [_counted(chosen[0] if key else None, len(chosen[0])), *chosen]
     return _table(name, chosen, key, names, known, lambda k: f"row {k + 1} of {name}")
 
 
@@ -119,8 +136,14 @@ def choose(
     kinds: Mapping[str, str],
     requested: Columns,
     head: Callable[[str], list[Any]],
-) -> tuple[str, tuple[str, ...], str | None, tuple[str, ...]]:
-    """Choose the columns of times, values, key and values known in advance."""
+    *,
+    any_countable: bool = False,
+) -> tuple[str | None, tuple[str, ...], str | None, tuple[str, ...]]:
+    """Choose the columns of times (None: rows are counted), values, key and values known in advance.
+
+    `any_countable`: rows are counted although there are columns that are not numbers, one of which may
+    hold times in an unknown form.
+    """
     if requested.key is None and requested.usual_key in kinds:
         requested = requested._replace(key=requested.usual_key)
     for column in (requested.time, requested.key, *requested.values, *requested.known):
@@ -131,13 +154,24 @@ def choose(
         if requested.time
         else [c for c in kinds if c not in requested.values and _is_time(c, kinds, head)]
     )
-    if not times:
+    taken = {requested.key, *requested.known, *requested.values}
+    if not times and len(kinds) > 1:
+        times = [c for c in kinds if c not in taken and _is_index(c, head)][:1]
+        if times:
+            progress.say(f"{name}: the column {times[0]!r} has the numbers of the steps")
+    countable = (
+        any_countable
+        or requested.values
+        or (all(_holds_numbers(kinds[c], head(c)) for c in kinds if c not in taken))
+    )
+    if not times and not countable:
         raise DataError(
             f"{name} has no column of times among {columns.listed(kinds)}; name it with --time-column "
             "(time_column=...)"
         )
-    time = next((c for c in times if c is not None and c.lower() in TIME_NAMES), times[0])
-    assert time is not None
+    time = next(
+        (c for c in times if c is not None and c.lower() in TIME_NAMES), times[0] if times else None
+    )
     used = {time, requested.key, *requested.known}
     remaining = [c for c in kinds if c not in used]
     names = requested.values or tuple(
@@ -152,8 +186,8 @@ def choose(
         )
     if not names:
         raise DataError(
-            f"{name} has no column of numbers besides {', '.join(sorted(map(str, used - {None})))}; it has "
-            f"{columns.listed(kinds)}"
+            f"{name} has no column of numbers{' besides ' * bool(used - {None})}"
+            f"{', '.join(sorted(map(str, used - {None})))}; it has {columns.listed(kinds)}"
         )
     if not requested.values and (others := [c for c in remaining if c not in names]):
         progress.say(
@@ -162,6 +196,30 @@ def choose(
             "if one tells several series apart, name it with --key-column"
         )
     return time, tuple(names), requested.key, requested.known
+
+
+def value_names(number: int) -> tuple[str, ...]:
+    """Return the names of columns that have none."""
+    return ("value",) if number == 1 else tuple(f"value {k + 1}" for k in range(number))
+
+
+def _listed(
+    time: str | None, key: str | None, names: tuple[str, ...], known: tuple[str, ...]
+) -> list[str]:
+    """Return the chosen columns, in the order of `_table`."""
+    return [column for column in (time, key) if column is not None] + [*names, *known]
+
+
+def _counted(keys: Sequence[Any] | None, number: int) -> list[int]:
+    """Return the place of each row in its series."""
+    if keys is None:
+        return list(range(number))
+    counts: dict[Any, int] = {}
+    places = []
+    for key in keys:
+        places.append(counts.get(key, 0))
+        counts[key] = places[-1] + 1
+    return places
 
 
 def time_column(rows: Rows) -> str | None:
@@ -174,20 +232,35 @@ def time_column(rows: Rows) -> str | None:
     )
 
 
+def is_counted(rows: Rows) -> bool:
+    """Return whether a table without times is a series: one column of numbers, or with an index column."""
+    head = _Heads(rows)
+    numeric = all(_holds_numbers(kind, head(column)) for column, kind in rows.kinds.items())
+    return numeric and (
+        len(rows.kinds) == 1 or any(_is_index(column, head) for column in rows.kinds)
+    )
+
+
 def numbers(cells: Sequence[Any], column: str, location: Callable[[int], str]) -> np.ndarray:
     """Convert a column to float64, with NaN for missing values."""
     try:
         array = np.array(cells, np.float64)  # text too, where every cell is a number
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         array = np.array(
             [_number(cell, column, location, k) for k, cell in enumerate(cells)], np.float64
         )
-    if np.isinf(array).any():
-        at = int(np.isinf(array).argmax())
-        raise DataError(
-            f"{location(at)}, column {column!r}: {quoted(cells[at])} is not a number that can be learnt from"
-        )
+    if (beyond := np.abs(array) > MAX_NUMBER).any():
+        at = int(beyond.argmax())
+        raise beyond_measure(f"{location(at)}, column {column!r}", cells[at])
     return array
+
+
+def beyond_measure(location: str, number: Any) -> DataError:
+    """Return the error for a number that is infinite, or so large that its square might be."""
+    return DataError(
+        f"{location}: {quoted(number)} is not a number that can be learnt from: it is beyond "
+        f"{MAX_NUMBER:g}; leave it out if it is a mistake, or give another unit"
+    )
 
 
 def _number(cell: Any, column: str, location: Callable[[int], str], k: int) -> float:
@@ -195,6 +268,8 @@ def _number(cell: Any, column: str, location: Callable[[int], str], k: int) -> f
         return float("nan")
     try:
         return float(cell)
+    except OverflowError:  # a whole number of hundreds of digits
+        return float("inf")
     except (TypeError, ValueError):
         raise DataError(
             f"{location(k)}, column {column!r}: {quoted(cell)} is not a number; leave the cell empty "
@@ -243,6 +318,10 @@ def _open(document: Document, form: SeriesForm, requested: Columns) -> Rows:
         head = next(document.chunks(), b"").lstrip()
         first = head.split(b"\n", 1)[0]
         delimited = "tsv" if b"\t" in first else "csv" if b"," in first or b";" in first else None
+        if delimited is None and all(
+            map(_is_number, head.decode("utf-8", "replace").split("\n")[1:2])
+        ):
+            delimited = "csv"  # one column of numbers, perhaps with a name above
         kind = "jsonl" if head.startswith(b"{") else delimited
     if kind is None or kind not in KINDS.values():
         raise DataError(
@@ -296,6 +375,21 @@ def _is_time(column: str, kinds: Mapping[str, str], head: Callable[[str], list[A
     except SeqloomError:
         return False
     return True
+
+
+def _is_index(column: str, head: Callable[[str], list[Any]]) -> bool:
+    """Return whether a column numbers the rows: by a usual name, and whole numbers that rise."""
+    if column.strip().lower() not in INDEX_NAMES:
+        return False
+    cells = head(column)
+    places = [int(c) for c in cells if str(c).strip().isdecimal() and len(str(c)) < _LONGEST_INDEX]
+    return len(places) == len(cells) > 1 and all(a < b for a, b in pairwise(places))
+
+
+def _holds_numbers(kind: str, cells: Sequence[Any]) -> bool:
+    """Return whether a column is of numbers, by its kind and its first cells."""
+    texts = any(isinstance(cell, str) for cell in cells)
+    return _mostly_numbers(cells) if texts else kind in (columns.NUMBER, columns.NOTHING)
 
 
 def _mostly_numbers(cells: Sequence[Any]) -> bool:

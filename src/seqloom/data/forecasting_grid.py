@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -144,8 +144,19 @@ def common_step(clock: Clock, moments: list[np.ndarray], name: str) -> Step:
     return infer_step(clock, longest)
 
 
-def check_unit(step: Step, clock: Clock, name: str) -> None:
+def check_unit(step: Step, clock: Clock, frequency: str | None, name: str) -> Step:
+    """Return the step, with the frequency of steps that are only counted; refuse a step of another unit."""
     if (step.unit == "row") != clock.rows:
+        how = "; say how far apart rows are with --frequency (frequency=...)" if clock.rows else ""
         raise ConfigError(
-            f"{name}: a step of {step} does not suit times that are {'numbers' if clock.rows else 'dates'}"
+            f"{name}: a step of {step} does not suit times that are "
+            f"{'numbers' if clock.rows else 'dates'}{how}"
         )
+    if frequency is None:
+        return step
+    if not clock.rows:
+        raise ConfigError(
+            f"{name} has times, {step} apart; leave out the frequency, which is for series without times, or "
+            "give another step (--step, step=...)"
+        )
+    return replace(step, each=Step.parse(frequency, "frequency"))

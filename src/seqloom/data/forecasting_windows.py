@@ -42,6 +42,9 @@ class Prepared:
     values: np.ndarray  # float64 (T, C), scaled; NaN is missing
     window: int
     horizon: int
+    course: (
+        np.ndarray
+    )  # (T + horizon, C): the mean course of longer seasons, which `values` are without
     _filled: np.ndarray  # (window + T, C)
     _known: np.ndarray  # (window + T + horizon, K)
 
@@ -54,13 +57,17 @@ class Prepared:
         window: int,
         horizon: int,
         *,
+        seasons: tuple[int, ...] = (),
         future: bool = False,
     ) -> Prepared:
         """Prepare a track. `future`: steps after its end will be forecast and need the values known in
-        advance.
+        advance. `seasons`: the longer ones, whose mean course is `course` of the scale.
         """
-        values = (track.values - scale["mean"]) / scale["std"]
-        n = len(values)
+        n = len(track)
+        course = np.zeros((n + horizon, track.values.shape[1]))
+        for rows in season_rows(series, track, n + horizon, seasons):
+            course += scale["course"][rows]
+        values = (track.values - scale["mean"]) / scale["std"] - course[:n]
         if future and series.known_columns and len(track.known) < n + horizon:
             raise DataError(
                 f"{series.name}: {', '.join(series.known_columns)} must be known {horizon} steps "
@@ -77,6 +84,7 @@ class Prepared:
             values,
             window,
             horizon,
+            course,
             _fill(np.pad(values, ((window, 0), (0, 0)), constant_values=np.nan)),
             np.pad(np.concatenate([calendar, known], axis=1), ((window, 0), (0, 0)), mode="edge"),
         )
@@ -117,6 +125,53 @@ class Prepared:
         """Return the scaled values after origins, (n, ahead, C); NaN if missing or after the end."""
         padded = np.pad(self.values, ((0, ahead), (0, 0)), constant_values=np.nan)
         return sliding_window_view(padded, ahead, axis=0)[origins].swapaxes(1, 2)
+
+
+def season_rows(
+    series: Series, track: Track, n: int, seasons: tuple[int, ...]
+) -> Iterator[np.ndarray]:
+    """Yield for each season the rows of its mean course that the first n steps take; courses of
+    several seasons stand below each other.
+    """
+    steps, above = series.clock.number(track.first, series.step) + np.arange(n), 0
+    for season in seasons:
+        yield above + steps % season
+        above += season
+
+
+def mean_courses(
+    series: Series, scale: dict[str, np.ndarray], seasons: tuple[int, ...]
+) -> np.ndarray:
+    """Compute the mean course of each season, scaled, (sum of the seasons, C): what values are above
+    their level, the moving mean of the longest season, at each place of the season.
+    """
+    course = np.zeros((sum(seasons), len(series.columns)))
+    parts = []
+    for track in series.tracks:
+        values = (track.values - scale["mean"]) / scale["std"]
+        rows = list(season_rows(series, track, len(track), seasons))
+        parts.append((values - _moving_mean(values, max(seasons, default=1)), rows))
+    for k in range(len(seasons)):
+        sums, counts = np.zeros_like(course), np.zeros_like(course)
+        for above, rows in parts:
+            left = above - sum((course[rows[j]] for j in range(k)), np.zeros_like(above))
+            present = np.isfinite(left)
+            np.add.at(sums, rows[k], np.where(present, left, 0.0))
+            np.add.at(counts, rows[k], present)
+        course += sums / np.maximum(counts, 1)
+    return course
+
+
+def _moving_mean(values: np.ndarray, length: int) -> np.ndarray:
+    """Return the mean of the `length` steps around each step, (T, C); the nearest ones at the ends."""
+    present = np.isfinite(values)
+    sums, counts = (
+        np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(part, axis=0)])
+        for part in (np.where(present, values, 0.0), present)
+    )
+    begins = np.clip(np.arange(len(values)) - length // 2, 0, max(len(values) - length, 0))
+    ends = np.minimum(begins + length, len(values))
+    return (sums[ends] - sums[begins]) / np.maximum(counts[ends] - counts[begins], 1)
 
 
 def begun(series: Series, since: Any, until: int) -> Series:

@@ -104,15 +104,19 @@ def tags_in(path: Path) -> str:
 
 
 def times_in(path: Path) -> str:
-    """Say why the file holds a series: a time column beside number columns and nothing else."""
+    """Say why the file holds a series: a column of times or step numbers beside number columns and nothing
+    else, or one column of numbers.
+    """
     document = _document(path)
     if document is None or (kind := table_kind(document.name)) is None:
         return ""
-    from seqloom.data.forecasting_forms import time_column
+    from seqloom.data.forecasting_forms import is_counted, time_column
 
     try:
         rows = open_rows(document, kind, ())
         time = time_column(rows)
+        if time is None and rows.kinds and is_counted(rows):
+            return f"{document.name} has nothing but numbers"
     except (SeqloomError, UnicodeDecodeError):
         return ""
     other_kinds = [kind for name, kind in rows.kinds.items() if name != time]

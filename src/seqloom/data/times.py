@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
@@ -55,14 +55,16 @@ class Step:
 
     count: int
     unit: Unit
+    # of steps that are only counted: how far apart rows are, if that is known
+    each: Step | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def parse(cls, text: str) -> Step:
+    def parse(cls, text: str, option: str = "step") -> Step:
         """Parse a step such as 15min, 1h, 1d, 1w, 1mo, 1q, 1y."""
         match = re.fullmatch(r"(\d{0,9})\s*([a-z]+)", text.strip().lower())
         if match is None or match[2] not in _UNITS or match[1] == "0":
             raise ConfigError(
-                f"step must be a number and a unit such as 15min, 1h, 1d, 1w, 1mo, 1q or 1y; got "
+                f"{option} must be a number and a unit such as 15min, 1h, 1d, 1w, 1mo, 1q or 1y; got "
                 f"{quoted(text)}"
             )
         count, unit = _UNITS[match[2]]
@@ -81,6 +83,8 @@ class Step:
         """Return the number of steps in the usual cycle: a day of hours, a week of days, a year of months
         or weeks; 1 if there is none.
         """
+        if self.each is not None:
+            return self.each.season if self.count == 1 else 1
         if self.unit == "second":
             return DAY // self.count if self.count < DAY and DAY % self.count == 0 else 1
         if self.unit == "day":
@@ -165,6 +169,14 @@ class Clock:
         )
         days = months.astype("datetime64[D]").astype(np.int64) + np.minimum(inside, length - 1)
         return self.utc(days * DAY + local % DAY)
+
+    def number(self, second: int, step: Step) -> int:
+        """Return the number of the step at a time, counted from 1970 on, or from 0."""
+        if step.unit in ("second", "row"):
+            return second // step.count
+        day = self.local(np.array([second])) // DAY
+        months = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        return int((months if step.unit == "month" else day)[0]) // step.count
 
     def calendar(self, seconds: np.ndarray) -> np.ndarray:
         """Return sine and cosine of the hour of the day, the day of the week and the day of the year,

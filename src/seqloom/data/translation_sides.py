@@ -21,7 +21,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.data import columns
 from seqloom.data.documents import Document, line_blocks, numbered_lines
-from seqloom.data.examples import values
+from seqloom.data.examples import as_float32, refuse_beyond, values
 from seqloom.errors import DataError, quoted, suggest
 from seqloom.text.coding import to_bytes
 
@@ -58,14 +58,16 @@ def lines_of_numbers(document: Document) -> Iterator[tuple[int, str]]:
 def parse_values(cells: list[str], location: str) -> np.ndarray:
     """Convert cells to float32 (T,); refuse what is not a number."""
     try:
-        return np.array(
-            [np.nan if cell.lower() in _MISSING else float(cell) for cell in cells], np.float32
+        numbers = as_float32(
+            [np.nan if cell.lower() in _MISSING else float(cell) for cell in cells]
         )
     except ValueError:
         wrong = next(
             cell for cell in cells if cell.lower() not in _MISSING and not _is_number(cell)
         )
         raise DataError(f"{location}: {quoted(wrong)} is not a number") from None
+    refuse_beyond(numbers, f"{location}: the series")
+    return numbers
 
 
 def looks_numeric(document: Document) -> bool:
@@ -281,8 +283,8 @@ def as_frames(value: Any, location: str) -> np.ndarray:
             f"{location}: the source is a list of words; join them with ' '.join(words)"
         )
     try:
-        array = np.asarray(value, np.float32)
-    except (ValueError, TypeError):
+        array = as_float32(value)
+    except (ValueError, TypeError, OverflowError):
         raise DataError(
             f"{location}: the source is {value!r:.60}, which is not an array of numbers"
         ) from None
@@ -292,11 +294,7 @@ def as_frames(value: Any, location: str) -> np.ndarray:
             f"a vector of "
             "features, and not empty"
         )
-    if np.isinf(array).any():
-        raise DataError(
-            f"{location}: the source has an infinite value; leave out the pair, "
-            "or make the value NaN (missing)"
-        )
+    refuse_beyond(array, f"{location}: the source")
     return array if array.ndim == 2 else array[None]
 
 

@@ -48,6 +48,11 @@ class SeriesReading(Config):
         "Step of the times, such as 15min, 1h, 1d, 1mo  [default: the commonest].",
         metavar="STEP",
     )
+    frequency: str | None = option(
+        None,
+        "How far apart the rows of a series without times are, such as 1h; its season follows.",
+        metavar="STEP",
+    )
     time_zone: str | None = option(
         None,
         "Zone of times without an offset, such as Europe/Berlin  [default: UTC].",
@@ -96,6 +101,13 @@ class SeriesComparing(Config):
         minimum=1,
         maximum=1_000_000,
     )
+    seasons: tuple[int, ...] = option(
+        (),
+        "Several cycles, such as 48,336 for days and weeks of half hours.",
+        minimum=2,
+        maximum=1_000_000,
+        metavar="N,..",
+    )
     since: str | int | None = option(
         None,
         "Test forecasts from this time on; what comes before is for training and validation  [default: "
@@ -109,8 +121,8 @@ class SeriesComparing(Config):
 class Forecasting(Task):
     name, phrase = "forecaster", "a forecaster"
     data_help = (
-        "series: .csv, .tsv, .jsonl or .parquet with a column of times; none, or -, is "
-        "standard input."
+        "series: .csv, .tsv, .jsonl or .parquet with a column of times, or numbers alone; none, or -, "
+        "is standard input."
     )
     valid_help = (
         "Data that follows: intervals are learned from the errors on it; networks choose their "

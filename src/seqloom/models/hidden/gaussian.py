@@ -17,6 +17,7 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 
+from seqloom.arrays import MAX_NUMBER
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.hidden.markov import Counts, Markov, correct, normalised
 from seqloom.models.hidden.passes import Batch, Packer, View, log
@@ -253,11 +254,11 @@ def check_numbers(data: np.ndarray) -> np.ndarray:
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise DataError(f"numbers must be rows and columns (T, D); got shape {np.shape(data)}")
-    not_finite = ~np.isfinite(rows).all(-1)
-    if not_finite.any():
-        row = int(not_finite.argmax())
+    usable = np.abs(rows) <= MAX_NUMBER  # not NaN either
+    if not usable.all():
+        row = int((~usable.all(-1)).argmax())
         raise DataError(
-            f"row {row:,} (counted from 0) holds {rows[row][~np.isfinite(rows[row])][0]}; "
+            f"row {row:,} (counted from 0) holds {rows[row][~usable[row]][0]}; "
             "fill such rows in, or leave them out"
         )
     return np.ascontiguousarray(rows)

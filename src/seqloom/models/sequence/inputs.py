@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from seqloom.batching import like_lengths, offsets, pad_flat, ranges, runs
+from seqloom.data.examples import as_float32, refuse_beyond
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.classification.features import check_texts, join
 from seqloom.models.sequence.configs import Sizes
@@ -311,19 +312,15 @@ def as_steps(example: Any, name: str) -> np.ndarray:
     if isinstance(example, str):
         raise DataError(f"{name} is text, but this model reads arrays of numbers")
     try:
-        values = np.asarray(example, np.float32)
-    except (TypeError, ValueError):
+        values = as_float32(example)
+    except (TypeError, ValueError, OverflowError):
         raise DataError(
             f"{name} is not an array of numbers with rows of equal length: {str(example)[:60]}"
         ) from None
     if values.ndim not in (1, 2):
         raise DataError(f"{name} has {values.ndim} axes; give (steps,) or (steps, columns)")
-    values = values[:, None] if values.ndim == 1 else values
-    if np.isinf(values).any():
-        raise DataError(
-            f"{name} holds an infinite value; give finite numbers, or NaN for what is missing"
-        )
-    return values
+    refuse_beyond(values, name)
+    return values[:, None] if values.ndim == 1 else values
 
 
 def as_row(step: Any) -> np.ndarray:
