@@ -515,12 +515,12 @@ def test_nothing_hides_the_standard_library(path):
 
 MAX_FILES = 407
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
-    "": 18,
+    "": 19,
     "charts": 27,
     "cli": 25,
     "comparison": 32,
     "contracts": 33,
-    "data": 54,
+    "data": 55,
     "decoding": 15,
     "interop": 34,
     "kernels": 50,

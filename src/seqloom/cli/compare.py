@@ -198,6 +198,7 @@ Examples:
 @task_options(_configs)
 @common
 @former_name("start", "since")
+@progress.remarking_once()  # by the rungs and by the report
 def command(
     data: tuple[str, ...],
     task: str | None,
