@@ -123,6 +123,32 @@ def test_texts_without_a_known_word_are_told_once_for_all_batches(seqloom, place
     assert "10 of 40 texts have no known word; there the prior alone decides" in done.err
 
 
+def test_words_and_tags_line_by_line_in_every_command(seqloom, tmp_path):
+    words = ["to New York", "from Rome", "hello", "Rome to New York"] * 6
+    spans = {"New": "B-city", "York": "I-city", "Rome": "B-city"}
+    tags = [" ".join(spans.get(word, "O") for word in line.split()) for line in words]
+    tabbed = "".join(f"{a}\t{b}\n" for a, b in zip(words, tags))
+    for name, text in (("a.tab", tabbed), ("a.tsv", tabbed)):
+        (tmp_path / name).write_text(text)
+    for name, side in (("seq.in", words), ("seq.out", tags)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in side))
+    plain = None
+    for data in (["seq.in", "seq.out"], ["a.tab"], ["a.tsv"]):
+        held_out = ["--valid", ",".join(data)]
+        done = seqloom("fit", "hmm-tagger", *data, "-o", "m", *held_out, "--json").json()[0]
+        assert (done["scheme"], done["valid"]["metrics"]["span_f1"]) == ("bio", 1.0)
+        result = seqloom("evaluate", "m", *data, "--json").json()[0]
+        assert result["metrics"]["span_f1"] == 1.0
+        rungs = ["--rungs", "most-frequent", "--work", "w"]
+        compared = seqloom("compare", *data, *rungs, "--test", ",".join(data), "--json")
+        assert compared.json()[0]["rungs"][0]["span_f1"] == 1.0
+        assert "comparing taggers" in compared.err
+        answers = seqloom("predict", "m", *data, "--json")
+        plain = plain or seqloom("predict", "m", "seq.in", "--json").out
+        assert answers.out == plain  # of the words alone
+        assert ("left out" in answers.err) == (data != ["a.tsv"])  # there they are a column
+
+
 def test_predict_in_all_its_forms(seqloom, place):
     model, texts = load(place / "nb"), ["a lovely day", "", "nichts davon 我们", "cold\tand dull"]
     lines = "\r\n".join(texts) + "\r\n"
