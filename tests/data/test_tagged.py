@@ -498,7 +498,7 @@ def test_words_a_tab_and_tags(tmp_path, name, change, said):
     [
         (
             "a b c\tO O O\nd e f\tO O O\ng h\tO\n",
-            r"a\.txt, line 3: 2 words and 1 tags; a line must",
+            r"a\.txt, line 3: 2 words and 1 tag; a line must",
         ),
         ("a b c\tO O O\nd e\tO O\ng h\n", r"a\.txt, line 3: no tab; a line must have words, a tab"),
         ("a b c\tO O O\nd e\tO O\na b\tO O\tx\n", r"a\.txt, line 3: 2 tabs"),
@@ -539,6 +539,8 @@ def test_a_file_of_words_and_one_of_tags(tmp_path, names, said):
     )
     with pytest.raises(DataError, match=f"{names[1]} holds tags; give the file of the words first"):
         read_tagged(both[::-1])
+    with pytest.raises(DataError, match="line 2: 1 column where"):
+        read_tagged([both[0]] * 2)  # the words twice
     with pytest.raises(DataError, match="a list has tags of its own"):
         as_tagged(both, [["O"]])
 

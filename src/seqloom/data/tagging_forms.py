@@ -137,8 +137,8 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
             if line.startswith("#") and not words:  # a comment before a sentence, as in CoNLL-2012
                 continue
             raise DataError(
-                f"{document.name}, line {number}: {_count(len(cells))} where line {shape.line} has {width}; "
-                "is something missing, or a blank line between sentences?"
+                f"{document.name}, line {number}: {_count(len(cells), 'column')} where line {shape.line} "
+                f"has {width}; is something missing, or a blank line between sentences?"
             )
         if not cells[0] or not cells[tag_index]:
             raise DataError(
@@ -218,8 +218,8 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
         row = line.split("\t")
         if len(row) != _CONLLU_WIDTH:
             raise DataError(
-                f"{document.name}, line {number}: {_count(len(row))} where CoNLL-U has {_CONLLU_WIDTH}, "
-                "between tabs"
+                f"{document.name}, line {number}: {_count(len(row), 'column')} where CoNLL-U has "
+                f"{_CONLLU_WIDTH}, between tabs"
             )
         if not row[0].isdecimal():
             if row[0].replace("-", ".", 1).replace(".", "", 1).isdecimal():
@@ -328,7 +328,7 @@ def _words_and_tags(document: Document, column: str | int | None) -> Sentences:
             raise DataError(
                 f"{document.name}, line {number}: "
                 + (
-                    f"{len(_tokens(words))} words and {len(_tokens(tags[0]))} tags"
+                    f"{_count(len(_tokens(words)), 'word')} and {_count(len(_tokens(tags[0])), 'tag')}"
                     if len(tags) == 1
                     else f"{len(tags) or 'no'} tab{'s' * (len(tags) > 1)}"
                 )
@@ -347,8 +347,9 @@ def read_pair(first: Document, second: Document) -> Sentences:
         parts = [_tokens(side[1].replace("\t", " ")) if side else [] for side in (words, tags)]
         if len(parts[0]) != len(parts[1]):
             raise DataError(
-                f"line {number}: {len(parts[0])} words in {first.name}, but {len(parts[1])} tags in "
-                f"{second.name}; there must be one for each word, in the same line"
+                f"line {number}: {_count(len(parts[0]), 'word')} in {first.name}, but "
+                f"{_count(len(parts[1]), 'tag')} in {second.name}; there must be one for each word, "
+                "in the same line"
             )
         if parts[0]:
             sentences.add(*parts)
@@ -371,7 +372,7 @@ def is_pair(first: Document, second: Document, form: TagForm = "auto") -> bool:
     words, tags = ([token for _, line in head for token in _tokens(line)] for head in heads)
     slashed = sum("/" in tag[1:-1] for tag in tags)
     doubtful = len(set(equal)) < 2 or 2 * len(equal) <= len(filled) or 2 * slashed > len(tags)
-    if form == "auto" and doubtful:
+    if form == "auto" and (doubtful or words == tags):
         return False
     if words and all(map(SPAN_TAG.fullmatch, words)):
         raise DataError(
@@ -380,5 +381,5 @@ def is_pair(first: Document, second: Document, form: TagForm = "auto") -> bool:
     return True
 
 
-def _count(width: int) -> str:
-    return f"{width} column{'' if width == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
