@@ -268,7 +268,8 @@ def _line(line: str, document: Document, number: int) -> tuple[str, str]:
 
 def _fasttext_line(line: str, document: Document, number: int) -> tuple[str, str]:
     """Part `__label__x text`."""
-    label, text = _line(line.lstrip(), document, number)
+    label, *rest = line.split(None, 1)
+    text = rest[0] if rest else ""
     if not label.startswith(MARK) or label == MARK:
         raise NoLabel(
             f"{document.name}, line {number}: no label; it must begin with {MARK} and a name"
