@@ -293,3 +293,25 @@ def test_remarks_without_bars(monkeypatch, capsys):
         bar.advance(1)
         progress.say("a remark")
     assert capsys.readouterr().err == "a remark\n"
+
+
+def test_what_is_remarked_of_rows_is_summed_over_batches_and_calls(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    remark = "texts", "no word", "so be it"
+    with progress.reporting(reporter.reporter_for(False)):
+        progress.remark([0], 1, *remark)
+        progress.remark([], 5, *remark)
+        with progress.collecting():
+            for first in (0, 10):
+                progress.number_rows([first + 3, first + 7, first + 9])  # the others were blank
+                with progress.collecting():  # as a call does it
+                    progress.remark([1], 2, *remark)
+                    progress.remark([0], 1, *remark)
+        with progress.remarking_once():
+            for count in (1, 2):
+                progress.remark([0] * count, 2, *remark)
+    assert sys.stderr.getvalue().splitlines() == [
+        "1 of 1 texts has no word; so be it",
+        "4 of 6 texts have no word (rows 7, 9, 17, 19); so be it",
+        "1 of 2 texts has no word; so be it",
+    ]

@@ -6,9 +6,10 @@ The command line prints the message alone and exits with `exit_code`; `--debug` 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 MAX_MESSAGE_LENGTH = 500  # characters of a message
+FEW = 5  # numbers of lines or rows that a message names
 _VALUE = 80  # characters of a value that a message quotes
 
 
@@ -126,6 +127,16 @@ def suggest_known(word: str, names: Iterable[str]) -> str:
     names = list(names)
     near = suggest(word, names)
     return f"{near} (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"
+
+
+def first_few(word: str, numbers: Sequence[int], count: int) -> str:
+    """Return where `count` things are, by the numbers of the first ones: of lines or rows, say.
+
+    >>> first_few("line", [5], 1), first_few("line", [5, 1200], 7)
+    ('line 5', 'lines 5, 1200, ...')
+    """
+    shown = [*map(str, numbers)] + ["..."] * (count > len(numbers))
+    return f"{word}{'s' * (count > 1)} {', '.join(shown)}"
 
 
 def either(names: Iterable[str]) -> str:

@@ -7,18 +7,18 @@ asks for silence. The reporter travels in a context variable, as a logger would.
     with progress.task("counting", total=n_bytes, unit="bytes") as bar:
         bar.advance(4096)
 
-The training log goes the same way (`recording`).
+The training log goes the same way (`recording`), and what is remarked of rows (`remark`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
 
-from seqloom.errors import shortened
+from seqloom.errors import FEW, first_few, shortened
 
 Lines = list[dict[str, Any]]
 
@@ -152,3 +152,98 @@ def in_this_context(items: Iterator[T]) -> Iterator[T]:
     """
     context, end = copy_context(), object()
     return iter(lambda: context.run(next, items, end), end)  # type: ignore[arg-type, return-value]
+
+
+# ---- remarks on rows
+
+
+class _Tally:
+    """The rows of which a remark is true."""
+
+    def __init__(self) -> None:
+        self.count, self.total = 0, 0
+        self.first: list[int] = []  # numbers of the first ones
+
+
+class _Collection:
+    """What is remarked of the rows of several batches."""
+
+    def __init__(self) -> None:
+        self.tallies: dict[tuple[str, str, str], _Tally] = {}
+        self.before = 0  # rows before the batch whose numbers were given
+        self.numbers: Sequence[int] = ()
+
+    def add(self, remark: tuple[str, str, str], rows: Sequence[int], total: int) -> None:
+        tally = self.tallies.setdefault(remark, _Tally())
+        for row in rows[: FEW - len(tally.first)]:
+            own = tally.total + row - self.before
+            tally.first.append(
+                self.numbers[own] if own < len(self.numbers) else tally.total + row + 1
+            )
+        tally.count, tally.total = tally.count + len(rows), tally.total + total
+
+    def say(self) -> None:
+        for (noun, lack, so), tally in self.tallies.items():
+            said = _said.get()
+            if not tally.count or (said is not None and lack in said):
+                continue
+            have = "has" if tally.count == 1 else "have"
+            where = f" ({first_few('row', tally.first, tally.count)})"
+            if said is not None:
+                said.add(lack)
+            say(
+                f"{tally.count:,} of {tally.total:,} {noun} {have} {lack}"
+                f"{where if said is None and tally.total > 1 else ''}; {so}"
+            )
+
+
+_collection: ContextVar[_Collection | None] = ContextVar("seqloom_remarks", default=None)
+_said: ContextVar[set[str] | None] = ContextVar("seqloom_said", default=None)
+
+
+def remark(rows: Sequence[int], total: int, noun: str, lack: str, so: str) -> None:
+    """Say that some rows, from 0, of a batch of `total` lack something, and what follows for them.
+
+    A batch without such rows is told too, since it is counted: "2 of 20,000 texts have no known word
+    (rows 3, 10004); there the prior alone decides".
+    """
+    with collecting():
+        collection = _collection.get()
+        assert collection is not None
+        collection.add((noun, lack, so), rows, total)
+
+
+@contextmanager
+def collecting() -> Iterator[None]:
+    """Sum up what is remarked of rows while open, over all batches, and say it at the end; within
+    another such context that one does.
+    """
+    if _collection.get() is not None:
+        yield
+        return
+    token = _collection.set(collection := _Collection())
+    try:
+        yield
+    finally:
+        _collection.reset(token)
+        collection.say()
+
+
+def number_rows(numbers: Sequence[int]) -> None:
+    """Say which rows the next batch holds, where these do not just go on counting."""
+    if (collection := _collection.get()) is not None:
+        collection.before += len(collection.numbers)
+        collection.numbers = numbers
+
+
+@contextmanager
+def remarking_once() -> Iterator[None]:
+    """Say a remark only the first time while open, and without the numbers of rows: where several
+    models read the same rows, of a part that was cut out of the data.
+    """
+    token = _said.set(set()) if _said.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _said.reset(token)

@@ -85,7 +85,8 @@ def test_options_that_tasks_share_have_the_help_of_each():
         "numbers (a label and a "
         "series of numbers a line); auto: by name and content. [default: auto] For a tagger: "
         "format of the data: conll, "
-        "conllu, slash; auto: by name and content."
+        "conllu, slash, lines (words, a tab and their tags; or two files, words and tags); auto: by "
+        "name and content."
     ) in text
     assert "For a language model: draw bits along the text" in text
     assert "For a classifier or a tagger: draw the errors" in text

@@ -82,12 +82,80 @@ def test_a_classifier_from_fit_to_evaluate(seqloom, place):
     assert result["metrics"]["accuracy"] == pytest.approx(1 - sum(errors.values()) / 3)
 
 
+def test_rows_without_a_label_are_skipped_by_every_command_that_reads_them(seqloom, tmp_path):
+    rows = [f"{'good' if i % 2 else 'dull'} {i},{'' if i == 3 else i % 2}\n" for i in range(30)]
+    (tmp_path / "messy.csv").write_text("text,label\n" + "".join(rows))
+    skipped = "messy.csv: 1 of 30 rows has no label and was skipped (line 5)"
+    for command in (
+        ["fit", "majority", "messy.csv", "-o", "m"],
+        ["evaluate", "m", "messy.csv"],
+        ["compare", "messy.csv", "--rungs", "majority", "--work", "work"],
+    ):
+        if command[0] != "evaluate":
+            refused = seqloom(*command).one_line()
+            assert refused.startswith("messy.csv, line 5: no label in column 'label'")
+            assert "--unlabelled skip" in refused
+        done = seqloom(*command, "--unlabelled", "skip", "--json")
+        assert done.code == 0, done.err
+        assert done.err.count(skipped) == 1
+    assert (
+        seqloom("evaluate", "m", "messy.csv", "--unlabelled", "skip", "--json").json()[0][
+            "metrics"
+        ]["texts"]
+        == 29
+    )
+
+
+def test_texts_without_a_known_word_are_told_once_for_all_batches(seqloom, place, monkeypatch):
+    monkeypatch.setattr("seqloom.tasks.task.BATCH", 3)
+    lines = "".join("qqq\n" if i % 4 == 1 else "a lovely day\n" for i in range(40))
+    done = seqloom("predict", place / "nb", stdin=lines)
+    assert done.err.count("no known word") == 1
+    assert "10 of 40 texts have no known word (rows 2, 6, 10, 14, 18, ...); there" in done.err
+    labels = "".join(f"{line},{i % 2}\n" for i, line in enumerate(lines.splitlines()))
+    for name, words in (("train.csv", "so dull"), ("test.csv", "qqq")):
+        (place / name).write_text("text,label\n" + labels.replace("qqq", words))
+    arguments = ["--rungs", "bayes-1,bayes-2", "--work", "w", "--curve"]
+    done = seqloom("compare", place / "train.csv", "--test", place / "test.csv", *arguments)
+    assert done.code == 0, done.err
+    # by two rungs and their curves; the rows of a part that was cut out say nothing
+    assert done.err.count("no known word") == 1
+    assert "10 of 40 texts have no known word; there the prior alone decides" in done.err
+
+
+def test_words_and_tags_line_by_line_in_every_command(seqloom, tmp_path):
+    words = ["to New York", "from Rome", "hello", "Rome to New York"] * 6
+    spans = {"New": "B-city", "York": "I-city", "Rome": "B-city"}
+    tags = [" ".join(spans.get(word, "O") for word in line.split()) for line in words]
+    tabbed = "".join(f"{a}\t{b}\n" for a, b in zip(words, tags))
+    for name, text in (("a.tab", tabbed), ("a.tsv", tabbed)):
+        (tmp_path / name).write_text(text)
+    for name, side in (("seq.in", words), ("seq.out", tags)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in side))
+    plain = None
+    for data in (["seq.in", "seq.out"], ["a.tab"], ["a.tsv"]):
+        held_out = ["--valid", ",".join(data)]
+        done = seqloom("fit", "hmm-tagger", *data, "-o", "m", *held_out, "--json").json()[0]
+        assert (done["scheme"], done["valid"]["metrics"]["span_f1"]) == ("bio", 1.0)
+        result = seqloom("evaluate", "m", *data, "--json").json()[0]
+        assert result["metrics"]["span_f1"] == 1.0
+        rungs = ["--rungs", "most-frequent", "--work", "w"]
+        compared = seqloom("compare", *data, *rungs, "--test", ",".join(data), "--json")
+        assert compared.json()[0]["rungs"][0]["span_f1"] == 1.0
+        assert "comparing taggers" in compared.err
+        answers = seqloom("predict", "m", *data, "--json")
+        plain = plain or seqloom("predict", "m", "seq.in", "--json").out
+        assert answers.out == plain  # of the words alone
+        assert ("left out" in answers.err) == (data != ["a.tsv"])  # there they are a column
+
+
 def test_predict_in_all_its_forms(seqloom, place):
     model, texts = load(place / "nb"), ["a lovely day", "", "nichts davon 我们", "cold\tand dull"]
     lines = "\r\n".join(texts) + "\r\n"
     plain = seqloom("predict", place / "nb", stdin=lines)
     assert [line.split("\t")[0] for line in plain.out.splitlines()] == model.predict(texts)
-    assert "2 of 4 texts have no known word; there the prior alone decides" in plain.err
+    said = "2 of 4 texts have no known word (rows 2, 3); there the prior alone decides"
+    assert said in plain.err
     assert [
         row["label"] for row in seqloom("predict", place / "nb", "--json", stdin=lines).json()
     ] == model.predict(texts)

@@ -572,6 +572,62 @@ def test_empty_texts_are_kept_and_counted(tmp_path, name, said):
     assert said[-1] == f"{tmp_path}/{name}: 2 of 3 texts are empty"
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("a.csv", 'text,label\na,x\nb,\n"c\n",\nd,y\n', "lines 3, 4"),
+        ("a.tsv", "text\tlabel\na\tx\nb\t \nc\t\nd\ty\n", "lines 3, 4"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": "x"}\n{"text": "b"}\n{"text": "c", "label": null}\n'
+            '{"text": "d", "label": "y"}\n',
+            "lines 2, 3",
+        ),
+        ("a.train", "x a\n b\n\n c\ny d\n", "lines 2, 4"),
+        ("a.txt", "__label__x a\nb\n__label__ c\n__label__y d\n", "lines 2, 3"),
+    ],
+)
+def test_rows_without_a_label_are_skipped_if_asked(tmp_path, said, name, text, where):
+    path = write(tmp_path / name, text)
+    with pytest.raises(DataError, match=r"no label.*--unlabelled skip \(read_labelled"):
+        read_labelled(path)
+    data = read_labelled(path, unlabelled="skip")
+    assert (data.texts, data.labels) == (["a", "d"], ["x", "y"])
+    assert said[-1] == f"{path}: 2 of 4 rows have no label and were skipped ({where})"
+    (part,) = stream_labelled(path, unlabelled="skip")
+    assert part.labels == data.labels
+
+
+def test_skipped_rows_take_their_further_columns_along_and_the_first_are_named(tmp_path, said):
+    rows = "".join(f"t{i},{'' if i % 2 else 'x'},s{i}\n" for i in range(40))
+    path = write(tmp_path / "a.csv", "text,label,source\n" + rows)
+    data = read_labelled(path, unlabelled="skip", columns=["source"])
+    assert data.columns["source"] == [f"s{i}" for i in range(0, 40, 2)]
+    assert said == [
+        f"{path}: 20 of 40 rows have no label and were skipped (lines 3, 5, 7, 9, 11, ...)"
+    ]
+
+
+def test_missing_labels_of_other_programs(tmp_path, said):
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "a.parquet"
+    frame = polars.DataFrame({"text": ["a", "b", "c"], "label": [1.0, float("nan"), None]})
+    frame.write_parquet(path)
+    with pytest.raises(DataError, match="row 2: no label in column 'label'"):
+        read_labelled(path)  # NaN was a class of its own
+    assert read_labelled(path, unlabelled="skip").labels == ["1.0"]
+    assert said[-1].endswith("2 of 3 rows have no label and were skipped (rows 2, 3)")
+    bad = write(tmp_path / "b.jsonl", '{"text": "a", "label": "x"}\n{"text": "b", "label": []}\n')
+    with pytest.raises(DataError, match="line 2, column 'label': a list"):
+        read_labelled(bad, unlabelled="skip")
+    series = write(tmp_path / "c.txt", "x 1 2\n,1,2\ny 3 4\n")
+    assert read_labelled(series, form="numbers", unlabelled="skip").labels == ["x", "y"]
+    with pytest.raises(DataError, match="no labelled text"):
+        read_labelled(write(tmp_path / "d.csv", "text,label\na,\n"), unlabelled="skip")
+    with pytest.raises(ConfigError, match="unlabelled must be refuse or skip; got 'drop'"):
+        read_labelled(path, unlabelled="drop")
+
+
 def test_long_fields(tmp_path):
     long = "word " * 100_000
     path = write(tmp_path / "a.csv", as_csv([(long, "x"), ("a", "y")]))

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.data import documents
+from seqloom.data.recognise import labels_in, tags_in
 from seqloom.data.tagging import Tagged, as_tagged, read_tagged
+from seqloom.data.tagging_forms import without_tags
 from seqloom.errors import ConfigError, DataError
 
 CONLL = """-DOCSTART- -X- O O
@@ -247,7 +249,7 @@ def test_bad_arguments(tmp_path):
     path = write(tmp_path / "a.txt", "a/B\n")
     with pytest.raises(
         ConfigError,
-        match="form must be one of auto, conll, conllu, slash; got 'conl'; did you mean 'conl",
+        match="form must be one of auto, conll, conllu, slash, lines; got 'conl'; did you mean 'conl",
     ):
         read_tagged(path, form="conl")
     with pytest.raises(DataError, match="has words as word/TAG and no column 2"):
@@ -464,3 +466,125 @@ def test_texts_with_labels_are_no_words_with_tags(tmp_path, text):
     ):
         read_tagged(path)
     assert read_tagged(path, form="conll").n_words == 3
+
+
+# ---- words and tags line by line
+
+LINES = "to New York\tO B-city I-city\nhello\tO\n\n#1 from Rome\tO O B-city\n"
+LINE_WORDS = [["to", "New", "York"], ["hello"], ["#1", "from", "Rome"]]
+LINE_TAGS = [["O", "B-city", "I-city"], ["O"], ["O", "O", "B-city"]]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.iob", "atis", "a.txt.gz"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace(" ", "  ").replace("\t", " \t "),
+        lambda text: text.replace("\n", " \n").rstrip("\n"),
+        lambda text: "\ufeffSentence\ttags\n" + text,
+    ],
+)
+def test_words_a_tab_and_tags(tmp_path, name, change, said):
+    text = change(LINES).encode()
+    data = read_tagged(write(tmp_path / name, gzip.compress(text) if ".gz" in name else text))
+    assert (data.sentences, data.tags, data.scheme) == (LINE_WORDS, LINE_TAGS, "bio")
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "a b c\tO O O\nd e f\tO O O\ng h\tO\n",
+            r"a\.txt, line 3: 2 words and 1 tag; a line must",
+        ),
+        ("a b c\tO O O\nd e\tO O\ng h\n", r"a\.txt, line 3: no tab; a line must have words, a tab"),
+        ("a b c\tO O O\nd e\tO O\na b\tO O\tx\n", r"a\.txt, line 3: 2 tabs"),
+        ("a b\tB-x B-x\nd e f\tO I-x B-y\n d\tB-x\n", None),
+        ("good fun\t+\nso dull\t-\n", "looks like texts with labels"),
+    ],
+)
+def test_bad_lines(tmp_path, text, message, said):
+    path = write(tmp_path / "a.txt", text)
+    if message is None:
+        assert read_tagged(path).tags[2] == ["B-x"]
+        assert "a.txt, line 2: I-x after O" in said[0]
+        return
+    with pytest.raises(DataError, match=message):
+        read_tagged(path)
+    with pytest.raises(DataError, match="no column '2'"):
+        read_tagged(path, form="lines", tag_column="2")
+
+
+def sides(tmp_path, names=("seq.in", "seq.out"), text=LINES):
+    rows = [line.split("\t") if line else ["", ""] for line in text.split("\n")]
+    return [
+        write(tmp_path / name, "\n".join(row[side] for row in rows))
+        for side, name in enumerate(names)
+    ]
+
+
+@pytest.mark.parametrize("names", [("seq.in", "seq.out"), ("words.txt", "tags.txt")])
+def test_a_file_of_words_and_one_of_tags(tmp_path, names, said):
+    both = sides(tmp_path, names)
+    for data in (read_tagged(both), as_tagged(tuple(both)), read_tagged(both, form="lines")):
+        assert (data.sentences, data.tags, data.scheme) == (LINE_WORDS, LINE_TAGS, "bio")
+        assert data.name == names[0]
+    assert said == []
+    assert (
+        tags_in(tuple(both))
+        == f"{names[1]} has as many tags, such as B-city, as {names[0]} has words"
+    )
+    with pytest.raises(DataError, match=f"{names[1]} holds tags; give the file of the words first"):
+        read_tagged(both[::-1])
+    with pytest.raises(DataError, match="line 2: 1 column where"):
+        read_tagged([both[0]] * 2)  # the words twice
+    with pytest.raises(DataError, match="a list has tags of its own"):
+        as_tagged(both, [["O"]])
+
+
+def test_files_of_words_and_tags_that_do_not_match(tmp_path):
+    words, tags = sides(tmp_path)
+    write(tags, tags.read_text().replace("O O B-city", "O B-city"))
+    with pytest.raises(
+        DataError, match=r"line 4: 3 words in .*seq\.in, but 2 tags in .*seq\.out; there"
+    ):
+        read_tagged([words, tags])
+    write(tags, "O B-city I-city\nO\n")
+    with pytest.raises(DataError, match=r"line 4: 3 words in .*seq\.in, but 0 tags in"):
+        read_tagged([words, tags], form="lines")
+    for empty in (words, tags):
+        write(empty, "\n")
+    with pytest.raises(DataError, match="has no sentence"):
+        read_tagged([words, tags], form="lines")
+
+
+def test_two_files_of_another_form_are_read_one_after_the_other(tmp_path):
+    for text in (CONLL, CONLLU, "the/D dog/N\na/D\n", LINES):
+        both = [write(tmp_path / name, text) for name in ("a.x", "b.x")]
+        one = read_tagged(both[0])
+        assert read_tagged(both).tags == one.tags * 2
+        assert not tags_in(tuple(both))
+
+
+def test_lines_are_recognised_only_by_clear_signs(tmp_path):
+    def found(name, text):
+        return [bool(tags_in(write(tmp_path / name, text))), bool(labels_in(tmp_path / name))]
+
+    tags = "".join(f"flight {i} to Rome\tO O O B-city\n" for i in range(9))
+    assert found("a.tsv", tags) == [True, False]  # the tags come again and again, as labels do
+    assert found("a.tsv", tags.replace("B-city", "N")) == [True, False]
+    assert found("a.txt", tags) == [False, False]
+    assert found("a.tsv", "".join(f"{i} b c\tun deux {i}\n" for i in range(9))) == [False, False]
+    assert found("a.tsv", "3 1 2\t2 1 3\n2 3 1\t1 3 2\n" * 5) == [False, False]  # reversed
+    assert found("a.tsv", "".join(f"good {i}\tx\nbad {i}\ty\n" for i in range(9))) == [False, True]
+    same = [write(tmp_path / name, "a b\nc d e\n" * 4) for name in ("t.en", "t.de")]
+    assert not tags_in(tuple(same))
+
+
+def test_tags_of_lines_are_left_out_where_they_are_known():
+    assert without_tags("to New York\tO B-city I-city", {"O", "B-city"}) == "to New York"
+    for line in ("to New York\tO O", "to Rome\tand back", "a\tb\tO", "to Rome"):
+        assert without_tags(line, {"O", "B-city"}) == line

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom import progress, reporters
 from seqloom.data.classification import Labelled
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.classification import bags as bag_training
@@ -376,3 +377,14 @@ def test_as_good_as_fasttext(source, tmp_path):
 def test_minutes_are_for_tuning():
     with pytest.raises(ConfigError, match="minutes has no effect with tune off; it is for tune on"):
         FastTextClassifier(minutes=2).fit(Labelled(["good", "bad"], ["a", "b"]))
+
+
+def test_texts_without_a_known_word_are_told_once_for_all_batches_of_a_call(
+    data, fitted, monkeypatch, capsys
+):
+    monkeypatch.setattr("seqloom.contracts.classification.BATCH", 3)
+    with progress.reporting(reporters.reporter_for(False)):
+        fitted.predict(["", "qqq", *data[0].texts[:4], "\t", "qqq"])
+    assert capsys.readouterr().err.splitlines() == [
+        "4 of 8 texts have no known word (rows 1, 2, 7, 8); only the end of the text counts there"
+    ]

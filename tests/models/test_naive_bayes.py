@@ -385,7 +385,9 @@ def test_texts_without_a_known_word_fall_back_to_the_prior():
         model = NaiveBayes(variant=variant).fit(TOY)
         with listening() as heard:
             probs = model.predict_proba(["zzz", "", "fine", "  "])
-        assert heard == ["3 of 4 texts have no known word; there the prior alone decides"]
+        assert heard == [
+            "3 of 4 texts have no known word (rows 1, 2, 4); there the prior alone decides"
+        ]
         for row in (0, 1, 3):
             assert probs[row] == pytest.approx([2 / 7, 2 / 7, 3 / 7], abs=1e-12)
     with listening() as heard:

@@ -198,6 +198,7 @@ Examples:
 @task_options(_configs)
 @common
 @former_name("start", "since")
+@progress.remarking_once()  # by the rungs and by the report
 def command(
     data: tuple[str, ...],
     task: str | None,
@@ -221,10 +222,10 @@ def command(
 
     Each model is a rung of the ladder, from the most trivial to the most capable. The kind of data
     decides which models are compared: classifiers for a table with a label column or fastText
-    labels, taggers for CoNLL and CoNLL-U, forecasters for a table with a column of times and
-    numbers, translators for a table with two columns of texts or two files that end in languages,
-    language models (in bits per byte) for anything else. The output ends with the best model and
-    how to use it.
+    labels, taggers for CoNLL, CoNLL-U and lines (or two files) of words and as many tags,
+    forecasters for a table with a column of times and numbers, translators for a table with two
+    columns of texts or two files that end in languages, language models (in bits per byte) for
+    anything else. The output ends with the best model and how to use it.
     """
     from seqloom.comparison.report import check_place, write_report
     from seqloom.comparison.run import compare
@@ -324,9 +325,9 @@ def _recognisable(data: tuple[str, ...]) -> Any:
     if not data or data[0] == "-":
         return None
     sides = tuple(map(Path, data))
-    from seqloom.data.recognise import pairs_in
+    from seqloom.data.recognise import pairs_in, tags_in
 
-    return sides if len(sides) == 2 and pairs_in(sides) else sides[0]
+    return sides if len(sides) == 2 and (pairs_in(sides) or tags_in(sides)) else sides[0]
 
 
 def _names(ladder: Ladder) -> set[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom import tasks
+from seqloom import progress, tasks
 from seqloom.cli.options import common, emit, no_bars, options_of, stdin_lines, task_options
 from seqloom.errors import ConfigError
 
@@ -59,7 +59,7 @@ def command(model: str, text: tuple[str, ...], as_json: bool, **options: Any) ->
         if predicting.stream
         else task.predict(loaded, text, predicting)
     )
-    with no_bars() if sys.stdout.isatty() else nullcontext():
+    with progress.collecting(), no_bars() if sys.stdout.isatty() else nullcontext():
         for answer in answers:
             if as_json and answer.values is not None:
                 emit(answer.values)

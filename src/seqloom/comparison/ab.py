@@ -189,6 +189,7 @@ class Setting:
         return self.train is not None or "seed" in {f.name for f in fields(self.model.config_class)}
 
 
+@progress.remarking_once()
 def ab(
     data: Any,
     *,

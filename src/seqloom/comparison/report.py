@@ -254,6 +254,7 @@ def check_place(directory: str | Path) -> None:
     require_charts()
 
 
+@progress.remarking_once()
 def write_report(comparison: Comparison, directory: str | Path) -> None:
     """Write `report.html`, `report.md`, `comparison.json` and the pictures as PNG files, all of
     them or nothing.

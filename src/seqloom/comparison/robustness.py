@@ -24,6 +24,7 @@ from seqloom.metrics.result import Result
 from seqloom.metrics.slices import as_names
 
 
+@progress.remarking_once()
 def robustness(
     model: Any,
     data: Any,

@@ -44,6 +44,7 @@ from seqloom.errors import ConfigError, SeqloomError, suggest, suggest_known
 LIMIT = 10.0  # minutes that a rung may take, by default
 
 
+@progress.remarking_once()
 def compare(
     data: Any = None,
     *,

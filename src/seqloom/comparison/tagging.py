@@ -95,6 +95,8 @@ class TaggingLadder(AnnotatedLadder):
         return tags_in(path)
 
     def recognises_values(self, data: Any) -> str:
+        if isinstance(data, tuple) and all(isinstance(path, Path) for path in data):
+            return tags_in(data)
         first = data[0] if isinstance(data, list) and data else None
         both = (
             isinstance(first, (tuple, list))

@@ -223,7 +223,7 @@ class Classifier(Model):
         if not examples:
             return np.empty((0, len(self.classes)))
         parts = []
-        with progress.task("classifying", len(examples), self._noun) as bar:
+        with progress.collecting(), progress.task("classifying", len(examples), self._noun) as bar:
             for start in range(0, len(examples), BATCH):
                 batch = examples[start : start + BATCH]
                 parts.append(

@@ -3,7 +3,7 @@
 `read_labelled` takes TSV, CSV, JSON Lines, Parquet, `label sentence` lines, fastText's `__label__`
 lines and one folder per class; it recognises most of these by itself. `stream_labelled` yields the
 same rows in parts, for data that does not fit into memory. A row without a label is an error that
-names file and line; an empty text stays, and their number is reported.
+names file and line, or skipped; an empty text stays. How many there are is reported.
 
     >>> data = Labelled.of([("a fine film", "good"), ("dull", "bad")])
     >>> data.classes, len(data), data.part([1]).texts
@@ -39,6 +39,8 @@ from seqloom.data.classification_forms import (
 )
 from seqloom.data.documents import check_encoding
 from seqloom.data.examples import (
+    MissingLabels,
+    UnlabelledChoice,
     check_examples,
     digest,
     digest_examples,
@@ -221,6 +223,7 @@ def read_labelled(
     columns: Sequence[str] = (),
     encoding: str = "utf-8",
     strict: bool = False,
+    unlabelled: UnlabelledChoice = "refuse",
 ) -> Labelled:
     """Read labelled texts from a file, several files, a directory, a pattern, or `-` for standard
     input.
@@ -231,12 +234,11 @@ def read_labelled(
     `pair_column`: the column of the second texts, where an example is a pair of texts; `columns`:
     further columns of a table to keep, as text. Files may be compressed (.gz, .xz, .zst). In a
     directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses
-    them.
+    them. `unlabelled`: whether rows without a label are refused, or skipped and counted.
     """
     names = tuple(dict.fromkeys(columns))
-    name, batches = _open(
-        source, form, Choice(text_column, label_column, pair_column, names), encoding, strict
-    )
+    choice = Choice(text_column, label_column, pair_column, names)
+    name, batches = _open(source, form, choice, encoding, strict, unlabelled)
     texts: list[Any] = []
     labels: list[str] = []
     extra: dict[str, list[str]] = {column: [] for column in names}
@@ -256,6 +258,7 @@ def stream_labelled(
     label_column: str | None = None,
     encoding: str = "utf-8",
     strict: bool = False,
+    unlabelled: UnlabelledChoice = "refuse",
     size: int = 50_000,
 ) -> Iterator[Labelled]:
     """Yield the rows of `read_labelled` in the same order, `size` at a time (the last part may be
@@ -263,8 +266,8 @@ def stream_labelled(
     """
     if size < 1:
         raise ConfigError(f"size must be at least 1; got {size}")
-    name, batches = _open(source, form, Choice(text_column, label_column), encoding, strict)
-    return _parts(name, batches, size)
+    choice = Choice(text_column, label_column)
+    return _parts(*_open(source, form, choice, encoding, strict, unlabelled), size)
 
 
 def as_labelled(data: Any, labels: Any = None, *, columns: Sequence[str] = ()) -> Labelled:
@@ -320,22 +323,23 @@ def dataset_name(source: Source, documents: Sequence[str]) -> str:
     if not isinstance(source, (str, Path)):
         return documents[0] if len(documents) == 1 else f"{len(documents)} files"
     first = str(source)
-    return (
-        "stdin"
-        if first == "-"
-        else full_name(first)
-        if first.startswith(PREFIX)
-        else Path(first).name or first
-    )
+    if first == "-":
+        return "stdin"
+    return full_name(first) if first.startswith(PREFIX) else Path(first).name or first
 
 
 def _open(
-    source: Source, form: Form, choice: Choice, encoding: str, strict: bool
+    source: Source,
+    form: Form,
+    choice: Choice,
+    encoding: str,
+    strict: bool,
+    unlabelled: UnlabelledChoice,
 ) -> tuple[str, Iterator[Batch]]:
     """Return the name of the data and its rows; raise the errors that are known before reading."""
     check_form(form)
     encoding = check_encoding(encoding)
-    opened: list[tuple[str, Iterator[Batch]]] = []
+    opened: list[tuple[str, Iterator[Batch], MissingLabels]] = []
     for path in [source] if isinstance(source, (str, Path)) else list(source):
         folder = Path(path).expanduser()
         if form == "folders" and not folder.is_dir():
@@ -351,36 +355,36 @@ def _open(
                 raise DataError(
                     f"{path} holds folders per class and has no columns; leave out the column names"
                 )
-            opened.append((str(path), read_folders(folder, encoding, strict)))
-        else:
-            opened += [
-                (document.name, read_rows(document, form, choice))
-                for document in find_documents(path, encoding, strict=strict)
-            ]
+            rows = read_folders(folder, encoding, strict)
+            opened.append((str(path), rows, MissingLabels(unlabelled)))
+            continue
+        for document in find_documents(path, encoding, strict=strict):
+            skipped = MissingLabels(unlabelled)
+            opened.append((document.name, read_rows(document, form, choice, skipped), skipped))
     if not opened:
         raise DataError("the list of files is empty; name at least one")
-    return dataset_name(source, [name for name, _ in opened]), _all_rows(opened)
+    return dataset_name(source, [name for name, *_ in opened]), _all_rows(opened)
 
 
-def _all_rows(opened: list[tuple[str, Iterator[Batch]]]) -> Iterator[Batch]:
-    for name, batches in opened:
-        rows = empty = 0
+def _all_rows(opened: list[tuple[str, Iterator[Batch], MissingLabels]]) -> Iterator[Batch]:
+    for name, batches, unlabelled in opened:
+        rows = n_texts = empty = 0
         for batch in batches:
-            rows += len(batch.texts)
-            empty += sum(
-                not text.strip()
+            texts = [
+                text
                 for example in batch.texts
                 for text in (example if is_pair(example) else (example,))
                 if isinstance(text, str)
-            )
+            ]
+            rows, n_texts = rows + len(batch.texts), n_texts + len(texts)
+            empty += sum(not text.strip() for text in texts)
             yield batch
+        unlabelled.report(name, rows)
         if not rows:
             raise DataError(f"{name} has no labelled text; give a file with some")
         if empty:
-            texts = rows * 2 if is_pair(batch.texts[0]) else rows
-            progress.say(
-                f"{name}: {empty:,} of {texts:,} texts {'is' if empty == 1 else 'are'} empty"
-            )
+            are = "is" if empty == 1 else "are"
+            progress.say(f"{name}: {empty:,} of {n_texts:,} texts {are} empty")
 
 
 def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -25,6 +25,7 @@ from seqloom import progress
 from seqloom.data import columns
 from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
 from seqloom.data.documents import Document, line_blocks, numbered_lines
+from seqloom.data.examples import MissingLabels, NoLabel
 from seqloom.data.pieces import COMPRESSED
 from seqloom.data.rows import KINDS, Block, Rows, open_rows, table_kind
 from seqloom.data.sources import report_skipped
@@ -77,17 +78,20 @@ def check_form(form: str) -> None:
         )
 
 
-def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]:
+def read_rows(
+    document: Document, form: Form, choice: Choice, unlabelled: MissingLabels
+) -> Iterator[Batch]:
     """Yield the texts and labels of a document, some thousands at a time."""
     kind = recognise(document) if form == "auto" else form
     if kind in KINDS.values():
-        return _table(document, kind, choice)
+        return _table(document, kind, choice, unlabelled)
     for what, column in choice.named().items():
         raise DataError(
             f"{document.name} is of the form {kind} and has no columns; leave out the {what} column "
             f"{quoted(column)}, or say that it is a table (--form tsv, csv or jsonl)"
         )
-    return {"lines": _lines, "fasttext": _fasttext, "numbers": _numbers}[kind](document)
+    parse = {"lines": _line, "fasttext": _fasttext_line, "numbers": _numbers_line}[kind]
+    return _by_line(document, parse, unlabelled)
 
 
 def recognise(document: Document) -> str:
@@ -122,7 +126,9 @@ def recognise(document: Document) -> str:
     return "lines"
 
 
-def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
+def _table(
+    document: Document, kind: str, choice: Choice, unlabelled: MissingLabels
+) -> Iterator[Batch]:
     """Yield text, label and further columns of a table; only the label may not be empty."""
     requested = [choice.text, choice.label, choice.pair, *choice.more]
     rows = open_rows(
@@ -149,20 +155,12 @@ def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
     texts_in = [text] if pair is None else [text, pair]
     halves = 0
     for block in rows.blocks([*texts_in, label, *further]):
-        labels, *more = block.values[len(texts_in) :]
-        texts: list[Any] = texts_of(block, 0, text) if pair is None else joined(block, texts_in)
-        if rows.untyped:
-            labels = list(map(str.strip, labels))
-        elif set(map(type, labels)) - {str}:
-            labels = [
-                json.dumps(value) if isinstance(value, (bool, int, float)) else value
-                for value in labels
-            ]
+        labels = _plain_labels(block.values[len(texts_in)], rows.untyped)
         if "" in labels or set(map(type, labels)) - {str}:
-            at = next(
-                k for k, value in enumerate(labels) if not isinstance(value, str) or not value
-            )
-            raise columns.wrong_value(block.location(at), label, labels[at], "label")
+            block = _with_labels(block, labels, label, unlabelled)
+            labels = [value for value in labels if value]
+        texts: list[Any] = texts_of(block, 0, text) if pair is None else joined(block, texts_in)
+        more = block.values[len(texts_in) + 1 :]
         halves += block.halves
         yield Batch(
             texts,
@@ -176,6 +174,41 @@ def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
         progress.say(
             f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD"
         )
+
+
+def _plain_labels(values: list[Any], untyped: bool) -> list[Any]:
+    """Return labels as text; NaN, by which other programs mark a missing value, becomes None."""
+    if untyped:
+        return list(map(str.strip, values))
+    if not set(map(type, values)) - {str}:
+        return values
+    return [
+        None
+        if value != value
+        else json.dumps(value)
+        if isinstance(value, (bool, int, float))
+        else value
+        for value in values
+    ]
+
+
+def _with_labels(block: Block, labels: list[Any], column: str, unlabelled: MissingLabels) -> Block:
+    """Return the rows that have a label, unless one without is refused."""
+    for k, value in enumerate(labels):
+        if value is None or value == "":
+            unlabelled.add(
+                columns.wrong_value(block.location(k), column, value, "label"),
+                block.rows[k] if block.lines is None else block.lines[k],
+                "row" if block.lines is None else "line",
+            )
+        elif not isinstance(value, str):
+            raise columns.wrong_value(block.location(k), column, value, "label")
+    kept = [k for k, value in enumerate(labels) if value]
+    return block._replace(
+        values=[[cells[k] for k in kept] for cells in block.values],
+        rows=[block.rows[k] for k in kept],
+        lines=None if block.lines is None else [block.lines[k] for k in kept],
+    )
 
 
 def _plain(value: Any, block: Block, k: int, column: str) -> str:
@@ -202,70 +235,62 @@ def _by_values(rows: Rows, kinds: Mapping[str, str]) -> list[str]:
     return [pair[1 - label], pair[label]]
 
 
-def _lines(document: Document) -> Iterator[Batch]:
-    """Read lines of `label sentence`; a label alone has an empty text."""
+def _by_line(
+    document: Document,
+    parse: Callable[[str, Document, int], tuple[str, Any]],
+    unlabelled: MissingLabels,
+) -> Iterator[Batch]:
+    """Read a label and an example from each line that is not blank."""
     for first, lines in numbered_lines(document):
-        texts: list[str] = []
+        examples: list[Any] = []
         labels: list[str] = []
         for number, line in enumerate(lines, first):
-            cells = line.split(None, 1)
-            if not cells:
+            if not line or line.isspace():
                 continue
-            if line[0].isspace():
-                raise DataError(
-                    f"{document.name}, line {number}: no label; the line begins with a space"
-                )
-            labels.append(cells[0])
-            texts.append(cells[1] if len(cells) == 2 else "")
-        if texts:
-            yield Batch(texts, labels)
-
-
-def _fasttext(document: Document) -> Iterator[Batch]:
-    """Read lines of `__label__x text`."""
-    for first, lines in numbered_lines(document):
-        texts: list[str] = []
-        labels: list[str] = []
-        for number, line in enumerate(lines, first):
-            cells = line.split(None, 1)
-            if not cells:
+            try:
+                label, example = parse(line, document, number)
+            except NoLabel as error:
+                unlabelled.add(error, number)
                 continue
-            label, text = cells[0], cells[1] if len(cells) == 2 else ""
-            if not label.startswith(MARK) or label == MARK:
-                raise DataError(
-                    f"{document.name}, line {number}: no label; it must begin with {MARK} and a name"
-                )
-            if MARK in text and any(word.startswith(MARK) for word in text.split()):
-                raise DataError(
-                    f"{document.name}, line {number}: several labels; a text can have one here, so "
-                    f"choose one, "
-                    "or write a line for each"
-                )
-            labels.append(label.removeprefix(MARK))
-            texts.append(text)
-        if texts:
-            yield Batch(texts, labels)
+            labels.append(label)
+            examples.append(example)
+        if examples:
+            yield Batch(examples, labels)
 
 
-def _numbers(document: Document) -> Iterator[Batch]:
-    """Read lines of a label and the values of a series."""
-    for first, lines in numbered_lines(document):
-        series: list[Any] = []
-        labels: list[str] = []
-        for number, line in enumerate(lines, first):
-            if not line.strip():
-                continue
-            label, *cells = cells_of(line)
-            if not label or not cells:
-                raise DataError(
-                    f"{document.name}, line {number}: no {'values' if label else 'label'}; a line "
-                    f"is a label and "
-                    "its values"
-                )
-            labels.append(label_of(label))
-            series.append(parse_values(cells, f"{document.name}, line {number}"))
-        if series:
-            yield Batch(series, labels)
+def _line(line: str, document: Document, number: int) -> tuple[str, str]:
+    """Part `label sentence`; a label alone has an empty text."""
+    if line[0].isspace():
+        raise NoLabel(f"{document.name}, line {number}: no label; the line begins with a space")
+    label, *text = line.split(None, 1)
+    return label, text[0] if text else ""
+
+
+def _fasttext_line(line: str, document: Document, number: int) -> tuple[str, str]:
+    """Part `__label__x text`."""
+    label, *rest = line.split(None, 1)
+    text = rest[0] if rest else ""
+    if not label.startswith(MARK) or label == MARK:
+        raise NoLabel(
+            f"{document.name}, line {number}: no label; it must begin with {MARK} and a name"
+        )
+    if MARK in text and any(word.startswith(MARK) for word in text.split()):
+        raise DataError(
+            f"{document.name}, line {number}: several labels; a text can have one here, so "
+            "choose one, or write a line for each"
+        )
+    return label.removeprefix(MARK), text
+
+
+def _numbers_line(line: str, document: Document, number: int) -> tuple[str, Any]:
+    """Part a label and the values of a series."""
+    label, *cells = cells_of(line)
+    if not label or not cells:
+        raise (DataError if label else NoLabel)(
+            f"{document.name}, line {number}: no {'values' if label else 'label'}; a line "
+            "is a label and its values"
+        )
+    return label_of(label), parse_values(cells, f"{document.name}, line {number}")
 
 
 def has_folders(path: Path) -> bool:
@@ -412,18 +437,12 @@ def _choose_texts(
             f"{name} has one column; this model reads pairs of texts: two columns, which a tab separates"
         )
     if None in chosen:
-        which = (
-            "the pair"
-            if chosen == [None, None]
-            else "the first text"
-            if chosen[0] is None
-            else "the second text"
-        )
+        which = "the first text" if chosen[0] is None else "the second text"
+        which = "the pair" if chosen == [None, None] else which
         flags = " and ".join(flag for flag, column in zip(FLAGS, chosen) if column is None)
         raise DataError(
             f"{name} has the columns {columns.listed(kinds)}; this model reads pairs of texts: say "
-            f"which holds "
-            f"{which} with {flags}"
+            f"which holds {which} with {flags}"
         )
     if chosen[0] == chosen[1]:
         raise DataError(f"{name}: the column {chosen[0]!r} cannot be both texts of a pair")

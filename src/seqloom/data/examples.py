@@ -1,5 +1,5 @@
 """What an example of labelled data is: a text, a pair of texts (a tuple of two), or an array of numbers;
-how data in memory is read, and which files and examples are held out.
+how data in memory is read, which files and examples are held out, and what becomes of rows without a label.
 
 Data in memory is a list, a generator, a NumPy array, or a column or frame of pandas or polars. Neither of
 these is imported: a column is what has `to_list`, a frame what has `columns`.
@@ -16,14 +16,15 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.arrays import MAX_WEIGHT
 from seqloom.data.catalogue import is_name
 from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES, listed
-from seqloom.errors import DataError, quoted
+from seqloom.errors import FEW, ConfigError, DataError, either, first_few, quoted
 from seqloom.text.coding import to_bytes
 from seqloom.text.file_names import refuse_file, written_as_file
 
@@ -377,3 +378,41 @@ def _groups(digests: Sequence[str], sizes: Sequence[int]) -> list[list[int]]:
 
 def _size(indices: Sequence[int], sizes: Sequence[int]) -> int:
     return sum(sizes[index] for index in indices)
+
+
+# ---- rows without a label
+
+UnlabelledChoice = Literal["refuse", "skip"]
+
+
+class NoLabel(DataError):
+    """A row that has no label."""
+
+
+class MissingLabels:
+    """The rows of a file that have no label: refused, or skipped and counted."""
+
+    def __init__(self, choice: UnlabelledChoice) -> None:
+        if choice not in (known := get_args(UnlabelledChoice)):
+            raise ConfigError(f"unlabelled must be {either(known)}; got {quoted(choice)}")
+        self.skip, self.count, self.word = choice == "skip", 0, "line"
+        self.first: list[int] = []  # numbers of the first such lines or rows
+
+    def add(self, error: DataError, number: int, word: str = "line") -> None:
+        """Count the row of that number, or raise the error of having no label."""
+        if not self.skip:
+            raise DataError(
+                f"{error}; leave such rows out with --unlabelled skip "
+                "(read_labelled(..., unlabelled='skip'))"
+            )
+        self.count, self.word = self.count + 1, word
+        self.first += [number] * (len(self.first) < FEW)
+
+    def report(self, name: str, labelled: int) -> None:
+        """Say how many rows were skipped, and which were the first."""
+        if self.count:
+            skipped = "has no label and was" if self.count == 1 else "have no label and were"
+            progress.say(
+                f"{name}: {self.count:,} of {self.count + labelled:,} rows {skipped} skipped "
+                f"({first_few(self.word, self.first, self.count)})"
+            )

@@ -5,7 +5,7 @@ Only clear signs count: a plain .txt file, a directory and anything in doubt is 
 
 from __future__ import annotations
 
-import re
+from itertools import chain
 from pathlib import Path
 
 from seqloom.data import columns
@@ -15,20 +15,20 @@ from seqloom.data.documents import Document, line_blocks
 from seqloom.data.pieces import COMPRESSED
 from seqloom.data.rows import open_rows, table_kind
 from seqloom.data.sources import find_documents
+from seqloom.data.tagging_forms import SPAN_TAG, is_pair, read_pair, read_sentences
 from seqloom.data.translation_sides import looks_numeric
 from seqloom.errors import SeqloomError
 
 TAGGED = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes")
 _HEAD = 50  # lines
 _CONLLU = 10  # columns
-_SPAN_TAG = re.compile(r"O|[BIES]-\S+")
 _DIFFERENT = 0.5  # share of distinct texts in the first lines, below which they are labels
 
 
 def labels_in(path: Path) -> str:
     """Say in a few words why the texts have labels; return an empty string if they do not seem to."""
     document = _document(path)
-    if document is None:
+    if document is None or _tag_line_by_line(document):
         return ""
     kind = table_kind(document.name)
     try:
@@ -74,11 +74,17 @@ def _repeated(document: Document, kind: str) -> str:
     return f"{document.name} has a column of labels ({label!r}) beside the text ({text!r})"
 
 
-def tags_in(path: Path) -> str:
-    """Say why the words have tags; return an empty string if they do not seem to."""
-    document = _document(path)
+def tags_in(data: Path | tuple[Path, ...]) -> str:
+    """Say why the words have tags; return an empty string if they do not seem to. Two files may be
+    one of words and one of tags.
+    """
+    if isinstance(data, tuple):
+        return _tag_files_in(*data) if len(data) == 2 else ""
+    document = _document(data)
     if document is None:
         return ""
+    if tag := _tag_line_by_line(document):
+        return f"{document.name} has words, a tab and as many tags in each line, such as {tag}"
     if _suffix(document.name) in TAGGED:
         return f"{document.name} is CoNLL by its name"
     if table_kind(document.name):
@@ -90,7 +96,7 @@ def tags_in(path: Path) -> str:
     if rows and all(len(row) == _CONLLU and row[0][:1].isdecimal() for row in rows):
         return f"{document.name} has the ten columns of CoNLL-U"
     words = ["\t".join(row).split() for row in rows]
-    spans = [row[-1] for row in words if len(row) > 1 and _SPAN_TAG.fullmatch(row[-1])]
+    spans = [row[-1] for row in words if len(row) > 1 and SPAN_TAG.fullmatch(row[-1])]
     looks = (
         len(spans) == len(rows)
         and len(set(map(len, words))) == 1
@@ -101,6 +107,42 @@ def tags_in(path: Path) -> str:
         if looks
         else ""
     )
+
+
+def _tag_files_in(first: Path, second: Path) -> str:
+    """Say why these are a file of words and one of their tags; those of two languages are not."""
+    documents = [_document(path, also_text=True) for path in (first, second)]
+    if None in documents or pairs_in((first, second)):
+        return ""
+    tag = _tag_line_by_line(*(document for document in documents if document is not None))
+    return (
+        f"{second.name} has as many tags, such as {tag}, as {first.name} has words" if tag else ""
+    )
+
+
+def _tag_line_by_line(*documents: Document) -> str:
+    """Return one of the tags if the first lines have a tag for each word, in one file or in two: tags of
+    spans, or few different ones that come again and again; else an empty string.
+    """
+    if table_kind(documents[0].name) not in (None, "tsv"):
+        return ""
+    try:
+        heads = [
+            Document(document.name, data="\n".join(_head(document)).encode())
+            for document in documents
+        ]
+        if len(heads) == 1:
+            found = read_sentences(heads[0], "lines", None)
+        elif is_pair(heads[0], heads[1]):
+            found = read_pair(heads[0], heads[1])
+        else:
+            return ""
+    except (SeqloomError, UnicodeDecodeError):
+        return ""
+    words, tags = (list(chain.from_iterable(side)) for side in (found.words, found.tags))
+    spans = all(map(SPAN_TAG.fullmatch, tags)) and set(tags) != {"O"}
+    few = 2 * len(set(tags)) <= len(tags) and len(set(tags)) < len(set(words))
+    return max(tags, key=len) if (spans or few) and len(words) > len(found.words) else ""
 
 
 def times_in(path: Path) -> str:
@@ -181,10 +223,14 @@ def _sides_in(first: Path, second: Path) -> str:
     return f"{first.name} and {second.name} are two sides of one text" if are_sides else ""
 
 
-def _document(path: Path) -> Document | None:
-    """Return the file of that name; None if it is missing or can only be read as text."""
+def _document(path: Path, also_text: bool = False) -> Document | None:
+    """Return the file of that name; None if it is missing or, unless `also_text`, can only be read
+    as text.
+    """
     # not a pipe, which can be read only once
-    if (path.exists() and not path.is_file()) or _suffix(path.name) == ".txt":
+    if path.exists() and not path.is_file():
+        return None
+    if _suffix(path.name) == ".txt" and not also_text:
         return None
     try:
         documents = find_documents(path, "utf-8")

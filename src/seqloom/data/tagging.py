@@ -1,8 +1,8 @@
 """Sentences with a tag for every word: parts of speech, names, chunks.
 
-`read_tagged` takes CoNLL columns, CoNLL-U and `word/TAG`. If the tags mark spans, it detects their scheme
-(`data/spans.py`) or checks the declared one. Transitions that the scheme does not allow are counted, the
-first is reported with its line, and all are read as conlleval reads them.
+`read_tagged` takes CoNLL columns, CoNLL-U, `word/TAG`, and words and tags line by line. If the tags mark
+spans, it detects their scheme (`data/spans.py`) or checks the declared one. Transitions that the scheme does
+not allow are counted, the first is reported with its line, and all are read as conlleval reads them.
 
     >>> data = Tagged.of([(["Ada", "Lovelace", "wrote"], ["B-PER", "I-PER", "O"])])
     >>> data.scheme, data.tagset, data.converted("bioes").tags
@@ -27,7 +27,7 @@ from seqloom.data.classification import Source, dataset_name
 from seqloom.data.examples import digest, is_frame, refuse_name, values
 from seqloom.data.sources import find_documents
 from seqloom.data.spans import Scheme
-from seqloom.data.tagging_forms import Sentences, TagForm, read_sentences
+from seqloom.data.tagging_forms import Sentences, TagForm, is_pair, read_pair, read_sentences
 from seqloom.errors import DataError
 from seqloom.text.coding import to_bytes
 
@@ -134,7 +134,8 @@ def read_tagged(
 
     Forms: `conll`, columns between blanks or tabs with the word first, the tag last or in
     `tag_column` (a number from 1), a blank line after each sentence; `conllu`, where `tag_column`
-    is upos, xpos, deprel or the name of a feature such as Number; `slash`, word/TAG.
+    is upos, xpos, deprel or the name of a feature such as Number; `slash`, word/TAG; `lines`, the
+    words of a sentence, a tab and their tags in each line, or two files, the words and their tags.
     `scheme="none"` takes the tags as they are. Files may be compressed (.gz, .xz, .zst). In a
     directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses
     them.
@@ -145,7 +146,11 @@ def read_tagged(
     ]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
-    parts = [read_sentences(document, form, tag_column) for document in documents]
+    two = len(sources) == len(documents) == 2 and tag_column is None
+    if two and is_pair(documents[0], documents[1], form):
+        source, parts = sources[0], [read_pair(documents[0], documents[1])]
+    else:
+        parts = [read_sentences(document, form, tag_column) for document in documents]
     chosen = _choose_scheme(parts, scheme)
     words, tags = parts[0].words, parts[0].tags
     for part in parts[1:]:
@@ -157,12 +162,15 @@ def read_tagged(
 
 
 def as_tagged(data: Any, tags: Any = None) -> Tagged:
-    """Convert what `fit` and `evaluate` of a tagger accept: a Tagged, a Path, sentences and their
-    tags, or a list of (words, tags).
+    """Convert what `fit` and `evaluate` of a tagger accept: a Tagged, a Path or several, sentences and
+    their tags, or a list of (words, tags).
     """
     if isinstance(data, str):
         refuse_name(data, "seqloom.read_tagged")
-    if isinstance(data, (Tagged, Path)):
+    are_paths = isinstance(data, (tuple, list)) and {isinstance(one, Path) for one in data} == {
+        True
+    }
+    if isinstance(data, (Tagged, Path)) or are_paths:
         if tags is not None:
             raise DataError(f"a {type(data).__name__} has tags of its own; leave tags out")
         return data if isinstance(data, Tagged) else read_tagged(data)

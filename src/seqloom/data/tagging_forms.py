@@ -1,14 +1,17 @@
-"""The forms of tagged text: CoNLL columns, CoNLL-U (universaldependencies.org/format.html) and `word/TAG`.
+"""The forms of tagged text: CoNLL columns, CoNLL-U (universaldependencies.org/format.html), `word/TAG`, and
+`lines`: the words of a sentence, a tab and as many tags in each line, or two files, one of words and one of
+tags, line by line.
 
 Each reader turns a document into `Sentences`, with the line number of every word for error messages.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from sys import intern
 from typing import Literal
 
@@ -17,13 +20,14 @@ from seqloom.data.documents import Document, numbered_lines
 from seqloom.data.pieces import COMPRESSED
 from seqloom.errors import ConfigError, DataError, quoted, suggest
 
-TagForm = Literal["auto", "conll", "conllu", "slash"]
+TagForm = Literal["auto", "conll", "conllu", "slash", "lines"]
 
 _CONLLU = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _CONLLU_WIDTH = 10
 _NOTHING = "_"  # an empty cell of CoNLL-U
 _DOCUMENT = "-DOCSTART-"  # a line that begins a document in the files of CoNLL-2003
 _HEAD_LINES = 50
+SPAN_TAG = re.compile(r"O|[BIES]-\S+")
 
 
 @dataclass
@@ -46,6 +50,7 @@ def read_sentences(document: Document, form: TagForm, column: str | int | None) 
         "conll": _conll,
         "conllu": _conllu,
         "slash": _slash,
+        "lines": _words_and_tags,
     }
     if form != "auto" and form not in readers:
         raise ConfigError(
@@ -70,6 +75,10 @@ def _form(document: Document) -> str:
     rows = [line.split("\t") for line in head if not line.startswith("#")]
     if rows and all(len(row) == _CONLLU_WIDTH and row[0][:1].isdecimal() for row in rows):
         return "conllu"
+    several = [row for row in rows if len(_tokens(row[0])) > 1]
+    parted = [row for row in several if _parted("\t".join(row)) is not None]
+    if 2 * len(parted) > len(several):
+        return "lines"
     _refuse_texts(document.name, rows)
     tokens = [token for line in head for token in line.split()]
     slashed = sum("/" in token[1:-1] for token in tokens)
@@ -128,8 +137,8 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
             if line.startswith("#") and not words:  # a comment before a sentence, as in CoNLL-2012
                 continue
             raise DataError(
-                f"{document.name}, line {number}: {_count(len(cells))} where line {shape.line} has {width}; "
-                "is something missing, or a blank line between sentences?"
+                f"{document.name}, line {number}: {_count(len(cells), 'column')} where line {shape.line} "
+                f"has {width}; is something missing, or a blank line between sentences?"
             )
         if not cells[0] or not cells[tag_index]:
             raise DataError(
@@ -209,8 +218,8 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
         row = line.split("\t")
         if len(row) != _CONLLU_WIDTH:
             raise DataError(
-                f"{document.name}, line {number}: {_count(len(row))} where CoNLL-U has {_CONLLU_WIDTH}, "
-                "between tabs"
+                f"{document.name}, line {number}: {_count(len(row), 'column')} where CoNLL-U has "
+                f"{_CONLLU_WIDTH}, between tabs"
             )
         if not row[0].isdecimal():
             if row[0].replace("-", ".", 1).replace(".", "", 1).isdecimal():
@@ -256,7 +265,7 @@ def _slash(document: Document, column: str | int | None) -> Sentences:
         raise DataError(f"{document.name} has words as word/TAG and no column {column!r}")
     sentences = Sentences(document.name)
     for number, line in _filled(document):
-        tokens = [token for token in line.replace("\t", " ").split(" ") if token]
+        tokens = _tokens(line.replace("\t", " "))
         parts = [token.rpartition("/") for token in tokens]
         for token, (word, slash, tag) in zip(tokens, parts):
             if not word or not tag:
@@ -275,5 +284,102 @@ def _slash(document: Document, column: str | int | None) -> Sentences:
     return sentences
 
 
-def _count(width: int) -> str:
-    return f"{width} column{'' if width == 1 else 's'}"
+# ---- words and tags line by line
+
+_WORDS = (*columns.TEXT_NAMES, "words", "tokens", "query")  # names in a first line
+_TAGS = (*columns.LABEL_NAMES, "tags", "labels", "slots", "ner_tags", "pos_tags")
+
+
+def _tokens(text: str) -> list[str]:
+    return [token for token in text.split(" ") if token]
+
+
+def _parted(line: str) -> tuple[list[str], list[str]] | None:
+    """Return the words before a tab and the tags after it; None if they are not as many."""
+    words, tab, tags = line.partition("\t")
+    parts = _tokens(words), _tokens(tags.strip())
+    return parts if tab and "\t" not in tags.strip() and len(parts[0]) == len(parts[1]) else None
+
+
+def without_tags(line: str, known: Container[str]) -> str:
+    """Return the words of a line in which as many tags follow after a tab, most of them known; any
+    other line as it is.
+
+    >>> without_tags("to Rome\\tO B-city", {"O", "B-city"}), without_tags("to\\tRome", {"O"})
+    ('to Rome', 'to\\tRome')
+    """
+    parted = _parted(line) if "\t" in line else None
+    is_tagged = parted is not None and 2 * sum(tag in known for tag in parted[1]) > len(parted[1])
+    return line.partition("\t")[0] if is_tagged else line
+
+
+def _words_and_tags(document: Document, column: str | int | None) -> Sentences:
+    """Read one sentence per line: its words, a tab, their tags."""
+    if column is not None:
+        raise DataError(f"{document.name} has words and tags in each line and no column {column!r}")
+    sentences = Sentences(document.name)
+    for number, line in _filled(document):
+        names = line.lower().split("\t")
+        if not sentences.words and len(names) == 2 and names[0] in _WORDS and names[1] in _TAGS:
+            continue  # a header
+        parted = _parted(line)
+        if parted is None:
+            words, *tags = line.rstrip().split("\t")
+            raise DataError(
+                f"{document.name}, line {number}: "
+                + (
+                    f"{_count(len(_tokens(words)), 'word')} and {_count(len(_tokens(tags[0])), 'tag')}"
+                    if len(tags) == 1
+                    else f"{len(tags) or 'no'} tab{'s' * (len(tags) > 1)}"
+                )
+                + "; a line must have words, a tab and as many tags"
+            )
+        sentences.add(*parted)
+        sentences.lines.extend([number] * len(parted[0]))
+    return sentences
+
+
+def read_pair(first: Document, second: Document) -> Sentences:
+    """Read a file of words and one of tags, line by line."""
+    sentences = Sentences(second.name)
+    for words, tags in zip_longest(_lines(first), _lines(second)):
+        number = (words or tags)[0]
+        parts = [_tokens(side[1].replace("\t", " ")) if side else [] for side in (words, tags)]
+        if len(parts[0]) != len(parts[1]):
+            raise DataError(
+                f"line {number}: {_count(len(parts[0]), 'word')} in {first.name}, but "
+                f"{_count(len(parts[1]), 'tag')} in {second.name}; there must be one for each word, "
+                "in the same line"
+            )
+        if parts[0]:
+            sentences.add(*parts)
+            sentences.lines.extend([number] * len(parts[0]))
+    if not sentences.words:
+        raise DataError(f"{first.name} has no sentence; give a file with some words")
+    return sentences
+
+
+def is_pair(first: Document, second: Document, form: TagForm = "auto") -> bool:
+    """Return whether these are a file of words and one of tags: line by line as many of both, but not as
+    many in every line, as columns are. `lines` leaves only the choice between a tab and two files.
+    """
+    heads = [list(islice(_lines(document), _HEAD_LINES)) for document in (first, second)]
+    if form not in ("auto", "lines") or any("\t" in line for head in heads for _, line in head):
+        return False
+    sizes = [[len(_tokens(line)) for _, line in head] for head in heads]
+    filled = [both for both in zip_longest(*sizes, fillvalue=0) if any(both)]
+    equal = [a for a, b in filled if a == b]
+    words, tags = ([token for _, line in head for token in _tokens(line)] for head in heads)
+    slashed = sum("/" in tag[1:-1] for tag in tags)
+    doubtful = len(set(equal)) < 2 or 2 * len(equal) <= len(filled) or 2 * slashed > len(tags)
+    if form == "auto" and (doubtful or words == tags):
+        return False
+    if words and all(map(SPAN_TAG.fullmatch, words)):
+        raise DataError(
+            f"{first.name} holds tags; give the file of the words first, then {first.name}"
+        )
+    return True
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -52,6 +52,9 @@ class LabelledReading(Config):
         metavar="NAME|N",
     )
     label_column: str | None = option(None, "Tables: the column with the label.", metavar="NAME|N")
+    unlabelled: Literal["refuse", "skip"] = option(
+        "refuse", "Rows without a label: refuse them, or skip and count them."
+    )
     encoding: str = option("utf-8", "Encoding of the text files.")
     strict: bool = strict_option()
 

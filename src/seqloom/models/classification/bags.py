@@ -198,18 +198,18 @@ class BagReader:
 
     def scored(
         self, texts: Sequence[str], rows: FeatureRows, score: Callable[[Bags], np.ndarray]
-    ) -> Iterator[tuple[np.ndarray, int]]:
-        """Score new texts in batches, in threads: yield the scores, and how many texts have no feature
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Score new texts in batches, in threads: yield the scores, and which texts have no feature
         but their end.
         """
         from seqloom.kernels.parallel import parallel_map, text_batches
 
         check_texts(texts)
 
-        def work(batch: Sequence[str]) -> tuple[np.ndarray, int]:
+        def work(batch: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             features, row_offsets = self.features(batch)
             bags = Bags(rows.find(features, row_offsets), row_offsets)
-            return score(bags), int((np.diff(row_offsets) < 2).sum())
+            return score(bags), np.diff(row_offsets) < 2
 
         return parallel_map(work, text_batches(texts))
 

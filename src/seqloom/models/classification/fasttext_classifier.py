@@ -292,13 +292,9 @@ class FastTextClassifier(Classifier):
     def class_log_probs(self, texts: list[str]) -> np.ndarray:
         self.check_fitted()
         batches = list(self._reader.scored(texts, self.features, self._scores))
-        unknown = sum(without_words for _, without_words in batches)
-        if unknown:
-            progress.say(
-                f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known "
-                f"word; only "
-                "the end of the text counts there"
-            )
+        unknown = np.flatnonzero(np.concatenate([wordless for _, wordless in batches])).tolist()
+        so = "only the end of the text counts there"
+        progress.remark(unknown, len(texts), "texts", "no known word", so)
         scores = np.concatenate(
             [batch_scores for batch_scores, _ in batches]
         )  # (n, C) or (n, C - 1)

@@ -207,18 +207,13 @@ class NaiveBayes(Classifier):
     def class_log_probs(self, texts: list[str]) -> np.ndarray:
         self.check_fitted()
         scores, n_features = self._scores(texts)
-        unknown = int((n_features == 0).sum())
-        if unknown:
-            fallback = (
-                "the prior and what is absent decide"
-                if self.config.variant == "bernoulli"
-                else "the prior alone decides"
-            )
-            progress.say(
-                f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known "
-                f"word; there "
-                f"{fallback}"
-            )
+        fallback = (
+            "there the prior and what is absent decide"
+            if self.config.variant == "bernoulli"
+            else "there the prior alone decides"
+        )
+        unknown = np.flatnonzero(n_features == 0).tolist()
+        progress.remark(unknown, len(texts), "texts", "no known word", fallback)
         return _log_softmax(scores / self.temperature)
 
     def _scores(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
