@@ -37,7 +37,7 @@ def drawn(sheet):
 def series(path, step, n=120):
     rng = np.random.default_rng(4)
     rows = [
-        f"{datetime(2023, 1, 29, 3) + i * step},{3000 + 9 * np.sin(i / 4) + rng.normal():.3f},{20 + 3 * np.cos(i / 5):.2f}"
+        f"{datetime(2023, 1, 29, 3) + i * step},{3000 + 9 * np.sin(i / 4) + rng.normal():.3f},{np.cos(i):.2f}"
         for i in range(n)
     ]
     path.write_text("\n".join(["time,load,temperature", *rows, ""]))
@@ -154,6 +154,7 @@ def test_a_legend_names_what_is_drawn_in_the_colours_of_the_lines():
     assert "many" in found
     assert "few" not in found
     assert sum(word.endswith("%") for word in found) >= 6  # a short range has ticks too
+    assert theme.png(reliability({"few": few}))  # nothing to show
     runs = [
         Curves(name, [(i, level + 1 / i) for i in range(1, 9)], [(4, level), (8, level)], [], [])
         for name, level in (("one", 1.0), ("two", 2.0))

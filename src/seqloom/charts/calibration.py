@@ -58,10 +58,9 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
     )
     ticks = some if len(some) > 2 else all_ticks
     axis = alt.Axis(values=ticks, labelExpr="format(1 / (1 + exp(-datum.value)), '.2~%')")
-    drawn = {name for name, _ in shown}  # the legend names what can be seen
-    colours = {
-        name: hue for name, hue in theme.group_colours(list(series)).items() if name in drawn
-    }
+    hues = theme.group_colours(list(series))
+    # The legend names what can be seen; without a point, all of them.
+    colours = {name: hues[name] for name in hues if name in {row["name"] for row in rows}} or hues
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("said:Q", scale=scale, axis=axis, title="probability that the model gave"),
         y=alt.Y("came:Q", scale=scale, axis=axis, title="how often it came"),

@@ -103,7 +103,7 @@ def ladder(rows: Sequence[Row], measure: Measure = BITS) -> Any:
     x = alt.X(
         "value:Q",
         title=f"{measure.title} of the held-out data ({'less' if measure.lower else 'more'} is better)",
-        axis=alt.Axis(tickCount=8, format=measure.ticks),
+        axis=alt.Axis(tickCount=5, format=measure.ticks),
         scale=alt.Scale(zero=False, nice=True, padding=30),
     )
     bars = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x="low:Q", x2="high:Q")
@@ -176,7 +176,9 @@ def quality_against(rows: Sequence[Row], price: Price, measure: Measure = BITS) 
         f"{price}:Q",
         title=TITLES[price],
         scale=alt.Scale(type="log", domain=across, nice=False),
-        axis=alt.Axis(format=FORMATS[price], values=decades(across), grid=True),
+        axis=alt.Axis(
+            format=FORMATS[price], values=decades(across), grid=True, labelOverlap="greedy"
+        ),
     )
     y = alt.Y(
         "value:Q",
