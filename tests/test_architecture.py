@@ -518,7 +518,7 @@ def test_nothing_hides_the_standard_library(path):
 MAX_FILES = 409
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 19,
-    "charts": 27,
+    "charts": 29,
     "cli": 25,
     "comparison": 32,
     "contracts": 33,

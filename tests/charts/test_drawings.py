@@ -56,7 +56,8 @@ def test_scales():
     assert log_share(10.0, domain) == pytest.approx(0.5)
     assert log_moved(100.0, 180, domain, height=360) == pytest.approx(10.0)  # half the height down
     assert decades([0.05, 20.0]) == [0.1, 1.0, 10.0]
-    assert decades([4.0, 20.0]) == [10.0]  # 3 and 30 lie outside
+    assert decades([4.0, 20.0]) == [5.0, 10.0, 20.0]  # 3 and 30 lie outside
+    assert decades([5.5, 9.5]) == [6.0, 7.0, 8.0, 9.0]
     assert decades([2.0, 40.0]) == [3.0, 10.0, 30.0]
     assert round_ticks([2.3, 5.1]) == [2.5, 3.0, 3.5, 4.0, 4.5, 5.0]
 

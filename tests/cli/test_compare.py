@@ -56,8 +56,9 @@ def test_labels(seqloom, data, tmp_path):
     assert values["answer"]["best"] == values["best"] == "bayes-1"
     assert values["answer"]["commands"][0].startswith("seqloom predict ")
     assert (
-        "unknown rung 'majority'" in seqloom(*args, "--task", "text", "--column", "text").one_line()
-    )  # of another ladder
+        "unknown rung 'majority' of language models; it is one of classifiers: "
+        "--task classification (task='classification')"
+    ) in seqloom(*args, "--task", "text", "--column", "text").one_line()
     as_text = seqloom(
         "compare", data / "reviews.tsv", "--column", "text", "--rungs", "byte-1", "--no-samples"
     )

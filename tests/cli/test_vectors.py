@@ -182,7 +182,7 @@ def test_evaluate_on_a_file(seqloom, vectors, tmp_path):
         (["nearest", "missing", "king"], "no such directory"),
         (["embed", "v.txt", "king", "-o", "a.txt"], ".npy"),
         (["score", "saved", "v.txt"], "score is for a language model"),
-        (["fit", "vectors", "v.txt", "-o", "m"], "unknown model"),
+        (["fit", "vectors", "v.txt", "-o", "m"], "seqloom convert SOURCE TARGET"),
     ],
 )
 def test_faults(seqloom, vectors, args, said):

@@ -10,14 +10,17 @@ from click.testing import CliRunner
 
 import seqloom
 from seqloom import inspect
+from seqloom.charts import theme
 from seqloom.charts.page import Sheet
 from seqloom.charts.theme import specification
 from seqloom.cli import plot as flags
 from seqloom.cli.main import commands, main
+from seqloom.comparison.pictures import HEADINGS
 from seqloom.errors import ConfigError, NotFitted
 from seqloom.models.word_vectors.debias import bias_direction, debias, report
 from seqloom.models.word_vectors.word_vectors import WordVectors
 from seqloom.views.word_vectors import HINT
+from tests.legible import lying_on_each_other, written
 from tests.test_docs import ROOT, blocks
 
 WORDS = [f"{name}{i}" for i in range(6) for name in ("he", "she", "king", "queen")]
@@ -290,6 +293,10 @@ def test_the_command_and_the_call_draw_the_same(place, tmp_path, monkeypatch, na
         assert re.sub(r"\bclip\d+", "clip", first) == re.sub(
             r"\bclip\d+", "clip", second
         )  # vl-convert goes on counting
+    svg = (tmp_path / "call.svg").read_text()
+    for text in (sheet.title, *sheet.summary, *sheet.charts):
+        assert text in written(svg), text
+    assert lying_on_each_other(svg) == []
     page = (tmp_path / "call.html").read_text()
     assert f"<h1>{sheet.title}</h1>" in page
     assert re.findall('aria-label="(.*?)"', page)[: len(sheet.charts)] == [
@@ -348,6 +355,13 @@ def test_a_comparison_is_its_report(tmp_path, shakespeare):
     sheet["ladder"].save(tmp_path / "ladder.png")
     for name in ("report.html", "overview.png", "ladder.png"):
         assert (tmp_path / name).read_bytes() == (tmp_path / "report" / name).read_bytes()
+    assert sheet.title in written(theme.svg(sheet.picture()))
+    assert {"ladder", "quality-time", "passage", "calibration"} <= set(sheet.charts)
+    for name in sheet.charts:
+        svg = theme.svg(sheet.charts[name])
+        assert HEADINGS[name] in written(svg)
+        assert f"<h2>{HEADINGS[name]}</h2>" in (tmp_path / "report.html").read_text()
+        assert lying_on_each_other(svg) == []
     assert {row["name"] for row in rows_of(sheet.charts["ladder"]) if "name" in row} == {
         "byte-1",
         "byte-2",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from seqloom.charts import theme
 
 TICKS = (0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+FINE_TICKS = tuple(percent / 100 for percent in range(5, 100, 5))  # of a short range
 # hits and misses to expect in a bin that is drawn; chosen by the forecasts, not by what came
 MIN_EXPECTED = 5.0
 
@@ -52,9 +53,14 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
         for name, b in shown
     ]  # never and always: at the edge
     scale = alt.Scale(domain=ends, nice=False)
-    ticks = [logit(t) for t in TICKS if ends[0] <= logit(t) <= ends[1]]
+    some, all_ticks = (
+        [logit(t) for t in its if ends[0] <= logit(t) <= ends[1]] for its in (TICKS, FINE_TICKS)
+    )
+    ticks = some if len(some) > 2 else all_ticks
     axis = alt.Axis(values=ticks, labelExpr="format(1 / (1 + exp(-datum.value)), '.2~%')")
-    colours = theme.group_colours(list(series))
+    hues = theme.group_colours(list(series))
+    # The legend names what can be seen; without a point, all of them.
+    colours = {name: hues[name] for name in hues if name in {row["name"] for row in rows}} or hues
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("said:Q", scale=scale, axis=axis, title="probability that the model gave"),
         y=alt.Y("came:Q", scale=scale, axis=axis, title="how often it came"),
@@ -78,7 +84,7 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
     bars = base.mark_rule(strokeWidth=1.5, opacity=0.5, clip=True).encode(
         y=alt.Y("from:Q", scale=scale), y2="to:Q"
     )
-    line = base.mark_line(strokeWidth=1.5, opacity=0.6, clip=True)
+    line = base.mark_line(strokeWidth=1.2, clip=True)
     return alt.layer(
         ideal, bars, line, base.mark_point(size=45, opacity=1, clip=True).encode(tooltip=tips)
     )
@@ -117,6 +123,7 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Any:
             "share": b["count"] / total,
             "said": b["confidence"],
             "came": b["accuracy"],
+            "few": b["count"] < theme.FEW,
         }
         for b in bins
     ]
@@ -149,24 +156,38 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Any:
     )
     bars = (
         alt.Chart(data)
-        .mark_bar(color=theme.HUES[0], opacity=0.25)
-        .encode(x=across("from", None), x2="to:Q", y=y, y2="zero:Q", tooltip=tips)
+        .mark_bar(color=theme.HUES[0], fillOpacity=0.25)
+        .encode(
+            x=across("from", None),
+            x2="to:Q",
+            y=y,
+            y2="zero:Q",
+            fillOpacity=alt.condition("datum.few", alt.value(0.0), alt.value(0.25)),
+            strokeDash=alt.value([3, 3]),
+            strokeOpacity=alt.condition("datum.few", alt.value(0.7), alt.value(0.0)),
+            stroke=alt.value(theme.HUES[0]),
+            tooltip=tips,
+        )
     )
     gaps = (
         alt.Chart(data)
         .mark_rule(color=theme.HUES[1], strokeWidth=2)
         .encode(x=across("said", None), y=y, y2="said:Q")
     )
-    points = (
-        alt.Chart(data)
-        .mark_point(color=theme.HUES[0], opacity=1, size=55)
+    points = [
+        alt.Chart(alt.InlineData(values=[row for row in rows if row["few"] == few]))
+        .mark_point(color=theme.HUES[0], opacity=1, size=55, **look)
         .encode(x=across("said", None), y=y, tooltip=tips)
-    )
+        for few, look in ((False, {}), (True, theme.HOLLOW))
+    ]
+    title = "probability of the predicted class"
+    if any(row["few"] for row in rows):
+        title = theme.with_few(title, "texts")
     counted = (
         alt.Chart(data)
         .mark_bar(color=theme.HUES[0], stroke="white", strokeWidth=0.5)
         .encode(
-            x=across("from", "probability of the predicted class"),
+            x=across("from", title),
             x2="to:Q",
             y2="zero:Q",
             tooltip=tips,
@@ -179,7 +200,7 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Any:
         )
     )
     return alt.vconcat(
-        alt.layer(ideal, bars, gaps, points).properties(width=SIZE, height=SIZE),
+        alt.layer(ideal, bars, gaps, *points).properties(width=SIZE, height=SIZE),
         counted.properties(width=SIZE, height=BAR_HEIGHT),
         spacing=8,
     )

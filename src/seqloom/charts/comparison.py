@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from seqloom.charts import theme
+from seqloom.charts.heat import name_axis
 from seqloom.charts.scales import (
     LEADER,
     LINE,
@@ -102,7 +103,7 @@ def ladder(rows: Sequence[Row], measure: Measure = BITS) -> Any:
     x = alt.X(
         "value:Q",
         title=f"{measure.title} of the held-out data ({'less' if measure.lower else 'more'} is better)",
-        axis=alt.Axis(tickCount=8, format=measure.ticks),
+        axis=alt.Axis(tickCount=5, format=measure.ticks),
         scale=alt.Scale(zero=False, nice=True, padding=30),
     )
     bars = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x="low:Q", x2="high:Q")
@@ -175,7 +176,9 @@ def quality_against(rows: Sequence[Row], price: Price, measure: Measure = BITS) 
         f"{price}:Q",
         title=TITLES[price],
         scale=alt.Scale(type="log", domain=across, nice=False),
-        axis=alt.Axis(format=FORMATS[price], values=decades(across), grid=True),
+        axis=alt.Axis(
+            format=FORMATS[price], values=decades(across), grid=True, labelOverlap="greedy"
+        ),
     )
     y = alt.Y(
         "value:Q",
@@ -184,7 +187,7 @@ def quality_against(rows: Sequence[Row], price: Price, measure: Measure = BITS) 
         axis=alt.Axis(values=down.ticks(), format=measure.ticks),
     )
     base = alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y, color=colour(alt, rows))
-    line = base.mark_line(strokeWidth=1.5, opacity=0.35).encode(order="index:Q", detail="group:N")
+    line = base.mark_line(strokeWidth=0.8).encode(order="index:Q", detail="group:N")
     points = base.mark_point(size=75, opacity=1).encode(
         shape=shape(alt, rows), tooltip=tooltip(alt, measure)
     )
@@ -326,6 +329,7 @@ def _ends(
 # ---- slices
 
 ROW = 22  # pixels
+SLICE_NAME = 48  # columns of a name
 
 
 class SlicePoint(NamedTuple):
@@ -345,20 +349,20 @@ class SlicePoint(NamedTuple):
 
 def points_with_intervals(points: Sequence[SlicePoint], title: str, reference: float) -> Any:
     """Draw points with intervals in the given order; the vertical line is the reference: the whole
-    data, or no difference.
+    data, or no difference. Parts with few examples are hollow.
     """
     import altair as alt
 
     if not points:
         raise ValueError("no points: there is nothing to draw")
-    names = [point.name for point in points]
     colours = theme.group_colours([point.group for point in points])
-    base = alt.Chart(alt.InlineData(values=[point.values() for point in points])).encode(
+    few = any(point.size < theme.FEW for point in points)
+    values = [point.values() | {"place": i} for i, point in enumerate(points)]
+    base = alt.Chart(alt.InlineData(values=values)).encode(
         y=alt.Y(
-            "name:N",
-            sort=names,
+            "place:O",
             title=None,
-            axis=alt.Axis(grid=True, ticks=False, domain=False, labelPadding=6, labelLimit=300),
+            axis=name_axis(alt, [point.name for point in points], SLICE_NAME, grid=True),
         ),
         color=alt.Color(
             "group:N",
@@ -376,8 +380,8 @@ def points_with_intervals(points: Sequence[SlicePoint], title: str, reference: f
     )
     x = alt.X(
         "value:Q",
-        title=title,
-        axis=alt.Axis(format="%", tickCount=8),
+        title=theme.with_few(title, "examples") if few else title,
+        axis=alt.Axis(format="%", tickCount=6),
         scale=alt.Scale(zero=False, nice=True),
     )
     line = (
@@ -386,5 +390,10 @@ def points_with_intervals(points: Sequence[SlicePoint], title: str, reference: f
         .encode(x="at:Q")
     )
     bars = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x="low:Q", x2="high:Q")
-    dots = base.mark_point(size=40, opacity=1).encode(x=x)
-    return alt.layer(line, bars, dots).properties(height=max(ROW * len(points), 60))
+    dots = [
+        base.transform_filter(f"datum.size {test} {theme.FEW}")
+        .mark_point(size=40, opacity=1, **look)
+        .encode(x=x)
+        for test, look in ((">=", {}), ("<", theme.HOLLOW))
+    ]
+    return alt.layer(line, bars, *dots).properties(height=max(ROW * len(points), 60))

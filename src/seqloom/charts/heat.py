@@ -75,13 +75,13 @@ def heat_map(cells: Sequence[Cell], down: Side, across: Side) -> Any:
             "column:O",
             title=[across.title, across.remark] if across.remark else across.title,
             scale=alt.Scale(domain=list(range(len(across.names))), padding=0),
-            axis=_axis(alt, across.names, **turned),
+            axis=name_axis(alt, across.names, **turned),
         ),
         y=alt.Y(
             "row:O",
             title=down.title,
             scale=alt.Scale(domain=list(range(len(down.names))), padding=0),
-            axis=_axis(alt, down.names),
+            axis=name_axis(alt, down.names),
         ),
         tooltip=[
             alt.Tooltip("row name:N", title=down.title),
@@ -115,18 +115,18 @@ def text_width(name: str) -> float:
     return CHARACTER * _columns(short_name(name))
 
 
-def short_name(name: str) -> str:
+def short_name(name: str, most: int = NAME) -> str:
     """Cut the middle out of a long name, since names that begin alike often differ at their ends.
 
     >>> short_name("international organisation 17")
     'international…anisation 17'
     """
-    if _columns(name) <= NAME:
+    if _columns(name) <= most:
         return name or "(empty)"
     start, end = name, name
-    while _columns(start) > NAME // 2:
+    while _columns(start) > most // 2:
         start = start[:-1]
-    while _columns(end) > NAME // 2 - 1:
+    while _columns(end) > most // 2 - 1:
         end = end[1:]
     return f"{start}…{end}"
 
@@ -159,9 +159,11 @@ def _luminance(colour: str) -> float:
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear))
 
 
-def _axis(alt: Any, names: Sequence[str], **more: Any) -> Any:
-    """Make an axis with numbers as positions, since a word may come twice, labelled with names."""
-    listed = json.dumps([short_name(name) for name in names], ensure_ascii=False)
+def name_axis(alt: Any, names: Sequence[str], most: int = NAME, **more: Any) -> Any:
+    """Make an axis with numbers as positions, since a word may come twice, labelled with names of
+    at most so many columns.
+    """
+    listed = json.dumps([short_name(name, most) for name in names], ensure_ascii=False)
     return alt.Axis(
         labelExpr=f"{listed}[datum.value]",
         labelOverlap=False,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Self
 
 from seqloom.charts import theme
@@ -140,6 +141,7 @@ class Page:
 # ---- sheet
 
 Charts = Mapping[str, Any]  # altair charts by heading
+TITLE, SUMMARY = 68, 110  # characters of a line above a picture
 
 
 def stacked(charts: Charts) -> Any:
@@ -147,7 +149,9 @@ def stacked(charts: Charts) -> Any:
     import altair as alt
 
     rows = list(charts.values())
-    return alt.vconcat(*rows).resolve_scale(color="independent") if len(rows) > 1 else rows[0]
+    if len(rows) == 1:
+        return rows[0]
+    return alt.vconcat(*rows, spacing=24).resolve_scale(color="independent", fill="independent")
 
 
 def with_headings(sheet: Sheet) -> Page:
@@ -176,7 +180,7 @@ class Sheet:
     draw: Callable[[bool], Charts]  # called with whether the charts are for a page
     data: Any = None
     summary: Sequence[str] = ()  # sentences
-    arrange: Callable[[Charts], Any] = stacked  # all charts as one, for a picture
+    arrange: Callable[[Charts], Any] = stacked  # all charts, with headings, as one for a picture
     page: Callable[[Sheet], Page] = with_headings
 
     @cached_property
@@ -198,13 +202,38 @@ class Sheet:
             page=with_headings,
         )
 
+    def picture(self) -> Any:
+        """Return all charts as one, with what a page says above them: title, summary, headings."""
+        import altair as alt
+
+        one = self.arrange(
+            {
+                heading: chart
+                if heading == self.title or chart.title is not alt.Undefined
+                else chart.properties(title=heading)
+                for heading, chart in self.charts.items()
+            }
+        )
+        if len(self.charts) == 1 and self.title not in self.charts:
+            # The one chart has its heading and legend, the picture the title.
+            one = alt.vconcat(one).resolve_scale(color="independent", fill="independent")
+        if one.title is not alt.Undefined:  # charts of a report are called like their files
+            return one
+        lines = [
+            line for text in self.summary for line in wrap(text, SUMMARY, break_on_hyphens=False)
+        ]
+        title = alt.TitleParams(
+            wrap(self.title, TITLE, break_on_hyphens=False), subtitle=lines, **theme.PICTURE_TITLE
+        )
+        return one.properties(title=title)
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return what a notebook shows: the charts as Vega-Lite, and as a picture for those that
         cannot draw it.
         """
         bundle: dict[str, Any] = {"text/plain": "\n".join([self.title, *self.summary])}
         try:
-            chart = self.arrange(self.charts)
+            chart = self.picture()
             bundle[vega_lite()] = specification(chart)
             bundle["image/png"] = base64.b64encode(theme.png(chart)).decode("ascii")
         except MissingExtra as error:
@@ -222,6 +251,6 @@ class Sheet:
         if kind == "html":
             data = self.page(self).html().encode()
         else:
-            chart = self.arrange(self.charts)
+            chart = self.picture()
             data = theme.png(chart) if kind == "png" else theme.svg(chart).encode()
         theme.write(path, data)

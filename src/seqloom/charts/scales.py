@@ -33,12 +33,15 @@ def log_moved(
 
 
 def decades(domain: Sequence[float]) -> list[float]:
-    """Return the powers of ten inside the domain, with three times each where there are few."""
+    """Return the powers of ten inside the domain, with multiples of each where there are few."""
     powers = range(math.floor(math.log10(domain[0])), math.ceil(math.log10(domain[1])) + 1)
-    ticks = [10.0**p for p in powers]
-    if sum(domain[0] <= t <= domain[1] for t in ticks) < 3:
-        ticks = sorted(ticks + [3 * t for t in ticks])
-    return [t for t in ticks if domain[0] <= t <= domain[1]]
+    ticks: list[float] = []
+    for multiples in ((1,), (1, 3), (1, 2, 5), range(1, 10)):
+        every = sorted(factor * 10.0**p for p in powers for factor in multiples)
+        ticks = [t for t in every if domain[0] <= t <= domain[1]]
+        if len(ticks) >= 3:
+            break
+    return ticks
 
 
 def round_ticks(domain: Sequence[float]) -> list[float]:

@@ -32,6 +32,10 @@ WIDTH, HEIGHT = 640, 360  # pixels of a plot in an image; in a page the width is
 # Pixels of a plot: the least and the most, and from where on there is room.
 NARROW, MIDDLE, WIDEST = 300, 460, 1100
 FONT_SIZE = 13
+# Above all charts of a picture; the heading of one begins where its plot does.
+PICTURE_TITLE: dict[str, Any] = {"fontSize": FONT_SIZE + 4, "offset": 16, "frame": "bounds"}
+FEW = 10  # examples of a part whose number says little: its point is hollow
+HOLLOW: dict[str, Any] = {"filled": False, "fill": "white", "strokeWidth": 1.5}
 
 BITS = (0.5, 1.0, 2.0, 4.0, 8.0)  # bounds between the steps of the ramp, bits per byte
 TOKEN_BITS = (1.0, 3.0, 6.0, 10.0, 14.0)  # the same for words, which cost more
@@ -40,6 +44,15 @@ RAMP_INK = (INK, INK, INK, INK, "#ffffff", "#ffffff")
 # The same among the 256 colours that nearly every terminal has.
 TERMINAL = (231, 230, 222, 215, 166, 124)
 TERMINAL_INK = (16, 16, 16, 16, 231, 231)
+
+
+def with_few(title: str, many: str) -> str:
+    """Add to the title of an axis what hollow points are.
+
+    >>> with_few("accuracy", "texts")
+    'accuracy; hollow: fewer than 10 texts'
+    """
+    return f"{title}; hollow: fewer than {FEW} {many}"
 
 
 def step(bits: float, bounds: Sequence[float] = BITS) -> int:
@@ -97,7 +110,12 @@ def config(font: str = SANS) -> dict[str, Any]:
         "font": font,
         "background": "white",
         "padding": {"left": 8, "top": 8, "right": 16, "bottom": 8},
-        "view": {"stroke": None},
+        "view": {
+            "stroke": None,
+            "continuousWidth": WIDTH,
+            "continuousHeight": HEIGHT,
+            "discreteWidth": WIDTH,
+        },
         "axis": {
             "labelFontSize": FONT_SIZE - 1,
             "titleFontSize": FONT_SIZE,
@@ -125,6 +143,7 @@ def config(font: str = SANS) -> dict[str, Any]:
             "fontSize": FONT_SIZE + 2,
             "color": INK,
             "anchor": "start",
+            "frame": "group",
             "fontWeight": "bold",
             "offset": 10,
             "subtitleFontSize": FONT_SIZE - 1,

@@ -13,7 +13,7 @@ from seqloom.charts import theme
 from seqloom.charts.scales import log_domain, spaced_ticks
 
 Points = Sequence[tuple[float, float]]  # (how far, value)
-WEIGHTS = {"training": (0.55, 1.2), "held-out": (1.0, 2.5)}  # opacity and width of a line
+WEIGHTS = {"training": 0.8, "held-out": 2.6}  # width of a line
 HEIGHT, SMALL_PANEL_HEIGHT = theme.HEIGHT - 40, 110  # pixels of the panels
 MAX_POINTS = 4000  # points of one chart
 DOTTED = 60  # held-out points of a run, up to which each has its dot
@@ -59,17 +59,16 @@ def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
         title=None,
         symbolType="stroke",
         symbolStrokeColor=theme.INK,
-        symbolStrokeWidth=2.5,
         symbolSize=200,
         columns=1,
         orient="top-right",
     )
-    opacity = alt.Opacity(
-        "kind:N", scale=alt.Scale(domain=kinds, range=[WEIGHTS[k][0] for k in kinds]), legend=legend
+    width = alt.StrokeWidth(
+        "kind:N", scale=alt.Scale(domain=kinds, range=[WEIGHTS[k] for k in kinds]), legend=legend
     )
     lines = [
-        base.mark_line(strokeWidth=WEIGHTS[kind][1])
-        .encode(opacity=opacity)
+        base.mark_line(strokeWidth=WEIGHTS[kind])  # of lines, the encoding is for the legend only
+        .encode(strokeWidth=width)
         .properties(data=alt.InlineData(values=[row for row in rows if row["kind"] == kind]))
         for kind in kinds
     ]
@@ -150,7 +149,7 @@ def _small(
     alone = [points for points in series if len(points) == 1]
     return (
         alt.Chart(alt.InlineData(values=rows))
-        .mark_line(strokeWidth=1.5, opacity=0.85, point=bool(alone))
+        .mark_line(strokeWidth=1.2, point=bool(alone))
         .encode(x=_across(alt, by), y=y, color=_colour(alt, runs, by), tooltip=tips)
         .properties(height=SMALL_PANEL_HEIGHT)
     )

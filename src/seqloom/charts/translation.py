@@ -15,6 +15,7 @@ from seqloom.charts.heat import Cell, Side, heat_map, room, text_width, written
 # Pixels of a step, and of a hypothesis.
 MIN_STEP_WIDTH, MAX_STEP_WIDTH, HYPOTHESIS_HEIGHT = 44, 120, 34
 MAX_STEPS = 60  # steps that are drawn
+MAX_WIDTH = 1056  # pixels of a row of steps; more go on in a row below, as lines of a text do
 START = "•"
 
 
@@ -25,15 +26,40 @@ def beam_chart(steps: Sequence[dict[str, Any]]) -> Any:
     """
     import altair as alt
 
-    nodes, edges, rows = _tree(steps[:MAX_STEPS])
+    nodes, edges = _tree(steps[:MAX_STEPS])
     width = min(
         max(max(text_width(node["token"]) for node in nodes) + 16, MIN_STEP_WIDTH), MAX_STEP_WIDTH
     )
     last = max(node["step"] for node in nodes)
+    many = int(MAX_WIDTH // width) - 1  # steps of a row, beside the one that it begins with
+    parts = [
+        _beam_row(
+            alt,
+            [node for node in nodes if first <= node["step"] <= first + many],
+            [edge for edge in edges if first <= edge["step"] < first + many],
+            first,
+            min(first + many, last),
+            width,
+        )
+        for first in range(0, max(last, 1), many)
+    ]
+    return parts[0] if len(parts) == 1 else alt.vconcat(*parts, spacing=20)
+
+
+def _beam_row(
+    alt: Any,
+    nodes: list[dict[str, Any]],
+    edges: list[dict[str, Any]],
+    first: int,
+    last: int,
+    width: float,
+) -> Any:
+    """Draw the steps from the first to the last."""
+    rows = max(node["row"] for node in nodes)
     x = alt.X(
         "step:Q",
         title="tokens written",
-        scale=alt.Scale(domain=[-0.3, last + 0.5], nice=False),
+        scale=alt.Scale(domain=[first - 0.3, last + 0.5], nice=False),
         axis=alt.Axis(grid=False, tickMinStep=1, format="d"),
     )
     y = alt.Y(
@@ -60,14 +86,14 @@ def beam_chart(steps: Sequence[dict[str, Any]]) -> Any:
     ).encode(text="token:N")
     words = base.mark_text(fontSize=theme.FONT_SIZE).encode(text="token:N", color=colour)
     return alt.layer(lines, halo, words).properties(
-        width=(last + 1) * width, height=(rows + 1) * HYPOTHESIS_HEIGHT
+        width=(last - first + 1) * width, height=(rows + 1) * HYPOTHESIS_HEIGHT
     )
 
 
 def _tree(
     steps: Sequence[dict[str, Any]],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
-    """Return nodes, edges and the last row; hypotheses that end are below the open ones."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return nodes and edges; hypotheses that end are below the open ones."""
     bottom = max(len(step["hypotheses"]) for step in steps)
     nodes: list[dict[str, Any]] = [
         {
@@ -108,7 +134,7 @@ def _tree(
                 edges.append(
                     {"step": t, "row": row, "step2": point["step"], "row2": point["row"], **look}
                 )
-    return nodes, edges, max(node["row"] for node in nodes)
+    return nodes, edges
 
 
 # ---- alignment
@@ -178,9 +204,15 @@ def band_chart(
         for row in rows
     ]
     order = list(dict.fromkeys(value[by] for value in values))
+    few = any(value[many] < theme.FEW for value in values)
     colours = theme.group_colours(list(systems))
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X(f"{by}:N", sort=order, title=axis or by, axis=alt.Axis(labelAngle=0)),
+        x=alt.X(
+            f"{by}:N",
+            sort=order,
+            title=theme.with_few(axis or by, many) if few else axis or by,
+            axis=alt.Axis(labelAngle=0, labelOverlap="greedy"),
+        ),
         y=alt.Y(
             "value:Q",
             title=title,
@@ -200,4 +232,10 @@ def band_chart(
             alt.Tooltip(f"{many}:Q", format=","),
         ],
     )
-    return alt.layer(base.mark_line(), base.mark_point(size=45, opacity=1))
+    points = [
+        base.transform_filter(f"datum['{many}'] {test} {theme.FEW}").mark_point(
+            size=45, opacity=1, **look
+        )
+        for test, look in ((">=", {}), ("<", theme.HOLLOW))
+    ]
+    return alt.layer(base.mark_line(), *points)

@@ -84,6 +84,12 @@ class ModelGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in fitted() and not args[0].startswith("-"):
+            if args[0] in MODELS:
+                raise click.UsageError(
+                    f"{args[0]} is not fitted here but converted from a file or directory of another "
+                    "program: seqloom convert SOURCE TARGET",
+                    ctx,
+                )
             raise click.UsageError(f"unknown model {args[0]!r}{suggest(args[0], fitted())}", ctx)
         return super().resolve_command(ctx, args)
 

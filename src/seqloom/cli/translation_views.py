@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 import click
@@ -48,7 +49,7 @@ def trace_command(
     without it, the first line of standard input.
     """
     from seqloom.charts.theme import check_target
-    from seqloom.views import trace
+    from seqloom.views.tracing import SCREEN, trace
 
     if chart is not None:
         check_target(chart)
@@ -65,7 +66,8 @@ def trace_command(
     if as_json:
         emit({key: value for key, value in sheet.data.items() if key != "lines"})
     else:
-        click.echo("\n\n".join([*sheet.data["lines"], "\n".join(sheet.summary)]))
+        below = [fill(line, SCREEN) for line in sheet.summary]
+        click.echo("\n\n".join([*sheet.data["lines"], "\n".join(below)]))
 
 
 @click.command(

@@ -18,20 +18,21 @@ from seqloom.charts.comparison import (
 )
 from seqloom.charts.page import Sheet
 from seqloom.comparison.result import Comparison, RungResult
+from seqloom.comparison.table import title
 from seqloom.errors import ConfigError
 
-NAMES = (
-    "ladder",
-    "quality-time",
-    "quality-size",
-    "curve",
-    "passage",
-    "calibration",
-    "confusion",
-    "forecast",
-    "lengths",
-    "overview",
-)
+HEADINGS = {  # by file name, as the page has them
+    "ladder": "The ladder",
+    "quality-time": "Quality against training time",
+    "quality-size": "Quality against size",
+    "curve": "Learning curve",
+    "passage": "Which rung predicts what",
+    "calibration": "Calibration",
+    "confusion": "Confusion",
+    "forecast": "Forecast",
+    "lengths": "Quality by length of the source",
+}
+NAMES = (*HEADINGS, "overview")
 
 
 def details(comparison: Comparison) -> Any:
@@ -80,13 +81,17 @@ def pictures(comparison: Comparison, page_details: Any) -> dict[str, Any]:
             charts[name] = quality_against(some, price, m)  # type: ignore[arg-type]
     if comparison.curve:
         charts["curve"] = curve_chart(comparison)
-    return charts | (
-        comparison.ladder.pictures(comparison, page_details) if page_details is not None else {}
-    )
+    if page_details is not None:
+        charts |= comparison.ladder.pictures(comparison, page_details)
+    return {
+        name: chart.properties(title=HEADINGS.get(name, name)) for name, chart in charts.items()
+    }
 
 
 def overview(comparison: Comparison) -> Any:
-    """Draw the picture for a README: the ladder, and beside it what more data or time brings."""
+    """Draw the picture for a README: the ladder, and beside it what more data or time brings,
+    below the title of the report.
+    """
     import altair as alt
 
     its, m = rows(comparison), comparison.ladder.measure
@@ -98,16 +103,19 @@ def overview(comparison: Comparison) -> Any:
     if comparison.curve:
         both.append(
             curve_chart(comparison).properties(
-                width=400, height=theme.HEIGHT, title="Learning curves"
+                width=400, height=theme.HEIGHT, title=HEADINGS["curve"]
             )
         )
     elif timed := priced(its, "seconds"):
         both.append(
             quality_against(timed, "seconds", m).properties(
-                width=400, height=theme.HEIGHT, title="Quality against training time"
+                width=400, height=theme.HEIGHT, title=HEADINGS["quality-time"]
             )
         )
-    return alt.hconcat(*both, spacing=40).resolve_scale(color="independent", shape="independent")
+    drawn = alt.hconcat(*both, spacing=40)
+    return drawn.resolve_scale(color="independent", shape="independent").properties(
+        title=alt.TitleParams(title(comparison), **theme.PICTURE_TITLE)
+    )
 
 
 def comparison(result: Comparison) -> Sheet:
@@ -115,7 +123,6 @@ def comparison(result: Comparison) -> Sheet:
     is in the sheet by name.
     """
     from seqloom.comparison.report import report_page
-    from seqloom.comparison.table import title
 
     if not result.results:
         raise ConfigError("no rung was trained; there is nothing to draw")

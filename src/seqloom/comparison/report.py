@@ -15,7 +15,7 @@ from seqloom.charts.comparison import ladder, quality_against
 from seqloom.charts.page import Page
 from seqloom.charts.theme import require_charts
 from seqloom.comparison.curve import best_by_size
-from seqloom.comparison.pictures import curve_chart, drawn, priced, rows
+from seqloom.comparison.pictures import HEADINGS, curve_chart, drawn, priced, rows
 from seqloom.comparison.result import Comparison
 from seqloom.comparison.table import (
     NOTES,
@@ -106,7 +106,7 @@ def _charts(page: Page, c: Comparison) -> None:
     its, m = rows(c), c.ladder.measure
     if not its:
         return
-    page.heading("The ladder")
+    page.heading(HEADINGS["ladder"])
     page.chart(
         ladder(its, m), f"{m.title} of each rung with its interval; the table above has the numbers"
     )
@@ -119,13 +119,13 @@ def _charts(page: Page, c: Comparison) -> None:
             kind="faint",
         )
     if timed := priced(its, "seconds"):
-        page.heading("Quality against training time")
+        page.heading(HEADINGS["quality-time"])
         page.chart(quality_against(timed, "seconds", m), f"{m.title} against seconds of training")
     if weighed := priced(its, "disk"):
-        page.heading("Quality against size")
+        page.heading(HEADINGS["quality-size"])
         page.chart(quality_against(weighed, "disk", m), f"{m.title} against bytes on disk")
     if c.curve:
-        page.heading("Learning curve")
+        page.heading(HEADINGS["curve"])
         page.chart(
             curve_chart(c),
             f"{m.title} against {c.ladder.size_unit} of training data; the table below has the numbers",

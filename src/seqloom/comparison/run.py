@@ -342,6 +342,16 @@ def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
         if name not in rungs and (further := ladder.further_rung(name)) is not None:
             rungs[name] = further
         if name not in rungs:
+            others = [
+                its
+                for its in ladders.every()
+                if its.task != ladder.task and name in {rung.name for rung in its.rungs}
+            ]
+            if others:
+                where = " or ".join(
+                    f"of {its.models}: --task {its.name} (task={its.name!r})" for its in others
+                )
+                raise ConfigError(f"unknown rung {name!r} of {ladder.models}; it is one {where}")
             raise ConfigError(f"unknown rung {name!r}{suggest_known(name, rungs)}")
     chosen = [rungs[name] for name in rungs if name in names]
     for model in wanted:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqloom.charts.theme import FEW
 from seqloom.errors import DataError, quoted
 from seqloom.metrics.bootstrap import interval
 
@@ -28,7 +29,7 @@ BUILT_IN = (LENGTH, CLASS, UNKNOWN)  # what slices can be made by without a colu
 BINS = 5  # of numbers such as lengths, about equally many examples in each
 MAX_DISTINCT_NUMBERS = 20  # different numbers up to which each is a slice of its own
 MAX_SLICES = 1000  # slices by one column; more is a column of names or keys
-MIN_EXAMPLES = 10  # examples of a slice that says little: such slices come last
+MIN_EXAMPLES = FEW  # examples of a slice that says little: such slices come last
 LONG = 0.95  # examples longer than this share of the training examples are long
 
 

@@ -220,12 +220,22 @@ class LanguageModeling(Task):
 
     def write_file(self, model: Any, model_path: str, target: str, form: str | None) -> None:
         from seqloom.interop.arpa import write_arpa
+        from seqloom.interop.opening import FORM, WRITERS
 
         if form is not None:
             raise ConfigError(f"--form is for word vectors; {model_path} is a language model")
+        if model.name in WRITERS:
+            raise ConfigError(
+                f"{target}: a {model.name} model is written as a directory for transformers: --form {FORM}"
+            )
+        if not hasattr(model, "sizes"):
+            raise ConfigError(
+                f"{model_path} is a model of kind {model.name}, which cannot be converted to a file of "
+                f"another program; of language models, n-grams can (ARPA) and gpt (--form {FORM})"
+            )
         if not target.endswith((".arpa", ".arpa.gz")):
             raise ConfigError(
-                f"{target}: a model can be converted to ARPA; the name must end in .arpa or .arpa.gz"
+                f"{target}: an n-gram model is written as ARPA; the name must end in .arpa or .arpa.gz"
             )
         write_arpa(model, target)
 

@@ -76,16 +76,7 @@ def explained(model: Any, texts: Sequence[Any], explanations: Sequence[Any]) -> 
         draw,
         {"explanations": list(explanations), "attention": attention},
         cut,
-        _with_titles,
     )
-
-
-def _with_titles(charts: Charts) -> Any:
-    """Put the charts one below the other, each below its heading."""
-    import altair as alt
-
-    titled = [chart.properties(title=heading) for heading, chart in charts.items()]
-    return alt.vconcat(*titled, spacing=24).resolve_scale(color="independent", fill="independent")
 
 
 def _sides(one: Any) -> tuple[str, str]:

@@ -220,14 +220,14 @@ def _one_above_two(charts: Charts) -> Any:
     """Put the text above, the others side by side."""
     import altair as alt
 
-    (first, top), (second, left), (third, right) = charts.items()
+    top, left, right = charts.values()
     below = alt.hconcat(
-        left.properties(width=430, height=300, title=second),
-        right.properties(width=350, height=300, title=third),
+        left.properties(width=430, height=300),
+        right.properties(width=350, height=300),
         spacing=40,
     )
     return alt.vconcat(
-        top.properties(width=900, title=first), below.resolve_scale(color="independent"), spacing=30
+        top.properties(width=900), below.resolve_scale(color="independent"), spacing=30
     )
 
 

@@ -153,7 +153,7 @@ def _described(statistics: Description) -> dict[str, Any]:
 def _two_in_a_row(charts: Charts) -> Any:
     import altair as alt
 
-    sized = [chart.properties(width=430, title=title) for title, chart in charts.items()]
+    sized = [chart.properties(width=430) for chart in charts.values()]
     rows = [
         alt.hconcat(*sized[i : i + 2], spacing=40).resolve_scale(color="independent")
         for i in range(0, len(sized), 2)

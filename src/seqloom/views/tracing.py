@@ -7,6 +7,7 @@ that end leave the beam.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from seqloom.decoding.beam import Attending, BeamConfig, BeamStep, beam_search
 from seqloom.decoding.configs import TranslationConfig
 from seqloom.decoding.sampling import top_indices
 from seqloom.errors import ConfigError
+from seqloom.metrics.tables import width
 from seqloom.views.hidden import visible
 from seqloom.views.translation import END, source_tokens
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from seqloom.decoding.stepper import Stepper
 
 MAX_SOURCE_TOKENS = 3  # source tokens of a hypothesis that are named
+SCREEN = 80  # columns of a line
 
 
 def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sheet:
@@ -210,27 +213,65 @@ class _Watcher:
 
 
 def step_lines(step: dict[str, Any]) -> str:
-    """Return a step for people; `*` marks what became the best translation."""
+    """Return a step for people, no wider than a screen: of a long hypothesis the last tokens; `*`
+    marks what became the best translation.
+    """
     lines = [f"step {step['step']}"]
     for one in step["hypotheses"]:
         looks = ", ".join(f"{look['token']} {look['weight']:.2f}" for look in one["looks_at"])
-        mark, written = "*" if one["best"] else " ", " ".join(one["tokens"]) or "(nothing yet)"
-        lines.append(
-            f"{mark} #{one['number']} {one['log_prob']:.2f}  {written}"
-            + (f"   looks at {looks}" if looks else "")
+        head = f"{'*' if one['best'] else ' '} #{one['number']} {one['log_prob']:.2f}  "
+        head += folded(one["tokens"], SCREEN - width(head)) or "(nothing yet)"
+        beside = f"   looks at {looks}" if looks else ""
+        if width(head + beside) <= SCREEN:
+            lines.append(head + beside)
+        else:
+            lines += [head, f"     looks at {looks}"]
+        lines += _filled(
+            [f"{c['token']} {c['probability']:.3f}{_fate(c)}" for c in one["candidates"]]
         )
-        lines.append(
-            "     "
-            + "   ".join(
-                f"{c['token']} {c['probability']:.3f}{_fate(c)}" for c in one["candidates"]
-            )
-        )
-    lines += [
-        f"  {'ended' if one['finished'] else 'cut off'}: {visible_text(one['text'])}  score "
-        f"{one['score']:.4f}"
-        for one in step["ended"]
-    ]
+    for one in step["ended"]:
+        head, score = "ended" if one["finished"] else "cut off", f"  score {one['score']:.4f}"
+        room = SCREEN - len(f"  {head}: {score}")
+        lines.append(f"  {head}: {_tail(visible_text(one['text']), room)}{score}")
     return "\n".join(lines)
+
+
+def folded(tokens: Sequence[str], room: int) -> str:
+    """Join tokens; of more than have room, the last with the number of those before.
+
+    >>> folded(["so", "it", "goes"], 20), folded(["on"] * 20, 20)
+    ('so it goes', '(+16) on on on on')
+    """
+    whole = " ".join(tokens)
+    if width(whole) <= room:
+        return whole
+    shown: list[str] = []
+    for token in reversed(tokens):
+        line = f"(+{len(tokens) - len(shown) - 1}) {' '.join([token, *shown])}"
+        if shown and width(line) > room:
+            break
+        shown.insert(0, token)
+    return f"(+{len(tokens) - len(shown)}) {' '.join(shown)}"
+
+
+def _tail(text: str, room: int) -> str:
+    """Return the text, or as much of its end as has room."""
+    if width(text) <= room:
+        return text
+    while width(text) > room - 1:
+        text = text[1:]
+    return f"…{text}"
+
+
+def _filled(parts: Sequence[str]) -> list[str]:
+    """Return indented lines of as many parts as have room."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and width(f"{lines[-1]}   {part}") <= SCREEN:
+            lines[-1] += f"   {part}"
+        else:
+            lines.append(f"     {part}")
+    return lines
 
 
 def visible_text(text: str) -> str:
@@ -256,8 +297,9 @@ def _summary(data: dict[str, Any]) -> list[str]:
         "ended" if data["finished"] else "was cut off",
     )
     last = sum(any(one["best"] for one in step["hypotheses"]) for step in steps)
+    translation = visible_text(data["translation"])
     return [
-        visible_text(data["translation"]),
+        translation if data["finished"] else _tail(translation, SCREEN),
         f"score {data['score']:.4f}; it {end} in step {last} of the search's {len(steps)}, in which {many:,} "
         f"hypothes{'is' if many == 1 else 'es'} ended",
     ]
