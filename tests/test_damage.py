@@ -485,7 +485,7 @@ def sequence(*steps):
 )
 def test_a_tokenizer_json_that_makes_much_of_little_is_refused(bpe, tmp_path, steps):
     (tmp_path / "tokenizer.json").write_text(json.dumps(bpe | {"normalizer": steps}))
-    with pytest.raises(ModelError, match="may make .* characters of one|write too much") as error:
+    with pytest.raises(ModelError, match=r"may make .* characters of one|write too much") as error:
         Tokenizer.load(tmp_path / "tokenizer.json")
     assert "\n" not in str(error.value)
 

@@ -11,10 +11,9 @@ import warnings
 import numpy as np
 import pytest
 
-from seqloom.arrays import MAX_WEIGHT
 from seqloom import directories
+from seqloom.arrays import MAX_WEIGHT
 from seqloom.errors import ModelError, SeqloomError
-from seqloom.interop import hugging_face
 from seqloom.interop.hugging_face import is_directory, read_directory, write_directory
 from seqloom.interop.sentencepiece import read_sentencepiece
 from seqloom.text.subword_file import read_engine

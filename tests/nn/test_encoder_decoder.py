@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.nn import attention
+from seqloom.nn import attention as attending
 from seqloom.nn.encoder_decoder import DistanceBias, EncoderDecoder
 from seqloom.nn.position import sinusoids
 from seqloom.nn.readers import NumberReader, TokenReader
@@ -222,7 +222,7 @@ def test_biases_of_long_texts_are_made_in_tiles_that_fit(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(DistanceBias, "forward", forward)
-    monkeypatch.setattr(attention, "MOST_SCORES", 4000)
+    monkeypatch.setattr(attending, "MOST_SCORES", 4000)
     trace = Trace("*weights")
     tiles = net.encode(sources, trace)
     torch.testing.assert_close(tiles.layers, memory.layers)
@@ -235,7 +235,7 @@ def test_biases_of_long_texts_are_made_in_tiles_that_fit(monkeypatch):
 def test_a_line_of_12_000_characters_needs_little_memory_for_its_biases():
     bias = DistanceBias(8, 32, 128, causal=False)
     positions = torch.arange(12_000)
-    mask = attention.tiled(
+    mask = attending.tiled(
         lambda rows: bias(positions[None, rows], positions), (1, 8, 12_000, 12_000)
     )
     assert mask.scores is None
