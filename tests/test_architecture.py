@@ -515,7 +515,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 409
+MAX_FILES = 411
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 19,
     "charts": 29,
@@ -533,7 +533,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "runtime": 24,
     "tasks": 10,
     "testing": 13,
-    "text": 27,
+    "text": 28,
     "training": 18,
     "views": 12,
 }

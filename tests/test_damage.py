@@ -459,6 +459,50 @@ def test_a_tokenizer_json_is_checked_before_the_library_sees_it(bpe, tmp_path, c
     assert capfd.readouterr().err == ""
 
 
+def replace(pattern, content):
+    form = "Regex" if pattern in ("", "x*", " {2,}") else "String"
+    return {"type": "Replace", "pattern": {form: pattern}, "content": content}
+
+
+def sequence(*steps):
+    return {"type": "Sequence", "normalizers": list(steps)}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        sequence(*[replace("a", "aaaa")] * 12),
+        sequence(*[replace("a", "bb"), replace("b", "aa")] * 12),
+        sequence(*[replace("", "x")] * 24),
+        sequence(*[replace("x*", "xx")] * 24),
+        sequence(sequence(*[replace("a", "\ufdfa"), {"type": "NFKC"}, replace("\u0635", "a")] * 9)),
+        sequence(*[{"type": "Prepend", "prepend": "ab"}, replace("a", "aaaa")] * 12),
+        sequence({"type": "ByteLevel"}, *[{"type": "ByteLevel"}] * 20),
+        {"type": "Prepend", "prepend": "x" * 60_000},
+        replace("a", "x" * 60_000),
+        sequence(*[{"type": "NFC"}] * 100_000),
+    ],
+)
+def test_a_tokenizer_json_that_makes_much_of_little_is_refused(bpe, tmp_path, steps):
+    (tmp_path / "tokenizer.json").write_text(json.dumps(bpe | {"normalizer": steps}))
+    with pytest.raises(ModelError, match=r"may make .* characters of one|write too much") as error:
+        Tokenizer.load(tmp_path / "tokenizer.json")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        sequence(replace(" ", "\u2581"), {"type": "Prepend", "prepend": "\u2581"}),
+        sequence(*(replace(mark, "...") for mark in "\u2026\u22ef\u22ee\u22f0\u22f1\ufe19")),
+        sequence({"type": "NFKD"}, {"type": "Lowercase"}, replace(" {2,}", " "), {"type": "NFKC"}),
+    ],
+)
+def test_usual_normalisers_are_read(bpe, tmp_path, steps):
+    (tmp_path / "tokenizer.json").write_text(json.dumps(bpe | {"normalizer": steps}))
+    Tokenizer.load(tmp_path / "tokenizer.json").encode("a b\u2026")
+
+
 def test_a_tokenizer_json_with_a_name_twice(bpe, tmp_path):
     text = json.dumps(bpe).replace('"model": {', '"model": {"vocab": {}, ', 1)
     (tmp_path / "tokenizer.json").write_text(text)

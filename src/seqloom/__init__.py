@@ -5,6 +5,11 @@ Names are loaded when they are first used, so `import seqloom` loads neither tor
 
 from __future__ import annotations
 
+import sys
+
+if sys.argv[:1] == ["-m"] and {"seqloom", "seqloom.cli"}.intersection(sys.orig_argv):
+    # `python -m seqloom` begins here, and a signal may come from now on
+    import seqloom.cli.beginning  # noqa: F401
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

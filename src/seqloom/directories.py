@@ -7,6 +7,7 @@ is called `.name.PID-N.partial` and is removed by the next process that writes t
 from __future__ import annotations
 
 import ctypes
+import errno
 import glob
 import itertools
 import os
@@ -31,6 +32,21 @@ def cache_directory() -> Path:
         if base
         else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "seqloom"
     )
+
+
+MOST_BYTES = 1 << 26  # bytes of a file of values; the largest published tokenizers have half of it
+
+
+def read_small_file(path: Path) -> bytes:
+    """Return the content of a file of values or words, such as config.json. One that is too long, a
+    device or a pipe, which may have no end, raise an OSError.
+    """
+    size = os.stat(path).st_size
+    if not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    if size > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"has more than {MOST_BYTES >> 20} MiB", str(path))
+    return path.read_bytes()
 
 
 # ---- directories

@@ -333,14 +333,16 @@ def test_a_place_without_locks_still_works(seqloom, tmp_path, monkeypatch):
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
     ids=["interrupt", "terminate"],
 )
-def test_a_signal_while_the_program_is_loaded_leaves_no_trace(number, code):
-    """As if it came while click is imported: the handlers stand before that."""
+@pytest.mark.parametrize("module", ["seqloom._version", "seqloom.cli.main", "click"])
+def test_a_signal_while_the_program_is_loaded_leaves_no_trace(module, number, code):
+    """As if it came while a module is imported: the handlers stand before that."""
     early = (
-        "import builtins, os, signal\nwhole = builtins.__import__\n"
+        "import builtins, os, runpy, signal, sys\nwhole = builtins.__import__\n"
         "def slow(name, *rest, **more):\n"
-        f"    name == 'seqloom.cli.main' and os.kill(os.getpid(), {int(number)})\n"
+        f"    name == {module!r} and os.kill(os.getpid(), {int(number)})\n"
         "    return whole(name, *rest, **more)\n"
-        "builtins.__import__ = slow\nimport seqloom.cli.__main__\n"
+        "builtins.__import__ = slow\nsys.argv = ['-m']\nsys.orig_argv = ['-m', 'seqloom.cli']\n"
+        "runpy.run_module('seqloom.cli', run_name='__main__', alter_sys=True)\n"
     )
     ended = subprocess.run(
         [sys.executable, "-c", early], capture_output=True, text=True, preexec_fn=_hears_ctrl_c

@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import os
 
 import pytest
 
@@ -36,7 +37,20 @@ def test_what_is_small_may_expand_far(tmp_path):
     assert len(read(packed(tmp_path / "a.txt.gz", ".gz", b"line\n" * (1 << 20))).text()) == 5 << 20
 
 
-def test_pieces_are_small_however_well_they_pack(tmp_path):
+@pytest.mark.parametrize("suffix", pieces.COMPRESSED)
+def test_a_bomb_behind_much_packed_text_is_refused_where_it_begins(suffix, tmp_path):
+    """What is allowed follows from what was read so far, not from the size of the whole file."""
+    bomb = packed(tmp_path / f"a.txt{suffix}", suffix, b"a" * (40 << 20))
+    with open(bomb, "ab") as file:
+        file.write(os.urandom(1 << 20))  # for which 200 MB would be allowed
+    sizes = []
+    with pytest.raises(DataError, match="unpacks to more than 200 times"):
+        sizes.extend(map(len, pieces.unpacked(bomb, "a", suffix, 1 << 20)))
+    assert sum(sizes) <= 35 << 20
+
+
+def test_pieces_are_small_however_well_they_pack(tmp_path, monkeypatch):
+    monkeypatch.setenv(pieces.VARIABLE, "100000")
     place = packed(tmp_path / "a.txt.zst", ".zst", b"a" * (64 << 20))
     assert max(map(len, pieces.unpacked(place, "a", ".zst", 1 << 20))) < 40 << 20
 

@@ -153,6 +153,13 @@ def test_a_file_is_read(read, version, alignment):
             "'k' would take 1,152,921,504,606,846,976 bytes",
         ),
         (gguf({"k": struct.pack("<IIQ", LIST, STRING, HUGE)}), "texts of k do not fit"),
+        (gguf(counts=(10**6, 0)) + bytes(24 * 10**6), "has 1,000,000 tensors; at most 20,000"),
+        (gguf(counts=(0, 10**6)) + bytes(13 * 10**6), "has 1,000,000 values; at most 10,000"),
+        (
+            gguf({"k": ["x"] * 5, "l": struct.pack("<IIQ", LIST, STRING, (1 << 20) - 4)})
+            + bytes(8 << 20),
+            "'l' it has 1,048,577 texts; at most 1,048,576",
+        ),
         (gguf({"k": struct.pack("<IIQ", LIST, U32, HUGE)}), "numbers of k do not fit"),
         (gguf({"k": struct.pack("<IIQ", LIST, LIST, 1)}), "list of lists"),
         (gguf({"k": struct.pack("<II", 99, 1)}), "type 99"),

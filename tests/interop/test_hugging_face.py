@@ -3,6 +3,7 @@ lie about themselves.
 """
 
 import json
+import os
 import pickle
 import struct
 import warnings
@@ -10,10 +11,12 @@ import warnings
 import numpy as np
 import pytest
 
+from seqloom import directories
 from seqloom.arrays import MAX_WEIGHT
-from seqloom.errors import SeqloomError
-from seqloom.interop import hugging_face
+from seqloom.errors import ModelError, SeqloomError
 from seqloom.interop.hugging_face import is_directory, read_directory, write_directory
+from seqloom.interop.sentencepiece import read_sentencepiece
+from seqloom.text.subword_file import read_engine
 
 VALUES = {"model_type": "toy", "n": 3}
 HUGE = 1 << 60
@@ -296,8 +299,21 @@ def test_a_directory_that_is_none(make, files, words):
 
 
 def test_a_file_of_values_is_never_large(make, monkeypatch):
-    monkeypatch.setattr(hugging_face, "MOST_BYTES", 10)
+    monkeypatch.setattr(directories, "MOST_BYTES", 10)
     refused("has more than 0 MiB", make)
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_a_file_without_an_end_is_not_read(kind, tmp_path):
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "endless")
+    for name in ("config.json", "modules.json", "tokenizer.json", "spiece.model"):
+        (tmp_path / name).symlink_to("/dev/zero" if kind == "device" else tmp_path / "endless")
+    refused("not a regular file", lambda: read_directory(tmp_path))
+    assert not is_directory(tmp_path)
+    refused("not a regular file", lambda: read_sentencepiece(tmp_path / "spiece.model"))
+    with pytest.raises(ModelError, match="not a regular file"):
+        read_engine(tmp_path / "tokenizer.json")
 
 
 def test_a_directory_that_is_not_there(tmp_path):

@@ -175,7 +175,8 @@ BAD = {
     "{{ messages.append(1) }}": "unsafe",
     "{% for i in range(999999999) %}{% endfor %}": "Range too big",
     "{{ raise_exception('roles must alternate') }}": "alternate",
-    "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}": "more than 10,000,000 characters",
+    "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}": "more than 200,128 characters of 32",
+    "{{ 'x' * 9000000 }}": "more than 200,128 characters of 32",
     "{% for": "unexpected|Expected|expected",
     "{{ nothing.at.all }}": "undefined",
 }

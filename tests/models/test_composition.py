@@ -47,8 +47,10 @@ def small(encoder, **options):
     return {"encoder": encoder, **have, **options}
 
 
-def check_round_trip(model, place, answer):
-    """Saved and loaded it answers alike; the declared shapes are those of the network."""
+def check_round_trip(model, place, answer, empty):
+    """Saved and loaded it answers alike, also to many empty examples at once; the declared shapes are
+    those of the network.
+    """
     shapes = {name: tuple(value.shape) for name, value in model.network().state_dict().items()}
     assert model.fitted_shapes() == shapes
     model.save(place)
@@ -56,13 +58,18 @@ def check_round_trip(model, place, answer):
     assert type(again) is type(model)
     before, after = answer(model), answer(again)
     assert np.array_equal(before, after) if isinstance(before, np.ndarray) else before == after
+    one = model.predict([empty])[0]
+    for many in (0, 3, 16, 300):  # by the network without torch, and by torch in one batch and more
+        assert list(again.predict([empty] * many)) == [one] * many
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_texts_to_labels(encoder, pooling, tmp_path):
     model = NeuralClassifier(**small(encoder, pooling=pooling)).fit(TEXTS, train=QUICK)
-    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]))
+    check_round_trip(
+        model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]), ""
+    )
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -73,7 +80,9 @@ def test_long_texts_to_labels(encoder, long, tmp_path):
             encoder, long=long, max_length=3, characters="cnn", d_characters=4, pooling="attention"
         )
     ).fit(TEXTS, train=QUICK)
-    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]))
+    check_round_trip(
+        model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]), ""
+    )
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -82,7 +91,9 @@ def test_numbers_to_labels(encoder, tmp_path):
     model = NeuralClassifier(**options).fit(
         [x for x, _ in SERIES], [y for _, y in SERIES], train=QUICK
     )
-    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([x for x, _ in SERIES]))
+    check_round_trip(
+        model, tmp_path / "m", lambda m: m.predict_proba([x for x, _ in SERIES]), np.zeros((0, 2))
+    )
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -93,7 +104,9 @@ def test_words_to_tags(encoder, crf, characters, tmp_path):
     model = NeuralTagger(**small(encoder, crf=crf, characters=characters, **spelled)).fit(
         SENTENCES, train=QUICK
     )
-    check_round_trip(model, tmp_path / "m", lambda m: m.predict([words for words, _ in SENTENCES]))
+    check_round_trip(
+        model, tmp_path / "m", lambda m: m.predict([words for words, _ in SENTENCES]), []
+    )
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +146,9 @@ def test_a_published_encoder_to_labels(published, frozen, long, pooling, tmp_pat
         if name.startswith("blocks")
     )
     assert kept == frozen
-    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]))
+    check_round_trip(
+        model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]), ""
+    )
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -141,7 +156,9 @@ def test_a_published_encoder_to_labels(published, frozen, long, pooling, tmp_pat
 def test_a_published_encoder_to_tags(published, frozen, crf, tmp_path):
     sentences = [*SENTENCES, (["elephants"] * 5, ["O"] * 4 + ["B-P"])]  # longer than the context
     model = NeuralTagger(encoder=published, frozen=frozen, crf=crf).fit(sentences, train=QUICK)
-    check_round_trip(model, tmp_path / "m", lambda m: m.predict([words for words, _ in sentences]))
+    check_round_trip(
+        model, tmp_path / "m", lambda m: m.predict([words for words, _ in sentences]), []
+    )
 
 
 HEADS = {

@@ -10,7 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.nn.encoder_decoder import EncoderDecoder
+from seqloom.nn import attention as attending
+from seqloom.nn.encoder_decoder import DistanceBias, EncoderDecoder
 from seqloom.nn.position import sinusoids
 from seqloom.nn.readers import NumberReader, TokenReader
 from seqloom.traces import Trace
@@ -207,3 +208,36 @@ def test_tied_vectors_are_one_matrix():
     assert not any(name.startswith("reader") for name in make("shared").state_dict())
     with pytest.raises(ValueError, match="even width"):
         EncoderDecoder(None, 9, V, 9, 3)
+
+
+def test_biases_of_long_texts_are_made_in_tiles_that_fit(monkeypatch):
+    net, made = make("shared", positions="t5", max_distance=8, buckets=8), []
+    sources = {"ids": torch.arange(120).reshape(2, 60) % V, "lengths": torch.tensor([60, 7])}
+    inputs, real = torch.arange(80).reshape(2, 40) % V, DistanceBias.forward
+    memory = net.encode(sources)
+    whole = net.features(memory, inputs)
+
+    def forward(self, queries, keys):
+        made.append(real(self, queries, keys))
+        return made[-1]
+
+    monkeypatch.setattr(DistanceBias, "forward", forward)
+    monkeypatch.setattr(attending, "MOST_SCORES", 4000)
+    trace = Trace("*weights")
+    tiles = net.encode(sources, trace)
+    torch.testing.assert_close(tiles.layers, memory.layers)
+    torch.testing.assert_close(net.features(tiles, inputs, trace), whole)
+    assert trace["encoder.0.attention.weights"].shape == (2, HEADS, 60, 60)
+    assert len(made) > 10
+    assert max(bias.numel() for bias in made) <= 4000
+
+
+def test_a_line_of_12_000_characters_needs_little_memory_for_its_biases():
+    bias = DistanceBias(8, 32, 128, causal=False)
+    positions = torch.arange(12_000)
+    mask = attending.tiled(
+        lambda rows: bias(positions[None, rows], positions), (1, 8, 12_000, 12_000)
+    )
+    assert mask.scores is None
+    make_tile, height = mask.tiles
+    assert make_tile(slice(0, height)).numel() * 4 <= 64 << 20

@@ -1,29 +1,15 @@
-"""`seqloom` and `python -m seqloom.cli`. Until the command line listens itself, a signal ends the
-process without a trace.
-"""
+"""`seqloom` and `python -m seqloom.cli`."""
+
+import seqloom.cli.beginning  # noqa: F401  # isort: skip  (before all that takes a while to load)
 
 import atexit
 import os
-import signal
 import sys
 from contextlib import suppress
-from types import FrameType
 from typing import NoReturn
 
-
-def _end(number: int, frame: FrameType | None) -> None:
-    os.write(2, b"interrupted before anything was begun\n")
-    os._exit(128 + number)
-
-
-for _number in (signal.SIGINT, signal.SIGTERM):
-    if signal.getsignal(_number) in (signal.SIG_DFL, signal.default_int_handler):  # not under nohup
-        signal.signal(_number, _end)
-
-from seqloom.cli.interruptions import CODES  # noqa: E402
-
-# Loading this takes a while, in which a signal may come.
-from seqloom.cli.main import run as _command  # noqa: E402
+from seqloom.cli.interruptions import CODES
+from seqloom.cli.main import run as _command
 
 
 def run() -> None:

@@ -12,6 +12,7 @@ import gzip
 import lzma
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -84,7 +85,7 @@ def blocks_of(
 COMPRESSED = (".gz", ".xz", ".zst")
 VARIABLE = "SEQLOOM_EXPANSION"
 EXPANSION = 200  # largest ratio of unpacked to packed size
-MIN_UNPACKED_LIMIT = 100 << 20  # bytes to which any file may unpack
+MIN_UNPACKED_LIMIT = 10 << 20  # bytes to which any file may unpack
 
 _OPENERS: dict[str, Callable[..., IO[bytes]]] = {
     ".gz": gzip.open,  # type: ignore[dict-item]
@@ -95,22 +96,21 @@ _PACKED = 1 << 10  # bytes of .zst read at a time; each may unpack to thirty tho
 
 def unpacked(path: Path, name: str, suffix: str, size: int) -> Iterator[bytes]:
     """Yield the content of a file compressed as its suffix says, in pieces of about `size` bytes."""
-    with _OPENERS.get(suffix, open)(path, "rb") as file:
+    with open(path, "rb") as packed, _OPENERS.get(suffix, nullcontext)(packed) as file:
         pieces = (
             _zstd_pieces(file, name) if suffix == ".zst" else iter(lambda: file.read(size), b"")
         )
-        yield from bounded(pieces, path, name)
+        yield from _bounded(pieces, packed, name)
 
 
-def bounded(pieces: Iterable[bytes], path: Path, name: str) -> Iterator[bytes]:
-    """Yield the same pieces; refuse a file that expands too far."""
-    packed, times, total = path.stat().st_size, _expansion(), 0
-    limit = max(MIN_UNPACKED_LIMIT, packed * times)
+def _bounded(pieces: Iterable[bytes], packed: IO[bytes], name: str) -> Iterator[bytes]:
+    """Yield the same pieces; refuse a file as soon as what was read of it has expanded too far."""
+    times, total = _expansion(), 0
     for piece in pieces:
         total += len(piece)
-        if total > limit:
+        if total > max(MIN_UNPACKED_LIMIT, packed.tell() * times):
             raise DataError(
-                f"{name} unpacks to more than {times} times its {packed:,} bytes, more than any "
+                f"{name} unpacks to more than {times} times its {packed.tell():,} bytes, more than any "
                 f"text does; if "
                 f"this is what you want, set {VARIABLE} to a larger number"
             )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seqloom import progress
+from seqloom import directories, progress
 from seqloom.config import MOST_WIDTH
 from seqloom.errors import ConfigError, DataError, quoted
 from seqloom.interop.hugging_face import CONFIG, ModelDirectory, read_json, write_directory
@@ -229,7 +229,7 @@ def _read_pooling(path: Path, context: int, tokenizer: Tokenizer) -> dict[str, A
 
 def _read_steps(path: Path) -> dict[str, Any]:
     try:
-        modules = json.loads(path.read_text("utf-8"))
+        modules = json.loads(directories.read_small_file(path))
         names = [str(module["type"]).rpartition(".")[2] for module in modules]
         homes = [str(module["path"]) for module in modules]
     except (OSError, ValueError, RecursionError, LookupError, TypeError) as error:

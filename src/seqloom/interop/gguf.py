@@ -31,7 +31,10 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 ALIGNMENT = 32  # of tensors, unless the file says another
 MOST_DIMENSIONS = 4
-MOST_STRINGS = 1 << 23  # in one list; each takes ten times the room that it has in the file
+MOST_TENSORS, MOST_KEYS = 20_000, 10_000
+MOST_STRINGS = (
+    1 << 20
+)  # in all lists; the largest published vocabularies have 3/4 of it with their merges
 LONGEST_NAME = 1 << 16  # bytes of a key or of a tensor's name
 PORTION = 1 << 13  # blocks that are turned at a time, so that what lies in between stays small
 
@@ -115,7 +118,7 @@ class _Reader:
     """Takes one thing after the other from the mapped file."""
 
     def __init__(self, name: str, data: np.ndarray) -> None:
-        self.name, self.data, self.at = name, data, 0
+        self.name, self.data, self.at, self.strings = name, data, 0, 0
 
     def read(self) -> GGUFFile:
         if self.take(4, "its first bytes") != MAGIC:
@@ -131,6 +134,12 @@ class _Reader:
         n_tensors, n_values = self.number("<Q"), self.number("<Q")
         self.check_room(n_tensors, 24, "tensors")  # the least that one takes
         self.check_room(n_values, 13, "values")
+        for count, most, what in (
+            (n_tensors, MOST_TENSORS, "tensors"),
+            (n_values, MOST_KEYS, "values"),
+        ):
+            if count > most:
+                self.fail(f"it has {count:,} {what}; at most {most:,} can be read")
         values: dict[str, Any] = {}
         for _ in range(n_values):
             key = self.string("a key", LONGEST_NAME)
@@ -211,9 +220,10 @@ class _Reader:
             self.fail(f"{quoted(key)} is a list of lists, which cannot be read")
         if kind == _STRING:
             self.check_room(count, 8, f"texts of {key}")
-            if count > MOST_STRINGS:
+            self.strings += count
+            if self.strings > MOST_STRINGS:
                 self.fail(
-                    f"{quoted(key)} has {count:,} texts; at most {MOST_STRINGS:,} can be read"
+                    f"with {quoted(key)} it has {self.strings:,} texts; at most {MOST_STRINGS:,} can be read"
                 )
             return [self.string(key) for _ in range(count)]
         if kind not in _NUMBERS:

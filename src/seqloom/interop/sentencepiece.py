@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seqloom.directories import read_small_file
 from seqloom.errors import DataError
-from seqloom.text.subword_file import MOST_BYTES
 from seqloom.text.subword_lists import Spec, added_token, numbered, pair_model, spec_of
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
@@ -49,10 +49,10 @@ class SentencePieces:
 
 def read_sentencepiece(path: Path) -> SentencePieces:
     """Read a SentencePiece model, or say in one line why the file is not one."""
-    if path.stat().st_size > MOST_BYTES:
-        raise DataError(f"{path}: has more than {MOST_BYTES >> 20} MiB; this is no tokenizer")
     try:
-        return _parse(path.read_bytes())
+        return _parse(read_small_file(path))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, struct.error) as error:
         raise DataError(f"{path}: not a SentencePiece model that can be read ({error})") from None
 

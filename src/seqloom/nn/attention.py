@@ -12,7 +12,7 @@ writes its one column and copies nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -24,6 +24,8 @@ from seqloom.nn.position import relative_rows, relative_scores, rotate
 from seqloom.traces import Trace
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, heads, S, d_head)
+# numbers of a mask that are held at once; 64 MB, so much that malloc gives it back when it is free
+MOST_SCORES = 1 << 24
 
 
 class Past(NamedTuple):
@@ -45,6 +47,7 @@ class Mask(NamedTuple):
     window: int | None = None
     # bool (B or 1, heads or 1, T or 1, 1): queries with no visible key
     blind: Tensor | None = None
+    tiles: tuple[Callable[[slice], Mask], int] | None = None  # as `tiled` has made them
 
     def added_to(self, scores: Tensor) -> Tensor:
         """Return scores (B, heads, T, S), -inf where a key is not seen; they are changed in place."""
@@ -88,9 +91,29 @@ def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
     if any_blind:
         seen = seen | blind  # a softmax over nothing is NaN, in the gradient too
     return Mask(
-        seen if bias is None else bias.masked_fill(~seen, -math.inf),
+        seen if bias is None else bias if bool(seen.all()) else bias.masked_fill(~seen, -math.inf),
         blind=blind if any_blind else None,
     )
+
+
+def tiled(make: Callable[[slice], Mask], shape: Sequence[int]) -> Mask:
+    """Return the mask that `make` makes of some of the queries: of all of them, or, if its numbers
+    (B, heads, T, S) are too many to be held at once, tile by tile whenever it is applied.
+    """
+    queries = shape[2]
+    height = max(MOST_SCORES * queries // max(math.prod(shape), 1), 1)
+    return make(slice(None)) if height >= queries else Mask(tiles=(make, height))
+
+
+def by_tile(q: Tensor, mask: Mask, compute: Callable[[Tensor, Mask], Tensor]) -> Tensor:
+    """Return what `compute` makes of the queries (B, heads, T, d_head) and their mask, (B, heads, T, ...),
+    a tile of the mask after the other.
+    """
+    if mask.tiles is None:
+        return compute(q, mask)
+    make, height = mask.tiles
+    rows = (slice(low, low + height) for low in range(0, q.shape[2], height))
+    return torch.cat([compute(q[:, :, some], make(some)) for some in rows], 2)
 
 
 def seen_keys(
@@ -221,17 +244,19 @@ class Attention(nn.Module):
                 scale=self.scale,
             )
 
+        def attend(q: Tensor, mask: Mask) -> Tensor:
+            if mask.window is not None:
+                return near_attention(q, k, v, mask.window, weighted)
+            y = weighted(q, k, v, mask)
+            return y if mask.blind is None else y.masked_fill(mask.blind, 0.0)
+
         k, v = self._shared(k), self._shared(v)
         if trace is not None and trace.wants("weights"):
-            weights = attention_weights(q, k, mask, self.scale)
+            weights = by_tile(q, mask, lambda q, mask: attention_weights(q, k, mask, self.scale))
             trace.add("weights", weights)
             y = dropout(weights, rate) @ v
-        elif mask.window is None:
-            y = weighted(q, k, v, mask)
         else:
-            y = near_attention(q, k, v, mask.window, weighted)
-        if mask.blind is not None:
-            y = y.masked_fill(mask.blind, 0.0)
+            y = by_tile(q, mask, attend)
         return self.out(y.transpose(1, 2).flatten(2))  # (B, T, D)
 
     def _shared(self, x: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ from seqloom.nn.attention import (
     make_mask,
     padding_mask,
     seen_keys,
+    tiled,
 )
 from seqloom.nn.encoders import cleared, present
 from seqloom.nn.initialisation import xavier
@@ -90,10 +91,13 @@ class DistanceBias(nn.Module):
         )
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Return the bias for positions (B or 1, T) of queries and (S,) of keys, as
-        (B or 1, heads, T, S).
+        """Return the bias for positions (B or 1, T) of queries and (S,) of keys, each one after the
+        other, as (B or 1, heads, T, S).
         """
-        return self.weight[self.bucket(keys - queries[:, :, None])].permute(0, 3, 1, 2)
+        distances = torch.arange(queries.shape[1] + len(keys) - 1, device=keys.device)
+        distances = distances + (keys[0] - queries[:, -1:])  # from the last query's first one on
+        by_distance = self.weight[self.bucket(distances)].transpose(1, 2)
+        return by_distance.unfold(2, len(keys), 1).flip(2)
 
 
 class InputEmbedding(nn.Module):
@@ -274,10 +278,13 @@ class EncoderDecoder(nn.Module):
         positions = torch.arange(x.shape[1], device=x.device)
         x = self.encoder_entrance(x, positions[None])
         mask = UNMASKED if keep is None else padding_mask(keep)
-        if self.encoder_entrance.bias is not None:
+        if (bias := self.encoder_entrance.bias) is not None:
             seen = keep if keep is not None else positions[None] >= 0
-            mask = make_mask(
-                seen[:, None, None, :], self.encoder_entrance.bias(positions[None], positions)
+            mask = tiled(
+                lambda rows: make_mask(
+                    seen[:, None, None, :], bias(positions[None, rows], positions)
+                ),
+                (len(x), self.n_heads, x.shape[1], x.shape[1]),
             )
         for i, block in enumerate(self.encoder):
             x, _ = block(x, mask, trace=within(trace, f"encoder.{i}"))
@@ -308,7 +315,12 @@ class EncoderDecoder(nn.Module):
         bias = self.decoder_entrance.bias
         if bias is not None:
             keys = torch.arange(token_positions.end, device=positions.device)
-            mask = make_mask(seen_keys(positions, keys, causal=True), bias(positions, keys))
+            mask = tiled(
+                lambda rows: make_mask(
+                    seen_keys(positions[:, rows], keys, causal=True), bias(positions[:, rows], keys)
+                ),
+                (len(positions), self.n_heads, positions.shape[1], len(keys)),
+            )
         return mask, token_positions
 
     def _finished(self, x: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ import sys
 from datetime import datetime
 from typing import Any
 
-SECONDS, MEMORY = 5, 1 << 30  # CPU time; bytes of address space, most of it for Python and Jinja
-MAX_CHARACTERS = 10_000_000  # characters of a rendered conversation
+SECONDS, MEMORY = 2, 1 << 29  # CPU time; bytes of address space, most of it for Python and Jinja
+# characters that a template may make of each of the messages', and add by itself
+MOST_TIMES, MOST_ADDED = 4, 200_000
 
 
 def limit() -> None:
@@ -70,10 +71,12 @@ def rendered(source: str, values: dict) -> str:
     environment.globals["raise_exception"] = refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     parts, length = [], 0
+    given = sum(len(message["content"]) for message in values["messages"])
+    most = MOST_TIMES * given + MOST_ADDED
     for part in environment.from_string(source).generate(**values):
         length += len(part)
-        if length > MAX_CHARACTERS:
-            raise Refused(f"it makes more than {MAX_CHARACTERS:,} characters")
+        if length > most:
+            raise Refused(f"it makes more than {most:,} characters of {given:,}")
         parts.append(part)
     return "".join(parts)
 

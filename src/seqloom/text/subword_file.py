@@ -9,23 +9,26 @@ from __future__ import annotations
 import base64
 import json
 import math
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seqloom.directories import read_small_file
 from seqloom.errors import ModelError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
 
 KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram"}
-MOST_BYTES = 1 << 26  # of a file; the largest published ones have half of it
 MOST_PIECES = (
     1 << 23
 )  # characters of all unigram pieces; their trie takes a hundred times as many bytes
 MOST_CHARACTERS = 1000  # of a word for WordPiece, which takes cubic time
 SPARE_IDS = 1000  # unused ids that are allowed, besides as many as there are tokens
+MOST_GROWTH = 128  # characters that steps may make of one, or put before a text
+MOST_STEPS = 2000  # with the characters that they write
 
 _Pairs = list[tuple[str, Any]]
 
@@ -40,9 +43,7 @@ def read_engine(path: Path) -> Engine:
     """
     fault = f"{path}: not a tokenizer.json that can be read"
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise _Fault(f"it has more than {MOST_BYTES >> 20} MiB")
-        text = path.read_text("utf-8")
+        text = read_small_file(path).decode("utf-8")
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -94,6 +95,15 @@ def _check(spec: Any) -> None:
     _need(isinstance(model, dict), "it has no model")
     assert isinstance(model, dict)
     _check_charsmaps(spec.get("normalizer"))
+    for part in ("normalizer", "pre_tokenizer", "decoder"):
+        steps = list(_steps(spec.get(part)))
+        size = sum(1 + len(_text(step.get("content"))) for step in steps)
+        _need(size <= MOST_STEPS, f"the steps of its {part} are too many or write too much")
+        growth = _growth(steps)
+        _need(
+            growth <= MOST_GROWTH,
+            f"its {part} may make {growth:,.0f} characters of one; it can be at most {MOST_GROWTH}",
+        )
     kind = model.get("type") or _told_by_parts(model)
     _need(isinstance(kind, str), "the type of its model is not a name")
     if kind not in KINDS:  # `subword` reports that
@@ -147,6 +157,64 @@ def _check_charsmaps(normalizer: Any) -> None:
         size = int.from_bytes(blob[:4], "little")
         _need(0 < size <= len(blob) - 4 and size % 4 == 0, "its precompiled_charsmap is cut off")
         blob[4 + size :].decode("utf-8")
+
+
+def _steps(part: Any) -> Iterator[dict[str, Any]]:
+    """Yield the steps of a normaliser, pre-tokenizer or decoder, those of inner sequences too."""
+    for step in part if isinstance(part, list) else [part]:
+        if isinstance(step, dict):
+            yield step
+            for name in ("normalizers", "pretokenizers", "decoders"):
+                yield from _steps(step.get(name))
+
+
+def _growth(steps: list[dict[str, Any]]) -> float:
+    """Return how many characters at most steps make of one, or put before a text. What Unicode's
+    forms make of the text itself does not count, as it is little and happens once.
+    """
+    contents = {x for step in steps for x in _text(step.get("content"))}
+    # how many come of a character, of one that is not named, and of none; from the last step on
+    grown: dict[str, float] = {}
+    others, before = 1.0, 0.0
+
+    def total(text: str) -> float:
+        return sum(grown.get(x, others) for x in text)
+
+    for step in reversed(steps):
+        kind, content, pattern = step.get("type"), _text(step.get("content")), step.get("pattern")
+        literal = _text(pattern.get("String") if isinstance(pattern, dict) else pattern)
+        if kind == "Prepend":
+            before += total(_text(step.get("prepend")))
+        elif kind == "Replace" and literal:
+            made = total(content) / len(literal)
+            grown |= {x: max(grown.get(x, others), made) for x in literal}
+        elif kind == "Replace":  # a regular expression may match between any two characters
+            made = total(content)
+            grown = {x: size + made for x, size in grown.items()}
+            others, before = others + made, before + made
+        elif kind in ("Precompiled", "ByteLevel"):
+            most = max(others, *grown.values(), 0.0)
+            table = _text(step.get("precompiled_charsmap"))
+            others = most * (_longest_entry(table) if kind == "Precompiled" else 2)
+            grown = {}
+        elif kind in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase"):
+            grown |= {x: total(_changed(kind, x)) for x in contents}
+    return max(others, before, *grown.values())
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _changed(form: str, text: str) -> str:
+    return text.lower() if form == "Lowercase" else unicodedata.normalize(form, text)  # type: ignore[arg-type]
+
+
+def _longest_entry(table: str) -> int:
+    """Return the length of the longest text in a table of SentencePiece, which end in zeros."""
+    blob = base64.b64decode(table)
+    texts = blob[4 + int.from_bytes(blob[:4], "little") :]
+    return max(map(len, texts.decode("utf-8").split("\0")))
 
 
 def _ids(vocabulary: Any) -> dict[str, int]:

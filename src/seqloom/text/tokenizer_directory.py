@@ -98,7 +98,7 @@ def _replaceable(target: Path) -> bool:
 
 def _read_settings(path: Path) -> dict[str, Any]:
     try:
-        settings = json.loads(path.read_text("utf-8"))
+        settings = json.loads(directories.read_small_file(path).decode("utf-8"))
     except (OSError, ValueError):
         settings = None
     if not isinstance(settings, dict):

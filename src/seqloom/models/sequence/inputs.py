@@ -41,7 +41,7 @@ class Spellings:
         """Encode the characters of words: by `character_ids`, which are above 1; other characters are
         1. Only the first `longest` characters of a word are read.
         """
-        cut = [word[:longest] for word in words]
+        cut = [word[:longest] for word in words or [""]]  # padded steps are of the first word
         lengths = np.fromiter(map(len, cut), np.int64, len(cut))
         ids = np.array([character_ids.get(char, 1) for word in cut for char in word], np.int32)
         return cls(pad_flat(ids, lengths, PADDING, least=1)[0], lengths)
