@@ -515,7 +515,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 411
+MAX_FILES = 412
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 19,
     "charts": 29,
@@ -527,7 +527,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "interop": 34,
     "kernels": 50,
     "metrics": 27,
-    "models": 130,
+    "models": 134,
     "nn": 34,
     "reference": 9,
     "runtime": 24,

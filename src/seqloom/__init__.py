@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from seqloom.models.classification.fasttext_classifier import (
         FastTextClassifier as FastTextClassifier,
     )
+    from seqloom.models.classification.logistic import Logistic as Logistic
     from seqloom.models.classification.majority import Majority as Majority
     from seqloom.models.classification.naive_bayes import NaiveBayes as NaiveBayes
     from seqloom.models.classification.neural_classifier import NeuralClassifier as NeuralClassifier

@@ -77,6 +77,11 @@ MODELS: dict[str, Entry] = {
         "classifier",
         "naive Bayes on words and n-grams: multinomial, Bernoulli or complement",
     ),
+    "logistic": _entry(
+        "classification.logistic:Logistic",
+        "classifier",
+        "logistic regression on the TF-IDF of words and n-grams: the usual linear baseline",
+    ),
     "fasttext-classifier": _entry(
         "classification.fasttext_classifier:FastTextClassifier",
         "classifier",

@@ -97,6 +97,8 @@ VALUES = {
     "marks": [("[MASK]",)],
     "order": [2],
     "k": [0.5],
+    "C": [10.0],
+    "sublinear": [True],
     "prune": [(0, 0, 1)],
     "prune_entropy": [0.1],
     "states": [2],

@@ -320,6 +320,7 @@ SPECIMENS: dict[str, Maker] = {
     "naive-bayes-bernoulli": _labelled(
         "naive-bayes", variant="bernoulli", tokenizer="bpe", vocab_size=270
     ),
+    "logistic": _labelled("logistic", ngrams=2),
     "fasttext-classifier": _labelled("fasttext-classifier", ngrams=2, buckets=50, dimensions=4),
     "fasttext-classifier-hs": _labelled(
         "fasttext-classifier", loss="hs", max_ngram=3, buckets=50, dimensions=4

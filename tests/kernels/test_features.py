@@ -114,8 +114,31 @@ def test_scores_and_lists(presence, docs, known, longest, seed):
     for doc, scores, n in zip(docs, out, found):
         rows = [row[g] for g in grams(doc, longest) if g in row]
         listed = np.empty(len(doc) * longest + 1, np.int64)
-        size = kernels.list_features(flat([doc]), longest, WORDS, keys, slots, listed)
-        assert sorted(listed[:size].tolist()) == sorted(rows)
+        ends = np.zeros(1, np.int64)
+        kernels.list_features(flat([doc]), longest, WORDS, keys, slots, listed, ends)
+        assert sorted(listed[: ends[0]].tolist()) == sorted(rows)
         rows = sorted(set(rows)) if presence else rows
         assert n == len(rows)
         assert scores == pytest.approx(weights[rows].sum(axis=0), abs=1e-12)
+
+
+def test_merged_and_transposed():
+    docs = [[3, 1, 3, 3], [], [1, 0, 1], [4]]
+    rows = np.array([row for doc in docs for row in doc], np.int32)
+    ends, times = np.cumsum([len(doc) for doc in docs]), np.empty(len(rows), np.int32)
+    n = kernels.merge_features(rows, ends, np.zeros(5, np.int32), times)
+    starts = [0, *ends[:-1]]
+    merged = [dict(zip(rows[a:b].tolist(), times[a:b].tolist())) for a, b in zip(starts, ends)]
+    assert merged == [{3: 3, 1: 1}, {}, {1: 2, 0: 1}, {4: 1}]
+    assert n == ends[-1]
+
+    dense = np.zeros((4, 5), np.float32)
+    for doc, counts in enumerate(merged):
+        for row, count in counts.items():
+            dense[doc, row] = count
+    out = np.zeros(5, np.int64), np.empty(n, np.int32), np.empty(n, np.float32)
+    kernels.transpose(ends, rows[:n], times[:n].astype(np.float32), *out)
+    found = np.zeros((5, 4), np.float32)
+    for row, (low, high) in enumerate(zip([0, *out[0][:-1]], out[0])):
+        found[row, out[1][low:high]] = out[2][low:high]
+    assert (found == dense.T).all()

@@ -12,11 +12,13 @@ import pytest
 import seqloom
 from seqloom import interop
 from seqloom.decoding.generation import TextStream
+from seqloom.decoding.sampling import SamplingConfig, until_loop
 from seqloom.errors import SeqloomError
 from seqloom.interop.hugging_face_tokenizers import read_template
 from seqloom.models.language.gpt import encode_chat
 from seqloom.text.chat import ChatTemplate
 from tests.interop.llama_files import BOS, EOS, MARKS, llama_file
+from tests.models.test_naive_bayes import listening
 
 pytest.importorskip("jinja2")
 
@@ -353,3 +355,30 @@ def test_without_jinja_it_says_what_to_install(model, tmp_path, monkeypatch):
     monkeypatch.setattr(chat, "WORKER", worker)
     with pytest.raises(SeqloomError, match=r"pip install 'seqloom\[chat\]'"):
         model.chat_template().encode(TALK)
+
+
+# ---- defaults and loops
+
+
+def test_defaults_of_an_answer_are_those_that_are_documented(model):
+    given = {"max_tokens": 500, "temperature": 0.2, "repetition_penalty": 1.1}
+    assert model.chat("the cat", seed=3) == model.chat("the cat", seed=3, **given)
+
+
+@pytest.mark.parametrize("unit", ["a", "a b c "])
+def test_an_answer_that_only_repeats_itself_is_cut_off(unit):
+    looping = seqloom.NGram(order=4, tokenizer="char", unit="stream").fit(unit * 100)
+    config = SamplingConfig(max_tokens=1000, temperature=0.0)
+    with listening() as heard:
+        answer = "".join(looping.generator().answer(looping.tokenizer.encode(unit), config, (), ()))
+    assert answer in unit * 50
+    assert 40 <= len(answer) <= 46
+    assert [line for line in heard if "it only repeated itself" in line]
+
+
+def test_what_varies_is_no_loop():
+    with listening() as heard:
+        numbers = [n for i in range(100) for n in (1, 2, 3, i)]
+        assert list(until_loop(iter(numbers))) == numbers
+        assert list(until_loop(iter([7] * 39))) == [7] * 39
+    assert not heard

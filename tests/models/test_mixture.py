@@ -152,6 +152,17 @@ def test_each_member_carries_its_own_state_or_none(parts):
     assert not alone.carry
 
 
+def test_units_are_those_of_the_first_member(parts, members):
+    lines = NGram(order=2, tokenizer="byte", unit="line").fit(parts[0])
+    for first, second in ((members[0], lines), (lines, members[0])):
+        mixture = Mixture.of([first, second]).fit(parts[1])
+        assert mixture.unit == first.unit
+        ids = mixture.encode(parts[1])[0]
+        probs = [np.exp(m.text_log_probs(ids).astype(float)) for m in (first, second)]
+        expected = np.log(mixture.weights @ np.array(probs))
+        assert np.allclose(mixture.text_log_probs(ids), expected, atol=1e-5)
+
+
 def test_members_must_fit_each_other(parts, members):
     chars = NGram(order=2, tokenizer="char", unit="stream").fit(parts[0])
     with pytest.raises(
@@ -161,9 +172,6 @@ def test_members_must_fit_each_other(parts, members):
     other = NGram(order=2, tokenizer="char", unit="stream").fit("abc")
     with pytest.raises(ConfigError, match="share one tokenizer"):
         Mixture.of([chars, other]).fit(parts[1])
-    lines = NGram(order=2, tokenizer="byte", unit="line").fit(parts[0])
-    with pytest.raises(ConfigError, match=r"same units; .* reads a stream at a time, .* a line"):
-        Mixture.of([members[0], lines]).fit(parts[1])
     for few in ([], members[:1]):
         with pytest.raises(ConfigError, match="at least two"):
             Mixture.of(few).fit(parts[1])

@@ -37,6 +37,8 @@ EXAMPLES = {
     "  seqloom fit hmm corpus.txt -o model --tokenizer bpe --states 64 --restarts 3",
     "naive-bayes": "  seqloom fit naive-bayes reviews.tsv -o model --ngrams 2\n"
     "  seqloom fit naive-bayes train.jsonl -o model --label-column stars --valid test.jsonl",
+    "logistic": "  seqloom fit logistic reviews.tsv -o model --ngrams 2 --C 10\n"
+    "  seqloom fit logistic tickets.jsonl -o model --label-column queue --class-weights balanced",
     "fasttext-classifier": "  seqloom fit fasttext-classifier reviews.tsv -o model --ngrams 2 --quantise\n"
     "  seqloom fit fasttext-classifier train.tsv -o model --valid dev.tsv --tune --minutes 2",
     "classifier": "  seqloom fit classifier reviews.tsv -o model --encoder cnn --valid dev.tsv\n"

@@ -21,7 +21,7 @@ from seqloom.tasks import open_model
 Examples:
   seqloom generate model "Once upon a time" --max-tokens 50 --temperature 0.8
   seqloom generate model -n 3 --seed 7 --json
-  seqloom generate smollm2 --chat "What is the capital of France?"
+  seqloom generate smollm2 --chat "Write one sentence about the sea."
   seqloom generate smollm2 --chat            # interactive: a message a line
 """,
 )
@@ -70,7 +70,7 @@ Examples:
     "--chat",
     is_flag=True,
     help="Models with a chat template: answer PROMPT; without PROMPT, each line of standard "
-    "input is a message of one conversation.",
+    "input is a message of one conversation. Temperature 0.2 and repetition penalty 1.1 unless given.",
 )
 @click.option(
     "--system", metavar="TEXT", help="With --chat: the system message, which says how to answer."

@@ -68,6 +68,22 @@ RUNGS = (
         "pairs of words count too",
     ),
     Rung(
+        "logistic-1",
+        "logistic regression",
+        "",
+        unfitted("logistic"),
+        3,
+        "the weights of all words are learned together, rare words count more (TF-IDF)",
+    ),
+    Rung(
+        "logistic-2",
+        "logistic regression",
+        "",
+        unfitted("logistic", ngrams=2),
+        9,
+        "pairs of words have weights too",
+    ),
+    Rung(
         "fasttext-1",
         "fastText",
         "",

@@ -20,7 +20,7 @@ import numpy as np
 from seqloom.decoding.beam import BeamConfig, beam_search
 from seqloom.decoding.constraints import HealedPrompt, PrefixIndex, Without, heal
 from seqloom.decoding.drafting import DRAFTED, Chance, draw_drafted
-from seqloom.decoding.sampling import SamplingConfig, sample
+from seqloom.decoding.sampling import SamplingConfig, sample, until_loop
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError
 from seqloom.text.tokenizer import Tokenizer
@@ -268,9 +268,8 @@ class Generator:
             drawn = writer._drafted(
                 prompt, config, draft._replace(generator=draft.generator._ended_by(ends)), 0
             )
-        return self._spell(
-            "", prompt, (self.stepper.eos_id if token in ends else token for token in drawn), stop
-        )
+        ended = (self.stepper.eos_id if token in ends else token for token in drawn)
+        return self._spell("", prompt, until_loop(ended), stop)
 
     def _ended_by(self, ends: Collection[int | None]) -> Generator:
         """Return a generator like this one that may draw the declared marks among `ends`."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.config import MAX_INTEGER, MOST_SEED, Config, option
 from seqloom.decoding.constraints import postpone_end, restrict
 from seqloom.decoding.stepper import Stepper, check_log_probs, prefill, select
@@ -257,3 +258,25 @@ def _seen(prompts: Sequence[np.ndarray], vocab_size: int) -> np.ndarray:
     for row, prompt in enumerate(prompts):
         seen[row, np.asarray(prompt, np.int64)] = True
     return seen
+
+
+LOOP_TOKENS, LOOP_TIMES, LONGEST_LOOP = 40, 4, 100
+
+
+def until_loop(tokens: Iterator[int]) -> Iterator[int]:
+    """Yield tokens until the last ones only repeat themselves, and say so: the same 1 to LONGEST_LOOP
+    tokens at least LOOP_TIMES, LOOP_TOKENS in all.
+    """
+    drawn: list[int] = []
+    for token in tokens:
+        yield token
+        drawn.append(token)
+        for period in range(1, min(LONGEST_LOOP, len(drawn) // LOOP_TIMES) + 1):
+            size = period * max(LOOP_TIMES, -(-LOOP_TOKENS // period))
+            tail = drawn[-size:]
+            if len(tail) == size and tail[period:] == tail[:-period]:
+                progress.say(
+                    f"the answer was cut off after {len(drawn):,} tokens: it only repeated itself; a higher "
+                    f"repetition penalty, another temperature or another question may help"
+                )
+                return

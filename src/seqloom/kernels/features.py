@@ -347,11 +347,16 @@ def score_documents(ids, longest, presence, offset, keys, slots, weights, stamps
 
 
 @njit(nogil=True, cache=True)
-def list_features(ids, longest, offset, keys, slots, rows):
-    """Write the row of every occurrence of a feature in the documents; return their number."""
-    shift, n = _shift(slots), 0
+def list_features(ids, longest, offset, keys, slots, rows, ends):
+    """Write the row of every occurrence of a feature in the documents, and to ends (n,) their number up
+    to the end of each document.
+    """
+    shift, n, doc = _shift(slots), 0, 0
     for i in range(len(ids)):
         if ids[i] < 0:
+            if ids[i] == END:
+                ends[doc] = n
+                doc += 1
             continue
         row, j = np.int64(ids[i]), i
         while True:
@@ -364,4 +369,46 @@ def list_features(ids, longest, offset, keys, slots, rows):
             if g < 0:
                 break
             row = offset + g
+
+
+@njit(nogil=True, cache=True)
+def merge_features(rows, ends, last, times):
+    """Keep each row once per document, where it came first, and write how often it came; `rows` and
+    `ends` are overwritten. Return the number of rows that are left.
+
+    last (F,): zeros; where the row was written last, counted from 1.
+    """
+    n, low = 0, 0
+    for doc in range(len(ends)):
+        first, high = n, ends[doc]
+        for k in range(low, high):
+            row = rows[k]
+            if last[row] > first:
+                times[last[row] - 1] += 1
+            else:
+                rows[n], times[n] = row, 1
+                n += 1
+                last[row] = n
+        low = high
+        ends[doc] = n
     return n
+
+
+@njit(nogil=True, cache=True)
+def transpose(ends, columns, values, out_ends, out_rows, out_values):
+    """Transpose a sparse matrix: row i has values[k] in columns[k] for k from ends[i - 1] to ends[i].
+
+    out_ends: zeros, one for each column of the matrix.
+    """
+    for k in range(len(columns)):
+        if columns[k] + 1 < len(out_ends):
+            out_ends[columns[k] + 1] += 1
+    for c in range(1, len(out_ends)):
+        out_ends[c] += out_ends[c - 1]
+    low = 0
+    for i in range(len(ends)):
+        for k in range(low, ends[i]):
+            to = out_ends[columns[k]]
+            out_rows[to], out_values[to] = i, values[k]
+            out_ends[columns[k]] += 1
+        low = ends[i]

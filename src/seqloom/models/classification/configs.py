@@ -52,17 +52,39 @@ class TextsConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NaiveBayesConfig(TextsConfig):
+class WordNgramsConfig(TextsConfig):
+    """Which words and n-grams of words are features."""
+
     min_count: int = option(
         1, "ignore words and n-grams seen less often than this", minimum=1, maximum=MAX_INTEGER
     )
+    ngrams: int = option(1, "maximum length of word n-grams", minimum=1, maximum=60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticConfig(WordNgramsConfig):
+    C: float = option(
+        1.0,
+        "how closely to fit: the inverse of the strength of the L2 penalty, as in scikit-learn",
+        minimum=1e-6,
+        maximum=1e6,
+    )
+    sublinear: bool = option(
+        False, "a word that occurs n times in a text counts 1 + log n instead of n"
+    )
+    class_weights: Literal["none", "balanced"] = option(
+        "none", "balanced: every class counts as much as any other, however rare"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NaiveBayesConfig(WordNgramsConfig):
     variant: Literal["multinomial", "bernoulli", "complement"] = option(
         "multinomial",
         "event model: word counts (multinomial), presence and absence of words (bernoulli), or "
         "word counts of "
         "the other classes (complement)",
     )
-    ngrams: int = option(1, "maximum length of word n-grams", minimum=1, maximum=60)
     features: Literal["counts", "presence"] = option(
         "counts",
         "count every occurrence of a word in a text, or only its presence (bernoulli: always presence)",

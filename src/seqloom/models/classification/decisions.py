@@ -52,7 +52,13 @@ def log_probs_of(scores: np.ndarray, several: bool) -> np.ndarray:
     scores = scores.astype(np.float64)
     if several:
         return -np.logaddexp(0, -scores)
-    return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    return log_softmax(scores)
+
+
+def log_softmax(scores: np.ndarray) -> np.ndarray:
+    """Return the log-probabilities of classes that exclude each other: (n, C)."""
+    above = scores - scores.max(axis=1, keepdims=True)
+    return above - np.log(np.exp(above).sum(axis=1, keepdims=True))
 
 
 def _odds(log_probs: np.ndarray) -> np.ndarray:

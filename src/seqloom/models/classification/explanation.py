@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom.batching import ranges, there
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, suggest_known
 from seqloom.models.sequence.inputs import spelled_tokens, windows
 
 if TYPE_CHECKING:
+    from seqloom.contracts.classification import Classifier
     from seqloom.models.classification.neural_classifier import NeuralClassifier
 
 
@@ -91,6 +92,68 @@ def by_token(
             for i in span:
                 added[i] += nats[name] / len(spans) / len(span)
     return list(zip(tokens, added))
+
+
+# ---- linear models
+
+
+def explain_by_features(
+    model: Classifier,
+    text: str,
+    times: dict[str, int],
+    nats: np.ndarray,
+    prior: np.ndarray,
+    absent: np.ndarray,
+    question: tuple[int, Any, Any],
+) -> Explanation:
+    """Explain a text by what each of its features adds to the score of each class.
+
+    `times`: how often each feature occurs in the text; nats (features, C); prior and absent (C,):
+    what is added whatever the text says. `question`: how many features to list, the class (None: the
+    likeliest) and the class that it is held against (None: the likeliest other).
+    """
+    n, label, against = question
+    if len(model.classes) == 1:
+        raise ConfigError(
+            f"this model has only one class, {model.classes[0]!r}; there is nothing to compare it with"
+        )
+    scores = nats.sum(axis=0) + prior + absent
+    one = int(scores.argmax()) if label is None else class_index(model, label)
+    other = (
+        next(int(c) for c in np.argsort(-scores) if c != one)
+        if against is None
+        else class_index(model, against)
+    )
+    if one == other:
+        raise ConfigError(f"label and against are both {model.classes[one]!r}; name two classes")
+    added = nats[:, one] - nats[:, other]
+    order, names = np.argsort(-abs(added), kind="stable"), list(times.items())
+    shares = [Share(names[i][0], names[i][1], float(added[i])) for i in order.tolist()]
+    joiner = model.tokenizer.joiner.decode()
+    return Explanation(
+        model.classes[one],
+        model.classes[other],
+        float(scores[one] - scores[other]),
+        float(prior[one] - prior[other]),
+        float(absent[one] - absent[other]),
+        shares[:n],
+        float(added[order[n:]].sum()),
+        by_token(spelled_tokens(model.tokenizer, text)[:-1], shares, joiner),
+    )
+
+
+def class_index(model: Classifier, name: Any) -> int:
+    """Return the column of a class; a number may be written as text."""
+    names = list(map(str, model.classes))
+    if str(name) not in names:
+        raise ConfigError(f"unknown class {name!r}{suggest_known(str(name), names)}")
+    return names.index(str(name))
+
+
+def over_others(weights: np.ndarray, column: int) -> np.ndarray:
+    """Return the weights (F, C) of one class minus their mean in the other classes: (F,)."""
+    others = [i for i in range(weights.shape[1]) if i != column]
+    return weights[:, column] - (weights[:, others].mean(axis=1) if others else 0.0)
 
 
 # ---- attribution

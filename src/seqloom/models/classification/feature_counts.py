@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqloom.models.classification.configs import NaiveBayesConfig
+from seqloom.models.classification.configs import WordNgramsConfig
 from seqloom.models.classification.features import (
     empty_slots,
     grows,
     join,
     make_keys,
-    once,
     split_keys,
     word_ids,
 )
@@ -80,12 +79,15 @@ class _Tally:
 class FeatureCounts:
     """Features of texts by class, counted as they come.
 
-    `tokenizer`: a fitted one; without it the vocabulary is learnt from the texts.
+    `tokenizer`: a fitted one; without it the vocabulary is learnt from the texts. `presence`: a
+    feature counts once per text.
     """
 
-    def __init__(self, config: NaiveBayesConfig, tokenizer: Tokenizer | None = None) -> None:
+    def __init__(
+        self, config: WordNgramsConfig, tokenizer: Tokenizer | None = None, *, presence: bool
+    ) -> None:
         self.config, self.tokenizer = config, tokenizer
-        self.presence = once(config)
+        self.presence = presence
         self.labels: dict[str, int] = {}
         self.documents = np.zeros(0, np.int64)
         self.n_texts = self.n_tokens = self.n_grams = 0
@@ -272,11 +274,11 @@ class FeatureCounts:
         return np.concatenate(chosen), np.concatenate(keys)
 
     @classmethod
-    def resume(cls, config: NaiveBayesConfig, done: Counted) -> FeatureCounts:
+    def resume(cls, config: WordNgramsConfig, done: Counted, *, presence: bool) -> FeatureCounts:
         """Continue from final counts; exact if nothing was left out."""
         from seqloom.kernels.features import GROWING
 
-        counts = cls(config, None if grows(config) else done.tokenizer)
+        counts = cls(config, None if grows(config) else done.tokenizer, presence=presence)
         v, first = done.tokenizer.vocab_size, 0
         if counts.tokenizer is None:
             spellings = [done.tokenizer.token_bytes(i) for i in range(v)]

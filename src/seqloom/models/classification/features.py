@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from seqloom.errors import DataError
-from seqloom.models.classification.configs import NaiveBayesConfig
+from seqloom.errors import DataError, ModelError
+from seqloom.models.classification.configs import NaiveBayesConfig, WordNgramsConfig
 from seqloom.text.coding import to_bytes
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.vocabulary import SPLITTERS
@@ -40,14 +40,23 @@ class Features:
     """The features of a fitted model, found in new texts."""
 
     def __init__(
-        self, config: NaiveBayesConfig, tokenizer: Tokenizer, keys: np.ndarray, seen: np.ndarray
+        self,
+        tokenizer: Tokenizer,
+        keys: np.ndarray,
+        frequent: np.ndarray,
+        longest: int,
+        *,
+        presence: bool = False,
     ) -> None:
+        """Index the n-grams of `keys`; frequent (V,): which words are features; `presence`: `score`
+        takes each once per text.
+        """
         from seqloom.kernels.features import UNKNOWN, fill_slots
 
-        self.tokenizer, self.keys, self.longest = tokenizer, keys, config.ngrams
-        self.presence = once(config)
+        self.tokenizer, self.keys, self.longest = tokenizer, keys, longest
+        self.presence = presence
         self.ids = word_ids(tokenizer)
-        self.ids[(self.ids >= 0) & (seen[: len(self.ids)] < config.min_count)] = UNKNOWN
+        self.ids[(self.ids >= 0) & ~frequent] = UNKNOWN
         # (F,): which rows are features.
         self.usable = np.append(self.ids >= 0, np.ones(len(keys), bool))
         self.slots = empty_slots(len(keys))
@@ -87,13 +96,23 @@ class Features:
         return parallel_map(work, text_batches(texts))
 
     def of(self, text: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of a text's features, and how often each occurs in it."""
-        from seqloom.kernels.features import list_features
+        """Return the rows of a text's features, ascending, and how often each occurs in it."""
+        rows, times, _ = self.count([text])
+        order = np.argsort(rows)
+        return rows[order].astype(np.int64), times[order].astype(np.int64)
 
-        ids = self._encode([text])
-        rows = np.empty(len(ids) * self.longest, np.int64)
-        n = list_features(ids, self.longest, len(self.ids), self.keys, self.slots, rows)
-        return np.unique(rows[:n], return_counts=True)
+    def count(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rows of the features of each text and how often each occurs in it, int32, text
+        after text, and where each text's end: int64 (n,).
+        """
+        from seqloom.kernels.features import list_features, merge_features
+
+        ids = self._encode(texts)
+        rows, ends = np.empty(len(ids) * self.longest, np.int32), np.zeros(len(texts), np.int64)
+        list_features(ids, self.longest, len(self.ids), self.keys, self.slots, rows, ends)
+        times = np.empty(ends[-1], np.int32)
+        n = merge_features(rows, ends, np.zeros(len(self.usable), np.int32), times)
+        return rows[:n], times[:n], ends
 
     def _encode(self, texts: Sequence[str]) -> np.ndarray:
         return self.ids[self.tokenizer.encode_block(join(texts), True)]
@@ -110,7 +129,7 @@ class Features:
         )
 
 
-def grows(config: NaiveBayesConfig) -> bool:
+def grows(config: WordNgramsConfig) -> bool:
     """Return whether the vocabulary can grow with the texts; else the tokenizer must be fitted
     first.
     """
@@ -136,6 +155,18 @@ def word_ids(tokenizer: Tokenizer) -> np.ndarray:
 def split_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Split the keys of n-grams into code and last word, int64."""
     return (keys >> np.uint64(32)).astype(np.int64), (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+
+def check_keys(keys: np.ndarray, tokenizer: Tokenizer) -> None:
+    """Refuse keys of n-grams that contain words which the tokenizer does not have."""
+    v, (codes, words) = tokenizer.vocab_size, split_keys(keys)
+    specials = [tokenizer.eos_id, -1 if tokenizer.unk_id is None else tokenizer.unk_id]
+    if (
+        (codes >= v + np.arange(len(keys))).any()
+        or (words >= v).any()
+        or np.isin([codes, words], specials).any()
+    ):
+        raise ModelError("its n-grams contain words that it does not have: the file is damaged")
 
 
 def make_keys(codes: np.ndarray, words: np.ndarray) -> np.ndarray:

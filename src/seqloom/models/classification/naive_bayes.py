@@ -37,12 +37,18 @@ from seqloom.contracts.fitting import FitOptions
 from seqloom.data.classification import Labelled, as_labelled
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import check_scores
-from seqloom.errors import ConfigError, DataError, ModelError, suggest_known
+from seqloom.errors import ConfigError, DataError
 from seqloom.models.classification.configs import NaiveBayesConfig
-from seqloom.models.classification.explanation import Explanation, Share, by_token
+from seqloom.models.classification.decisions import log_softmax
+from seqloom.models.classification.explanation import (
+    Explanation,
+    Share,
+    class_index,
+    explain_by_features,
+    over_others,
+)
 from seqloom.models.classification.feature_counts import Counted, FeatureCounts
-from seqloom.models.classification.features import Features, check_texts, grows, once, split_keys
-from seqloom.models.sequence.inputs import spelled_tokens
+from seqloom.models.classification.features import Features, check_keys, check_texts, grows, once
 
 _SUREST = 1e3  # scores are multiplied by at most this, and by at least its inverse
 _MAX_COUNT = 1 << 53
@@ -114,13 +120,14 @@ class NaiveBayes(Classifier):
         """Start new counts; `texts`: all of them, or None where they come in portions."""
         c = self.config
         if grows(c):
-            return FeatureCounts(c)
+            return FeatureCounts(c, presence=once(c))
         if texts is None and c.tokenizer in ("bpe", "wordpiece", "unigram"):
             raise ConfigError(
                 f"a {c.tokenizer} tokenizer must see all texts before the first is counted, so partial_fit "
                 "needs a finished one; train it with seqloom.Tokenizer and give its directory as tokenizer"
             )
-        return FeatureCounts(c, self._make_tokenizer(Corpus.from_texts(texts or [" "])))
+        tokenizer = self._make_tokenizer(Corpus.from_texts(texts or [" "]))
+        return FeatureCounts(c, tokenizer, presence=once(c))
 
     def _resumed(self) -> FeatureCounts:
         """Return the counts of a model that was fitted or loaded."""
@@ -130,7 +137,7 @@ class NaiveBayes(Classifier):
                 "this model dropped rare words (min_count, vocab_size), so it cannot be updated as if it had "
                 "seen all texts at once; use partial_fit from the start on a new model"
             )
-        return FeatureCounts.resume(c, self._counted)
+        return FeatureCounts.resume(c, self._counted, presence=once(c))
 
     def _count(self, data: Labelled) -> None:
         assert self._counting is not None
@@ -148,7 +155,7 @@ class NaiveBayes(Classifier):
         """Compute weights from counts."""
         assert self._counting is not None
         done = self._counting.counted()
-        features = Features(self.config, done.tokenizer, done.keys, done.seen)
+        features = self._index(done)
         if not features.usable.any():
             raise DataError(
                 f"no word occurs {self.config.min_count} times or more; lower min_count"
@@ -163,6 +170,16 @@ class NaiveBayes(Classifier):
             "features": int(features.usable.sum()),
             "temperature": self.temperature,
         }
+
+    def _index(self, done: Counted) -> Features:
+        frequent = done.seen[: done.tokenizer.vocab_size] >= self.config.min_count
+        return Features(
+            done.tokenizer,
+            done.keys,
+            frequent,
+            self.config.ngrams,
+            presence=once(self.config),
+        )
 
     def _fit_temperature(self, valid: Labelled) -> float:
         """Find the temperature that makes the valid labels likeliest, by bisection: the loss is convex
@@ -191,7 +208,7 @@ class NaiveBayes(Classifier):
         low, high = 1 / _SUREST, _SUREST
         for _ in range(60):
             middle = (low * high) ** 0.5
-            slope = float((np.exp(_log_softmax(above * middle)) * above).sum())
+            slope = float((np.exp(log_softmax(above * middle)) * above).sum())
             low, high = (low, middle) if slope > 0 else (middle, high)
         return 1 / middle
 
@@ -214,7 +231,7 @@ class NaiveBayes(Classifier):
         )
         unknown = np.flatnonzero(n_features == 0).tolist()
         progress.remark(unknown, len(texts), "texts", "no known word", fallback)
-        return _log_softmax(scores / self.temperature)
+        return log_softmax(scores / self.temperature)
 
     def _scores(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Compute unnormalised log-probabilities (n, C), and how many features each text has (n,)."""
@@ -241,49 +258,17 @@ class NaiveBayes(Classifier):
         other), in nats.
         """
         self.check_fitted()
-        if len(self.classes) == 1:
-            raise ConfigError(
-                f"this model has only one class, {self.classes[0]!r}; there is nothing to compare it with"
-            )
-        scores = self._scores([text])[0][0] / self.temperature
-        label_index = int(scores.argmax()) if label is None else self._class(label)
-        against_index = (
-            next(int(c) for c in np.argsort(-scores) if c != label_index)
-            if against is None
-            else self._class(against)
-        )
-        if label_index == against_index:
-            raise ConfigError(
-                f"label and against are both {self.classes[label_index]!r}; name two classes"
-            )
         rows, times = self._features.of(text)
         factors = np.ones_like(times) if once(self.config) else times
-        nats = (
-            (self._weights[rows, label_index] - self._weights[rows, against_index])
-            * factors
-            / self.temperature
-        )
-        order = np.argsort(-abs(nats), kind="stable")
         uses_prior = self.config.variant != "complement" or not len(rows)
-        prior, absent = (
-            (a[label_index] - a[against_index]) / self.temperature
-            for a in (self._log_prior, self._absent)
-        )
-        shares = [
-            Share(self._features.name(int(rows[i])), int(times[i]), float(nats[i])) for i in order
-        ]
-        tokens = by_token(
-            spelled_tokens(self.tokenizer, text)[:-1], shares, self.tokenizer.joiner.decode()
-        )
-        return Explanation(
-            self.classes[label_index],
-            self.classes[against_index],
-            float(scores[label_index] - scores[against_index]),
-            float(prior) if uses_prior else 0.0,
-            float(absent),
-            shares[:n],
-            float(nats[order[n:]].sum()),
-            tokens,
+        return explain_by_features(
+            self,
+            text,
+            {self._features.name(row): count for row, count in zip(rows.tolist(), times.tolist())},
+            self._weights[rows] * factors[:, None] / self.temperature,
+            self._log_prior / self.temperature * uses_prior,
+            self._absent / self.temperature,
+            (n, label, against),
         )
 
     def top_features(self, label: Any, n: int = 20) -> list[Share]:
@@ -291,22 +276,13 @@ class NaiveBayes(Classifier):
         counts are those of the class.
         """
         self.check_fitted()
-        c = self._class(label)
-        others = [i for i in range(len(self.classes)) if i != c]
-        nats = self._weights[:, c] - (self._weights[:, others].mean(axis=1) if others else 0.0)
-        rows = np.flatnonzero(self._features.usable)
+        c = class_index(self, label)
+        nats, rows = over_others(self._weights, c), np.flatnonzero(self._features.usable)
         rows = rows[np.argsort(-nats[rows], kind="stable")[:n]]
         return [
             Share(self._features.name(int(r)), int(self._counted.counts[r, c]), float(nats[r]))
             for r in rows
         ]
-
-    def _class(self, name: Any) -> int:
-        """Return the column of a class; a number may be written as text."""
-        names = list(map(str, self.classes))
-        if str(name) not in names:
-            raise ConfigError(f"unknown class {name!r}{suggest_known(str(name), names)}")
-        return names.index(str(name))
 
     @property
     def parameters(self) -> int:
@@ -360,18 +336,11 @@ class NaiveBayes(Classifier):
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         tokenizer, classes = self.tokenizer, list(self.classes)
         keys, weights, seen = arrays["keys"], arrays["weights"], arrays["seen"]
-        v, (codes, words) = tokenizer.vocab_size, split_keys(keys)
-        specials = [tokenizer.eos_id, -1 if tokenizer.unk_id is None else tokenizer.unk_id]
-        if (
-            (codes >= v + np.arange(len(keys))).any()
-            or (words >= v).any()
-            or np.isin([codes, words], specials).any()
-        ):
-            raise ModelError("its n-grams contain words that it does not have: the file is damaged")
+        check_keys(keys, tokenizer)
         self._counted = Counted(
             tokenizer, classes, arrays["documents"], keys, arrays["counts"], seen
         )
-        self._features = Features(self.config, tokenizer, keys, seen)
+        self._features = self._index(self._counted)
         self._weights, self._log_prior, self._absent = (
             weights,
             arrays["log_prior"],
@@ -421,8 +390,3 @@ def _estimate(
         else np.full(len(documents), 1 / len(documents))
     )
     return weights, np.log(prior), absent
-
-
-def _log_softmax(scores: np.ndarray) -> np.ndarray:
-    above = scores - scores.max(axis=1, keepdims=True)
-    return above - np.log(np.exp(above).sum(axis=1, keepdims=True))

@@ -1,7 +1,8 @@
 """A unigram model of the recent past (Kuhn and De Mori 1990): recent words are likely to recur.
 
 Alone it is a poor model; as a member of a mixture it lets a static model follow the text's topic and names.
-With probability `floor` it draws uniformly from all tokens, so nothing is impossible.
+It forgets at the end of every unit, unless `carry` lets it remember those before. With probability `floor`
+it draws uniformly from all tokens, so nothing is impossible.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class Cache(Arrayless, LanguageModel):
     def context(self) -> int:
         return self.config.window
 
+    @property
+    def carry(self) -> bool:
+        return self.config.carry
+
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         from seqloom.kernels.ngram_count import window_counts
 
@@ -45,8 +50,9 @@ class Cache(Arrayless, LanguageModel):
         )
 
     def stepper(self, *, eight_bit: bool = False) -> CacheStepper:
+        c = self.config
         return CacheStepper(
-            self.tokenizer.vocab_size, self.tokenizer.eos_id, self.config.window, self.config.floor
+            self.tokenizer.vocab_size, self.tokenizer.eos_id, c.window, c.floor, c.carry
         )
 
 
@@ -55,8 +61,11 @@ class CacheStepper:
     up to the window.
     """
 
-    def __init__(self, vocab_size: int, eos_id: int, window: int, floor: float) -> None:
+    def __init__(
+        self, vocab_size: int, eos_id: int, window: int, floor: float, carry: bool
+    ) -> None:
         self.vocab_size, self.eos_id, self.window, self.floor = vocab_size, eos_id, window, floor
+        self.carry = carry
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
         state = (np.zeros((n, min(self.window, INITIAL_TOKENS)), np.int64), np.zeros(n, np.int64))
@@ -68,7 +77,7 @@ class CacheStepper:
         if capacity < self.window and int(read.max(initial=0)) >= capacity:
             ring = np.pad(ring, [(0, 0), (0, min(capacity, self.window - capacity))])
         ring[np.arange(len(ids)), read % self.window] = ids
-        read = np.where(ids == self.eos_id, 0, read + 1)
+        read = np.where((ids == self.eos_id) & (not self.carry), 0, read + 1)
         return (ring, read), self._log_probs(ring, read)
 
     def _log_probs(self, ring: np.ndarray, read: np.ndarray) -> np.ndarray:

@@ -111,8 +111,11 @@ class HMMConfig(TextConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CacheConfig(TextConfig):
+    only_with: ClassVar[OnlyWith] = {"carry": {"unit": ("line", "document")}}
+
     window: int = option(500, "number of past tokens to remember", minimum=1, maximum=10_000_000)
     floor: float = option(0.01, "weight of the uniform distribution", minimum=1e-6, maximum=1.0)
+    carry: bool = option(False, "remember tokens of earlier units too")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 
 Messages = str | Sequence[Mapping[str, str]]  # one, or a conversation
-ANSWER = 500  # default for the maximum number of tokens of an answer
+# Defaults of an answer: small models wander at the temperature 1 of `generate`, and repeat themselves at 0.
+ANSWER = {"max_tokens": 500, "temperature": 0.2, "repetition_penalty": 1.1}
 
 
 def template_text(value: Any) -> bool:
@@ -356,8 +357,9 @@ class GPT(NeuralLanguageModel, LanguageModel):
         """Return the answer to a message, or to a conversation: a list of
         {"role": "system", "user" or "assistant", "content": text}.
 
-        `options` are those of `generate`: max_tokens (500 unless given), temperature, top_k, top_p,
-        seed, stop, draft, ... Marks of the template in a message stay text.
+        `options` are those of `generate`: max_tokens (500 unless given), temperature (0.2),
+        repetition_penalty (1.1), top_k, top_p, seed, stop, draft, ... Marks of the template in a message
+        stay text. An answer that only repeats itself is cut off.
         """
         return "".join(self.chat_stream(messages, **options))
 
@@ -375,7 +377,7 @@ class GPT(NeuralLanguageModel, LanguageModel):
         from seqloom.decoding.sampling import SamplingConfig
 
         template = self.chat_template()
-        config = SamplingConfig.from_dict({"max_tokens": ANSWER, **options})
+        config = SamplingConfig.from_dict({**ANSWER, **options})
         ids = encode_chat(template, messages, self.learnt.get("start"))
         remark_length("conversation", len(ids), self.context)
         ends = {

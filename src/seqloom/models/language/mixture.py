@@ -1,7 +1,8 @@
 """A weighted mean of language models, p(w) = sum_m lambda_m p_m(w), weights by EM on held-out text.
 
 Members may be of any kind as long as they share the tokenizer: an n-gram with a network, with a cache, with
-n-grams of other orders (Jelinek and Mercer 1980). Fit it on text that no member has seen in training.
+n-grams of other orders (Jelinek and Mercer 1980). Text is read in the units of the first member. Fit it on
+text that no member has seen in training.
 """
 
 from __future__ import annotations
@@ -66,11 +67,6 @@ class Mixture(LanguageModel):
                 raise ConfigError(
                     f"members must share one tokenizer; {first.label()} has {first.tokenizer.label()}, "
                     f"{member.label()} has {member.tokenizer.label()}"
-                )
-            if member.unit != first.unit:
-                raise ConfigError(
-                    f"members must read the same units; {first.label()} reads a {first.unit} at a time, "
-                    f"{member.label()} a {member.unit}"
                 )
         return self.members
 
