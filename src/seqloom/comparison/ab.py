@@ -36,6 +36,7 @@ from seqloom.comparison.ladder import Count, Ladder, Parts, Score, Trial
 from seqloom.comparison.table import aligned
 from seqloom.contracts.base import Model
 from seqloom.errors import ConfigError
+from seqloom.frames import as_frame, html_table
 from seqloom.metrics import bootstrap
 from seqloom.metrics.language import MAX_SEGMENTS
 from seqloom.metrics.result import plain
@@ -146,9 +147,13 @@ class ABResult:
         end = [sentence] if (sentence := self.sentence()) else []
         return "\n".join(line.rstrip() for line in [*head, *lines, *self.notes, *end])
 
-    def _repr_html_(self) -> str:
-        from seqloom.frames import html_table
+    __str__ = __repr__ = table
 
+    def to_frame(self) -> Any:
+        """Return a row for each figure: a frame of pandas or polars where one is installed."""
+        return as_frame(map(asdict, self.figures))
+
+    def _repr_html_(self) -> str:
         heading, *rows = self.rows()
         about = [
             f"{self.model} on {self.corpus}, {self.runs}",
