@@ -169,9 +169,13 @@ class Config:
         """Tell whether training may start from a model with another value of that option."""
         return name in self.gathered("changeable")
 
+    def all_options(self) -> dict[str, Any]:
+        """Return every option with its value."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain = self.all_options()
         left_out = {
             f.name
             for f in dataclasses.fields(self)

@@ -8,6 +8,7 @@ import dataclasses
 import inspect
 import sys
 import typing
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Literal
 
@@ -44,6 +45,15 @@ class OptionsSignature:
                     inspect.Parameter(f.name, keyword, default=f.default, annotation=kinds[f.name])
                     for f in dataclasses.fields(config)
                 ),
+                *(
+                    [
+                        inspect.Parameter(
+                            "train", keyword, default=None, annotation="TrainConfig | dict | None"
+                        )
+                    ]
+                    if "train" in config.fit_arguments
+                    else []
+                ),
             ]
         )
 
@@ -71,6 +81,11 @@ def docstring(cls: type, config: type[Config]) -> str:
             f"{f.name} : {_type_name(kinds[f.name])}, default {f.default!r}",
             f"    {f.metadata.get('help', '')}",
         ]
+    if "train" in config.fit_arguments:
+        lines += [
+            "train : TrainConfig | dict | None, default None",
+            "    how fit trains, unless it is told there: train={'steps': 200}",
+        ]
     return "\n".join(lines)
 
 
@@ -81,6 +96,11 @@ def changed_options(config: Config) -> dict[str, Any]:
         for f in dataclasses.fields(config)
         if (value := getattr(config, f.name)) != f.default
     }
+
+
+def train_config(values: Mapping[str, Any]) -> Any:
+    """Make the options of training, a `TrainConfig`, by name, since that stands above the models."""
+    return _resolve(_TRAIN)(**values)
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -177,7 +197,9 @@ def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
         return f"it belongs to the model, such as {owner}({option}=...)"
     task = next((entry.task for entry in models.values() if entry.config == own), None)
     if "train" in config.fit_arguments and _has(_TRAIN, option):
-        return f"it belongs to TrainConfig: fit(data, train=TrainConfig({option}=...))"
+        return (
+            f"it belongs to training: fit(data, {option}=...), or train=TrainConfig({option}=...)"
+        )
     if option in config.fit_arguments or option == "valid":
         return f"it belongs to fit: fit(data, {option}=...)"
     if task == "language model" and _has(_SAMPLING, option):

@@ -27,7 +27,9 @@ def test_signature_and_help(name):
     cls, config = registry.model_class(name), registry.config_class(name)
     shown = inspect.signature(cls).parameters
     fields = dataclasses.fields(config)
-    assert list(shown) == ["config", *(f.name for f in fields)]
+    trained = "train" in config.fit_arguments
+    assert list(shown) == ["config", *(f.name for f in fields), *(["train"] if trained else [])]
+    assert ("train : TrainConfig | dict" in cls.__doc__) == trained
     for f in fields:
         assert shown[f.name].default == f.default
         assert shown[f.name].kind is inspect.Parameter.KEYWORD_ONLY
@@ -94,11 +96,11 @@ def test_a_mixture_keeps_its_members():
     [
         (
             lambda: seqloom.LSTM(lr=1),
-            r"'lr'; it belongs to TrainConfig: fit\(data, train=TrainConfig\(lr=\.\.\.\)\)",
+            r"'lr'; it belongs to training: fit\(data, lr=\.\.\.\), or train=TrainConfig\(lr=\.\.\.\)",
         ),
         (
             lambda: LSTMConfig(epochs=1),
-            r"'epochs'; it belongs to TrainConfig: fit\(data, train=TrainConfig\(epochs=\.\.\.\)\)",
+            r"'epochs'; it belongs to training: fit\(data, epochs=\.\.\.\), or train=TrainConfig\(",
         ),
         (
             lambda: seqloom.LSTM(device="cpu"),
@@ -128,6 +130,86 @@ def test_a_mixture_keeps_its_members():
 def test_an_option_in_the_wrong_place(make, says):
     with pytest.raises(ConfigError, match=f"unknown option {says}"):
         make()
+
+
+# ---- options of training
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_of_training_are_parameters_of_networks(name):
+    model = registry.model_class(name)()
+    training = {f"train__{f.name}" for f in dataclasses.fields(seqloom.TrainConfig)} | {"train"}
+    if not model.trained:
+        assert not training & model.get_params().keys()
+        with pytest.raises(ConfigError, match="unknown option 'train"):
+            model.set_params(train__lr=0.5)
+        return
+    assert training < model.get_params().keys()
+    assert training & model.get_params(deep=False).keys() == {"train"}
+    assert model.train is None
+    changed = model.set_params(train__lr=0.5, train__steps=3)
+    assert repr(changed) == f"<{type(model).__name__}(train={{'steps': 3, 'lr': 0.5}}), not fitted>"
+    for copy in (changed.__sklearn_clone__(), type(model)(**changed.get_params())):
+        assert copy.train == seqloom.TrainConfig(lr=0.5, steps=3)
+        assert copy.get_params()["train__lr"] == 0.5
+        assert copy.config == model.config
+
+
+def chosen(model, **arguments):
+    train, training = arguments.pop("train", None), arguments
+    return model.fit_options(None, train, None, None, training=training).train
+
+
+def test_options_of_training_in_every_place():
+    """Those of `fit` count more than those of the model, single ones more than `train`."""
+    train = seqloom.TrainConfig
+    model = seqloom.LSTM(train={"steps": 5, "lr": 0.1})
+    assert chosen(seqloom.LSTM()) is None
+    assert chosen(seqloom.LSTM(), steps=2) == train(steps=2)
+    assert chosen(seqloom.LSTM(), train={"steps": 2}) == train(steps=2)
+    assert chosen(seqloom.LSTM(), train={"steps": 2}, lr=0.5) == train(steps=2, lr=0.5)
+    assert chosen(model) == train(steps=5, lr=0.1)
+    assert chosen(model, train=train(lr=0.2), seed=7) == train(steps=5, lr=0.2, seed=7)
+    assert chosen(model, minutes=1) == train(minutes=1, lr=0.1)
+    assert chosen(model, train={"epochs": 2}, steps=3) == train(steps=3, lr=0.1)
+    assert seqloom.LSTM(train__steps=2).train == train(steps=2)
+    assert model.set_params(train__minutes=2).train == train(minutes=2, lr=0.1)
+    assert model.set_params(train=None).train is None
+    assert seqloom.LSTM(LSTMConfig(d_hidden=4), train={"steps": 2}).config.d_hidden == 4
+
+
+@pytest.mark.parametrize(
+    ("fit", "says"),
+    [
+        (
+            lambda: seqloom.LSTM().fit("a", stepz=2),
+            r"unknown option 'stepz'; did you mean 'steps'\?",
+        ),
+        (lambda: seqloom.LSTM().fit("a", train={"stepz": 2}), "unknown option 'stepz'"),
+        (lambda: seqloom.LSTM(train={"stepz": 2}), "unknown option 'stepz'"),
+        (lambda: seqloom.LSTM().fit("a", steps=0), "steps must be at least 1; got 0"),
+        (lambda: seqloom.LSTM().fit("a", steps=1, epochs=1), "steps and epochs both say how long"),
+        (
+            lambda: seqloom.LSTM().fit("a", d_hidden=2),
+            r"d_hidden is an option of lstm models: LSTM\(d_hidden=\.\.\.\)",
+        ),
+        (
+            lambda: seqloom.LSTM().fit("a", train=5),
+            r"train must be a TrainConfig or a dict such as \{'steps': 200\}; got 5",
+        ),
+        (lambda: seqloom.LSTM(train=LSTMConfig()), "train must be a TrainConfig or a dict"),
+        (lambda: seqloom.NGram().fit("a", steps=2), "ngram models do not use steps in fit"),
+        (lambda: seqloom.NGram().fit("a", order=2), "order is an option of ngram models"),
+        (
+            lambda: seqloom.FastTextClassifier().fit(["a", "b"], ["x", "y"], epochs=1),
+            "epochs is an option of fasttext-classifier models",
+        ),
+        (lambda: seqloom.Arima().fit([1.0, 2.0], steps=1), "arima models do not use steps in fit"),
+    ],
+)
+def test_a_wrong_option_of_training(fit, says):
+    with pytest.raises(ConfigError, match=says):
+        fit()
 
 
 def test_a_model_of_ones_own():

@@ -96,7 +96,12 @@ def _class(name: str, cls: Any) -> str:
 
 
 def _model(name: str, model: Any, contract: Any) -> str:
-    options = ", ".join(f"{f.name}={f.default!r}" for f in dataclasses.fields(model.config_class))
+    options = ", ".join(
+        [
+            *(f"{f.name}={f.default!r}" for f in dataclasses.fields(model.config_class)),
+            *(["train=None"] if "train" in model.config_class.fit_arguments else []),
+        ]
+    )
     entry = MODELS.get(model.name)
     summary = _first(model) if vars(model).get("__doc__") else entry.summary if entry else ""
     what = f"{summary[:1].upper()}{summary[1:].rstrip('.')}."

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -26,7 +26,15 @@ from seqloom import progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, make, parse_size
 from seqloom.contracts import declaring, saving
-from seqloom.contracts.fitting import FitOptions, refuse_idle, tokenizer_for
+from seqloom.contracts.fitting import (
+    FitOptions,
+    chosen_training,
+    no_tokenizer,
+    refuse_idle,
+    take_training,
+    tokenizer_for,
+    training_params,
+)
 from seqloom.contracts.saving import Kind, check_learnt
 from seqloom.contracts.starting import open_origin
 from seqloom.data.corpus import Corpus
@@ -46,6 +54,7 @@ from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from seqloom.contracts.fitting import Train
     from seqloom.training.config import TrainConfig
 
 T = TypeVar("T")
@@ -86,6 +95,9 @@ class Model(ABC):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         declaring.check_primitive(type(self))
+        self.train: TrainConfig | None = None  # how `fit` trains, unless it says otherwise
+        if self.trained:
+            self.train, options = take_training(None, options)
         self.config: Any = make(self.config_class, config, options)
         self.given_options = frozenset(options if config is None else changed_options(self.config))
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
@@ -93,28 +105,37 @@ class Model(ABC):
         self._forget()
 
     def __repr__(self) -> str:
-        options = ", ".join(
-            f"{name}={value!r}" for name, value in changed_options(self.config).items()
-        )
+        changed = changed_options(self.config)
+        if self.train is not None:
+            changed["train"] = changed_options(self.train)
+        options = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         state = f"fitted: {self.summary()}" if self.fitted else "not fitted"
         return f"<{type(self).__name__}({options}), {state}>"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the options and their values, as in scikit-learn."""
-        return {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+        """Return the options and their values, as in scikit-learn; of a network also `train`, and with
+        `deep` each option of training: `train__lr`.
+        """
+        training = training_params(self.train, deep) if self.trained else {}
+        return self.config.all_options() | training
 
     def set_params(self, **options: Any) -> Self:
-        """Change options; the model must then be fitted again."""
+        """Change options, of a network also those of training (`train__lr=0.01`); the model must then
+        be fitted again.
+        """
         if options:
-            members, given = self.members, self.given_options
-            type(self).__init__(self, make(self.config_class, None, self.get_params() | options))
-            self.members, self.given_options = members, given | options.keys()
+            members, given, train = self.members, self.given_options, self.train
+            if self.trained:
+                train, options = take_training(train, options)
+            config = make(self.config_class, None, self.config.all_options() | options)
+            type(self).__init__(self, config)
+            self.members, self.given_options, self.train = members, given | options.keys(), train
         return self
 
     def __sklearn_clone__(self) -> Self:
         """Make a model with the same options that has learnt nothing, for scikit-learn."""
         other = self._unfitted(self.config)
-        other.members = list(self.members)
+        other.members, other.train = list(self.members), self.train
         return other
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -135,19 +156,7 @@ class Model(ABC):
         """Return the tokenizer of a fitted model of text."""
         if storage.TEXT not in self.tokenizers:
             Model.check_fitted(self)
-            if self.tokenizers:
-                raise ConfigError(
-                    f"{self.name} models have no tokenizer named text, but {', '.join(self.tokenizers)}; "
-                    "ask for one of model.tokenizers"
-                )
-            if hasattr(self.config, "tokenizer"):
-                raise ModelError(
-                    f"this {self.name} model has lost its tokenizer: it is damaged; fit and save it again"
-                )
-            raise ConfigError(
-                f"{self.name} models take words as they are and have no tokenizer; split text into "
-                f"words first, for example with text.split()"
-            )
+            raise no_tokenizer(self)
         return self.tokenizers[storage.TEXT]
 
     @tokenizer.setter
@@ -200,7 +209,8 @@ class Model(ABC):
 
     def settled_options(self) -> dict[str, Any]:
         """Return the options with the values that were chosen where none were given."""
-        return self.get_params()
+        values: dict[str, Any] = self.config.all_options()
+        return values
 
     @property
     def history(self) -> Any:
@@ -223,7 +233,7 @@ class Model(ABC):
     @property
     def trained(self) -> bool:
         """Return whether it is a network trained by the training engine."""
-        return "train" in self.config.fit_arguments
+        return "train" in self.config_class.fit_arguments
 
     @property
     def parameters(self) -> int:
@@ -238,10 +248,11 @@ class Model(ABC):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn, from scratch or from the weights of the fitted model `start`; written once for each task."""
 
@@ -283,20 +294,22 @@ class Model(ABC):
     def fit_options(
         self,
         memory: int | str | None,
-        train: TrainConfig | None,
+        train: Train,
         device: str | None,
         run: str | Path | None,
         valid: Any = None,
         start: Any = None,
+        training: Mapping[str, Any] | None = None,
     ) -> FitOptions:
-        """Return the arguments of `fit` besides the data; refuse those that this kind of model does
-        not use.
+        """Return the arguments of `fit` besides the data, `training`: single options of training; refuse
+        those that this kind of model does not use.
         """
-        self._check_train(train)
+        chosen = chosen_training(self, train, training or {})
+        self._check_train(chosen)
         options = FitOptions(
             valid=valid,
             memory=parse_size(memory),
-            train=train,
+            train=chosen,
             device=device,
             run=Path(run) if run else None,
         )

@@ -36,7 +36,7 @@ from seqloom.metrics.slices import by_name, further_columns, length_record
 from seqloom.text.file_names import refuse_existing_file
 
 if TYPE_CHECKING:
-    from seqloom.training.config import TrainConfig
+    from seqloom.contracts.fitting import Train
 
 BATCH = 20_000  # examples that are scored together
 THRESHOLD = 0.5  # of a label among several: likelier than not
@@ -110,10 +110,11 @@ class Classifier(Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: examples, with `labels`; or a Labelled, a Path, a list of (example, label), a frame.
 
@@ -121,7 +122,7 @@ class Classifier(Model):
         training starts from.
         """
         labelled = as_labelled(data, labels)
-        options = self.fit_options(memory, train, device, run, start=start)
+        options = self.fit_options(memory, train, device, run, start=start, training=training)
         if options.start is not None:
             labelled = labels_of_start(labelled, options.start)
         classes = labelled.classes if options.start is None else options.start.model.classes

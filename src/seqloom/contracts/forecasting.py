@@ -47,7 +47,7 @@ from seqloom.metrics.forecasting import INTERVALS
 from seqloom.metrics.result import Result, Signature
 
 if TYPE_CHECKING:
-    from seqloom.training.config import TrainConfig
+    from seqloom.contracts.fitting import Train
 
 RATE = 0.001  # of false alarms
 
@@ -139,10 +139,11 @@ class Forecaster(Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: a Series, a Path, numbers (T,) or (T, C), or a frame with a column of times.
 
@@ -151,7 +152,7 @@ class Forecaster(Model):
         from.
         """
         series = as_series(data)
-        options = self.fit_options(memory, train, device, run, start=start)
+        options = self.fit_options(memory, train, device, run, start=start, training=training)
         origin = None if options.start is None else options.start.model
         if options.start is not None:
             series = columns_of_start(series, options.start)

@@ -34,8 +34,8 @@ from seqloom.metrics.result import Result, Signature
 from seqloom.metrics.sentence_vectors import as_pairs
 
 if TYPE_CHECKING:
+    from seqloom.contracts.fitting import Train
     from seqloom.models.word_vectors.word_vectors import WordVectors
-    from seqloom.training.config import TrainConfig
 
 
 @Embedder.register  # for isinstance: it has the verbs of one, and shares none of its code
@@ -69,16 +69,19 @@ class TextEmbedder(Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of
         units, which are texts.
         """
         fit_corpus(
-            self, as_corpus(data), self.fit_options(memory, train, device, run, valid, start)
+            self,
+            as_corpus(data),
+            self.fit_options(memory, train, device, run, valid, start, training=training),
         )
         return self
 

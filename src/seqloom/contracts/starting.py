@@ -99,7 +99,7 @@ def merged_options(origin: Any, given: Mapping[str, Any], origin_name: str) -> C
             )
     inherited, chosen = (
         {name: value for name, value in values.items() if name not in initial}
-        for values in (origin.get_params(), given)
+        for values in (origin.config.all_options(), given)
     )
     return type(config).continued(inherited, chosen)
 

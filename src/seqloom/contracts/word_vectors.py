@@ -26,9 +26,9 @@ from seqloom.metrics.result import Result, Signature
 from seqloom.text.vocabulary import SPLITTERS, split
 
 if TYPE_CHECKING:
+    from seqloom.contracts.fitting import Train
     from seqloom.models.word_vectors.word_vectors import WordVectors
     from seqloom.storage import Saved
-    from seqloom.training.config import TrainConfig
 
 Unknown = Literal["refuse", "skip", "mean"]
 # What `nearest` looks through: the first so many words, these texts, or all words.
@@ -63,10 +63,11 @@ class Embedder(Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
         are texts or lists of words.
@@ -75,7 +76,9 @@ class Embedder(Model):
         have an option of that name.
         """
         fit_corpus(
-            self, as_corpus(data), self.fit_options(memory, train, device, run, valid, start)
+            self,
+            as_corpus(data),
+            self.fit_options(memory, train, device, run, valid, start, training=training),
         )
         return self
 

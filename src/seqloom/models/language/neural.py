@@ -284,7 +284,10 @@ class NeuralLanguageModel(Mixin):
             or getattr(self.config, layers.embed_option)
             or layers.default_embed(width)
         )
-        return self.get_params() | {layers.embed_option: d_embed, layers.width_option: width}
+        return self.config.all_options() | {
+            layers.embed_option: d_embed,
+            layers.width_option: width,
+        }
 
     def _held_out(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Hold out the last tokens of the text for evaluation, unless it is very small."""

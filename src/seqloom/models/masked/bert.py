@@ -43,7 +43,7 @@ from seqloom.text.masks import HIDDEN
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.training.config import TrainConfig
+    from seqloom.contracts.fitting import Train
 
 
 class Hidden(NamedTuple):
@@ -132,10 +132,11 @@ class Bert(NetworkModel, MaskedModel):
         valid: Any = None,
         tokenizer: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: Any = None,
+        **training: Any,
     ) -> Self:
         """Refuse: published weights are converted (`seqloom convert DIR OUT`)."""
         raise ConfigError(

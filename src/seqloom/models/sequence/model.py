@@ -83,7 +83,7 @@ class SequenceModel(NetworkModel):
             if self.sizes.d_embed and not self.config.published
             else {}
         )
-        return self.get_params() | sized
+        return self.config.all_options() | sized
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         check_match(self.config.encoder, self.learnt)
