@@ -513,9 +513,9 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 408
+MAX_FILES = 409
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
-    "": 18,
+    "": 19,
     "charts": 27,
     "cli": 25,
     "comparison": 32,

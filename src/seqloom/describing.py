@@ -8,7 +8,7 @@ import dataclasses
 import inspect
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Literal
 
@@ -87,6 +87,27 @@ def docstring(cls: type, config: type[Config]) -> str:
             "    how fit trains, unless it is told there: train={'steps': 200}",
         ]
     return "\n".join(lines)
+
+
+def public_names(cls: type) -> frozenset[str]:
+    """Return what a class of models and its bases list as names for users, and `train` of networks."""
+    listed = " ".join(vars(base).get("public_names", "") for base in cls.__mro__).split()
+    training = getattr(cls, "config_class", Config).fit_arguments & {"train"}
+    return frozenset(listed) | training
+
+
+def shown_names(model: Any, names: Iterable[str]) -> list[str]:
+    """Choose, of all names of a model, those that `dir` and so tab completion show: the public ones, and
+    whatever a class that is not part of seqloom adds; all others can be used as well.
+    """
+    every = type(model).__mro__[:-1]
+    ours = [cls for cls in every if cls.__module__.startswith("seqloom.")]
+    hidden = {name for cls in ours for name in (*vars(cls), *inspect.get_annotations(cls))}
+    if type(model) in ours:
+        hidden |= vars(model).keys()
+    added = {name for cls in every if cls not in ours for name in vars(cls)}
+    shown = public_names(type(model)) | added
+    return [name for name in names if name.startswith("_") or name in shown or name not in hidden]
 
 
 def changed_options(config: Config) -> dict[str, Any]:

@@ -8,18 +8,22 @@ import pydoc
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import seqloom
-from seqloom import registry
+from seqloom import contracts, registry
 from seqloom.config import Config, option
 from seqloom.contracts import Classifier
+from seqloom.describing import public_names
 from seqloom.errors import ConfigError
 from seqloom.models.language.configs import LSTMConfig
 from tests.saved import NEWEST
 
 NAMES = list(registry.MODELS)
+DOCS = Path(__file__).parent.parent.parent / "docs"
+CONTRACTS = [getattr(contracts, name) for name in dir(contracts) if name[0].isupper()]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -228,6 +232,71 @@ def test_a_model_of_ones_own():
     )  # not with what the script, or IPython, says of itself
     with pytest.raises(ConfigError, match="unknown option 'lr'; known: strength"):
         Own(lr=1)
+
+
+# ---- tab completion
+
+
+def completed(model):
+    return {name for name in dir(model) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_completion_shows_the_names_of_the_reference(name):
+    """About 25, not the 60 to 100 that models and the engine use among themselves; all exist."""
+    model = seqloom.load(NEWEST / name)
+    shown = completed(model)
+    assert shown == public_names(type(model))
+    assert 15 <= len(shown) <= 32
+    assert completed(type(model)()) <= shown
+    assert {"fit", "evaluate", "save", "load", "get_params"} <= shown
+    for other in shown:
+        assert other in vars(model) or inspect.getattr_static(type(model), other) is not None
+    page = (DOCS / "reference-python.md").read_text(encoding="utf-8")
+    contract = next(base for base in type(model).__mro__ if base in CONTRACTS)
+    parts = [
+        page.partition(f"\n### {title}\n")[2].partition("\n### ")[0].partition("\n## ")[0]
+        for title in (contract.__name__, type(model).__name__)
+    ]
+    rows = re.findall(r"^\| `(\w+)|(?<=^Also: )(.*)\.$", "\n".join(parts), re.M)
+    listed = {name for row in rows for text in row for name in re.findall(r"\w+", text)}
+    assert listed == shown
+
+
+def test_completion_of_a_model_of_ones_own():
+    class Mine(Classifier):
+        strength: float = option(0.5, "how strong")
+
+        def fit_examples(self, data, options):
+            self.seen = len(data)
+
+        def class_log_probs(self, examples):
+            raise NotImplementedError
+
+    model = Mine().fit(["a", "b"], ["x", "y"])
+    shown = completed(model)
+    assert {"seen", "strength", "fit_examples", "class_log_probs", "predict"} <= shown
+    assert not {"learning", "learnt", "log", "given_options", "array_specs"} & shown
+    assert model.learnt["classes"] == ["x", "y"]  # hidden, and yet there
+
+
+def test_pages_use_names_that_completion_shows():
+    """Of models: variables that the pages call by such names."""
+    models = [registry.model_class(name) for name in NAMES]
+    public = set().union(*map(public_names, models))
+    hidden = {name for cls in models for name in dir(cls) if not name.startswith("_")} - public
+    pages = [
+        *(page for page in DOCS.glob("*.md") if page.name != "design.md"),
+        *DOCS.parent.glob("recipes/*.md"),
+    ]
+    found = {
+        f"{page.name}: {name}"
+        for page in pages
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+        for name in re.findall(r"\b(?:model|network|tagger|vectors|lm|hmm)\.([a-z]\w*)", block)
+        if name in hidden
+    }
+    assert not found
 
 
 def test_nothing_of_it_is_loaded_at_once():

@@ -31,14 +31,22 @@ from seqloom.contracts.fitting import (
     chosen_training,
     no_tokenizer,
     refuse_idle,
+    remark_training_data,
     take_training,
     tokenizer_for,
+    training_log,
     training_params,
 )
 from seqloom.contracts.saving import Kind, check_learnt
 from seqloom.contracts.starting import open_origin
 from seqloom.data.corpus import Corpus
-from seqloom.describing import OptionsSignature, changed_options, docstring, scikit_learn_tags
+from seqloom.describing import (
+    OptionsSignature,
+    changed_options,
+    docstring,
+    scikit_learn_tags,
+    shown_names,
+)
 from seqloom.errors import (
     ConfigError,
     ModelError,
@@ -76,6 +84,20 @@ class Model(ABC):
     __signature__ = OptionsSignature()  # of the class
     # A model of this task must write one of these methods.
     primitives: ClassVar[tuple[str, ...]] = ()
+    # What `dir` shows, with those of bases: the names for users. Others are for models and the engine.
+    public_names: ClassVar[str] = (
+        "name task config fit fitted fit_info history parameters summary get_params "
+        "set_params save load label"
+    )
+    config: Any
+    train: TrainConfig | None  # how `fit` trains, unless it says otherwise
+    given_options: frozenset[str]
+    members: list[Any]
+    fitted: bool
+    tokenizers: dict[str, Tokenizer]  # by name; the one of a model of text is `text`
+    learnt: dict[str, Any]  # besides its arrays: what `learnt_values` says
+    fit_info: dict[str, Any]  # the record of how the fit went; nothing relies on it
+    log: progress.Lines  # of its training, report by report
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -95,13 +117,13 @@ class Model(ABC):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         declaring.check_primitive(type(self))
-        self.train: TrainConfig | None = None  # how `fit` trains, unless it says otherwise
+        self.train = None
         if self.trained:
             self.train, options = take_training(None, options)
-        self.config: Any = make(self.config_class, config, options)
+        self.config = make(self.config_class, config, options)
         self.given_options = frozenset(options if config is None else changed_options(self.config))
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
-        self.members: list[Any] = []
+        self.members = []
         self._forget()
 
     def __repr__(self) -> str:
@@ -111,6 +133,9 @@ class Model(ABC):
         options = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         state = f"fitted: {self.summary()}" if self.fitted else "not fitted"
         return f"<{type(self).__name__}({options}), {state}>"
+
+    def __dir__(self) -> list[str]:
+        return shown_names(self, super().__dir__())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options and their values, as in scikit-learn; of a network also `train`, and with
@@ -145,11 +170,7 @@ class Model(ABC):
         return scikit_learn_tags(self._estimator_type)
 
     def _forget(self) -> None:
-        self.fitted = False
-        self.tokenizers: dict[str, Tokenizer] = {}  # by name; the one of a model of text is `text`
-        self.learnt: dict[str, Any] = {}  # besides its arrays: what `learnt_values` says
-        self.fit_info: dict[str, Any] = {}  # the record of how the fit went; nothing relies on it
-        self.log: progress.Lines = []  # of its training, report by report
+        self.fitted, self.tokenizers, self.learnt, self.fit_info, self.log = False, {}, {}, {}, []
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -180,18 +201,7 @@ class Model(ABC):
         """Warn if evaluation data is data that the model, or a member, was fitted on, as a whole or
         by single files.
         """
-        hashes = self.data_hashes()
-        again = sum(digest[:16] in hashes for digest in files)
-        part = (
-            ""
-            if fingerprint[:16] in hashes or again == len(files)
-            else f"{again:,} of the {len(files):,} files of "
-        )
-        if again or fingerprint[:16] in hashes:
-            progress.say(
-                f"warning: this {self.name} model was fitted on {part}{name}; results on it are "
-                f"too optimistic"
-            )
+        remark_training_data(self, name, fingerprint, files)
 
     def data_hashes(self) -> set[str]:
         """Return beginnings of the hashes of all data that it, its members and its origin were fitted on."""
@@ -219,16 +229,7 @@ class Model(ABC):
         saved with it, which may be less.
         """
         self.check_fitted()
-        nothing: list[float] = []
-        losses, likelihoods = (
-            self.recorded("losses", nothing),
-            self.recorded("log_likelihoods", nothing),
-        )
-        return as_frame(
-            self.log
-            or [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, 1)]
-            or [{"step": i, "log_likelihood": value} for i, value in enumerate(likelihoods)]
-        )
+        return as_frame(training_log(self))
 
     @property
     def trained(self) -> bool:
@@ -354,6 +355,7 @@ class Model(ABC):
         return any([member.to_device(device) for member in self.members])
 
     def save(self, directory: str | Path) -> None:
+        """Write the fitted model: a directory, which `seqloom.load` reads."""
         self.check_fitted()
         storage.save(self, directory)
 

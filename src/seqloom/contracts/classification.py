@@ -46,6 +46,7 @@ class Classifier(Model):
     """Which of a few classes an example belongs to."""
 
     task: ClassVar[str] = "classifier"
+    public_names = "tokenizer classes classes_ predict predict_proba score evaluate"
     _estimator_type: ClassVar[str | None] = "classifier"
     learnt_values: ClassVar[dict[str, Kind]] = {
         "classes": labels,

@@ -4,15 +4,17 @@ record of which text it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seqloom import progress
 from seqloom.contracts.starting import Origin
 from seqloom.data.corpus import Corpus
 from seqloom.describing import changed_options, train_config
 from seqloom.errors import ConfigError, ModelError, SeqloomError, quoted
+from seqloom.progress import Lines
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.tokenizer_directory import KINDS, choose_tokenizer
 
@@ -167,6 +169,31 @@ def no_tokenizer(model: Model) -> SeqloomError:
     return ConfigError(
         f"{model.name} models take words as they are and have no tokenizer; split text into "
         f"words first, for example with text.split()"
+    )
+
+
+def remark_training_data(model: Model, name: str, fingerprint: str, files: Collection[str]) -> None:
+    """Warn if evaluation data is data that the model was fitted on, as a whole or by single files."""
+    hashes = model.data_hashes()
+    again = sum(digest[:16] in hashes for digest in files)
+    whole = fingerprint[:16] in hashes
+    part = "" if whole or again == len(files) else f"{again:,} of the {len(files):,} files of "
+    if again or whole:
+        progress.say(
+            f"warning: this {model.name} model was fitted on {part}{name}; results on it are "
+            f"too optimistic"
+        )
+
+
+def training_log(model: Model) -> Lines:
+    """Return the log of the training, or what the record of the fit has of it."""
+    nothing: list[float] = []
+    losses = model.recorded("losses", nothing)
+    likelihoods = model.recorded("log_likelihoods", nothing)
+    return (
+        model.log
+        or [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, 1)]
+        or [{"step": i, "log_likelihood": value} for i, value in enumerate(likelihoods)]
     )
 
 

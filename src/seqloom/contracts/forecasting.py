@@ -56,6 +56,7 @@ class Forecaster(Model):
     """What comes next in a series."""
 
     task: ClassVar[str] = "forecaster"
+    public_names = "columns horizon season step forecast backtest anomalies evaluate"
     config_class: ClassVar[type[Config]] = SeriesConfig
     learnt_values: ClassVar[dict[str, Kind]] = {
         "columns": names,

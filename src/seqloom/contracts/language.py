@@ -65,6 +65,10 @@ class LanguageModel(Model):
     """A probability for every text."""
 
     task: ClassVar[str] = "language model"
+    public_names = (
+        "tokenizer encode score token_scores perplexity bits_per_byte evaluate generate stream "
+        "complete"
+    )
     threaded: ClassVar[bool] = False  # whether scoring is faster on several Python threads
     config_class: ClassVar[type[TextConfig]] = TextConfig
     primitives: ClassVar[tuple[str, ...]] = ("next_log_probs", "stepper")

@@ -53,6 +53,7 @@ class MaskedModel(Model):
     """What stands where a token is hidden."""
 
     task: ClassVar[str] = "masked language model"
+    public_names = "tokenizer fill score token_scores pseudo_perplexity evaluate"
     config_class: ClassVar[type[Config]] = TextConfig
     primitives: ClassVar[tuple[str, ...]] = ("mask_log_probs",)
 

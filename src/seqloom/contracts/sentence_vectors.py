@@ -43,6 +43,7 @@ class TextEmbedder(Model):
     """Texts as vectors; texts of similar meaning have similar vectors."""
 
     task: ClassVar[str] = "sentence vectors"
+    public_names = "tokenizer dimensions embed nearest similarity doesnt_match evaluate"
 
     # ---- what a model writes
 

@@ -42,6 +42,7 @@ class Tagger(Model):
     """Which tag each word of a sentence has."""
 
     task: ClassVar[str] = "tagger"
+    public_names = "tags predict score evaluate"
     primitives: ClassVar[tuple[str, ...]] = ("tag", "tag_ids")
     learnt_values: ClassVar[dict[str, Kind]] = {
         "tags": names,

@@ -60,6 +60,7 @@ class Translator(Model):
     """A text for every source."""
 
     task: ClassVar[str] = "translator"
+    public_names = "tokenizers translate score token_scores alignments evaluate"
     learnt_values: ClassVar[dict[str, Kind]] = {
         "longest_source": positive,
         "longest_target": positive,

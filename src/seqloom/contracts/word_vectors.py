@@ -39,6 +39,7 @@ class Embedder(Model):
     """Words as vectors; related words have similar vectors."""
 
     task: ClassVar[str] = "word vectors"
+    public_names = "tokenizer vectors embed nearest analogy similarity doesnt_match knows evaluate"
 
     # ---- what a model writes
 

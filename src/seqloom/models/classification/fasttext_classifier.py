@@ -157,6 +157,7 @@ def _learn(points: np.ndarray, draw: np.random.Generator) -> np.ndarray:
 
 class FastTextClassifier(Classifier):
     name = "fasttext-classifier"
+    public_names = "quantised"
     config_class = FastTextClassifierConfig
     features: FeatureRows
     input: np.ndarray | Codes  # (R, D) of the features

@@ -147,6 +147,7 @@ class Sparsity(NamedTuple):
 
 class NGram(LanguageModel):
     name = "ngram"
+    public_names = "full_scores sparsity"
     threaded = True
     config_class = NGramConfig
     trie: Trie

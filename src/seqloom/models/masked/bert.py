@@ -75,6 +75,7 @@ class Masked(NamedTuple):
 
 class Bert(NetworkModel, MaskedModel):
     name = "bert"
+    public_names = "hidden"
     config_class = BertConfig
     learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
     inputs_16_bit = True

@@ -299,6 +299,7 @@ else:
 class NetworkModel(Mixin):
     """A mixin, written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
 
+    public_names = "to_device quantised weights"
     # endings of the names of matrices that stay float32 in a quantised network
     exact: ClassVar[tuple[str, ...]] = ()
     # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up

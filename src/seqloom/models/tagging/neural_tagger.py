@@ -59,6 +59,7 @@ UNKNOWN = "<unk>"  # the first in the table of words
 
 class NeuralTagger(SequenceModel, Tagger):
     name = "tagger"
+    public_names = "stream"
     config_class = NeuralTaggerConfig
     learnt_values: ClassVar[dict[str, Kind]] = {
         **Tagger.learnt_values,

@@ -40,6 +40,7 @@ class TrainedVectors(Mixin):
     unless `_learn` is overridden.
     """
 
+    public_names = "partial_fit"
     # Options that cannot change later.
     fixed_options: ClassVar[tuple[str, ...]] = ("dimensions", "tokenizer", "normalize")
     words: Words

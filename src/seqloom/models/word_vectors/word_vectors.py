@@ -34,6 +34,7 @@ EPSILON = 0.001  # keeps the denominator of 3CosMul above zero; the value of its
 
 class WordVectors(Embedder):
     name = "vectors"
+    public_names = "of words matrix counts dimensions subset clusters index"
     config_class = WordVectorsConfig
     learnt_values: ClassVar[dict[str, Kind]] = {"dimensions": positive}
     words: Words
