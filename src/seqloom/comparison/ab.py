@@ -220,8 +220,7 @@ def ab(
     ladder = _ladder(first, second)
     if first == second:
         raise ConfigError(
-            "A and B are the same; give one of them an option, for example --b normalize=case=lower "
-            "(b={'normalize': 'case=lower'})"
+            "A and B are the same; give one of them an option (b=...), for example case=lower for normalize"
         )
     for setting in (first, second) if seeds else ():
         if not setting.has_seed:

@@ -296,7 +296,7 @@ def held(directory: Path) -> AbstractContextManager[None]:
         directory.with_name(f"{directory.name}.lock"),
         lambda who: (
             f"{directory}: {who} is comparing models on this text there; wait until it has ended, or "
-            f"give another directory (--work)"
+            f"give another directory (work=...)"
         ),
     )
 

@@ -170,7 +170,7 @@ class Classifier(Model):
         if data.pairs and not self.learns_pairs:
             raise ConfigError(
                 f"{data.name} has pairs of texts, but {self.name} models read single texts; a "
-                f"classifier on a converted encoder reads pairs (seqloom fit classifier --encoder DIR)"
+                f"classifier on a converted encoder reads pairs (NeuralClassifier with encoder='DIR')"
             )
         if held_out is not None and held_out.pairs != data.pairs:
             kinds = (
@@ -213,10 +213,10 @@ class Classifier(Model):
         if wrong is not None:
             raise DataError(
                 f"this {self.name} model reads pairs of texts, but example {wrong} is no pair; "
-                f"give a tuple of two texts (in files --pair-column NAME)"
+                f"give a tuple of two texts (in files pair_column=...)"
                 if self.reads_pairs
                 else f"this {self.name} model reads single texts, but example {wrong} is a pair of "
-                f"them; give one text (in files without --pair-column)"
+                f"them; give one text (in files without pair_column=...)"
             )
 
     def log_probs(self, examples: list[Any]) -> np.ndarray:

@@ -158,7 +158,7 @@ class TextEmbedder(Model):
         if among is None or isinstance(among, int):
             raise ConfigError(
                 f"{self.name} models have no list of words to search; give among, the texts that may be the "
-                "answer (--among FILE)"
+                "answer (among=...)"
             )
         return nearest_texts(self.embed, query, k, among)
 

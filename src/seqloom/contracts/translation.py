@@ -259,7 +259,7 @@ class Translator(Model):
         if cut:
             progress.say(
                 f"warning: {cut:,} of {n:,} translations did not end and were cut off after "
-                f"{self.token_limit(how):,} tokens; --max-tokens allows more"
+                f"{self.token_limit(how):,} tokens; max_tokens=... allows more"
             )
 
     def remark_long_sources(self, long: int, n: int) -> None:

@@ -247,8 +247,8 @@ def _report(
 
 def _instead(detected: Scheme | None, declared: str) -> str:
     if detected is None:
-        return "; the tags look like plain ones (--scheme none)"
-    return f"; they look like {detected} (--scheme {detected})" if detected != declared else ""
+        return "; the tags look like plain ones (scheme='none')"
+    return f"; they look like {detected} (scheme={detected!r})" if detected != declared else ""
 
 
 def _occurrences(part: Sentences, chosen: set[str]) -> Iterator[tuple[str, str]]:

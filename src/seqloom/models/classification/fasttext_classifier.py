@@ -172,9 +172,7 @@ class FastTextClassifier(Classifier):
         self._check_ngrams()
         if self.config.tune:
             if options.valid is None:
-                raise ConfigError(
-                    "tune needs held-out texts to judge settings by; give valid (--valid FILE)"
-                )
+                raise ConfigError("tune needs held-out texts to judge settings by; give valid=...")
             tuning = Tuning(self, data, options.valid)
             self._take(tuning.run())
             self.fit_info["tuning"] = tuning.summary()

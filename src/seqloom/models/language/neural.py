@@ -228,7 +228,7 @@ class NeuralLanguageModel(Mixin):
             and c.softmax != "adaptive"
         ):
             progress.say(
-                "the output layer is tied to the token vectors, so it is frozen too; --no-tied "
+                "the output layer is tied to the token vectors, so it is frozen too; tied=False "
                 "gives it its own "
                 "weights"
             )
@@ -298,7 +298,7 @@ class NeuralLanguageModel(Mixin):
             ends = np.flatnonzero(ids[:cut] == self.tokenizer.eos_id)
             cut = int(ends[-1]) + 1 if len(ends) else cut
         progress.say(
-            f"holding out the last {HELD_OUT:.0%} of the text to choose the best weights; --valid "
+            f"holding out the last {HELD_OUT:.0%} of the text to choose the best weights; valid=... "
             f"gives another text"
         )
         return ids[:cut], ids[cut:]

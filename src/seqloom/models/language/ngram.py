@@ -279,7 +279,7 @@ def _announce(
     floor = ""
     if workspace.limit > memory:
         floor = (
-            ", more than --memory: the program, the tokenizer and the text alone take "
+            ", more than memory=... allows: the program, the tokenizer and the text alone take "
             f"{resident() >> 20} MB"
         )
     progress.say(

@@ -182,8 +182,8 @@ def check_held_out(config: TrainConfig) -> None:
     names += ["schedule plateau"] if config.schedule == "plateau" else []
     if names:
         raise ConfigError(
-            f"{' and '.join(names)} need held-out data, and none is held out; "
-            "give valid (--valid FILE)"
+            f"{' and '.join(names)} need held-out data, and none is held out; give valid=...",
+            ("patience", "evaluate_every", "schedule"),
         )
 
 
@@ -192,7 +192,7 @@ def remark_frozen_vectors(start: Origin) -> None:
     if getattr(start.model.config, "pretrained_training", None) == "frozen":
         progress.say(
             "the pretrained vectors, which were frozen in the model to start from, are trained now; "
-            "--freeze '*embedding.weight' keeps them"
+            "freeze=('*embedding.weight',) keeps them"
         )
 
 

@@ -161,7 +161,7 @@ def held_out(
     if not held:
         return data, None
     progress.say(
-        f"holding out {share:.0%} of the data to choose the best weights; --valid gives other data"
+        f"holding out {share:.0%} of the data to choose the best weights; valid=... gives other data"
     )
     return data.part(np.setdiff1d(order, held)), data.part(np.sort(held))
 
