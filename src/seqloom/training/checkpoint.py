@@ -173,7 +173,8 @@ class Run:
                 shown = "; ".join([*different[:MAX_SETTINGS_SHOWN], *rest])
                 raise ConfigError(
                     f"{self.directory} holds an unfinished run with other settings ({shown}); "
-                    f"give the same settings to resume, or remove {self.directory} to start over"
+                    f"give the same settings to resume, or remove {self.directory} to start over",
+                    [one.partition(" ")[0] for one in different],
                 )
             if not different:
                 if not self.has_checkpoint():
