@@ -99,7 +99,7 @@ print(max(seen) >> 20, said[0])
 
     held, said = run("20M")
     announced = int(re.search(r"about (\d+) MB", said)[1])
-    assert "more than --memory" in said
+    assert "more than memory=... allows" in said
     assert held <= announced + 8
 
 

@@ -6,14 +6,27 @@ import base64
 import sys
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 import seqloom
-from seqloom import HMM, NaiveBayes, NGram, Word2Vec
+from seqloom import (
+    HMM,
+    Corpus,
+    Labelled,
+    NaiveBayes,
+    NGram,
+    Parallel,
+    Series,
+    Tagged,
+    Word2Vec,
+    progress,
+)
 from seqloom.comparison.ab import ab
 from seqloom.data.describe import describe
 from seqloom.errors import NotFitted
 from seqloom.frames import Table, as_frame, html_table
+from seqloom.reporters import PlainReporter
 
 
 class Cells(HTMLParser):
@@ -161,3 +174,114 @@ def test_a_comparison_is_a_table_with_its_answer(toy_text, tmp_path):
     cells = Cells(shown).cells
     assert {"rung", "byte-1", "byte-3", f"{result.best.value:.3f}"} <= set(cells)
     assert "The best is byte-3" in shown
+
+
+LONG = "word " * 100_000
+BIG = {
+    "texts": (
+        Labelled.of([LONG, "b"] * 50, list(range(100)), columns={"source": ["x"] * 100}),
+        ["100 texts", "0 (1)", "and 95 more", "column: 'source'", "first: 'word word", "-> 0>"],
+    ),
+    "several labels": (
+        Labelled.of([("a", "b\n")] * 3, [["x", "y"], ["x"], []]),
+        ["3 pairs of texts", "'x' (2), 'y' (1)", r"('a', 'b\n') -> ('x', 'y')>"],
+    ),
+    "arrays": (
+        Labelled.of([np.zeros((300, 2), np.float32)] * 2, ["x", "y"]),
+        ["2 arrays", "first: array (300, 2) -> 'x'"],
+    ),
+    "sentences": (
+        Tagged.of([(["the", "dog"], ["D", "N"])] * 3, name="a\nname"),
+        [r"'a\nname'", "3 sentences, 6 words", "'D' (3), 'N' (3)", "first: 'the/D dog/N'"],
+    ),
+    "pairs": (
+        Parallel.of([(LONG, LONG)] * 3, source="en", target="fr"),
+        ["3 pairs", "first: 'word word"],
+    ),
+    "frames": (
+        Parallel.of([np.zeros((4, 2))] * 2, ["a", "b"]),
+        ["2 pairs", "source -> target", "array (4, 2) -> 'a'"],
+    ),
+    "series": (
+        Series.of({"time": ["2020-01-01", "2020-01-02", "2020-01-03"], "x": [1.5, 2, 3]}),
+        ["3 steps of 1 day", "column: 'x'", "first: 2020-01-01: [1.5]"],
+    ),
+    "many columns": (
+        Series.of(np.zeros((5, 400))),
+        ["5 steps of 1 row", "'value 1', ", "and 395 more"],
+    ),
+    "text": (
+        Corpus.from_texts([LONG, "b"]),
+        ["2 lines", "500,003 bytes", "first: 'word word"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BIG)
+def test_data_shows_itself_in_one_line(kind):
+    data, facts = BIG[kind]
+    shown = repr(data)
+    assert shown.startswith(f"<{type(data).__name__} ")
+    assert len(shown) < 500
+    assert shown.isprintable()
+    for fact in facts:
+        assert fact in shown
+
+
+def test_a_text_in_files_shows_itself_without_being_read(tmp_path):
+    (tmp_path / "a.txt").write_text("to be\nor not\n")
+    (tmp_path / "b.csv").write_text("id,text\n1,good\n2,\n")
+    said = []
+    with progress.reporting(Listener(said)):
+        assert repr(seqloom.read(tmp_path / "a.txt")).endswith("a.txt': 13 bytes; first: 'to be'>")
+        assert repr(seqloom.read(tmp_path / "b.csv", column="text")).endswith(
+            "b.csv': column: 'text'; first: 'good'>"
+        )
+        gone = seqloom.read(tmp_path / "a.txt")
+        (tmp_path / "a.txt").unlink()
+        assert repr(gone).startswith("<Corpus ")
+    assert said == []
+
+
+class Listener(PlainReporter):
+    def __init__(self, said):
+        self.say = said.append
+
+
+def test_results_print_their_table_and_have_a_frame(plain, toy_text, tmp_path):
+    rows = [(f"good {i}", "+") for i in range(30)] + [(f"bad {i}", "-") for i in range(30)]
+    result = NaiveBayes().fit(rows).evaluate(rows)
+    assert repr(result) == str(result)
+    assert repr(result).startswith("accuracy ")
+    frame = result.to_frame()
+    assert frame.columns[:4] == [
+        "model",
+        "accuracy",
+        "accuracy_interval_low",
+        "accuracy_interval_high",
+    ]
+    assert frame["accuracy"] == [1.0]
+    found = ab(rows, model="naive-bayes", b={"ngrams": 2})
+    assert repr(found) == str(found) == found.table()
+    assert found.to_frame()["name"][0] == "accuracy"
+    assert found.to_frame()["difference"] == [figure.difference for figure in found.figures]
+    compared = seqloom.compare(toy_text * 40, rungs=["byte-1", "byte-3"], work=tmp_path)
+    shown = repr(compared).split("\n")
+    assert shown[1].startswith("rung ")
+    assert "The best is byte-3" in repr(compared)
+    assert max(map(len, shown[:5])) <= 120
+    frame = compared.to_frame()
+    assert frame["name"] == ["byte-1", "byte-3"]
+    assert frame["bits_per_byte"] == [row.bits_per_byte for row in compared.results]
+    best = compared.best.value
+    assert frame["versus_best_difference"] == [
+        pytest.approx(frame["bits_per_byte"][0] - best),
+        None,
+    ]
+    series = np.arange(60.0) % 7
+    model = seqloom.Naive(horizon=50).fit(series)
+    ahead = model.forecast(series)
+    assert len(ahead.to_frame()) == 50
+    assert "print shows all" in repr(ahead)
+    assert len(repr(ahead).split("\n")) == 43
+    assert repr(model.anomalies(series)) == str(model.anomalies(series))

@@ -3,6 +3,7 @@ touched.
 """
 
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -154,3 +155,52 @@ def test_loading_says_where_the_trouble_is(models, tmp_path):
     kenlm.write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
     with pytest.raises(ModelError, match="KenLM binary"):
         load(kenlm)
+
+
+# ---- names and files of other programs
+
+FOREIGN = {
+    "lm.arpa": (
+        b"\\data\\\nngram 1=2\n",
+        r"ARPA file: seqloom\.read_arpa\('.*lm\.arpa'\) reads it",
+    ),
+    "lm.binary": (b"mmap lm http://kheafield.com/code", "KenLM binary"),
+    "small.gguf": (b"GGUF\x03\0\0\0", r"GGUF file: seqloom convert .*small\.gguf OUT"),
+    "v.txt": (
+        b"2 12\n" + b"to " + b"0.5 " * 12 + b"\nbe " + b"0.25 " * 12 + b"\n",
+        r"word2vec's text format: seqloom\.read_vectors\('.*v\.txt'\)",
+    ),
+    "v.bin": (
+        (793712314).to_bytes(4, "little") + b"\0" * 60,
+        r"seqloom\.read_vectors\('.*v\.bin'\)",
+    ),
+    "weights.safetensors": (b"\x08\0\0\0\0\0\0\0{}", "seqloom convert DIR OUT makes a model"),
+    "pytorch_model.bin": (b"PK\x03\x04", "seqloom convert DIR OUT makes a model"),
+    "model.pkl": (b"\x80\x04\x95", r"a pickle, which could run code.*seqloom\.read_vectors"),
+    "notes.txt": (b"to be or not\n", "a saved model is a directory with config.json$"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_file_of_another_program_names_what_reads_it(name, tmp_path):
+    content, says = FOREIGN[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModelError, match=says):
+        load(tmp_path / name)
+
+
+def test_a_file_of_a_saved_model_names_its_directory(tmp_path):
+    NGram(order=1).fit("a b\n").save(tmp_path / "m")
+    for name in ("config.json", "model.safetensors"):
+        with pytest.raises(ModelError, match=r"give the directory that the file is in: .*m$"):
+            load(tmp_path / "m" / name)
+
+
+def test_the_name_of_a_file_becomes_a_directory_and_that_is_said(tmp_path):
+    model = NGram(order=1).fit("a b\n")
+    with pytest.warns(UserWarning, match=r"x\.pkl becomes a directory.*seqloom\.load reads it"):
+        model.save(tmp_path / "x.pkl")
+    assert load(tmp_path / "x.pkl").fitted
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.save(tmp_path / "model-1.5")  # no ending of files

@@ -109,7 +109,8 @@ class Config:
                 else f"give {other} as well"
             )
             raise ConfigError(
-                f"{name} has no effect with {other} {in_words(actual)}; {wanted}, or leave {name} out"
+                f"{name} has no effect with {other} {in_words(actual)}; {wanted}, or leave {name} out",
+                (name, other),
             )
 
     def _check_exists(self, name: str) -> None:
@@ -167,9 +168,13 @@ class Config:
         """Tell whether training may start from a model with another value of that option."""
         return name in self.gathered("changeable")
 
+    def all_options(self) -> dict[str, Any]:
+        """Return every option with its value."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain = self.all_options()
         left_out = {
             f.name
             for f in dataclasses.fields(self)
@@ -344,8 +349,10 @@ def _check(name: str, kind: Any, value: Any, meta: typing.Mapping[str, Any]) -> 
     allowed = choices(kind)
     if allowed:
         hint = suggest(value, allowed) if isinstance(value, str) else ""
-        raise ConfigError(f"{name} must be one of {', '.join(allowed)}; got {quoted(value)}{hint}")
-    raise ConfigError(f"{name} must be {_describe(kind)}; got {quoted(value)}")
+        raise ConfigError(
+            f"{name} must be one of {', '.join(allowed)}; got {quoted(value)}{hint}", [name]
+        )
+    raise ConfigError(f"{name} must be {_describe(kind)}; got {quoted(value)}", [name])
 
 
 def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
@@ -376,14 +383,15 @@ def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
     if isinstance(value, str):  # where an option takes a word or a number
         if known is not None and value not in known:
             raise ConfigError(
-                f"{name} must be one of {', '.join(known)}; got {quoted(value)}{suggest(value, known)}"
+                f"{name} must be one of {', '.join(known)}; got {quoted(value)}{suggest(value, known)}",
+                [name],
             )
         return
     if low is not None and value < low:
-        raise ConfigError(f"{name} must be at least {low}; got {quoted(value)}")
+        raise ConfigError(f"{name} must be at least {low}; got {quoted(value)}", [name])
     if high is not None and value > high:
         most = f"{high:,}" if isinstance(high, int) else f"{high:g}"
-        raise ConfigError(f"{name} must be at most {most}; got {quoted(value)}")
+        raise ConfigError(f"{name} must be at most {most}; got {quoted(value)}", [name])
 
 
 def in_words(value: Any) -> str:
@@ -420,5 +428,7 @@ def parse_size(size: int | str | None) -> int | None:
     except (ValueError, OverflowError):
         n_bytes = 0
     if n_bytes <= 0:
-        raise ConfigError(f"memory must be a size such as 800M or 2G; got {quoted(size)}")
+        raise ConfigError(
+            f"memory must be a size such as 800M or 2G; got {quoted(size)}", ["memory"]
+        )
     return n_bytes

@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import sys
 import typing
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Literal
 
@@ -46,6 +47,15 @@ class OptionsSignature:
                     inspect.Parameter(f.name, keyword, default=f.default, annotation=kinds[f.name])
                     for f in dataclasses.fields(config)
                 ),
+                *(
+                    [
+                        inspect.Parameter(
+                            "train", keyword, default=None, annotation="TrainConfig | dict | None"
+                        )
+                    ]
+                    if "train" in config.fit_arguments
+                    else []
+                ),
             ]
         )
 
@@ -73,7 +83,33 @@ def docstring(cls: type, config: type[Config]) -> str:
             f"{f.name} : {_type_name(kinds[f.name])}, default {f.default!r}",
             f"    {f.metadata.get('help', '')}",
         ]
+    if "train" in config.fit_arguments:
+        lines += [
+            "train : TrainConfig | dict | None, default None",
+            "    how fit trains, unless it is told there: train={'steps': 200}",
+        ]
     return "\n".join(lines)
+
+
+def public_names(cls: type) -> frozenset[str]:
+    """Return what a class of models and its bases list as names for users, and `train` of networks."""
+    listed = " ".join(vars(base).get("public_names", "") for base in cls.__mro__).split()
+    training = getattr(cls, "config_class", Config).fit_arguments & {"train"}
+    return frozenset(listed) | training
+
+
+def shown_names(model: Any, names: Iterable[str]) -> list[str]:
+    """Choose, of all names of a model, those that `dir` and so tab completion show: the public ones, and
+    whatever a class that is not part of seqloom adds; all others can be used as well.
+    """
+    every = type(model).__mro__[:-1]
+    ours = [cls for cls in every if cls.__module__.startswith("seqloom.")]
+    hidden = {name for cls in ours for name in (*vars(cls), *inspect.get_annotations(cls))}
+    if type(model) in ours:
+        hidden |= vars(model).keys()
+    added = {name for cls in every if cls not in ours for name in vars(cls)}
+    shown = public_names(type(model)) | added
+    return [name for name in names if name.startswith("_") or name in shown or name not in hidden]
 
 
 def changed_options(config: Config) -> dict[str, Any]:
@@ -83,6 +119,11 @@ def changed_options(config: Config) -> dict[str, Any]:
         for f in dataclasses.fields(config)
         if (value := getattr(config, f.name)) != f.default
     }
+
+
+def train_config(values: Mapping[str, Any]) -> Any:
+    """Make the options of training, a `TrainConfig`, by name, since that stands above the models."""
+    return _resolve(_TRAIN)(**values)
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -195,7 +236,9 @@ def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
         return f"it belongs to the model, such as {owner}({option}=...)"
     task = next((entry.task for entry in models.values() if entry.config == own), None)
     if "train" in config.fit_arguments and _has(_TRAIN, option):
-        return f"it belongs to TrainConfig: fit(data, train=TrainConfig({option}=...))"
+        return (
+            f"it belongs to training: fit(data, {option}=...), or train=TrainConfig({option}=...)"
+        )
     if option in config.fit_arguments or option == "valid":
         return f"it belongs to fit: fit(data, {option}=...)"
     if task == "language model" and _has(_SAMPLING, option):

@@ -15,10 +15,12 @@ import re
 import shutil
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from seqloom import progress
 from seqloom.errors import ModelError, SeqloomError
 
 
@@ -272,3 +274,23 @@ def _is(handle: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:
         return False
+
+
+# ---- names
+
+_OF_FILES = {".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin", ".h5", ".keras", ".safetensors"}
+_OF_FILES |= {".onnx", ".npz", ".zip", ".json"}
+
+
+def remark_file_name(target: str | Path) -> None:
+    """Say that a name which looks like that of a file becomes a directory."""
+    path = Path(target)
+    if path.suffix.lower() not in _OF_FILES:
+        return
+    message = (
+        f"{path} becomes a directory of several files, whatever its name says; seqloom.load reads "
+        f"it again, and {path.with_suffix('')} would be plainer"
+    )
+    if progress.current() is None:  # in a script nobody hears what is said
+        warnings.warn(message, stacklevel=4)
+    progress.say(message)

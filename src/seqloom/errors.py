@@ -23,9 +23,15 @@ class SeqloomError(Exception):
 
 
 class ConfigError(SeqloomError, ValueError):
-    """An option that does not exist, or a value outside what it allows."""
+    """An option that does not exist, or a value outside what it allows. `options`: those that the
+    message names, which the command line shows as flags.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str = "", options: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.options = tuple(options)
 
 
 class DataError(SeqloomError, ValueError):

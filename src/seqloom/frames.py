@@ -90,6 +90,26 @@ def as_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
     return table
 
 
+def flat_row(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as cells of one row: those of a pair, such as an interval, and of a mapping get
+    columns of their own.
+
+    >>> flat_row({"f1": 0.5, "interval": (0.4, 0.6), "versus_best": {"p_value": 0.1}})
+    {'f1': 0.5, 'interval_low': 0.4, 'interval_high': 0.6, 'versus_best_p_value': 0.1}
+    """
+    row: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, (tuple, list)) and len(value) == 2:
+            value = dict(zip(("low", "high"), value))
+        inner = flat_row(value) if isinstance(value, Mapping) else None
+        row |= (
+            {name: value}
+            if inner is None
+            else {f"{name}_{key}": cell for key, cell in inner.items()}
+        )
+    return row
+
+
 def html_table(
     heading: Sequence[str],
     rows: Iterable[Sequence[str]],

@@ -13,7 +13,7 @@ The training log goes the same way (`recording`), and what is remarked of rows (
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
@@ -127,11 +127,24 @@ def task(label: str, total: int | None = None, unit: str = "") -> Iterator[Bar]:
         reporter.end(bar)
 
 
+_wording: ContextVar[Callable[[str], str]] = ContextVar("seqloom_wording", default=str)
+
+
+@contextmanager
+def worded(change: Callable[[str], str]) -> Iterator[None]:
+    """Change what is said inside: the command line names flags where the library names arguments."""
+    token = _wording.set(change)
+    try:
+        yield
+    finally:
+        _wording.reset(token)
+
+
 def say(message: str) -> None:
     """Tell the person at the terminal something (a fall-back taken, an estimate); never a result."""
     reporter = current()
     if reporter is not None:
-        reporter.say(shortened(message))
+        reporter.say(shortened(_wording.get()(message)))
 
 
 def say_from_any_thread(message: str) -> bool:

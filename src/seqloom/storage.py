@@ -27,6 +27,7 @@ import numpy as np
 from seqloom import directories
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
+from seqloom.data.foreign import reader_of
 from seqloom.errors import ConfigError, MissingExtra, ModelError, SeqloomError, suggest
 from seqloom.registry import MODELS, is_known, is_registered, model_class
 from seqloom.text.tokenizer import Tokenizer
@@ -79,6 +80,7 @@ def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = 
 
     `beside`: files and directories that are copied into it, by their names there (the log of its training).
     """
+    directories.remark_file_name(directory)
     with writing(directory) as partial:
         write_model(model, partial)
         _check_loads(model, partial)
@@ -279,7 +281,7 @@ def read_config(directory: str | Path) -> dict[str, Any]:
         )
     if not path.is_dir():
         raise ModelError(
-            f"{path}: not a directory; a saved model is a directory with {CONFIG}{_foreign(path)}"
+            f"{path}: not a directory; a saved model is a directory with {CONFIG}{_reader(path)}"
         )
     if not (path / CONFIG).is_file():
         raise ModelError(f"{path}: not a seqloom model: there is no {CONFIG} in it")
@@ -357,23 +359,11 @@ def _deeper(value: Any, levels: int) -> bool:
     return bool(inner) and (not levels or any(_deeper(item, levels - 1) for item in inner))
 
 
-def _foreign(path: Path) -> str:
-    if not path.is_file():  # a pipe would wait for ever
-        return ""
-    with open(path, "rb") as file:
-        head = file.read(64)
-    if head.startswith(b"mmap lm"):
-        return "; this is a KenLM binary: convert its ARPA file instead (seqloom convert model.arpa OUT)"
-    kind = (
-        "a GGUF"
-        if head.startswith(b"GGUF")
-        else "an ARPA"
-        if (path.name.endswith((".arpa", ".arpa.gz")) or head.startswith(b"\\data\\"))
-        else None
-    )
-    if kind:
-        return f"; this looks like {kind} file: seqloom convert FILE OUT makes a model of it"
-    return ""
+def _reader(path: Path) -> str:
+    """Say what reads a file that is no saved model."""
+    if path.name in (CONFIG, ARRAYS) and (path.parent / CONFIG).is_file():
+        return f"; give the directory that the file is in: {path.parent}"
+    return reader_of(path)
 
 
 def check_target(directory: str | Path) -> None:

@@ -83,7 +83,7 @@ def test_wrong_columns_are_one_line(seqloom):
     found = seqloom("fit", "ngram", "rows.jsonl", "-o", "m")
     assert (
         found.one_line()
-        == "rows.jsonl has 2 columns of text: title, meta.body; say which with --column (column=...)"
+        == "rows.jsonl has 2 columns of text: title, meta.body; say which with --column"
     )
     found = seqloom("tokenize", "rows.csv")
     assert found.err == "rows.csv: reading the column 'body'\n"

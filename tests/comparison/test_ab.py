@@ -159,7 +159,7 @@ def test_seeds_are_averaged(lines: list[str], monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_refusals(lines: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"are the same; .*--b normalize=case=lower"):
+    with pytest.raises(ConfigError, match=r"are the same; .*b=\.\.\..*case=lower for normalize"):
         ab(lines, a={"order": 2}, b={"order": 2})
     with pytest.raises(ConfigError, match="did you mean 'order'"):
         ab(lines, a={"ordr": 2})

@@ -622,7 +622,7 @@ def test_what_depends_on_more_is_refused_when_it_is_fitted(name, options, train,
 )
 def test_what_looks_at_a_valid_text_needs_one(train, files):
     model = registry.model_class("lstm")(**base("lstm", files))
-    with pytest.raises(ConfigError, match=r"need held-out data.*--valid FILE"):
+    with pytest.raises(ConfigError, match=r"need held-out data.*give valid=\.\.\."):
         model.fit(corpus(), train=TrainConfig(**TRAIN, **train))
 
 

@@ -322,3 +322,22 @@ def test_cross_validation_of_taggers(name):
     selection = pytest.importorskip("sklearn.model_selection")
     sentences, tags = [["the", "dog"], ["a", "dog"]] * 2, [["D", "N"], ["D", "N"]] * 2
     assert selection.cross_val_score(make(name), sentences, tags, cv=2).tolist() == [1, 1]
+
+
+def test_options_of_training_in_searches():
+    """scikit-learn reaches them by `train__`; a learning rate of next to nothing learns nothing."""
+    pytest.importorskip("torch")
+    selection = pytest.importorskip("sklearn.model_selection")
+    clone = pytest.importorskip("sklearn.base").clone
+    model = make("classifier", train={"steps": 20})
+    assert clone(model).get_params() == model.get_params()
+    search = selection.GridSearchCV(model, {"train__lr": [1e-9, 0.05]}, cv=2)
+    search.fit(TEXTS * 2, KINDS["int"] * 2)
+    assert search.best_params_ == {"train__lr": 0.05}
+    assert search.cv_results_["mean_test_score"].tolist() == [0.5, 1.0]
+    assert search.best_estimator_.fit_info["train"]["steps"] == 20
+    given = {"train": {"steps": 1, "lr": 1e-9}}
+    scores = selection.cross_val_score(model, TEXTS * 2, KINDS["int"] * 2, cv=2, params=given)
+    assert scores.tolist() == [0.5, 0.5]
+    fitted = make("classifier").fit(TEXTS, KINDS["int"], steps=2)
+    assert fitted.fit_info["train"]["steps"] == 2

@@ -240,7 +240,7 @@ def test_other_encodings(tmp_path: Path, encoding: str, monkeypatch: pytest.Monk
 def test_wrong_encoding_says_where(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"fine\nalso fine\nna\xefve\n")
     with pytest.raises(
-        DataError, match=r"a\.txt is not UTF-8.*line 3, byte offset 17.*0xEF.*--encoding latin-1"
+        DataError, match=r"a\.txt is not UTF-8.*line 3, byte offset 17.*0xEF.*encoding='latin-1'"
     ):
         content(read(path))
     far = write(tmp_path / "far.txt", b"x" * 99 + b"\n" + "好\n".encode() * 600_000 + b"\xff")
@@ -393,7 +393,7 @@ def test_where_no_file_is_text_the_first_is_named(mixed: Path) -> None:
     with pytest.raises(DataError, match="matches binary files only"):
         read(mixed / "im*")
     (mixed / "good.txt").unlink()
-    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text.*--encoding latin-1"):
+    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text.*encoding='latin-1'"):
         read(mixed)
 
 

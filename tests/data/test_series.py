@@ -201,7 +201,7 @@ def test_several_series_by_a_key(tmp_path, said):
         "1 day",
     )
     with pytest.raises(
-        DataError, match=r"12 of 24 rows have the time of another row; .*--key-column"
+        DataError, match=r"12 of 24 rows have the time of another row; .*key_column"
     ):
         read_series(table(tmp_path, text), value_columns=["sold"])
     with pytest.raises(DataError, match="line 3: no key in column 'shop'"):

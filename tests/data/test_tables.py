@@ -237,7 +237,7 @@ def test_the_only_column_of_text_is_found(tmp_path: Path, said: list[str]) -> No
     ]
     for name in FORMATS:
         with pytest.raises(
-            DataError, match=rf"{name} has 2 columns of text: id, body; say which with --column"
+            DataError, match=rf"{name} has 2 columns of text: id, body; say which with column="
         ):
             read(write(tmp_path / name, FORMATS[name]()))
     with pytest.raises(DataError, match="has no column of text; it has id"):

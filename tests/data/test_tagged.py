@@ -300,7 +300,7 @@ def test_a_declared_scheme_must_fit(tmp_path, said):
     with pytest.raises(
         DataError,
         match=r"a\.txt, line 3: I-ORG after O, .*; 3 such places among 3 spans: .* not in bio, the "
-        r"declared scheme; they look like iob1 \(--scheme iob1\)$",
+        r"declared scheme; they look like iob1 \(scheme='iob1'\)$",
     ):
         read_tagged(path, scheme="bio")
     with pytest.raises(
@@ -462,7 +462,7 @@ def test_texts_with_labels_are_no_words_with_tags(tmp_path, text):
     path = write(tmp_path / "a.tsv", text)
     with pytest.raises(
         DataError,
-        match=r"a\.tsv looks like texts with labels, .*Fit a classifier, or give --form conll",
+        match=r"a\.tsv looks like texts with labels, .*Fit a classifier, or give form='conll'",
     ):
         read_tagged(path)
     assert read_tagged(path, form="conll").n_words == 3

@@ -11,13 +11,16 @@ from typing import Any
 
 import seqloom
 from seqloom.contracts.base import Model
+from seqloom.describing import public_names
 from seqloom.registry import MODELS
 
 HEAD = """# Reference: Python
 
 Generated from `seqloom.__all__` by `python -m tests.generated`; a test keeps it current. \
 `help(seqloom.NAME)` shows more. The
-options of models are those of [`seqloom fit`](reference-cli.md#seqloom-fit), explained there.
+options of models are those of [`seqloom fit`](reference-cli.md#seqloom-fit), explained there. \
+Of a model the names are those that
+`dir(model)`, and so tab completion, shows; what a model of your own writes is on [its page](own-model.md).
 """
 WIDTH = 110
 
@@ -96,7 +99,12 @@ def _class(name: str, cls: Any) -> str:
 
 
 def _model(name: str, model: Any, contract: Any) -> str:
-    options = ", ".join(f"{f.name}={f.default!r}" for f in dataclasses.fields(model.config_class))
+    options = ", ".join(
+        [
+            *(f"{f.name}={f.default!r}" for f in dataclasses.fields(model.config_class)),
+            *(["train=None"] if "train" in model.config_class.fit_arguments else []),
+        ]
+    )
     entry = MODELS.get(model.name)
     summary = _first(model) if vars(model).get("__doc__") else entry.summary if entry else ""
     what = f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
@@ -104,28 +112,37 @@ def _model(name: str, model: Any, contract: Any) -> str:
         f"### {name}",
         _block(f"seqloom.{name}({options})"),
         f"{what} A model of the contract [{contract.__name__}](#{contract.__name__.lower()}).",
-        _methods(model, [model], set(dir(contract))),
+        _methods(model, [model], public_names(contract)),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _methods(cls: Any, bases: list[Any], known: Collection[str] = ()) -> str:
-    """The public methods and properties with a docstring that these classes write."""
+    """The public methods and properties with a docstring that these classes write; of a model those
+    that `dir` shows.
+    """
+    every = public_names(cls) if _is_model(cls) else {name for base in bases for name in vars(base)}
     names = dict.fromkeys(
         name
         for base in bases
         for name in vars(base)
-        if not name.startswith("_") and name not in known
+        if not name.startswith("_") and name in every and name not in known
     )
-    rows = []
+    rows: list[str] = []
+    described_names: set[str] = set()
     for name in names:
         value = inspect.getattr_static(cls, name)
         value = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
         described = value.fget if isinstance(value, property) else getattr(value, "func", value)
         if inspect.isfunction(described) and described.__doc__:
             call = name if described is not value else f"{name}{_signature(value)}"
+            described_names.add(name)
             rows.append(f"| `{_cell(call)}` | {_cell(_first(described))} |")
-    return "\n".join(["| | |", "|---|---|", *rows]) if rows else ""
+    table = "\n".join(["| | |", "|---|---|", *rows]) if rows else ""
+    if not _is_model(cls):
+        return table
+    others = sorted(every - set(known) - described_names)
+    return f"{table}\n\nAlso: {', '.join(f'`{name}`' for name in others)}." if others else table
 
 
 def _cell(text: str) -> str:

@@ -115,6 +115,6 @@ def test_a_full_disk_is_one_clear_line(monkeypatch):
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     with pytest.raises(
         SeqloomError,
-        match=r"no room for temporary files .* set TMPDIR to a larger disk or raise --memory",
+        match=r"no room for temporary files .* set TMPDIR to a larger disk or raise memory=\.\.\.",
     ):
         count_cells(text(), 200, window=3, memory=1)

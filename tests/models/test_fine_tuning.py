@@ -316,7 +316,7 @@ def test_what_is_too_long_is_said(place, said):
     long = [("the cat sat on the log " * 9, "+"), ("cat", "-")]
     NeuralClassifier(encoder=place, frozen=True).fit(long, train=QUICK)
     assert any(
-        "1 of 2 texts are longer than the 12 tokens" in line and "--long windows" in line
+        "1 of 2 texts are longer than the 12 tokens" in line and "long='windows'" in line
         for line in said
     )
     said.clear()

@@ -106,11 +106,11 @@ def test_tied_and_frozen_freezes_the_output_and_says_so(place, monkeypatch):
     monkeypatch.setattr(progress, "say", said.append)
     tied = fitted(LSTM, place, pretrained_training="frozen")
     assert "output.weight" not in tied.weights
-    assert any("so it is frozen too; --no-tied" in line for line in said)
+    assert any("so it is frozen too; tied=False" in line for line in said)
     said.clear()
     free = fitted(LSTM, place, pretrained_training="frozen", tied=False)
     assert free.weights["output.weight"].shape == (free.tokenizer.vocab_size, 6)
-    assert not any("--no-tied" in line for line in said)
+    assert not any("tied=False" in line for line in said)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "momentum"])

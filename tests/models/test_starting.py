@@ -406,7 +406,7 @@ def test_quantised_models_are_refused_with_advice(name, tmp_path):
     with pytest.raises(
         ConfigError,
         match="has 8 bits a weight, which cannot be trained; give the model that it was quantised "
-        "from, or convert again without --bits",
+        "from, or convert again without bits",
     ):
         registry.model_class(name)().fit(data(name)[1], start=tmp_path / "small", train=train(name))
 
@@ -612,7 +612,7 @@ def test_a_start_with_pretrained_vectors_needs_their_file_no_more(
     shutil.rmtree(tmp_path / "vectors")
     del said[:]
     model = registry.model_class(name)().fit(data(name)[1], start=origin, train=train(name))
-    assert any("--freeze '*embedding.weight' keeps them" in line for line in said) == (
+    assert any("freeze=('*embedding.weight',) keeps them" in line for line in said) == (
         training == "frozen"
     )
     assert model.config.pretrained is None

@@ -306,7 +306,7 @@ def test_texts_that_cannot_be_read_in_pieces(options, said):
 
 def test_taggers_that_decide_on_whole_sentences():
     with pytest.raises(
-        ConfigError, match=r"a CRF chooses the tags of a whole sentence together; fit .*--no-crf"
+        ConfigError, match=r"a CRF chooses the tags of a whole sentence together; fit .*crf=False"
     ):
         NeuralTagger(**small("gru", d_characters=4)).fit(SENTENCES, train=TRAIN).stream()
     bioes = [(words, convert(tags, "bio", "bioes")) for words, tags in SENTENCES]

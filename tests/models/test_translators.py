@@ -301,7 +301,9 @@ def test_long_pairs_are_left_out_and_said(monkeypatch):
     said = []
     monkeypatch.setattr("seqloom.progress.say", said.append)
     fitted("seq2seq", [*PAIRS, ("a" * 30, "a"), ("b", "b" * 40)], max_length=20, valid=PAIRS[:9])
-    assert "2 of 62 pairs have more than 20 tokens and are left out; --max-length sets this" in said
+    assert (
+        "2 of 62 pairs have more than 20 tokens and are left out; max_length=... sets this" in said
+    )
     with pytest.raises(DataError, match="all pairs of pairs are longer than max_length 1"):
         fitted("seq2seq", max_length=1)
 

@@ -291,7 +291,9 @@ def test_a_run_of_other_settings_is_not_continued(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
     with pytest.raises(RuntimeError, match="plug"):
         run(Toy(fail_at=5), place=tmp_path / "r")
-    with pytest.raises(ConfigError, match=r"other settings .*a was 1, is 2.*--restart"):
+    with pytest.raises(
+        ConfigError, match=r"other settings .*a was 1, is 2.*remove .* to start over"
+    ):
         loop.train(
             Toy(), TrainConfig(steps=12), device=CPU, run=Run(tmp_path / "r"), facts={"a": 2}
         )

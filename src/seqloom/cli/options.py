@@ -12,10 +12,11 @@ import functools
 import json
 import math
 import os
+import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,8 +26,8 @@ import click
 from seqloom import tasks
 from seqloom.config import MAX_INTEGER, Config, choices, field_types
 from seqloom.describing import renamed
-from seqloom.errors import ConfigError, DataError, either, suggest
-from seqloom.progress import current, reporting
+from seqloom.errors import ConfigError, DataError, SeqloomError, either, suggest
+from seqloom.progress import current, reporting, worded
 from seqloom.reporters import RemarksOnly, reporter_for
 from seqloom.tasks.task import Command, TextReading, read_text
 
@@ -52,16 +53,56 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @functools.wraps(function)
     def wrapped(*args: Any, quiet: bool, debug: bool, **options: Any) -> Any:
+        flags = flags_of(click.get_current_context().command)
         try:
-            with reporting(reporter_for(quiet)):
+            with reporting(reporter_for(quiet)), worded(lambda text: in_flags(text, flags)):
                 result = function(*args, **options)
                 sys.stdout.flush()
                 return result
+        except SeqloomError as error:
+            error.args = (in_flags(str(error), flags, getattr(error, "options", ())),)
+            raise
         except BrokenPipeError:  # the reader went away (head); that is its right
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise SystemExit(0) from None
 
     return wrapped
+
+
+def flags_of(command: click.Command) -> dict[str, str]:
+    """Return the flags of a command by the names of their options."""
+    options = (param for param in command.params if isinstance(param, click.Option))
+    return {option.name: max(option.opts, key=len) for option in options if option.name}
+
+
+_ARGUMENT = re.compile(r"\b([a-z]\w*)=(\.\.\.|'[^']*'|True\b|False\b)")
+_START_OVER = re.compile(r"remove \S+ to start over")  # of a run, for which there is a flag
+
+
+def in_flags(message: str, flags: Mapping[str, str], options: Collection[str] = ()) -> str:
+    """Name flags where the library names arguments: `valid=...`, `form='tsv'`, words such as min_count,
+    and `options`, which the message is known to name. What is no flag of the command stays.
+
+    >>> in_flags("give valid=... or crf=False", {"valid": "--valid", "crf": "--crf"})
+    'give --valid or --no-crf'
+    """
+
+    def argument(match: re.Match[str]) -> str:
+        flag, value = flags.get(match[1]), match[2]
+        if flag is None:
+            return match[0]
+        if value == "False":
+            return f"--no-{flag[2:]}"
+        return flag if value in ("...", "True") else f"{flag} {value[1:-1]}"
+
+    message = _ARGUMENT.sub(argument, message)
+    if "restart" in flags:
+        message = _START_OVER.sub("give --restart to start over", message)
+    words = [name for name in flags if name in options or "_" in name]
+    if not words:
+        return message
+    alone = rf"(?<![\w./'\"=-])({'|'.join(words)})(?![\w/'\"(=-]|\.\w)"
+    return re.sub(alone, lambda match: flags[match[1]], message)
 
 
 def former_name(old: str, new: str) -> Callable[[F], F]:

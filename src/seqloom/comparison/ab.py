@@ -35,7 +35,9 @@ from seqloom.comparison.bench import OWN, Attempt, Bench, Rung
 from seqloom.comparison.ladder import Count, Ladder, Parts, Score, Trial
 from seqloom.comparison.table import aligned
 from seqloom.contracts.base import Model
+from seqloom.describing import changed_options
 from seqloom.errors import ConfigError
+from seqloom.frames import as_frame, html_table
 from seqloom.metrics import bootstrap
 from seqloom.metrics.language import MAX_SEGMENTS
 from seqloom.metrics.result import plain
@@ -146,9 +148,13 @@ class ABResult:
         end = [sentence] if (sentence := self.sentence()) else []
         return "\n".join(line.rstrip() for line in [*head, *lines, *self.notes, *end])
 
-    def _repr_html_(self) -> str:
-        from seqloom.frames import html_table
+    __str__ = __repr__ = table
 
+    def to_frame(self) -> Any:
+        """Return a row for each figure: a frame of pandas or polars where one is installed."""
+        return as_frame(map(asdict, self.figures))
+
+    def _repr_html_(self) -> str:
         heading, *rows = self.rows()
         about = [
             f"{self.model} on {self.corpus}, {self.runs}",
@@ -215,8 +221,7 @@ def ab(
     ladder = _ladder(first, second)
     if first == second:
         raise ConfigError(
-            "A and B are the same; give one of them an option, for example --b normalize=case=lower "
-            "(b={'normalize': 'case=lower'})"
+            "A and B are the same; give one of them an option (b=...), for example case=lower for normalize"
         )
     for setting in (first, second) if seeds else ():
         if not setting.has_seed:
@@ -245,7 +250,7 @@ def ab(
         {
             **({"model": s.model.name} if len(names) > 1 else {}),
             **s.options,
-            **_given_options(s.train),
+            **({} if s.train is None else changed_options(s.train)),
         }
         for s in (first, second)
     ]
@@ -269,14 +274,7 @@ def _setting(
             raise ConfigError(
                 "both is for options, and a model has its own; leave both out, or give options as a and b"
             )
-        cls, options = (
-            type(side),
-            {
-                f.name: getattr(side.config, f.name)
-                for f in fields(side.config)
-                if getattr(side.config, f.name) != f.default
-            },
-        )
+        cls, options = type(side), changed_options(side.config)
     else:
         options = {**both, **({"model": side} if isinstance(side, str) else side or {})}
         cls = model_class(str(options.pop("model", model)))
@@ -289,6 +287,8 @@ def _setting(
         return Setting(cls, options, None, fit)
     own, training = ({f.name for f in fields(config)} for config in (cls.config_class, TrainConfig))
     of_training = {name: value for name, value in options.items() if name in training - own}
+    if isinstance(side, Model) and side.train is not None:
+        of_training |= changed_options(side.train)
     return Setting(
         cls,
         {name: value for name, value in options.items() if name not in of_training},
@@ -392,16 +392,6 @@ def _over_folds(counts: list[Count]) -> Figure:
         float(gaps.min()),
         float(gaps.max()),
         "folds",
-    )
-
-
-def _given_options(train: TrainConfig | None) -> dict[str, Any]:
-    return (
-        {}
-        if train is None
-        else {
-            f.name: value for f in fields(train) if (value := getattr(train, f.name)) != f.default
-        }
     )
 
 

@@ -26,7 +26,7 @@ from seqloom.comparison.bench import UNKNOWN
 from seqloom.comparison.curve import Curve
 from seqloom.directories import InUse, locked
 from seqloom.errors import SeqloomError
-from seqloom.frames import html_table
+from seqloom.frames import as_frame, flat_row, html_table
 from seqloom.metrics import bootstrap
 from seqloom.metrics.result import plain
 
@@ -103,6 +103,9 @@ class Skipped:
     reason: str
 
 
+SHOWN_WIDTH = 120  # characters of a printed table
+
+
 @dataclass
 class Comparison:
     """All rows, in the order of the ladder, and how they came about."""
@@ -155,6 +158,40 @@ class Comparison:
 
         return answer(self, self.saved) if self.results else None
 
+    def __str__(self) -> str:
+        """Return the table, with the columns that a notebook has room for, and the answer below it."""
+        from seqloom.comparison.table import chosen, columns, lines, mark, title
+
+        shown = chosen(
+            columns(self.ladder, self if self.results else None), self.results, SHOWN_WIDTH
+        )
+        answer = self.answer
+        return "\n".join(
+            [
+                title(self),
+                *lines(shown, [*self.results, *self.skipped]),
+                *mark(self),
+                *([answer.text, *answer.commands] if answer else []),
+            ]
+        )
+
+    __repr__ = __str__
+
+    def to_frame(self) -> Any:
+        """Return a row for each rung, with the difference to the best: a frame of pandas or polars
+        where one is installed.
+        """
+        return as_frame(map(flat_row, self._rung_rows()))
+
+    def _rung_rows(self) -> list[dict[str, Any]]:
+        rows = []
+        for r in self.results:
+            row = r.to_dict(self.ladder.score_unit, self.ladder.learn_unit)
+            if r.name != self.best.name:
+                row["versus_best"] = self.difference(r.name, self.best.name)._asdict()
+            rows.append(row)
+        return rows
+
     def _repr_html_(self) -> str:
         """Return the table, and the answer below it, for notebooks."""
         from seqloom.comparison.table import columns, mark, title
@@ -183,12 +220,7 @@ class Comparison:
         """Return plain values for JSON; what cannot be known (the interval of a single segment) is the
         text "nan".
         """
-        measure, rows = self.ladder.measure, []
-        for r in self.results:
-            row = r.to_dict(self.ladder.score_unit, self.ladder.learn_unit)
-            if r.name != self.best.name:
-                row["versus_best"] = self.difference(r.name, self.best.name)._asdict()
-            rows.append(row)
+        measure = self.ladder.measure
         curve = {
             name: [
                 {self.ladder.size_unit: p.size, measure.key: p.value, "seconds": p.seconds}
@@ -208,7 +240,7 @@ class Comparison:
                 "measure": measure.key,
                 "best": self.best.name if self.results else None,
                 "answer": answer.to_dict() if answer else None,
-                "rungs": rows,
+                "rungs": self._rung_rows(),
                 "skipped": [asdict(s) for s in self.skipped],
                 "seqloom": __version__,
                 **({"curve": curve} if curve else {}),
@@ -264,7 +296,7 @@ def held(directory: Path) -> AbstractContextManager[None]:
         directory.with_name(f"{directory.name}.lock"),
         lambda who: (
             f"{directory}: {who} is comparing models on this text there; wait until it has ended, or "
-            f"give another directory (--work)"
+            f"give another directory (work=...)"
         ),
     )
 

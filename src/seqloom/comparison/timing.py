@@ -76,7 +76,7 @@ def check_time(ladder: Ladder, rung: Rung, bench: Bench, minutes: float) -> None
             return
     raise NotPossible(
         f"would need about {duration(estimate)} of the {duration(allowed)} allowed, measured on a part; "
-        "--limit allows more"
+        "limit=... allows more"
     )
 
 

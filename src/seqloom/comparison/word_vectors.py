@@ -109,13 +109,13 @@ class VectorLadder(Ladder):
     def folds(self, data: Corpus, n: int | None) -> list[Parts]:
         raise ConfigError(
             "word vectors are evaluated on questions, not on held-out text; give a file of analogies or "
-            "similarities (--valid FILE, valid=...) and no folds"
+            "similarities (valid=...) and no folds"
         )
 
     def split(self, data: Corpus, valid: Any, test: Any) -> Parts:
         if test is None or valid is not None:
             raise ConfigError(
-                "word vectors are compared on files of analogies or similarities: give --on FILE "
+                "word vectors are compared on files of analogies or similarities: give on=... "
                 "(test=[Path(...)]) and no other held-out data"
             )
         return Parts(data, None, test, f"asked {test.name}")

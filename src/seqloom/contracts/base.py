@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
@@ -26,11 +26,27 @@ from seqloom import progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, make, parse_size
 from seqloom.contracts import declaring, saving
-from seqloom.contracts.fitting import FitOptions, refuse_idle, tokenizer_for
+from seqloom.contracts.fitting import (
+    FitOptions,
+    chosen_training,
+    no_tokenizer,
+    refuse_idle,
+    remark_training_data,
+    take_training,
+    tokenizer_for,
+    training_log,
+    training_params,
+)
 from seqloom.contracts.saving import Kind, check_learnt
 from seqloom.contracts.starting import open_origin
 from seqloom.data.corpus import Corpus
-from seqloom.describing import OptionsSignature, changed_options, docstring, scikit_learn_tags
+from seqloom.describing import (
+    OptionsSignature,
+    changed_options,
+    docstring,
+    scikit_learn_tags,
+    shown_names,
+)
 from seqloom.errors import (
     ConfigError,
     ModelError,
@@ -47,6 +63,7 @@ from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from seqloom.contracts.fitting import Train
     from seqloom.training.config import TrainConfig
 
 T = TypeVar("T")
@@ -68,6 +85,20 @@ class Model(ABC):
     __signature__ = OptionsSignature()  # of the class
     # A model of this task must write one of these methods.
     primitives: ClassVar[tuple[str, ...]] = ()
+    # What `dir` shows, with those of bases: the names for users. Others are for models and the engine.
+    public_names: ClassVar[str] = (
+        "name task config fit fitted fit_info history parameters summary get_params "
+        "set_params save load label"
+    )
+    config: Any
+    train: TrainConfig | None  # how `fit` trains, unless it says otherwise
+    given_options: frozenset[str]
+    members: list[Any]
+    fitted: bool
+    tokenizers: dict[str, Tokenizer]  # by name; the one of a model of text is `text`
+    learnt: dict[str, Any]  # besides its arrays: what `learnt_values` says
+    fit_info: dict[str, Any]  # the record of how the fit went; nothing relies on it
+    log: progress.Lines  # of its training, report by report
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -87,16 +118,20 @@ class Model(ABC):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         declaring.check_primitive(type(self))
-        self.config: Any = make(self.config_class, config, options)
+        self.train = None
+        if self.trained:
+            self.train, options = take_training(None, options)
+        self.config = make(self.config_class, config, options)
         self.given_options = frozenset(options if config is None else changed_options(self.config))
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
-        self.members: list[Any] = []
+        self.members = []
         self._forget()
 
     def __repr__(self) -> str:
-        options = ", ".join(
-            f"{name}={value!r}" for name, value in changed_options(self.config).items()
-        )
+        changed = changed_options(self.config)
+        if self.train is not None:
+            changed["train"] = changed_options(self.train)
+        options = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         state = f"fitted: {self.summary()}" if self.fitted else "not fitted"
         return f"<{type(self).__name__}({options}), {state}>"
 
@@ -114,22 +149,33 @@ class Model(ABC):
                 obj=self,
             )
 
+    def __dir__(self) -> list[str]:
+        return shown_names(self, super().__dir__())
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the options and their values, as in scikit-learn."""
-        return {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+        """Return the options and their values, as in scikit-learn; of a network also `train`, and with
+        `deep` each option of training: `train__lr`.
+        """
+        training = training_params(self.train, deep) if self.trained else {}
+        return self.config.all_options() | training
 
     def set_params(self, **options: Any) -> Self:
-        """Change options; the model must then be fitted again."""
+        """Change options, of a network also those of training (`train__lr=0.01`); the model must then
+        be fitted again.
+        """
         if options:
-            members, given = self.members, self.given_options
-            type(self).__init__(self, make(self.config_class, None, self.get_params() | options))
-            self.members, self.given_options = members, given | options.keys()
+            members, given, train = self.members, self.given_options, self.train
+            if self.trained:
+                train, options = take_training(train, options)
+            config = make(self.config_class, None, self.config.all_options() | options)
+            type(self).__init__(self, config)
+            self.members, self.given_options, self.train = members, given | options.keys(), train
         return self
 
     def __sklearn_clone__(self) -> Self:
         """Make a model with the same options that has learnt nothing, for scikit-learn."""
         other = self._unfitted(self.config)
-        other.members = list(self.members)
+        other.members, other.train = list(self.members), self.train
         return other
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -139,30 +185,14 @@ class Model(ABC):
         return scikit_learn_tags(self._estimator_type, transforms=hasattr(self, "transform"))
 
     def _forget(self) -> None:
-        self.fitted = False
-        self.tokenizers: dict[str, Tokenizer] = {}  # by name; the one of a model of text is `text`
-        self.learnt: dict[str, Any] = {}  # besides its arrays: what `learnt_values` says
-        self.fit_info: dict[str, Any] = {}  # the record of how the fit went; nothing relies on it
-        self.log: progress.Lines = []  # of its training, report by report
+        self.fitted, self.tokenizers, self.learnt, self.fit_info, self.log = False, {}, {}, {}, []
 
     @property
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer of a fitted model of text."""
         if storage.TEXT not in self.tokenizers:
             Model.check_fitted(self)
-            if self.tokenizers:
-                raise ConfigError(
-                    f"{self.name} models have no tokenizer named text, but {', '.join(self.tokenizers)}; "
-                    "ask for one of model.tokenizers"
-                )
-            if hasattr(self.config, "tokenizer"):
-                raise ModelError(
-                    f"this {self.name} model has lost its tokenizer: it is damaged; fit and save it again"
-                )
-            raise ConfigError(
-                f"{self.name} models take words as they are and have no tokenizer; split text into "
-                f"words first, for example with text.split()"
-            )
+            raise no_tokenizer(self)
         return self.tokenizers[storage.TEXT]
 
     @tokenizer.setter
@@ -186,18 +216,7 @@ class Model(ABC):
         """Warn if evaluation data is data that the model, or a member, was fitted on, as a whole or
         by single files.
         """
-        hashes = self.data_hashes()
-        again = sum(digest[:16] in hashes for digest in files)
-        part = (
-            ""
-            if fingerprint[:16] in hashes or again == len(files)
-            else f"{again:,} of the {len(files):,} files of "
-        )
-        if again or fingerprint[:16] in hashes:
-            progress.say(
-                f"warning: this {self.name} model was fitted on {part}{name}; results on it are "
-                f"too optimistic"
-            )
+        remark_training_data(self, name, fingerprint, files)
 
     def data_hashes(self) -> set[str]:
         """Return beginnings of the hashes of all data that it, its members and its origin were fitted on."""
@@ -215,7 +234,8 @@ class Model(ABC):
 
     def settled_options(self) -> dict[str, Any]:
         """Return the options with the values that were chosen where none were given."""
-        return self.get_params()
+        values: dict[str, Any] = self.config.all_options()
+        return values
 
     @property
     def history(self) -> Any:
@@ -224,21 +244,12 @@ class Model(ABC):
         saved with it, which may be less.
         """
         self.check_fitted()
-        nothing: list[float] = []
-        losses, likelihoods = (
-            self.recorded("losses", nothing),
-            self.recorded("log_likelihoods", nothing),
-        )
-        return as_frame(
-            self.log
-            or [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, 1)]
-            or [{"step": i, "log_likelihood": value} for i, value in enumerate(likelihoods)]
-        )
+        return as_frame(training_log(self))
 
     @property
     def trained(self) -> bool:
         """Return whether it is a network trained by the training engine."""
-        return "train" in self.config.fit_arguments
+        return "train" in self.config_class.fit_arguments
 
     @property
     def parameters(self) -> int:
@@ -253,10 +264,11 @@ class Model(ABC):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn, from scratch or from the weights of the fitted model `start`; written once for each task."""
 
@@ -298,20 +310,22 @@ class Model(ABC):
     def fit_options(
         self,
         memory: int | str | None,
-        train: TrainConfig | None,
+        train: Train,
         device: str | None,
         run: str | Path | None,
         valid: Any = None,
         start: Any = None,
+        training: Mapping[str, Any] | None = None,
     ) -> FitOptions:
-        """Return the arguments of `fit` besides the data; refuse those that this kind of model does
-        not use.
+        """Return the arguments of `fit` besides the data, `training`: single options of training; refuse
+        those that this kind of model does not use.
         """
-        self._check_train(train)
+        chosen = chosen_training(self, train, training or {})
+        self._check_train(chosen)
         options = FitOptions(
             valid=valid,
             memory=parse_size(memory),
-            train=train,
+            train=chosen,
             device=device,
             run=Path(run) if run else None,
         )
@@ -356,6 +370,7 @@ class Model(ABC):
         return any([member.to_device(device) for member in self.members])
 
     def save(self, directory: str | Path) -> None:
+        """Write the fitted model: a directory, which `seqloom.load` reads."""
         self.check_fitted()
         storage.save(self, directory)
 

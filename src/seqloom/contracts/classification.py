@@ -36,7 +36,7 @@ from seqloom.metrics.slices import by_name, further_columns, length_record
 from seqloom.text.file_names import refuse_existing_file
 
 if TYPE_CHECKING:
-    from seqloom.training.config import TrainConfig
+    from seqloom.contracts.fitting import Train
 
 BATCH = 20_000  # examples that are scored together
 THRESHOLD = 0.5  # of a label among several: likelier than not
@@ -46,6 +46,7 @@ class Classifier(Model):
     """Which of a few classes an example belongs to."""
 
     task: ClassVar[str] = "classifier"
+    public_names = "tokenizer classes classes_ predict predict_proba score evaluate"
     _estimator_type: ClassVar[str | None] = "classifier"
     learnt_values: ClassVar[dict[str, Kind]] = {
         "classes": labels,
@@ -110,10 +111,11 @@ class Classifier(Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: examples, with `labels`; or a Labelled, a Path, a list of (example, label), a frame.
 
@@ -121,7 +123,7 @@ class Classifier(Model):
         training starts from.
         """
         labelled = as_labelled(data, labels)
-        options = self.fit_options(memory, train, device, run, start=start)
+        options = self.fit_options(memory, train, device, run, start=start, training=training)
         if options.start is not None:
             labelled = labels_of_start(labelled, options.start)
         classes = labelled.classes if options.start is None else options.start.model.classes
@@ -168,7 +170,7 @@ class Classifier(Model):
         if data.pairs and not self.learns_pairs:
             raise ConfigError(
                 f"{data.name} has pairs of texts, but {self.name} models read single texts; a "
-                f"classifier on a converted encoder reads pairs (seqloom fit classifier --encoder DIR)"
+                f"classifier on a converted encoder reads pairs (NeuralClassifier with encoder='DIR')"
             )
         if held_out is not None and held_out.pairs != data.pairs:
             kinds = (
@@ -211,10 +213,10 @@ class Classifier(Model):
         if wrong is not None:
             raise DataError(
                 f"this {self.name} model reads pairs of texts, but example {wrong} is no pair; "
-                f"give a tuple of two texts (in files --pair-column NAME)"
+                f"give a tuple of two texts (in files pair_column=...)"
                 if self.reads_pairs
                 else f"this {self.name} model reads single texts, but example {wrong} is a pair of "
-                f"them; give one text (in files without --pair-column)"
+                f"them; give one text (in files without pair_column=...)"
             )
 
     def log_probs(self, examples: list[Any]) -> np.ndarray:

@@ -4,19 +4,25 @@ record of which text it was.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seqloom import progress
 from seqloom.contracts.starting import Origin
 from seqloom.data.corpus import Corpus
-from seqloom.errors import ConfigError
+from seqloom.describing import changed_options, train_config
+from seqloom.errors import ConfigError, ModelError, SeqloomError, quoted
+from seqloom.progress import Lines
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.tokenizer_directory import KINDS, choose_tokenizer
 
 if TYPE_CHECKING:
     from seqloom.contracts.base import Model
     from seqloom.training.config import TrainConfig
+
+    Train = TrainConfig | Mapping[str, Any] | None  # how to train, as `fit` and a model take it
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,73 @@ class FitOptions:
     device: str | None = None
     run: Path | None = None  # where checkpoints go
     start: Origin | None = None  # the fitted model that training starts from
+
+
+LENGTHS = ("minutes", "steps", "epochs")  # options that say how long to train
+PREFIX = "train__"  # of an option of training among those of a model, as scikit-learn names it
+
+
+def take_training(
+    train: TrainConfig | None, options: Mapping[str, Any]
+) -> tuple[TrainConfig | None, dict[str, Any]]:
+    """Take `train` and `train__lr` and the like out of the options of a model; return how to train, where
+    nothing is given as in `train`, and the other options.
+    """
+    whole = options.get("train", train)
+    single = {
+        name.removeprefix(PREFIX): value
+        for name, value in options.items()
+        if name.startswith(PREFIX)
+    }
+    others = {
+        name: value
+        for name, value in options.items()
+        if name != "train" and not name.startswith(PREFIX)
+    }
+    chosen = _merged(None, whole, single)
+    return None if chosen is None or not changed_options(chosen) else chosen, others
+
+
+def training_params(train: TrainConfig | None, deep: bool) -> dict[str, Any]:
+    """Return `train` as a parameter and, with `deep`, each of its options."""
+    values = (train or train_config({})).all_options() if deep else {}
+    return {"train": train} | {f"{PREFIX}{name}": value for name, value in values.items()}
+
+
+def chosen_training(model: Model, train: Train, training: Mapping[str, Any]) -> TrainConfig | None:
+    """Return how `fit` is to train: as the model says, changed by `train`, changed by single options."""
+    own, known = model.config.all_options(), train_config({}).all_options()
+    for name in training:
+        if name in own and (name not in known or not model.trained):
+            raise ConfigError(
+                f"{name} is an option of {model.name} models: {type(model).__name__}({name}=...)"
+            )
+        if not model.trained:
+            raise ConfigError(f"{model.name} models do not use {name} in fit; leave it out")
+    return _merged(model.train, train, training)
+
+
+def _merged(
+    before: TrainConfig | None, train: Train, single: Mapping[str, Any]
+) -> TrainConfig | None:
+    """Return the options of training, the later ones over those before; a later length (steps, epochs or
+    minutes) replaces an earlier one of any kind.
+    """
+    usual = train_config({})
+    if train is not None and not isinstance(train, (Mapping, type(usual))):
+        raise ConfigError(
+            f"train must be a TrainConfig or a dict such as {{'steps': 200}}; got {quoted(train)}"
+        )
+    if before is None and not single and not isinstance(train, Mapping):
+        return train
+    values: dict[str, Any] = {}
+    for layer in (before, train, single):
+        given = dict(layer or {}) if isinstance(layer, Mapping | None) else changed_options(layer)
+        if any(given.get(name) is not None for name in LENGTHS):
+            values = {name: value for name, value in values.items() if name not in LENGTHS}
+        values |= given
+    config: TrainConfig = train_config(values)
+    return config
 
 
 def refuse_idle(model: Model, options: FitOptions, start: Any) -> None:
@@ -80,6 +153,48 @@ def tokenizer_for(c: Any, corpus: Corpus) -> Tokenizer:
         )
     tokenizer = corpus.read_by(lambda: choose_tokenizer(c.tokenizer, corpus, **chosen))
     return tokenizer if inserts_marks else tokenizer.without_marks()
+
+
+def no_tokenizer(model: Model) -> SeqloomError:
+    """Return the error that says why a fitted model has no tokenizer named text."""
+    if model.tokenizers:
+        return ConfigError(
+            f"{model.name} models have no tokenizer named text, but {', '.join(model.tokenizers)}; "
+            "ask for one of model.tokenizers"
+        )
+    if hasattr(model.config, "tokenizer"):
+        return ModelError(
+            f"this {model.name} model has lost its tokenizer: it is damaged; fit and save it again"
+        )
+    return ConfigError(
+        f"{model.name} models take words as they are and have no tokenizer; split text into "
+        f"words first, for example with text.split()"
+    )
+
+
+def remark_training_data(model: Model, name: str, fingerprint: str, files: Collection[str]) -> None:
+    """Warn if evaluation data is data that the model was fitted on, as a whole or by single files."""
+    hashes = model.data_hashes()
+    again = sum(digest[:16] in hashes for digest in files)
+    whole = fingerprint[:16] in hashes
+    part = "" if whole or again == len(files) else f"{again:,} of the {len(files):,} files of "
+    if again or whole:
+        progress.say(
+            f"warning: this {model.name} model was fitted on {part}{name}; results on it are "
+            f"too optimistic"
+        )
+
+
+def training_log(model: Model) -> Lines:
+    """Return the log of the training, or what the record of the fit has of it."""
+    nothing: list[float] = []
+    losses = model.recorded("losses", nothing)
+    likelihoods = model.recorded("log_likelihoods", nothing)
+    return (
+        model.log
+        or [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, 1)]
+        or [{"step": i, "log_likelihood": value} for i, value in enumerate(likelihoods)]
+    )
 
 
 def data_record(corpus: Corpus) -> dict[str, Any]:

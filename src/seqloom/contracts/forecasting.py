@@ -46,7 +46,7 @@ from seqloom.metrics.forecasting import INTERVALS
 from seqloom.metrics.result import Result, Signature
 
 if TYPE_CHECKING:
-    from seqloom.training.config import TrainConfig
+    from seqloom.contracts.fitting import Train
 
 RATE = 0.001  # of false alarms
 
@@ -55,6 +55,7 @@ class Forecaster(Model):
     """What comes next in a series."""
 
     task: ClassVar[str] = "forecaster"
+    public_names = "columns horizon season step forecast backtest anomalies evaluate"
     config_class: ClassVar[type[Config]] = SeriesConfig
     learnt_values: ClassVar[dict[str, Kind]] = {
         "columns": names,
@@ -142,10 +143,11 @@ class Forecaster(Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: a Series, a Path, numbers (T,) or (T, C), or a frame with a column of times.
 
@@ -154,7 +156,7 @@ class Forecaster(Model):
         from.
         """
         series = as_series(data)
-        options = self.fit_options(memory, train, device, run, start=start)
+        options = self.fit_options(memory, train, device, run, start=start, training=training)
         origin = None if options.start is None else options.start.model
         if options.start is not None:
             series = columns_of_start(series, options.start)

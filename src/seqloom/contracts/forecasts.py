@@ -95,15 +95,20 @@ class Forecast:
                         **ends,
                     }
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return a frame of pandas or polars, where one is installed."""
         return as_frame(self.rows())
+
+    frame = to_frame  # its former name
 
     def to_dict(self) -> dict[str, Any]:
         return {"forecast": self.rows()}
 
     def __str__(self) -> str:
         return table_of(self.rows())
+
+    def __repr__(self) -> str:
+        return _first_lines(str(self))
 
     def _repr_html_(self) -> str:
         rows = self.rows()
@@ -159,8 +164,11 @@ class Anomalies:
             for one in self.found
         ]
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
+        """Return a frame of pandas or polars, where one is installed."""
         return as_frame(self.rows())
+
+    frame = to_frame  # its former name
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -180,6 +188,9 @@ class Anomalies:
             )
         return f"{table_of(self.rows())}\n{line}" if self.found else line
 
+    def __repr__(self) -> str:
+        return _first_lines(str(self))
+
 
 def table_of(rows: list[dict[str, Any]]) -> str:
     """Return aligned columns with all rows, however many, since they are a result."""
@@ -187,6 +198,16 @@ def table_of(rows: list[dict[str, Any]]) -> str:
         "\n".join(aligned([list(rows[0]), *(list(map(cell, row.values())) for row in rows)]))
         if rows
         else ""
+    )
+
+
+def _first_lines(table: str) -> str:
+    """Return what a notebook shows of a table: its first rows, and its last line where some are left out."""
+    lines = table.split("\n")
+    if len(lines) <= MAX_ROWS_SHOWN + 2:
+        return table
+    return "\n".join(
+        [*lines[: MAX_ROWS_SHOWN + 1], f"... {len(lines):,} lines; print shows all", lines[-1]]
     )
 
 

@@ -51,10 +51,10 @@ from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from seqloom.contracts.fitting import Train
     from seqloom.decoding.completion import Suggestion
     from seqloom.decoding.generation import Generator
     from seqloom.models.language.dynamic import DynamicEvaluation
-    from seqloom.training.config import TrainConfig
 
 
 MOST_FILES = (
@@ -66,6 +66,10 @@ class LanguageModel(TextTransformer, Model):
     """A probability for every text."""
 
     task: ClassVar[str] = "language model"
+    public_names = (
+        "tokenizer encode score token_scores perplexity bits_per_byte evaluate generate stream "
+        "complete"
+    )
     threaded: ClassVar[bool] = False  # whether scoring is faster on several Python threads
     config_class: ClassVar[type[TextConfig]] = TextConfig
     primitives: ClassVar[tuple[str, ...]] = ("next_log_probs", "stepper")
@@ -177,20 +181,22 @@ class LanguageModel(TextTransformer, Model):
         valid: Any = None,
         tokenizer: Tokenizer | None = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
         are texts or lists of words.
 
         `tokenizer`: a fitted one to share between models; else one is made as the config says. `memory`: how
-        much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how,
-        `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on;
+        much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how
+        (`train={"steps": 200}`, a TrainConfig, or its options by themselves: `steps=200`), `device` where,
+        and `run` is a directory for checkpoints, from which a run that was cut off goes on;
         `start`: a saved model of the same kind, whose weights, tokenizer and options training starts from.
         """
-        options = self.fit_options(memory, train, device, run, start=start)
+        options = self.fit_options(memory, train, device, run, start=start, training=training)
         check_tokenizer_alone(tokenizer, options)
         corpus = as_corpus(data)
         with self.learning(options):

@@ -30,8 +30,8 @@ from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.masks import HIDDEN, encode_masked, write_tokens
 
 if TYPE_CHECKING:
+    from seqloom.contracts.fitting import Train
     from seqloom.text.tokenizer import Tokenizer
-    from seqloom.training.config import TrainConfig
 
 Text = str | tuple[str, str]  # one, or a pair that the model reads together
 # The ids of one text, or of two; HIDDEN where a token is to be guessed.
@@ -53,6 +53,7 @@ class MaskedModel(Model):
     """What stands where a token is hidden."""
 
     task: ClassVar[str] = "masked language model"
+    public_names = "tokenizer fill score token_scores pseudo_perplexity evaluate"
     config_class: ClassVar[type[Config]] = TextConfig
     primitives: ClassVar[tuple[str, ...]] = ("mask_log_probs",)
 
@@ -89,17 +90,24 @@ class MaskedModel(Model):
         valid: Any = None,
         tokenizer: Tokenizer | None = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: a corpus, a Path, the text itself, or a list of texts.
 
         `start`: a saved model of the same kind, whose weights, tokenizer and options training starts from.
         """
         options = self.fit_options(
-            memory, train, device, run, None if valid is None else as_corpus(valid), start
+            memory,
+            train,
+            device,
+            run,
+            None if valid is None else as_corpus(valid),
+            start,
+            training=training,
         )
         check_tokenizer_alone(tokenizer, options)
         corpus = as_corpus(data)

@@ -35,8 +35,8 @@ from seqloom.metrics.result import Result, Signature
 from seqloom.metrics.sentence_vectors import as_pairs
 
 if TYPE_CHECKING:
+    from seqloom.contracts.fitting import Train
     from seqloom.models.word_vectors.word_vectors import WordVectors
-    from seqloom.training.config import TrainConfig
 
 
 @Embedder.register  # for isinstance: it has the verbs of one, and shares none of its code
@@ -44,6 +44,7 @@ class TextEmbedder(TextTransformer, Model):
     """Texts as vectors; texts of similar meaning have similar vectors."""
 
     task: ClassVar[str] = "sentence vectors"
+    public_names = "tokenizer dimensions embed nearest similarity doesnt_match evaluate"
 
     # ---- what a model writes
 
@@ -70,16 +71,19 @@ class TextEmbedder(TextTransformer, Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of
         units, which are texts.
         """
         fit_corpus(
-            self, as_corpus(data), self.fit_options(memory, train, device, run, valid, start)
+            self,
+            as_corpus(data),
+            self.fit_options(memory, train, device, run, valid, start, training=training),
         )
         return self
 
@@ -158,7 +162,7 @@ class TextEmbedder(TextTransformer, Model):
         if among is None or isinstance(among, int):
             raise ConfigError(
                 f"{self.name} models have no list of words to search; give among, the texts that may be the "
-                "answer (--among FILE)"
+                "answer (among=...)"
             )
         return nearest_texts(self.embed, query, k, among)
 

@@ -99,7 +99,7 @@ def merged_options(origin: Any, given: Mapping[str, Any], origin_name: str) -> C
             )
     inherited, chosen = (
         {name: value for name, value in values.items() if name not in initial}
-        for values in (origin.get_params(), given)
+        for values in (origin.config.all_options(), given)
     )
     return type(config).continued(inherited, chosen)
 
@@ -131,7 +131,7 @@ def _opened(start: Any, cls: type[M]) -> tuple[M, str]:
     if bits := start.learnt.get("bits"):
         raise ConfigError(
             f"start: {name} has {bits} bits a weight, which cannot be trained; give the model "
-            "that it was quantised from, or convert again without --bits"
+            "that it was quantised from, or convert again without bits"
         )
     return start, name
 
@@ -163,7 +163,7 @@ def tags_of_start(data: Tagged, start: Origin) -> Tagged:
         )
         raise DataError(
             f"the tags of {data.name} {marks}, unlike those of the {model.label()} model to "
-            "start from; declare their scheme (--scheme)"
+            "start from; declare their scheme (scheme=...)"
         )
     work = data if inside is None else data.converted(inside)
     start.check_known(work.tagset, model.tags, "tag", data.name)

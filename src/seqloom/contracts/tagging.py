@@ -33,7 +33,7 @@ from seqloom.metrics.slices import length_record
 from seqloom.text.file_names import refuse_existing_file
 
 if TYPE_CHECKING:
-    from seqloom.training.config import TrainConfig
+    from seqloom.contracts.fitting import Train
 
 BATCH = 2_000  # sentences that are tagged together
 
@@ -42,6 +42,7 @@ class Tagger(Model):
     """Which tag each word of a sentence has."""
 
     task: ClassVar[str] = "tagger"
+    public_names = "tags predict score evaluate"
     primitives: ClassVar[tuple[str, ...]] = ("tag", "tag_ids")
     learnt_values: ClassVar[dict[str, Kind]] = {
         "tags": names,
@@ -101,10 +102,11 @@ class Tagger(Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: sentences, with `tags`; or a Tagged, a Path, or a list of (words, tags).
 
@@ -112,7 +114,13 @@ class Tagger(Model):
         starts from.
         """
         options = self.fit_options(
-            memory, train, device, run, None if valid is None else as_tagged(valid), start
+            memory,
+            train,
+            device,
+            run,
+            None if valid is None else as_tagged(valid),
+            start,
+            training=training,
         )
         tagged = as_tagged(data, tags)
         if not tagged.n_words:

@@ -48,7 +48,7 @@ from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from seqloom.training.config import TrainConfig
+    from seqloom.contracts.fitting import Train
 
 T = TypeVar("T")
 Sources = list[Any]  # texts, or arrays
@@ -60,6 +60,7 @@ class Translator(Model):
     """A text for every source."""
 
     task: ClassVar[str] = "translator"
+    public_names = "tokenizers translate score token_scores alignments evaluate"
     learnt_values: ClassVar[dict[str, Kind]] = {
         "longest_source": positive,
         "longest_target": positive,
@@ -112,10 +113,11 @@ class Translator(Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: sources, with `targets`; or a Parallel, a Path, a list of (source, target), a frame.
 
@@ -124,7 +126,7 @@ class Translator(Model):
         """
         pairs = Parallel.of(data, targets)
         held_out = None if valid is None else Parallel.of(valid)
-        options = self.fit_options(memory, train, device, run, held_out, start)
+        options = self.fit_options(memory, train, device, run, held_out, start, training=training)
         if held_out is not None and held_out.numeric != pairs.numeric:
             raise DataError(
                 f"the sources of {pairs.name} and of {held_out.name} must both be texts or both be numbers"
@@ -257,7 +259,7 @@ class Translator(Model):
         if cut:
             progress.say(
                 f"warning: {cut:,} of {n:,} translations did not end and were cut off after "
-                f"{self.token_limit(how):,} tokens; --max-tokens allows more"
+                f"{self.token_limit(how):,} tokens; max_tokens=... allows more"
             )
 
     def remark_long_sources(self, long: int, n: int) -> None:

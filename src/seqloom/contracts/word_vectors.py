@@ -27,9 +27,9 @@ from seqloom.metrics.result import Result, Signature
 from seqloom.text.vocabulary import SPLITTERS, split
 
 if TYPE_CHECKING:
+    from seqloom.contracts.fitting import Train
     from seqloom.models.word_vectors.word_vectors import WordVectors
     from seqloom.storage import Saved
-    from seqloom.training.config import TrainConfig
 
 Unknown = Literal["refuse", "skip", "mean"]
 # What `nearest` looks through: the first so many words, these texts, or all words.
@@ -40,6 +40,7 @@ class Embedder(TextTransformer, Model):
     """Words as vectors; related words have similar vectors."""
 
     task: ClassVar[str] = "word vectors"
+    public_names = "tokenizer vectors embed nearest analogy similarity doesnt_match knows evaluate"
 
     # ---- what a model writes
 
@@ -64,10 +65,11 @@ class Embedder(TextTransformer, Model):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: str | Path | Model | None = None,
+        **training: Any,
     ) -> Self:
         """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
         are texts or lists of words.
@@ -76,7 +78,9 @@ class Embedder(TextTransformer, Model):
         have an option of that name.
         """
         fit_corpus(
-            self, as_corpus(data), self.fit_options(memory, train, device, run, valid, start)
+            self,
+            as_corpus(data),
+            self.fit_options(memory, train, device, run, valid, start, training=training),
         )
         return self
 

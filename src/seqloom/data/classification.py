@@ -51,6 +51,7 @@ from seqloom.data.examples import (
     text_and_label,
     values,
 )
+from seqloom.data.showing import labelled_line
 from seqloom.data.sources import find_documents
 from seqloom.errors import ConfigError, DataError, quoted, suggest_known
 
@@ -132,6 +133,8 @@ class Labelled:
                     f"row {row} of {self.name}: the label is {label!r:.60}, that of row {kinds[0][0]} is "
                     f"{kinds[0][1]!r:.60}; all must be text, all whole numbers, or all true and false"
                 )
+
+    __repr__ = labelled_line
 
     def __len__(self) -> int:
         return len(self.examples)

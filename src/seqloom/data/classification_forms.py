@@ -88,7 +88,7 @@ def read_rows(
     for what, column in choice.named().items():
         raise DataError(
             f"{document.name} is of the form {kind} and has no columns; leave out the {what} column "
-            f"{quoted(column)}, or say that it is a table (--form tsv, csv or jsonl)"
+            f"{quoted(column)}, or say that it is a table (form='tsv', 'csv' or 'jsonl')"
         )
     parse = {"lines": _line, "fasttext": _fasttext_line, "numbers": _numbers_line}[kind]
     return _by_line(document, parse, unlabelled)
@@ -120,7 +120,7 @@ def recognise(document: Document) -> str:
     if len(classes) > max(_MAX_FEW_CLASSES, len(head) // 2):
         raise DataError(
             f"{document.name} does not look like labelled text: its first {len(head)} lines begin with "
-            f"{len(classes)} different words; say what it is with --form (form=...): {', '.join(_FORMS[1:])}"
+            f"{len(classes)} different words; say what it is with form=...: {', '.join(_FORMS[1:])}"
         )
     progress.say(f"{document.name}: the first word of each line is taken as its label")
     return "lines"
@@ -382,7 +382,7 @@ def _subfolders(path: Path) -> Iterator[str]:
 
 # ---- text pairs
 
-FLAGS = ("--text-column", "--pair-column")
+FLAGS = ("text_column=...", "pair_column=...")
 
 
 def read_pairs(

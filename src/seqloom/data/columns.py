@@ -82,7 +82,7 @@ def choose(
     if not texts:
         raise DataError(f"{name} has no column of text; it has {listed(columns)}")
     raise DataError(
-        f"{name} has {len(texts)} columns of text: {listed(texts)}; say which with --column (column=...)"
+        f"{name} has {len(texts)} columns of text: {listed(texts)}; say which with column=..."
     )
 
 

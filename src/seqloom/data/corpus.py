@@ -29,6 +29,7 @@ from seqloom.data.catalogue import PREFIX, full_name
 from seqloom.data.documents import Document
 from seqloom.data.examples import is_frame, refuse_name, units, whole_files
 from seqloom.data.pieces import Block, blocks_of, lines_of
+from seqloom.data.showing import corpus_line
 from seqloom.data.sources import DocumentList, GivenText, find_documents, leave_out
 from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError, EncodingError
@@ -42,6 +43,7 @@ class Corpus(DocumentList):
     """Documents read as one stream of UTF-8 bytes; made by `read`, `from_texts`, `split` or `bundled`."""
 
     of_words = False  # whether it was built from lists of words, which are taken as they are
+    __repr__ = corpus_line
 
     @classmethod
     def from_texts(cls, texts: str | Iterable[str], name: str = "text") -> Corpus:

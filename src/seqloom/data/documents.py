@@ -100,9 +100,7 @@ class Document:
             return
         head = self.head()
         if head[:2] in _UTF16_MARKS:
-            raise EncodingError(
-                f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)"
-            )
+            raise EncodingError(f"{self.name} is UTF-16 text; read it with encoding='utf-16'")
         vectors = vectors_instead_of_text(head)
         # a binary vector file of few numbers need not look binary
         if self.looks_binary(head) or vectors in BINARY:
@@ -191,7 +189,7 @@ class Document:
             line = lines + piece[: max(start, 0)].count(b"\n")
             raise EncodingError(
                 f"{self.name} is not {self.encoding} text: line {line}, byte offset {read + start}; "
-                "name its encoding (--encoding)"
+                "name its encoding (encoding=...)"
             ) from None
 
     def _check(self, data: bytes, position: int) -> None:
@@ -208,7 +206,7 @@ class Document:
                 offset += self._mark_size()
             raise EncodingError(
                 f"{self.name} is not UTF-8 text: line {line}, byte offset {offset} holds "
-                f"0x{data[error.start]:02X}; name its encoding, for example --encoding latin-1"
+                f"0x{data[error.start]:02X}; name its encoding, for example encoding='latin-1'"
             ) from None
 
 

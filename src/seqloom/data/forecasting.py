@@ -38,6 +38,7 @@ from seqloom.data.forecasting_forms import (
     with_index,
 )
 from seqloom.data.forecasting_grid import Notes, Track, check_unit, common_step, forward, on_grid
+from seqloom.data.showing import series_line
 from seqloom.data.sources import find_documents
 from seqloom.data.times import Clock, Step, read_times
 from seqloom.errors import ConfigError, DataError
@@ -115,6 +116,8 @@ class Series:
             lambda k: f"row {k + 1} of {name}",
         )
         return assemble([table], step=step, frequency=frequency, time_zone=time_zone, name=name)
+
+    __repr__ = series_line
 
     def __len__(self) -> int:
         """Return the number of steps of all series, without history."""

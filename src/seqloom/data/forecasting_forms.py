@@ -166,8 +166,8 @@ def choose(
     )
     if not times and not countable:
         raise DataError(
-            f"{name} has no column of times among {columns.listed(kinds)}; name it with --time-column "
-            "(time_column=...)"
+            f"{name} has no column of times among {columns.listed(kinds)}; name it with "
+            "time_column=..."
         )
     time = next(
         (c for c in times if c is not None and c.lower() in TIME_NAMES), times[0] if times else None
@@ -193,7 +193,7 @@ def choose(
         progress.say(
             f"{name}: left out {columns.listed(others)}, which "
             f"{'is' if len(others) == 1 else 'are'} not numbers; "
-            "if one tells several series apart, name it with --key-column"
+            "if one tells several series apart, name it with key_column=..."
         )
     return time, tuple(names), requested.key, requested.known
 
@@ -326,7 +326,7 @@ def _open(document: Document, form: SeriesForm, requested: Columns) -> Rows:
     if kind is None or kind not in KINDS.values():
         raise DataError(
             f"{document.name} is no table; a series is read from {', '.join(KINDS)}, or say what "
-            f"it is with --form"
+            f"it is with form=..."
         )
     return open_rows(
         document, kind, [requested.time, *requested.values, requested.key, *requested.known]

@@ -48,7 +48,7 @@ class Notes:
             raise DataError(
                 f"{self.name}: {self.doubled:,} of {self.rows:,} rows have the time of another "
                 f"row; if there are "
-                "several series, say which column tells them apart with --key-column (key_column=...)"
+                "several series, say which column tells them apart with key_column=..."
             )
         parts = [
             f"{count:,} {one if count == 1 else several}"
@@ -95,7 +95,7 @@ def on_grid(
         raise DataError(
             f"{notes.name}: {len(slots):,} rows on {n:,} steps of {step}: the times are too "
             f"irregular; give a "
-            "longer step (--step, step=...)"
+            "longer step (step=...)"
         )
     doubled = len(seconds) - len(np.unique(seconds))
     notes.rows, notes.doubled, notes.beside = (

@@ -25,6 +25,7 @@ from seqloom import progress
 from seqloom.data import spans
 from seqloom.data.classification import Source, dataset_name
 from seqloom.data.examples import digest, is_frame, refuse_name, values
+from seqloom.data.showing import tagged_line
 from seqloom.data.sources import find_documents
 from seqloom.data.spans import Scheme
 from seqloom.data.tagging_forms import Sentences, TagForm, is_pair, read_pair, read_sentences
@@ -75,6 +76,8 @@ class Tagged:
         if not words:
             raise DataError(f"{name} has no sentence; give some")
         return cls(words, named, name, _choose_scheme([Sentences(name, words, named)], scheme))
+
+    __repr__ = tagged_line
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -252,8 +255,8 @@ def _report(
 
 def _instead(detected: Scheme | None, declared: str) -> str:
     if detected is None:
-        return "; the tags look like plain ones (--scheme none)"
-    return f"; they look like {detected} (--scheme {detected})" if detected != declared else ""
+        return "; the tags look like plain ones (scheme='none')"
+    return f"; they look like {detected} (scheme={detected!r})" if detected != declared else ""
 
 
 def _occurrences(part: Sentences, chosen: set[str]) -> Iterator[tuple[str, str]]:

@@ -100,7 +100,7 @@ def _refuse_texts(name: str, rows: list[list[str]]) -> None:
         raise DataError(
             f"{name} looks like texts with labels, such as {quoted(shown)}; a tagger needs a word "
             f"and its tag in "
-            "each line. Fit a classifier, or give --form conll (form='conll') if these are words"
+            "each line. Fit a classifier, or give form='conll' if these are words"
         )
 
 
@@ -236,7 +236,7 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
         sentences.tags = _feature(document, sentences.tags, name)
     elif all(cell == _NOTHING for cells in sentences.tags for cell in cells) and sentences.tags:
         raise DataError(
-            f"{document.name} has nothing in the column {name}; say which with --tag-column (tag_column=...)"
+            f"{document.name} has nothing in the column {name}; say which with tag_column=..."
         )
     return sentences
 

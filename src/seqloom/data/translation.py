@@ -27,6 +27,7 @@ from seqloom.data.classification import Source, dataset_name
 from seqloom.data.documents import Document
 from seqloom.data.examples import digest, example_digest, is_column, is_frame, refuse_name, values
 from seqloom.data.rows import table_kind
+from seqloom.data.showing import parallel_line
 from seqloom.data.sources import find_documents
 from seqloom.data.translation_forms import (
     ARRAY_FILES,
@@ -132,6 +133,8 @@ class Parallel:
             sides.source_name,
             sides.target_name,
         )
+
+    __repr__ = parallel_line
 
     def __len__(self) -> int:
         return len(self.targets)

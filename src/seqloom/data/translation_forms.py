@@ -266,7 +266,7 @@ def _recognise(document: Document, files: int) -> str:
     raise DataError(
         f"{document.name} has one text in each line; name the file with the other side too, source "
         f"first, or say "
-        f"what it is: --form (form=...) {', '.join(dict.fromkeys(KINDS.values()))}, or --separator"
+        f"what it is: form=... {', '.join(dict.fromkeys(KINDS.values()))}, or separator=..."
     )
 
 
@@ -355,7 +355,7 @@ def _value(line: str, location: str, column: str | None) -> Any:
         named = [column] if column is not None else [name for name in SOURCE_NAMES if name in value]
         if not named or named[0] not in value:
             raise DataError(
-                f"{location} has the fields {', '.join(map(quoted, value))}; --column says which one "
+                f"{location} has the fields {', '.join(map(quoted, value))}; column=... says which one "
                 f"is the source"
             )
         return value[named[0]]

@@ -22,7 +22,7 @@ import numpy as np
 from seqloom import progress
 from seqloom._version import __version__
 from seqloom.errors import suggest_known
-from seqloom.frames import html_table
+from seqloom.frames import as_frame, flat_row, html_table
 
 Value = float | int | str | bool | None | tuple[float, ...]
 
@@ -130,6 +130,14 @@ class Result:
         lines = [f"{name:<{left}}  {text:>{right}}" for name, text in shown.items()]
         lines.append(f"{'signature':<{left}}  {self.signature}")
         return "\n".join(lines + [f"{'note':<{left}}  {note}" for note in self.notes])
+
+    __repr__ = __str__
+
+    def to_frame(self) -> Any:
+        """Return one row, to be joined with those of other results: the model, then each metric; an
+        interval takes two columns. A frame of pandas or polars where one is installed.
+        """
+        return as_frame([flat_row({"model": self.signature.model, **self.metrics})])
 
     def _repr_html_(self) -> str:
         rows = [(name, _show(value)) for name, value in self.metrics.items()]

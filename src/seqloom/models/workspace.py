@@ -68,7 +68,7 @@ class Workspace:
         except OSError as error:
             raise SeqloomError(
                 f"no room for {size >> 20} MiB of temporary files in {tempfile.gettempdir()} "
-                f"({error.strerror}); set TMPDIR to a larger disk or raise --memory"
+                f"({error.strerror}); set TMPDIR to a larger disk or raise memory=..."
             ) from error
         finally:
             os.close(handle)

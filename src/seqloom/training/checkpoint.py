@@ -173,7 +173,8 @@ class Run:
                 shown = "; ".join([*different[:MAX_SETTINGS_SHOWN], *rest])
                 raise ConfigError(
                     f"{self.directory} holds an unfinished run with other settings ({shown}); "
-                    "give the same settings to resume, or --restart to start over"
+                    f"give the same settings to resume, or remove {self.directory} to start over",
+                    [one.partition(" ")[0] for one in different],
                 )
             if not different:
                 if not self.has_checkpoint():
@@ -232,7 +233,7 @@ class Run:
             raise self._damaged(path) from None
 
     def _damaged(self, path: Path) -> ModelError:
-        return ModelError(f"{path}: damaged; start over with --restart, or remove {self.directory}")
+        return ModelError(f"{path}: damaged; remove {self.directory} to start over")
 
     def keep_log(self, step: int) -> None:
         """Remove the log lines after the last checkpoint of a killed run; those steps are done again."""

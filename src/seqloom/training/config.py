@@ -184,7 +184,7 @@ class TrainConfig(Config):
         ]
         if len(lengths) > 1:
             raise ConfigError(
-                f"{' and '.join(lengths)} both say how long to train; give one of them"
+                f"{' and '.join(lengths)} both say how long to train; give one of them", lengths
             )
         if self.enough and self.minutes is None:
             raise ConfigError("enough ends a run of minutes early; give minutes, or leave it out")

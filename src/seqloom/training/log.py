@@ -27,8 +27,8 @@ def check_tensorboard(config: TrainConfig) -> None:
     """Refuse before training TensorBoard events that could not be written."""
     if config.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise MissingExtra(
-            "tensorboard is not installed: pip install 'seqloom[tensorboard]', or leave --tensorboard out; "
-            "seqloom plot draws the same curves"
+            "tensorboard is not installed: pip install 'seqloom[tensorboard]', or leave out "
+            "tensorboard=True; seqloom plot draws the same curves"
         )
 
 

@@ -146,7 +146,8 @@ def decide_length(
         steps = max(round(enough * per_epoch), _FEWEST)
         if steps * step + most * evaluation <= seconds:
             progress.say(
-                f"{steps:,} steps, {steps / per_epoch:.0f} epochs; --epochs or --minutes gives another length"
+                f"{steps:,} steps, {steps / per_epoch:.0f} epochs; epochs=... or minutes=... gives "
+                "another length"
             )
             return Length(steps, config.evaluate_every or max(steps // most, 1))
     evaluations = min(max(int(seconds * _SHARE / max(evaluation, 1e-6)), 2), most)

@@ -134,7 +134,7 @@ def _check_pairs_fit(model: NeuralClassifier, name: str) -> None:
         raise ConfigError(
             f"{name} has pairs of texts, but encoder {c.encoder} reads single texts; give the "
             f"directory of a "
-            "converted encoder such as BERT (--encoder DIR), or join the two texts in one column"
+            "converted encoder such as BERT (encoder='DIR'), or join the two texts in one column"
         )
     if model.reads_pairs and c.long != "truncate":
         raise ConfigError(

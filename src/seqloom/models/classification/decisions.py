@@ -180,6 +180,5 @@ def check_decidable(
         )
     if not held_out and (c.tune_threshold or c.calibrate != "none"):
         raise ConfigError(
-            "calibrate and tune_threshold need held-out data, and none is held out; "
-            "give valid (--valid FILE)"
+            "calibrate and tune_threshold need held-out data, and none is held out; give valid=..."
         )

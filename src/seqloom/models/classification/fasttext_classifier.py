@@ -157,6 +157,7 @@ def _learn(points: np.ndarray, draw: np.random.Generator) -> np.ndarray:
 
 class FastTextClassifier(Classifier):
     name = "fasttext-classifier"
+    public_names = "quantised"
     config_class = FastTextClassifierConfig
     features: FeatureRows
     input: np.ndarray | Codes  # (R, D) of the features
@@ -171,9 +172,7 @@ class FastTextClassifier(Classifier):
         self._check_ngrams()
         if self.config.tune:
             if options.valid is None:
-                raise ConfigError(
-                    "tune needs held-out texts to judge settings by; give valid (--valid FILE)"
-                )
+                raise ConfigError("tune needs held-out texts to judge settings by; give valid=...")
             tuning = Tuning(self, data, options.valid)
             self._take(tuning.run())
             self.fit_info["tuning"] = tuning.summary()

@@ -56,6 +56,7 @@ _MAX_COUNT = 1 << 53
 
 class NaiveBayes(Classifier):
     name = "naive-bayes"
+    public_names = "partial_fit explain top_features temperature"
     config_class = NaiveBayesConfig
 
     def __init__(self, config: Any = None, **options: Any) -> None:

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
 
 class NeuralClassifier(SequenceModel, Classifier):
     name = "classifier"
+    public_names = "attention explain stream"
     config_class = NeuralClassifierConfig
     learns_several = learns_pairs = True
     learnt_values: ClassVar[dict[str, Kind]] = {

@@ -68,7 +68,7 @@ class NeuralForecaster(NetworkModel, Forecaster):
         return window
 
     def settled_options(self) -> dict[str, Any]:
-        return self.get_params() | {
+        return self.config.all_options() | {
             name: self.learnt[name] for name in ("season", "window", "patch")
         }
 

@@ -244,6 +244,7 @@ class GPTLayers(Layers):
 
 class GPT(NeuralLanguageModel, LanguageModel):
     name = "gpt"
+    public_names = "chat chat_stream chat_template extended"
     config_class = GPTConfig
     layers = GPTLayers()
     learnt_values: ClassVar[dict[str, Kind]] = {

@@ -41,6 +41,7 @@ def stretches(lengths: np.ndarray) -> np.ndarray:
 
 class HMM(LanguageModel):
     name = "hmm"
+    public_names = "beliefs top_words"
     config_class = HMMConfig
     chain: CategoricalHMM
 

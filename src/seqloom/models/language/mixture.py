@@ -29,6 +29,7 @@ DEEPEST = 8  # levels of nested mixtures
 
 class Mixture(LanguageModel):
     name = "mixture"
+    public_names = "of members"
     has_members = True
     config_class = MixtureConfig  # type: ignore[assignment]
     weights: np.ndarray

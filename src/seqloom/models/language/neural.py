@@ -228,7 +228,7 @@ class NeuralLanguageModel(Mixin):
             and c.softmax != "adaptive"
         ):
             progress.say(
-                "the output layer is tied to the token vectors, so it is frozen too; --no-tied "
+                "the output layer is tied to the token vectors, so it is frozen too; tied=False "
                 "gives it its own "
                 "weights"
             )
@@ -284,7 +284,10 @@ class NeuralLanguageModel(Mixin):
             or getattr(self.config, layers.embed_option)
             or layers.default_embed(width)
         )
-        return self.get_params() | {layers.embed_option: d_embed, layers.width_option: width}
+        return self.config.all_options() | {
+            layers.embed_option: d_embed,
+            layers.width_option: width,
+        }
 
     def _held_out(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Hold out the last tokens of the text for evaluation, unless it is very small."""
@@ -295,7 +298,7 @@ class NeuralLanguageModel(Mixin):
             ends = np.flatnonzero(ids[:cut] == self.tokenizer.eos_id)
             cut = int(ends[-1]) + 1 if len(ends) else cut
         progress.say(
-            f"holding out the last {HELD_OUT:.0%} of the text to choose the best weights; --valid "
+            f"holding out the last {HELD_OUT:.0%} of the text to choose the best weights; valid=... "
             f"gives another text"
         )
         return ids[:cut], ids[cut:]

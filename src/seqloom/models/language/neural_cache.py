@@ -43,6 +43,7 @@ INITIAL_VECTORS = 64  # capacity of a new state; doubled whenever it is full
 
 class NeuralCache(LanguageModel):
     name = "neural-cache"
+    public_names = "of members"
     has_members = True
     config_class = NeuralCacheConfig  # type: ignore[assignment]
     theta: float

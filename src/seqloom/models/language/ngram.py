@@ -147,6 +147,7 @@ class Sparsity(NamedTuple):
 
 class NGram(LanguageModel):
     name = "ngram"
+    public_names = "full_scores sparsity"
     threaded = True
     config_class = NGramConfig
     trie: Trie
@@ -278,7 +279,7 @@ def _announce(
     floor = ""
     if workspace.limit > memory:
         floor = (
-            ", more than --memory: the program, the tokenizer and the text alone take "
+            ", more than memory=... allows: the program, the tokenizer and the text alone take "
             f"{resident() >> 20} MB"
         )
     progress.say(

@@ -44,7 +44,7 @@ from seqloom.text.masks import HIDDEN
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.training.config import TrainConfig
+    from seqloom.contracts.fitting import Train
 
 
 class Masked(NamedTuple):
@@ -69,6 +69,7 @@ class Masked(NamedTuple):
 
 class Bert(NetworkModel, MaskedModel):
     name = "bert"
+    public_names = "hidden"
     config_class = BertConfig
     learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
     inputs_16_bit = True
@@ -126,10 +127,11 @@ class Bert(NetworkModel, MaskedModel):
         valid: Any = None,
         tokenizer: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: Any = None,
+        **training: Any,
     ) -> Self:
         """Refuse: published weights are converted (`seqloom convert DIR OUT`)."""
         raise ConfigError(

@@ -153,7 +153,7 @@ def _case_advice(words: Any, tokens: list[str], has_vector: np.ndarray) -> str:
     lower = [tokens[i].lower() for i in np.flatnonzero(~has_vector).tolist()]
     more = int((words.find(lower) >= 0).sum())
     return (
-        f"; {more:,} more would be found in lower case: --normalize case=lower"
+        f"; {more:,} more would be found in lower case: normalize='case=lower'"
         if more > len(tokens) // 20
         else ""
     )

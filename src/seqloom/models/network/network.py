@@ -182,8 +182,8 @@ def check_held_out(config: TrainConfig) -> None:
     names += ["schedule plateau"] if config.schedule == "plateau" else []
     if names:
         raise ConfigError(
-            f"{' and '.join(names)} need held-out data, and none is held out; "
-            "give valid (--valid FILE)"
+            f"{' and '.join(names)} need held-out data, and none is held out; give valid=...",
+            ("patience", "evaluate_every", "schedule"),
         )
 
 
@@ -192,7 +192,7 @@ def remark_frozen_vectors(start: Origin) -> None:
     if getattr(start.model.config, "pretrained_training", None) == "frozen":
         progress.say(
             "the pretrained vectors, which were frozen in the model to start from, are trained now; "
-            "--freeze '*embedding.weight' keeps them"
+            "freeze=('*embedding.weight',) keeps them"
         )
 
 
@@ -299,6 +299,7 @@ else:
 class NetworkModel(Mixin):
     """A mixin, written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
 
+    public_names = "to_device quantised weights"
     # endings of the names of matrices that stay float32 in a quantised network
     exact: ClassVar[tuple[str, ...]] = ()
     # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up

@@ -83,7 +83,7 @@ class SequenceModel(NetworkModel):
             if self.sizes.d_embed and not self.config.published
             else {}
         )
-        return self.get_params() | sized
+        return self.config.all_options() | sized
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         check_match(self.config.encoder, self.learnt)
@@ -161,7 +161,7 @@ def held_out(
     if not held:
         return data, None
     progress.say(
-        f"holding out {share:.0%} of the data to choose the best weights; --valid gives other data"
+        f"holding out {share:.0%} of the data to choose the best weights; valid=... gives other data"
     )
     return data.part(np.setdiff1d(order, held)), data.part(np.sort(held))
 

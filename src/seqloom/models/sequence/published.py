@@ -111,7 +111,7 @@ def open_encoder(path: str) -> Opened:
         if name not in model.weights or model.weights[name].dtype != np.float32:
             raise ConfigError(
                 f"encoder: the weights of {path} are not float32, so they cannot be trained; convert them "
-                "without --bits"
+                "again without bits"
             )
         weights[named(name)] = model.weights[name]
     return Opened(published, model.tokenizer, weights)
@@ -160,8 +160,8 @@ class PublishedInputs:
             what = "sentences" if self.long == "sentences" else "texts"
             progress.say(
                 f"{longer:,} of {many if what == 'texts' else len(texts):,} {what} are longer than the "
-                f"{self.longest:,} tokens that are read at once; their ends are left out (--long "
-                f"windows reads them)"
+                f"{self.longest:,} tokens that are read at once; their ends are left out (long='windows' "
+                f"reads them)"
             )
             stops = np.minimum(stops, starts + self.room)
         rows, row_offsets = flat(

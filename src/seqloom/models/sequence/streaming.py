@@ -73,7 +73,7 @@ def take_reader(weights: Weights, c: EncoderConfig, sizes: Sizes) -> TokenReader
 
 # ---- streaming
 
-INSTEAD = "; fit a model with encoder gru (--encoder gru), or call predict"
+INSTEAD = "; fit a model with encoder='gru', or call predict"
 
 
 def check_encoder(c: EncoderConfig) -> None:
@@ -100,7 +100,7 @@ def check_pieces(tokenizer: Tokenizer) -> None:
         raise ConfigError(
             f"stream: the tokens of a {kind} tokenizer depend on what follows; fit a model with "
             f"tokenizer word "
-            "or char (--tokenizer word), or call predict"
+            "or char (tokenizer='word'), or call predict"
         )
     if steps is not None and (kind in ("char", "byte") or steps.config.numbers != "keep"):
         raise ConfigError(

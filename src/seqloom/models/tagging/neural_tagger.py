@@ -59,6 +59,7 @@ UNKNOWN = "<unk>"  # the first in the table of words
 
 class NeuralTagger(SequenceModel, Tagger):
     name = "tagger"
+    public_names = "stream"
     config_class = NeuralTaggerConfig
     learnt_values: ClassVar[dict[str, Kind]] = {
         **Tagger.learnt_values,
@@ -321,12 +322,12 @@ class NeuralTagger(SequenceModel, Tagger):
         if c.crf:
             raise ConfigError(
                 "stream: a CRF chooses the tags of a whole sentence together; fit a tagger without it "
-                "(--no-crf), or call predict"
+                "(crf=False), or call predict"
             )
         if inside != outside == "bioes":
             raise ConfigError(
                 "stream: BIOES tags depend on the next word's, unless the tagger works in them; fit one with "
-                "work_in bioes (--work-in bioes), or call predict"
+                "work_in='bioes', or call predict"
             )
         network, tags = self.runtime(), self.tags
         return TagStream(

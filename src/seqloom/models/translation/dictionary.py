@@ -227,6 +227,7 @@ def _distinct(keys: np.ndarray) -> np.ndarray:
 
 class Dictionary(Translator):
     name = "dictionary"
+    public_names = "dictionary"
     config_class = DictionaryConfig
     starts_without_numba = True
     table: LexicalTable

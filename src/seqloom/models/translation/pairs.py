@@ -248,7 +248,7 @@ def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel
         return data, None
     progress.say(
         f"holding out {len(order) - cut:,} of {len(order):,} pairs to choose the best weights; "
-        f"--valid gives others"
+        f"valid=... gives others"
     )
     return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
 
@@ -269,7 +269,7 @@ def short_enough(pairs: EncodedPairs, max_length: int) -> EncodedPairs:
         return pairs
     progress.say(
         f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {max_length} tokens and are "
-        "left out; --max-length sets this"
+        "left out; max_length=... sets this"
     )
     return pairs.part(short)
 

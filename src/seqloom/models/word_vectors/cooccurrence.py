@@ -282,7 +282,7 @@ class _Buffer:
         except OSError as error:
             raise SeqloomError(
                 f"no room for temporary files in {tempfile.gettempdir()} ({error.strerror}); "
-                "set TMPDIR to a larger disk or raise --memory"
+                "set TMPDIR to a larger disk or raise memory=..."
             ) from error
         self.pieces = []
 

@@ -49,7 +49,7 @@ class NgramRows(WordRows):
         if not self.own and not len(buckets):
             raise ConfigError(
                 f"no word has an n-gram of {self.config.min_ngram} characters or more; lower min_ngram "
-                "(--min-ngram)"
+                "(min_ngram=...)"
             )
         weights = self._first_weights(rows, len(words), len(buckets))
         if self.own:

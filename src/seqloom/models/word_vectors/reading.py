@@ -89,7 +89,7 @@ def read_words(
         raise DataError(
             f"no word of {corpus.name} is seen {tokenizer.config.min_count} times or more"
             + (f" and among the first {size} with </s> and <unk>" if size else "")
-            + "; give more text or a lower min_count (--min-count)"
+            + "; give more text or a lower min_count"
             + (", or a larger vocab_size" if size else "")
         )
     first = tokenizer.vocab_size - len(words)

@@ -40,6 +40,7 @@ class TrainedVectors(Mixin):
     unless `_learn` is overridden.
     """
 
+    public_names = "partial_fit"
     # Options that cannot change later.
     fixed_options: ClassVar[tuple[str, ...]] = ("dimensions", "tokenizer", "normalize")
     words: Words
@@ -135,7 +136,7 @@ class TrainedVectors(Mixin):
             raise DataError(
                 f"no two words of {corpus.name} are next to each other in one {self.config.unit}; "
                 f"give more text, "
-                "a lower min_count (--min-count) or a larger unit (--unit)"
+                "a lower min_count or a larger unit (unit=...)"
             )
         counts = stream.counts
         if earlier is not None:

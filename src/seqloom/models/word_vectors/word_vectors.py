@@ -27,7 +27,7 @@ from seqloom.models.word_vectors.words import Words
 from seqloom.text.vocabulary import spelling_specs
 
 if TYPE_CHECKING:
-    from seqloom.training.config import TrainConfig
+    from seqloom.contracts.fitting import Train
 
 EPSILON = 0.001  # keeps the denominator of 3CosMul above zero; the value of its authors
 
@@ -35,6 +35,7 @@ EPSILON = 0.001  # keeps the denominator of 3CosMul above zero; the value of its
 class WordVectors(Embedder):
     name = "vectors"
     learns_text = False
+    public_names = "of words matrix counts dimensions subset clusters index"
     config_class = WordVectorsConfig
     learnt_values: ClassVar[dict[str, Kind]] = {"dimensions": positive}
     words: Words
@@ -107,13 +108,14 @@ class WordVectors(Embedder):
         *,
         valid: Any = None,
         memory: int | str | None = None,
-        train: TrainConfig | None = None,
+        train: Train = None,
         device: str | None = None,
         run: str | Path | None = None,
         start: Any = None,
+        **training: Any,
     ) -> Self:
         """Take finished vectors: a pair (words, matrix)."""
-        self.fit_options(memory, train, device, run, valid, start)
+        self.fit_options(memory, train, device, run, valid, start, training)
         if not isinstance(data, tuple) or len(data) != 2:
             raise ConfigError(
                 "finished vectors are made from a pair (words, matrix); fit word2vec, glove or "
