@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, option
 from seqloom.tasks.classification import PREDICT, ROBUSTNESS, Perturbing, SliceEvaluation
-from seqloom.tasks.task import Outcome, Predicting, Task, strict_option, text_batches
+from seqloom.tasks.task import Outcome, Predicting, Task, strict_option
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
     from seqloom.data.spans import Scheme
     from seqloom.data.tagging import Tagged
+    from seqloom.data.unlabelled import Row
     from seqloom.metrics.result import Result
 
 
@@ -74,17 +75,25 @@ class Tagging(Task):
             self.read(paths, reading), slice_by=evaluation.slice_by, latency=evaluation.latency
         )
 
-    def predict(
-        self, model: Tagger, paths: tuple[str, ...], options: TaggingOptions
-    ) -> Iterator[Outcome]:
+    def answerer(
+        self, model: Tagger, options: TaggingOptions
+    ) -> Callable[[list[Row]], Iterator[Outcome]]:
         scheme = model.learnt["scheme"]
-        for lines in text_batches(paths, options):
-            sentences = [words_of(line, options.split) for line in lines]
-            for line, words, tags in zip(lines, sentences, model.predict(sentences)):
-                values: dict[str, Any] = {"words": words, "tags": tags}
-                if scheme:
-                    values |= {"text": line, "spans": spans_in(line, words, tags, scheme)}
-                yield Outcome("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags)), values)
+
+        def answer(rows: list[Row]) -> Iterator[Outcome]:
+            sentences = [words_of(row.example, options.split) for row in rows]
+            for row, words, tags in zip(rows, sentences, model.predict(sentences)):
+                yield tagged(row.example, words, tags, scheme)
+
+        return answer
+
+    def nothing(self, model: Tagger, row: Row, options: TaggingOptions) -> Outcome:
+        return tagged(row.example or "", [], [], model.learnt["scheme"])
+
+    def keeping(self, text: str, row: Row, keep: tuple[str, ...]) -> str:
+        """Write comments before the words, as CoNLL-U has them."""
+        kept = zip(keep, (" ".join(str(value).split()) for value in row.kept))
+        return "".join(f"# {name} = {value}\n" for name, value in kept) + text
 
     def feed(
         self, model: Any, stream: Any, line: str, number: int, options: TaggingOptions
@@ -92,6 +101,14 @@ class Tagging(Task):
         for word in words_of(line, options.split):
             tag = stream.feed(word)
             yield Outcome(f"{word}\t{tag}", {"word": word, "tag": tag})
+
+
+def tagged(text: str, words: list[str], tags: list[str], scheme: Scheme | None) -> Outcome:
+    """Return the answer for one sentence."""
+    values: dict[str, Any] = {"words": words, "tags": tags}
+    if scheme:
+        values |= {"text": text, "spans": spans_in(text, words, tags, scheme)}
+    return Outcome("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags)), values)
 
 
 def words_of(line: str, split: str) -> list[str]:
