@@ -87,7 +87,7 @@ def test_predict_in_all_its_forms(seqloom, place):
     lines = "\r\n".join(texts) + "\r\n"
     plain = seqloom("predict", place / "nb", stdin=lines)
     assert [line.split("\t")[0] for line in plain.out.splitlines()] == model.predict(texts)
-    assert "1 of 3 texts have no known word; there the prior alone decides" in plain.err
+    assert "1 of 3 texts has no known word; there the prior alone decides" in plain.err
     assert [
         row["label"] for row in seqloom("predict", place / "nb", "--json", stdin=lines).json()
     ] == model.predict(texts)

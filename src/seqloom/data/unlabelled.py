@@ -44,7 +44,7 @@ class Row(NamedTuple):
         """Return whether there is nothing to answer: no text, or half of a pair is missing."""
         if isinstance(self.example, tuple):
             return None in self.example or not any(text.strip() for text in self.example)
-        return self.example is None or not self.example.strip()
+        return not self.example or self.example.isspace()
 
 
 class Unlabelled(NamedTuple):

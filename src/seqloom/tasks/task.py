@@ -154,12 +154,13 @@ class Task(ABC):
             yield Outcome("\t".join([*options.keep, heading]), None)
         n_rows, blank = 0, []
         for batch in batched(after(rows.runs, done), rows.n_bytes):
-            filled = [row for row in batch if not row.blank]
+            empty = [row.blank for row in batch]
+            filled = [row for row, nothing in zip(batch, empty) if not nothing]
             answers = iter(answer(filled) if filled else ())
-            for row in batch:
-                if row.blank:
+            for row, nothing in zip(batch, empty):
+                if nothing:
                     blank.append(row.number)
-                found = self.nothing(model, row, options) if row.blank else next(answers)
+                found = self.nothing(model, row, options) if nothing else next(answers)
                 yield self._located(found, row, options.keep)
             n_rows += len(batch)
         if blank:
@@ -186,6 +187,8 @@ class Task(ABC):
     def _located(self, found: Outcome, row: Row, keep: tuple[str, ...]) -> Outcome:
         """Add the row and what is kept of it to an answer."""
         values = found.values or {}
+        if not keep and row.file is None:
+            return Outcome(found.text, {"row": row.number, **values})
         place = {"row": row.number} | ({"file": row.file} if row.file is not None else {})
         kept = {
             f"input_{name}" if name in values or name in place else name: value
@@ -342,12 +345,13 @@ def batched(runs: Iterable[Iterable[Row]], n_bytes: int | None) -> Iterator[list
     from seqloom.batching import portions
     from seqloom.progress import task
 
-    def texts(row: Row) -> Iterable[str]:
-        parts = row.example if isinstance(row.example, tuple) else (row.example,)
-        return (part for part in parts if part is not None)
+    def size(row: Row, length: Callable[[str], int] = len) -> int:
+        if isinstance(row.example, str):
+            return length(row.example)
+        return sum(length(text) for text in row.example or () if text is not None)
 
-    def size(row: Row) -> int:
-        return sum(map(len, texts(row)))
+    def n_bytes_of(text: str) -> int:
+        return len(text) + 1 if text.isascii() else len(text.encode("utf-8", "surrogatepass")) + 1
 
     done = 0
     with task("predicting", n_bytes, "bytes") as bar:
@@ -356,11 +360,7 @@ def batched(runs: Iterable[Iterable[Row]], n_bytes: int | None) -> Iterator[list
                 yield batch
                 done += len(batch)
                 bar.note(f"{done:,} rows")
-                bar.advance(
-                    sum(
-                        len(t.encode("utf-8", "surrogatepass")) + 1 for r in batch for t in texts(r)
-                    )
-                )
+                bar.advance(sum(size(row, n_bytes_of) for row in batch))
 
 
 def read_held_out_text(path: str, reading: TextReading) -> Any:
